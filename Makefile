@@ -1,0 +1,87 @@
+# Every target that needs Python packages makes .venv first, from hashed pins (constraints/dev.txt), once.
+# On a fresh machine Python 3.10+, Java 17+ and Maven must be there; `make test` brings the rest where it may.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+CODE := $(wildcard exporter tests examples benchmarks)
+UV_VERSION := 0.13.9
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-builtin-rules
+
+.PHONY: help install demo test test-all bench lint types contracts tools java clean constraints
+
+help:  ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 14
+
+install: $(INSTALLED)  ## the virtual environment .venv with all pinned packages and this project
+
+$(INSTALLED): pyproject.toml constraints/dev.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit(1)' \
+	  || { echo "Python 3.10 or newer is needed: set PYTHON=... ($(PYTHON) is not)." >&2; exit 1; }
+	@echo "installing into $(VENV)"
+	@$(PYTHON) -m venv $(VENV) \
+	  || { echo "$(PYTHON) cannot make a virtual environment: on Debian install python3-venv." >&2; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: java install  ## a real Kafka, a workload, a planted hanging transaction and the exporter on port 9814
+	@$(BIN)/python -m examples.demo
+
+test: tools lint types contracts  ## lint, types, contracts and all tests but the slow ones
+	$(BIN)/pytest -m "not slow"
+
+test-all: tools lint types contracts  ## the same and the slow tests (more Kafka versions)
+	$(BIN)/pytest
+
+bench: java install  ## measured floors beside the peers
+	$(BIN)/python -m benchmarks
+
+lint: install  ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install  ## mypy, strict
+	$(BIN)/mypy $(CODE)
+
+contracts: install  ## import-linter: data flows one way
+	$(BIN)/lint-imports
+
+java:
+	@command -v java >/dev/null || { echo "Java 17 or newer is missing: on Debian install openjdk-17-jre-headless." >&2; exit 1; }
+	@version=$$(java -version 2>&1 | sed -nE 's/.* version "([0-9]+).*/\1/p'); [ "$${version:-0}" -ge 17 ] \
+	  || { echo "Java 17 or newer is needed, found $${version:-an unknown version}." >&2; exit 1; }
+	@command -v mvn >/dev/null || { echo "Maven (mvn) is missing: on Debian install maven." >&2; exit 1; }
+
+# Debian would start a Prometheus server as a service on installation: policy-rc.d answering 101 forbids that.
+tools: java install  ## programs that the tests run: promtool, chromium (installed by apt-get where we are root)
+	@missing=""; \
+	command -v promtool >/dev/null || missing="$$missing prometheus"; \
+	command -v chromium >/dev/null || missing="$$missing chromium fonts-dejavu-core"; \
+	[ -n "$$missing" ] || exit 0; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	  echo "Programs for the tests are missing, install these Debian packages or their like:$$missing" >&2; exit 1; \
+	fi; \
+	echo "installing$$missing"; \
+	policy=/usr/sbin/policy-rc.d; \
+	if [ ! -e $$policy ]; then \
+	  trap "rm -f $$policy" EXIT; printf '#!/bin/sh\nexit 101\n' > $$policy; chmod +x $$policy; \
+	fi; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get update -qq && apt-get install -qq --no-install-recommends $$missing >/dev/null
+
+constraints:  ## make constraints/*.txt anew: the newest versions that pyproject.toml allows, with hashes
+	@rm -rf build/uv && $(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet uv==$(UV_VERSION)
+	@compile="build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes"; \
+	export UV_CUSTOM_COMPILE_COMMAND="make constraints"; \
+	$$compile --extra dev pyproject.toml -o constraints/dev.txt; \
+	$$compile --constraints constraints/dev.txt pyproject.toml -o constraints/runtime.txt
+	@rm -rf build/uv
+
+clean:  ## what was made here (Kafka's jars stay in the cache of the home directory)
+	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""Real Apache Kafka brokers for the tests and the demo."""

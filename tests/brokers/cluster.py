@@ -1,0 +1,164 @@
+"""A real Apache Kafka of any version for as long as a `with` lasts: KRaft, loopback, temporary folder."""
+
+from __future__ import annotations
+
+import random
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.brokers.broker import HOST, Broker
+from tests.brokers.maven import BrokersUnavailable, kafka_jars, require_program
+from tests.brokers.process import JavaProcess
+from tests.brokers.topics import Topics
+
+PORTS: Final = range(20_000, 32_768)  # below Linux's ephemeral ports: no outgoing connection takes one meanwhile
+CLUSTER_ID: Final = "ZXhwb3J0ZXItdGVzdHMtMQ"  # any 16 bytes in base64
+HEAP: Final = ("-Xmx512m", "-XX:+UseSerialGC")
+SHORT_LIVED: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # a tool ends before optimising pays
+FORMAT_TIMEOUT_S: Final = 60
+
+Properties = Mapping[str, "str | int"]
+
+
+class KafkaCluster:
+    """`with KafkaCluster("4.3.1", nodes=3, properties={...}) as cluster:` boots it and ends it.
+
+    Use it from a thread that outlives it: the kernel kills the brokers with the thread that started them.
+    """
+
+    def __init__(self, version: str, *, nodes: int = 1, properties: Properties | None = None) -> None:
+        self.version = version
+        self._overrides: Properties = properties or {}
+        self._jars = kafka_jars(version)
+        self._folder = tempfile.TemporaryDirectory(prefix=f"kafka-{version}-", ignore_cleanup_errors=True)
+        ports = free_ports(2 * nodes)
+        self.brokers = tuple(
+            Broker(
+                node_id=index + 1,
+                port=ports[2 * index],
+                controller_port=ports[2 * index + 1],
+                directory=Path(self._folder.name, f"node-{index + 1}"),
+                java=self._java(*HEAP),
+            )
+            for index in range(nodes)
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.address for broker in self.brokers)
+
+    @property
+    def topics(self) -> Topics:
+        return Topics(self.bootstrap, replication_factor=len(self.brokers))
+
+    def broker(self, node_id: int) -> Broker:
+        return self.brokers[node_id - 1]
+
+    def __enter__(self) -> KafkaCluster:
+        try:
+            self._format()
+            for broker in self.brokers:
+                broker.launch()
+            self.wait_until_serving()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every broker. Nothing on their disks is kept, so nobody waits for an orderly shutdown."""
+        for broker in self.brokers:
+            broker.kill()
+        self._folder.cleanup()
+
+    def wait_until_serving(self) -> None:
+        """Wait until every running broker answers and knows every running broker as live."""
+        running = [broker for broker in self.brokers if broker.running]
+        for broker in running:
+            broker.wait_until_serving({other.node_id for other in running})
+
+    def tool(self, main_class: str, *arguments: str, timeout_s: float = 60) -> str:
+        """Run one of Kafka's own command line tools from the same jars, return what it printed."""
+        run = subprocess.run(
+            [*self._java(*SHORT_LIVED), main_class, *arguments],
+            cwd=self._folder.name,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        if run.returncode != 0:
+            raise subprocess.CalledProcessError(run.returncode, main_class, run.stdout, run.stderr)
+        return run.stdout
+
+    def _java(self, *options: str) -> list[str]:
+        java = require_program("java", "openjdk-17-jre-headless")
+        log_level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+        return [java, *options, log_level, "-Djava.net.preferIPv4Stack=true", "-cp", f"{self._jars}/*"]
+
+    def _format(self) -> None:
+        """Format all nodes' folders at the same time; each is a Java start of about half a second."""
+        formatting = []
+        for broker in self.brokers:
+            broker.configure({**self._defaults(broker), **self._overrides})
+            arguments = ["format", "-t", CLUSTER_ID, "-c", str(broker.properties_path)]
+            command = [*self._java(*SHORT_LIVED), "kafka.tools.StorageTool", *arguments]
+            formatting.append((broker, JavaProcess(command, broker.directory, broker.directory / "format.log")))
+        for broker, process in formatting:
+            if process.wait(FORMAT_TIMEOUT_S) != 0:
+                said = (broker.directory / "format.log").read_text(errors="replace")
+                raise BrokersUnavailable(f"Kafka {self.version} refuses to format node {broker.node_id}: {said}")
+
+    def _defaults(self, broker: Broker) -> Properties:
+        """The smallest honest cluster: replicated as far as it has nodes, and quick to start and to notice a death."""
+        listener, controller = f"PLAINTEXT://{broker.address}", f"CONTROLLER://{HOST}:{broker.controller_port}"
+        voters = ",".join(f"{node.node_id}@{HOST}:{node.controller_port}" for node in self.brokers)
+        return {
+            "process.roles": "broker,controller",
+            "node.id": broker.node_id,
+            "controller.quorum.voters": voters,
+            "listeners": f"{listener},{controller}",
+            "advertised.listeners": listener,
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(broker.directory / "data"),
+            "auto.create.topics.enable": "false",
+            "broker.heartbeat.interval.ms": 500,
+            "broker.session.timeout.ms": 4000,
+            "default.replication.factor": len(self.brokers),
+            "group.initial.rebalance.delay.ms": 0,
+            "offsets.topic.num.partitions": 5,
+            "offsets.topic.replication.factor": len(self.brokers),
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 5,
+            "transaction.state.log.replication.factor": len(self.brokers),
+        }
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of PORTS that nobody listens on now; held together while looking, so that all are different."""
+    found: list[socket.socket] = []
+    try:
+        for port in random.sample(PORTS, len(PORTS)):
+            candidate = socket.socket()
+            try:
+                candidate.bind((HOST, port))
+            except OSError:
+                candidate.close()
+                continue
+            found.append(candidate)
+            if len(found) == count:
+                return [taken.getsockname()[1] for taken in found]
+    finally:
+        for taken in found:
+            taken.close()
+    raise BrokersUnavailable(f"fewer than {count} free ports in {PORTS}")

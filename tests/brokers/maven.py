@@ -1,0 +1,89 @@
+"""Apache Kafka's own jars, resolved by Maven: one folder for each version, made once, kept outside the tree."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+RESOLVE_TIMEOUT_S: Final = 600
+
+# slf4j-simple takes the place of each version's own logging (reload4j in 3.x, log4j2 in 4.x): it writes to stderr
+# and needs no file of its own. 1.7.36 is the slf4j-api that Kafka 2.8 to 4.3 resolve to.
+POM: Final = """\
+<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>brokers</groupId><artifactId>brokers</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+  </dependencies>
+</project>
+"""
+OTHER_LOGGING: Final = "slf4j-reload4j,slf4j-log4j12,log4j-slf4j-impl"
+
+
+class BrokersUnavailable(Exception):  # noqa: N818 - says what is the case; the sentence says why
+    """The tests cannot have a real broker here; the message says what to do about it."""
+
+
+def kafka_jars(version: str) -> Path:
+    """The folder with all jars of this Kafka version; the first call on a machine lets Maven fetch them."""
+    pom = POM.format(version=version)
+    folder = cache_folder() / f"kafka-{version}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}"
+    if not folder.is_dir():
+        _make(folder, version, pom)
+    return folder
+
+
+def cache_folder() -> Path:
+    """`KAFKA_JARS_CACHE`, else the user's cache folder."""
+    if chosen := os.environ.get("KAFKA_JARS_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafka-transaction-exporter"
+
+
+def require_program(name: str, debian_package: str) -> str:
+    """The path of a program, or one sentence about what to install."""
+    found = shutil.which(name)
+    if found is None:
+        raise BrokersUnavailable(f"{name} is missing: real brokers need it (on Debian: {debian_package})")
+    return found
+
+
+def _make(folder: Path, version: str, pom: str) -> None:
+    """Fill a folder beside the wanted one, then rename it: whoever renames first wins, nobody sees half of it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as making:
+        pom_path = Path(making, "pom.xml")
+        pom_path.write_text(pom, encoding="utf-8")
+        _copy_dependencies(pom_path, Path(making, "jars"), version)
+        try:
+            Path(making, "jars").rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+
+
+def _copy_dependencies(pom_path: Path, folder: Path, version: str) -> None:
+    goal = "org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies"
+    run = subprocess.run(
+        [
+            require_program("mvn", "maven"),
+            *("-q", "-B", "-f", str(pom_path), goal),
+            *(f"-DoutputDirectory={folder}", f"-DexcludeArtifactIds={OTHER_LOGGING}", "-DincludeScope=runtime"),
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=RESOLVE_TIMEOUT_S,
+        check=False,
+    )
+    if run.returncode != 0:
+        tail = (run.stdout + run.stderr).strip()[-2000:]
+        raise BrokersUnavailable(f"Maven could not resolve Apache Kafka {version}: {tail}")

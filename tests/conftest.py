@@ -1,0 +1,97 @@
+"""Real brokers for every test: booted when first asked for, shared by the session where a test allows it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Final
+
+import pytest
+
+from tests.brokers.cluster import KafkaCluster, Properties
+
+# Lets raw transactional batches in (examples/workload/planting.py); the default refuses them. Unknown before 3.6.
+HANGS_CAN_BE_PLANTED: Final = {"transaction.partition.verification.enable": "false"}
+
+BROKER_FIXTURES: Final = frozenset({"session_cluster", "make_cluster"})
+
+SessionCluster = Callable[[str], KafkaCluster]
+MakeCluster = Callable[..., KafkaCluster]
+
+numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what touches a real broker, so that `-m "not broker"` is the quick part."""
+    for item in items:
+        if BROKER_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.broker)
+
+
+@pytest.fixture(scope="session")
+def session_cluster() -> Iterator[SessionCluster]:
+    """The session's one-node cluster of a version, booted by the first test that asks."""
+    with ExitStack() as stack:
+        booted: dict[str, KafkaCluster] = {}
+
+        def of_version(version: str) -> KafkaCluster:
+            if version not in booted:
+                booted[version] = stack.enter_context(KafkaCluster(version, properties=HANGS_CAN_BE_PLANTED))
+            return booted[version]
+
+        yield of_version
+
+
+@pytest.fixture(scope="session")
+def kafka_4_3_1(session_cluster: SessionCluster) -> KafkaCluster:
+    return session_cluster("4.3.1")
+
+
+@pytest.fixture(scope="session")
+def kafka_3_9_1(session_cluster: SessionCluster) -> KafkaCluster:
+    return session_cluster("3.9.1")
+
+
+@pytest.fixture(
+    scope="session",
+    params=["4.3.1", "3.9.1", *(pytest.param(old, marks=pytest.mark.slow) for old in ("4.1.1", "3.3.2", "3.0.2"))],
+)
+def broker(request: pytest.FixtureRequest, session_cluster: SessionCluster) -> KafkaCluster:
+    """Each supported version in turn; hangs can be planted. Leave it running: others share it."""
+    return session_cluster(request.param)
+
+
+@pytest.fixture
+def make_cluster() -> Iterator[MakeCluster]:
+    """Boots private clusters, `make_cluster(version, nodes=1, properties=None)`, and ends them after the test."""
+    with ExitStack() as stack:
+
+        def make(version: str, *, nodes: int = 1, properties: Properties | None = None) -> KafkaCluster:
+            chosen = {**HANGS_CAN_BE_PLANTED, **(properties or {})}
+            return stack.enter_context(KafkaCluster(version, nodes=nodes, properties=chosen))
+
+        yield make
+
+
+@pytest.fixture
+def fresh_name() -> Callable[[str], str]:
+    """Names that no other test of any run has used: topics, transactional ids."""
+    return lambda stem: f"{stem}-{os.getpid()}-{next(numbers)}"
+
+
+@pytest.fixture
+def make_topic(fresh_name: Callable[[str], str]) -> Iterator[Callable[..., str]]:
+    """Creates topics, `make_topic(cluster, partitions=1, config=None)`, and deletes them after the test.
+
+    Deleting a topic also ends the hangs planted on it, so that a shared cluster stays clean.
+    """
+    with ExitStack() as stack:
+
+        def make(cluster: KafkaCluster, *, partitions: int = 1, config: dict[str, str] | None = None) -> str:
+            name = cluster.topics.create(fresh_name("topic"), partitions=partitions, config=config)
+            stack.callback(cluster.topics.delete, name)
+            return name
+
+        yield make
