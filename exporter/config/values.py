@@ -1,0 +1,87 @@
+"""Turning written values into typed ones: each parser takes what YAML, an environment variable or a flag holds.
+
+A parser raises ValueError with the end of a sentence: "must be ...".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+Parser = Callable[[Any], Any]
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1000}
+_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.%]+)\]|(?P<host>[^\[\]:,\s]+)):(?P<port>\d{1,5})")
+PORT_MAX = 65535
+
+
+def duration_ms(value: Any) -> int:
+    """`30s`, `5m`, `500ms`, `1h`, `2d`, or a number of seconds; in whole milliseconds."""
+    match = _DURATION.fullmatch(str(value).strip())
+    if match is None or isinstance(value, bool):
+        raise ValueError("must be a duration such as 500ms, 30s, 5m or 1h")
+    return int(float(match[1]) * _UNIT_MS[match[2]])
+
+
+def positive_duration_ms(value: Any) -> int:
+    """Like `duration_ms`, and not zero."""
+    milliseconds = duration_ms(value)
+    if milliseconds <= 0:
+        raise ValueError("must be longer than nothing")
+    return milliseconds
+
+
+def text(value: Any) -> str:
+    """A string as it stands; numbers are taken as written."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("must be a string")  # noqa: TRY004 - a parser's one error
+    return str(value)
+
+
+def whole_number(minimum: int, maximum: int) -> Parser:
+    """Integers from `minimum` to `maximum`."""
+
+    def parse(value: Any) -> int:
+        written = str(value).strip()
+        if isinstance(value, bool) or not re.fullmatch(r"-?\d+", written) or not minimum <= int(written) <= maximum:
+            raise ValueError(f"must be a whole number from {minimum} to {maximum}")
+        return int(written)
+
+    return parse
+
+
+def one_of(*choices: str) -> Parser:
+    """One of `choices`, upper and lower case alike."""
+
+    def parse(value: Any) -> str:
+        for choice in choices:
+            if str(value).lower() == choice.lower():
+                return choice
+        raise ValueError("must be one of " + ", ".join(choices))
+
+    return parse
+
+
+def bootstrap_servers(value: Any) -> tuple[tuple[str, int], ...]:
+    """`host:port[,host:port...]`, or a YAML list of such; IPv6 addresses in brackets."""
+    written = [str(part) for part in value] if isinstance(value, list) else str(value).split(",")
+    servers = []
+    for server in (part.strip() for part in written if part.strip()):
+        match = _ADDRESS.fullmatch(server)
+        if match is None or not 0 < int(match["port"]) <= PORT_MAX:
+            raise ValueError(f"must be host:port[,host:port...]; {server!r} is not")
+        servers.append((match["v6"] or match["host"], int(match["port"])))
+    if not servers:
+        raise ValueError("must name at least one broker as host:port")
+    return tuple(servers)
+
+
+def listen_address(value: Any) -> str:
+    """`host:port`, `:port` for every address, IPv6 in brackets."""
+    written = str(value).strip()
+    match = _ADDRESS.fullmatch(written if not written.startswith(":") else "0.0.0.0" + written)  # noqa: S104
+    if match is None or int(match["port"]) > PORT_MAX:
+        raise ValueError("must be host:port, or :port for every address")
+    return written

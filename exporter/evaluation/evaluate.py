@@ -1,0 +1,175 @@
+"""`evaluate(snapshot, memory, policy) -> Evaluation`: verdicts, durations, what is late, and what to remember.
+
+The three durations are never mixed: *duration* since the start, whose source travels with it; *idle* since the last
+write by the client's clock; *late* when the duration exceeds `transaction.max.timeout.ms` plus padding, strictly.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import numpy as np
+
+from exporter.evaluation.evidence import Evidence, gather
+from exporter.evaluation.memory import Memory, Remembered, TransactionKey
+from exporter.evaluation.reasons import transaction_row
+from exporter.evaluation.rules import verdict_of
+from exporter.evaluation.verdicts import (
+    Evaluation,
+    PartitionColumns,
+    Policy,
+    StartSource,
+    TransactionColumns,
+    TransactionRow,
+    Verdict,
+)
+from exporter.snapshot import UNKNOWN_OFFSET, Answer, Int64Column, Ownership, Snapshot
+
+FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
+"""A transaction on a partition that can no longer be read is remembered for a day."""
+
+_OWNED = frozenset({Ownership.OWNED, Ownership.COMPLETING})
+
+
+def evaluate(snapshot: Snapshot, memory: Memory, policy: Policy) -> Evaluation:
+    """What is to be thought of `snapshot`, given what earlier cycles left in `memory`."""
+    told_ms = snapshot.max_timeout.timeout_ms
+    max_timeout_ms = policy.max_timeout_fallback_ms if told_ms is None else told_ms
+    late_after_ms = max_timeout_ms + policy.late_padding_ms
+    evidence = tuple(gather(snapshot, memory, late_after_ms))
+    verdicts = tuple(verdict_of(e, policy) for e in evidence)
+    transactions = _transaction_columns(snapshot, evidence, verdicts, late_after_ms)
+    partitions = _partition_columns(snapshot, transactions)
+    suspects = _suspects(snapshot, evidence, transactions, partitions)
+    return Evaluation(
+        snapshot=snapshot,
+        transactions=transactions,
+        partitions=partitions,
+        evidence=evidence,
+        suspects=suspects,
+        max_timeout_ms=max_timeout_ms,
+        max_timeout_is_fallback=told_ms is None,
+        memory=_remember(snapshot, memory, evidence),
+    )
+
+
+def _transaction_columns(
+    snapshot: Snapshot, evidence: tuple[Evidence, ...], verdicts: tuple[Verdict, ...], late_after_ms: int
+) -> TransactionColumns:
+    now = snapshot.taken_at_ms
+    last_write = snapshot.open_transactions.last_timestamp_ms
+    starts = [
+        start_of(e, verdict, int(last), now) for e, verdict, last in zip(evidence, verdicts, last_write, strict=True)
+    ]
+    start_ms: Int64Column = np.array([start for start, _ in starts], dtype=np.int64)
+    duration_ms = np.maximum(now - start_ms, 0)
+    return TransactionColumns(
+        verdict=np.array(verdicts, dtype=np.int8),
+        start_timestamp_ms=start_ms,
+        start_source=np.array([source for _, source in starts], dtype=np.int8),
+        duration_ms=duration_ms,
+        # A timestamp of -1 (or 0) is none at all: brokers accept it, and it says nothing.
+        idle_ms=np.where(last_write > 0, np.maximum(now - last_write, 0), 0),
+        is_late=duration_ms > late_after_ms,
+    )
+
+
+def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_ms: int) -> tuple[int, StartSource]:
+    """When a transaction started, in milliseconds, and who says so.
+
+    The coordinator, when it owns this very transaction or did when last asked; else when we first saw it, and for a
+    proved hang the last write's timestamp where that is earlier: a client's clock alone never makes a live one late.
+    """
+    transaction, remembered = evidence.transaction, evidence.remembered
+    if evidence.ownership in _OWNED and transaction is not None and transaction.start_time_ms >= 0:
+        return transaction.start_time_ms, StartSource.COORDINATOR
+    if (
+        remembered is not None
+        and remembered.coordinator_start_ms >= 0
+        and remembered.producer_epoch == evidence.producer_epoch
+    ):
+        return remembered.coordinator_start_ms, StartSource.COORDINATOR
+    first_seen_ms = now_ms if remembered is None else remembered.first_seen_ms
+    if verdict.is_hanging and 0 < last_timestamp_ms < first_seen_ms:
+        return last_timestamp_ms, StartSource.LAST_WRITE
+    return first_seen_ms, StartSource.FIRST_SEEN
+
+
+def _partition_columns(snapshot: Snapshot, transactions: TransactionColumns) -> PartitionColumns:
+    count = len(snapshot.partitions)
+    open_ = snapshot.open_transactions
+    row = open_.partition_row
+    duration = np.zeros(count, dtype=np.int64)
+    np.maximum.at(duration, row, transactions.duration_ms)
+    idle = np.zeros(count, dtype=np.int64)
+    np.maximum.at(idle, row, transactions.idle_ms)
+    lag = np.full(count, -1, dtype=np.int64)
+    known = (open_.high_watermark != UNKNOWN_OFFSET) & (open_.last_stable_offset != UNKNOWN_OFFSET)
+    lag[row[known]] = np.maximum(open_.high_watermark[known] - open_.last_stable_offset[known], 0)
+    return PartitionColumns(
+        open_transactions=np.bincount(row, minlength=count).astype(np.int32),
+        late_transactions=np.bincount(row[transactions.is_late], minlength=count).astype(np.int32),
+        duration_ms_max=duration,
+        idle_ms_max=idle,
+        last_stable_offset_lag=lag,
+    )
+
+
+def _suspects(
+    snapshot: Snapshot,
+    evidence: tuple[Evidence, ...],
+    transactions: TransactionColumns,
+    partitions: PartitionColumns,
+) -> tuple[TransactionRow, ...]:
+    """Worst first: by verdict, then the longest open."""
+    rows = np.flatnonzero(transactions.verdict <= Verdict.INCONCLUSIVE)
+    order = np.lexsort((-transactions.duration_ms[rows], transactions.verdict[rows]))
+    return tuple(transaction_row(snapshot, evidence[row], transactions, partitions, int(row)) for row in rows[order])
+
+
+def all_rows(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
+    """Every open transaction as a row for people, in the order of the snapshot."""
+    return tuple(
+        transaction_row(evaluation.snapshot, e, evaluation.transactions, evaluation.partitions, row)
+        for row, e in enumerate(evaluation.evidence)
+    )
+
+
+def _remember(snapshot: Snapshot, memory: Memory, evidence: tuple[Evidence, ...]) -> Memory:
+    """What is open now, and what was open on partitions that could not be read this time."""
+    kept = _still_possible(snapshot, memory) if memory.cluster_id == snapshot.cluster_id else {}
+    kept.update({e.key: _remembered(e, snapshot.taken_at_ms) for e in evidence})
+    return Memory(cluster_id=snapshot.cluster_id, transactions=MappingProxyType(kept))
+
+
+def _still_possible(snapshot: Snapshot, memory: Memory) -> dict[TransactionKey, Remembered]:
+    if not memory.transactions:
+        return {}
+    partitions = snapshot.partitions
+    read = {partitions.name(int(row)) for row in np.flatnonzero(partitions.answer == Answer.READ)}
+    oldest_ms = snapshot.taken_at_ms - FORGET_UNREAD_AFTER_MS
+    return {
+        key: remembered
+        for key, remembered in memory.transactions.items()
+        if (key.topic, key.partition) not in read and remembered.last_seen_ms >= oldest_ms
+    }
+
+
+def _remembered(evidence: Evidence, now_ms: int) -> Remembered:
+    before, transaction = evidence.remembered, evidence.transaction
+    start_ms = -1
+    if evidence.ownership in _OWNED and transaction is not None:
+        start_ms = transaction.start_time_ms
+    elif before is not None and before.producer_epoch == evidence.producer_epoch:
+        start_ms = before.coordinator_start_ms
+    completing_since_ms = -1
+    if evidence.ownership is Ownership.COMPLETING:
+        was_completing = before is not None and before.completing_since_ms >= 0
+        completing_since_ms = before.completing_since_ms if before is not None and was_completing else now_ms
+    return Remembered(
+        first_seen_ms=now_ms if before is None else before.first_seen_ms,
+        last_seen_ms=now_ms,
+        producer_epoch=evidence.producer_epoch,
+        coordinator_start_ms=start_ms,
+        completing_since_ms=completing_since_ms,
+    )

@@ -1,0 +1,140 @@
+"""What is known of one open transaction, brought together from the snapshot and from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from exporter.evaluation.memory import Memory, Remembered, TransactionKey
+from exporter.snapshot import (
+    CoordinatorTransaction,
+    Denials,
+    OpenTransactions,
+    Ownership,
+    SecondRead,
+    Snapshot,
+    TransactionState,
+    ownership,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One open transaction: facts only, nothing decided. Durations and instants in milliseconds."""
+
+    key: TransactionKey
+    producer_epoch: int
+    ownership: Ownership
+    transaction: CoordinatorTransaction | None
+    """What its coordinator says of the producer id, the latest answer; None when no coordinator lists it."""
+    coordinator_age_ms: int | None
+    """Since the start that the coordinator tells; None where it was not described or has not begun."""
+    was_seen_before: bool
+    watched_ms: int
+    """Since we first saw it."""
+    completing_ms: int
+    """Since we first saw it in a Prepare state, 0 when it is not in one."""
+    was_asked: bool
+    """True when it was in doubt, and its producer id was asked for between the probes."""
+    second_read: SecondRead
+    proof_failure: str | None
+    """Why this cycle's answers of the coordinators prove nothing at all; None when they do."""
+    is_unclear: bool
+    """Its transactional id changed while it was asked for."""
+    is_topic_hidden: bool
+    """A coordinator may leave this partition's topic out of its descriptions."""
+    may_be_denied: bool
+    """A DENY may hide the transactional id while made-up ids are visible, and it has not been watched for long enough."""
+    remembered: Remembered | None
+
+    @property
+    def state(self) -> TransactionState | None:
+        """The coordinator's state of the producer id's transaction."""
+        return None if self.transaction is None else self.transaction.state
+
+
+def gather(snapshot: Snapshot, memory: Memory, late_after_ms: int) -> Iterator[Evidence]:
+    """The evidence of each open transaction, in the order of the snapshot's rows.
+
+    `late_after_ms` is `transaction.max.timeout.ms` plus padding: no coordinator lets a transaction live longer.
+    """
+    answers = _Answers(snapshot)
+    open_ = snapshot.open_transactions
+    same_cluster = memory.cluster_id in {"", snapshot.cluster_id}
+    for row in range(len(open_)):
+        key = key_of(snapshot, row)
+        remembered = memory.transactions.get(key) if same_cluster else None
+        yield _evidence(snapshot, answers, open_, row, key, remembered, late_after_ms)
+
+
+def key_of(snapshot: Snapshot, row: int) -> TransactionKey:
+    """What identifies one open transaction for as long as it stays open."""
+    open_ = snapshot.open_transactions
+    topic, partition = snapshot.partitions.name(int(open_.partition_row[row]))
+    return TransactionKey(topic, partition, int(open_.producer_id[row]), int(open_.start_offset[row]))
+
+
+class _Answers:
+    """The coordinators' answers by producer id: those of the proof are later, and count for whatever was in doubt."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        proof = snapshot.proof
+        self.proof = proof
+        self.listed: Mapping[int, CoordinatorTransaction] = {t.producer_id: t for t in snapshot.transactions}
+        self.proved: Mapping[int, CoordinatorTransaction] = (
+            {} if proof is None else {t.producer_id: t for t in proof.transactions}
+        )
+
+    def of(self, producer_id: int, *, was_asked: bool) -> CoordinatorTransaction | None:
+        if was_asked or producer_id in self.proved:
+            return self.proved.get(producer_id)
+        return self.listed.get(producer_id)
+
+
+def _evidence(
+    snapshot: Snapshot,
+    answers: _Answers,
+    open_: OpenTransactions,
+    row: int,
+    key: TransactionKey,
+    remembered: Remembered | None,
+    late_after_ms: int,
+) -> Evidence:
+    proof = answers.proof
+    second_read = SecondRead(int(open_.second_read[row]))
+    was_asked = proof is not None and second_read is not SecondRead.NOT_ASKED
+    transaction = answers.of(key.producer_id, was_asked=was_asked)
+    producer_epoch = int(open_.producer_epoch[row])
+    owned = ownership(transaction, (key.topic, key.partition), producer_epoch)
+    now = snapshot.taken_at_ms
+    watched_ms = 0 if remembered is None else max(now - remembered.first_seen_ms, 0)
+    denials = Denials.POSSIBLE if proof is None else proof.denials
+    return Evidence(
+        key=key,
+        producer_epoch=producer_epoch,
+        ownership=owned,
+        transaction=transaction,
+        coordinator_age_ms=_coordinator_age_ms(transaction, now),
+        was_seen_before=remembered is not None,
+        watched_ms=watched_ms,
+        completing_ms=_completing_ms(owned, remembered, now),
+        was_asked=was_asked,
+        second_read=second_read,
+        proof_failure=None if proof is None else proof.failure,
+        is_unclear=proof is not None and key.producer_id in proof.unclear_producer_ids,
+        is_topic_hidden=proof is not None and key.topic in proof.hidden_topics,
+        may_be_denied=denials is Denials.POSSIBLE and watched_ms <= late_after_ms,
+        remembered=remembered,
+    )
+
+
+def _coordinator_age_ms(transaction: CoordinatorTransaction | None, now_ms: int) -> int | None:
+    if transaction is None or transaction.start_time_ms < 0:
+        return None
+    return max(now_ms - transaction.start_time_ms, 0)
+
+
+def _completing_ms(owned: Ownership, remembered: Remembered | None, now_ms: int) -> int:
+    if owned is not Ownership.COMPLETING or remembered is None or remembered.completing_since_ms < 0:
+        return 0
+    return max(now_ms - remembered.completing_since_ms, 0)

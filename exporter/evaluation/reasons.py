@@ -1,0 +1,134 @@
+"""Rows and sentences for people: who said what about an open transaction, so that it can be checked."""
+
+from __future__ import annotations
+
+from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.rules import missing_proof
+from exporter.evaluation.verdicts import (
+    InconclusiveReason,
+    PartitionColumns,
+    StartSource,
+    TransactionColumns,
+    TransactionRow,
+    Verdict,
+)
+from exporter.snapshot import CoordinatorTransaction, Ownership, Snapshot
+
+_MISSING = {
+    InconclusiveReason.ID_LISTED_NOT_DESCRIBED: (
+        "a coordinator lists the producer id in an active transaction, but did not describe it"
+    ),
+    InconclusiveReason.CHANGED_BETWEEN_READS: "the partition's entry changed between the two reads",
+    InconclusiveReason.SECOND_READ_FAILED: "the partition could not be read a second time after the coordinators answered",
+    InconclusiveReason.CHANGED_WHILE_ASKED: "the transactional id changed or moved while its coordinator was asked",
+    InconclusiveReason.TOPICS_HIDDEN: (
+        "its coordinator may leave this topic out of its answer: grant DESCRIBE on the topic"
+    ),
+    InconclusiveReason.IDS_MAY_BE_DENIED: (
+        "no coordinator lists the producer id, but an ACL may hide it: grant DESCRIBE on the cluster so that the ACLs can "
+        "be read, or wait until it has been watched for longer than transaction.max.timeout.ms and padding"
+    ),
+    InconclusiveReason.COORDINATOR_BEHIND: "the partition has seen a newer producer epoch than its coordinator tells",
+    InconclusiveReason.UNKNOWN_STATE: "its coordinator names a transaction state that this version does not know",
+    InconclusiveReason.TRANSACTION_STATE_HIDDEN: (
+        "the topic __transaction_state is hidden from us: grant DESCRIBE on it, so that every coordinator is known"
+    ),
+    InconclusiveReason.TRANSACTION_STATE_UNKNOWN: "nobody told where the partitions of __transaction_state are",
+    InconclusiveReason.STATE_PARTITION_OFFLINE: "a partition of __transaction_state has no leader",
+    InconclusiveReason.LOADING: "a coordinator is still loading its partition of __transaction_state",
+    InconclusiveReason.TRANSACTIONAL_IDS_HIDDEN: (
+        "transactional ids are hidden from us: grant DESCRIBE on every transactional id"
+    ),
+    InconclusiveReason.COORDINATOR_UNANSWERED: "a coordinator did not answer",
+    InconclusiveReason.COORDINATOR_MOVED: "a partition of __transaction_state changed its leader while it was asked",
+    InconclusiveReason.NOT_ASKED: "the coordinators were not asked for a proof in this cycle",
+}
+
+
+def transaction_row(
+    snapshot: Snapshot,
+    evidence: Evidence,
+    transactions: TransactionColumns,
+    partitions: PartitionColumns,
+    row: int,
+) -> TransactionRow:
+    """One open transaction with everything that a person asks about it."""
+    open_ = snapshot.open_transactions
+    verdict = Verdict(int(transactions.verdict[row]))
+    missing = missing_proof(evidence) if verdict is Verdict.INCONCLUSIVE else None
+    transaction = evidence.transaction
+    described = transaction if transaction is not None and transaction.is_described else None
+    lag = int(partitions.last_stable_offset_lag[open_.partition_row[row]])
+    return TransactionRow(
+        topic=evidence.key.topic,
+        partition=evidence.key.partition,
+        producer_id=evidence.key.producer_id,
+        producer_epoch=evidence.producer_epoch,
+        coordinator_epoch=int(open_.coordinator_epoch[row]),
+        start_offset=evidence.key.start_offset,
+        last_sequence=int(open_.last_sequence[row]),
+        last_timestamp_ms=int(open_.last_timestamp_ms[row]),
+        start_timestamp_ms=int(transactions.start_timestamp_ms[row]),
+        start_source=StartSource(int(transactions.start_source[row])),
+        duration_ms=int(transactions.duration_ms[row]),
+        idle_ms=int(transactions.idle_ms[row]),
+        is_late=bool(transactions.is_late[row]),
+        transactional_id=None if transaction is None else transaction.transactional_id,
+        coordinator_state=None if transaction is None else transaction.state.value,
+        coordinator=None if transaction is None else transaction.coordinator,
+        coordinator_producer_epoch=None if described is None else described.producer_epoch,
+        timeout_ms=None if described is None else described.timeout_ms,
+        last_stable_offset_lag=None if lag < 0 else lag,
+        verdict=verdict,
+        inconclusive_reason=missing,
+        reason=_sentence(evidence, verdict, missing),
+    )
+
+
+def _sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason | None) -> str:
+    here = f"{evidence.key.topic}-{evidence.key.partition}"
+    if missing is not None:
+        return f"Not proved either way: {_MISSING[missing]}."
+    if verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID:
+        return (
+            f"Every coordinator is loaded and visible, and none lists producer id {evidence.key.producer_id}; the "
+            f"transaction was open on {here} before and after they were asked."
+        )
+    assert evidence.transaction is not None, "every other verdict rests on a coordinator's answer"
+    said = _coordinator_said(evidence.transaction)
+    if verdict.is_hanging:
+        return f"{said}{_contradiction(evidence, here)}; it was open there before and after it was asked."
+    return f"{said}{_agreement(evidence, verdict, here)}."
+
+
+def _coordinator_said(transaction: CoordinatorTransaction) -> str:
+    epoch = f" at epoch {transaction.producer_epoch}" if transaction.is_described else ""
+    return (
+        f"Coordinator {transaction.coordinator} has transactional id {transaction.transactional_id!r} "
+        f"{transaction.state.value}{epoch}"
+    )
+
+
+def _contradiction(evidence: Evidence, here: str) -> str:
+    if evidence.ownership is Ownership.STALE_EPOCH:
+        return (
+            f" on {here}, where the open records are of epoch {evidence.producer_epoch}: the new transaction's marker "
+            "would close them as its own"
+        )
+    if evidence.transaction is not None and evidence.transaction.is_active:
+        return f" without {here} among its partitions, where epoch {evidence.producer_epoch} is open"
+    return f", so it has no transaction on {here}, where epoch {evidence.producer_epoch} is open"
+
+
+def _agreement(evidence: Evidence, verdict: Verdict, here: str) -> str:
+    if verdict in {Verdict.COMPLETING, Verdict.STUCK_COMPLETING}:
+        waited = f", seen so for {evidence.completing_ms / 1000:.0f} s" if evidence.completing_ms else ""
+        return f", and the marker for {here} is still owed{waited}"
+    if evidence.ownership is Ownership.LISTED_ACTIVE:
+        return "; first seen in this cycle, so it was not described yet"
+    assert evidence.transaction is not None
+    age = "" if evidence.coordinator_age_ms is None else f", {evidence.coordinator_age_ms / 1000:.0f} s old"
+    if verdict is Verdict.PREPARED_TWO_PHASE_COMMIT:
+        return f" with {here} among its partitions{age}; prepared for two-phase commit, it has no time-out"
+    timeout = f", time-out {evidence.transaction.timeout_ms / 1000:.0f} s"
+    return f" with {here} among its partitions{age}{timeout}"

@@ -1,0 +1,142 @@
+"""The verdict on one open transaction: named predicates, and their precedence in one function.
+
+Law of this file: a predicate looks at one `Evidence` and nothing else; only `verdict_of` knows in which order they count.
+A `hanging_*` verdict is a proof (docs/verdicts.md): whatever is missing from it makes the transaction inconclusive.
+"""
+
+from __future__ import annotations
+
+from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
+from exporter.snapshot import (
+    COMPLETING_STATES,
+    TIMEOUT_MS_TWO_PHASE_COMMIT,
+    Ownership,
+    SecondRead,
+)
+
+_CONTRADICTIONS = frozenset({Ownership.UNLISTED, Ownership.NOT_IN_TRANSACTION, Ownership.STALE_EPOCH})
+
+
+def verdict_of(evidence: Evidence, policy: Policy) -> Verdict:
+    """The verdict. Every precedence is here.
+
+    What the coordinator owns is never hanging, so that comes first. Two-phase commit comes before overdue: its time-out
+    is no time-out. What contradicts the coordinator is hanging only when nothing is missing from the proof, so the
+    question for what is missing stands before the three kinds of hanging, which exclude each other.
+    """
+    if is_prepared_two_phase_commit(evidence):
+        return Verdict.PREPARED_TWO_PHASE_COMMIT
+    if is_overdue_at_coordinator(evidence, policy):
+        return Verdict.OVERDUE_AT_COORDINATOR
+    if is_open_within_timeout(evidence, policy):
+        return Verdict.OPEN_WITHIN_TIMEOUT
+    if is_stuck_completing(evidence, policy):
+        return Verdict.STUCK_COMPLETING
+    if is_completing(evidence):
+        return Verdict.COMPLETING
+    if missing_proof(evidence) is not None:
+        return Verdict.INCONCLUSIVE
+    if is_hanging_stale_epoch(evidence):
+        return Verdict.HANGING_STALE_EPOCH
+    if is_hanging_not_in_transaction(evidence):
+        return Verdict.HANGING_NOT_IN_TRANSACTION
+    if is_hanging_no_transactional_id(evidence):
+        return Verdict.HANGING_NO_TRANSACTIONAL_ID
+    return Verdict.INCONCLUSIVE
+
+
+def is_prepared_two_phase_commit(evidence: Evidence) -> bool:
+    """The coordinator owns it, and its time-out is infinite (KIP-939)."""
+    transaction = evidence.transaction
+    return (
+        evidence.ownership is Ownership.OWNED
+        and transaction is not None
+        and transaction.timeout_ms == TIMEOUT_MS_TWO_PHASE_COMMIT
+    )
+
+
+def is_overdue_at_coordinator(evidence: Evidence, policy: Policy) -> bool:
+    """The coordinator owns it, and should have aborted it by now: its own time-out and the slack have passed."""
+    transaction = evidence.transaction
+    return (
+        evidence.ownership is Ownership.OWNED
+        and transaction is not None
+        and transaction.timeout_ms >= 0
+        and evidence.coordinator_age_ms is not None
+        and evidence.coordinator_age_ms > transaction.timeout_ms + policy.overdue_slack_ms
+    )
+
+
+def is_open_within_timeout(evidence: Evidence, policy: Policy) -> bool:
+    """The coordinator owns it within its time-out; or lists it as Ongoing, and it was first seen in this very cycle."""
+    if evidence.ownership is Ownership.OWNED:
+        return not is_overdue_at_coordinator(evidence, policy)
+    return is_just_listed(evidence) and evidence.state not in COMPLETING_STATES
+
+
+def is_just_listed(evidence: Evidence) -> bool:
+    """Listed in an active state and not described, because it was first seen in this cycle: nothing is amiss yet."""
+    return evidence.ownership is Ownership.LISTED_ACTIVE and not evidence.was_seen_before and not evidence.was_asked
+
+
+def is_stuck_completing(evidence: Evidence, policy: Policy) -> bool:
+    """Its outcome was decided a while ago, and this partition's marker has not come."""
+    return evidence.ownership is Ownership.COMPLETING and evidence.completing_ms > policy.stuck_after_ms
+
+
+def is_completing(evidence: Evidence) -> bool:
+    """Its outcome is decided and this partition's marker is on its way."""
+    if evidence.ownership is Ownership.COMPLETING:
+        return True
+    return is_just_listed(evidence) and evidence.state in COMPLETING_STATES
+
+
+def is_hanging_stale_epoch(evidence: Evidence) -> bool:
+    """The coordinator runs a newer epoch's transaction here: its marker would close the old records as its own."""
+    return evidence.ownership is Ownership.STALE_EPOCH
+
+
+def is_hanging_not_in_transaction(evidence: Evidence) -> bool:
+    """The id is known, and its transaction has ended or does not include this partition."""
+    return evidence.ownership is Ownership.NOT_IN_TRANSACTION
+
+
+def is_hanging_no_transactional_id(evidence: Evidence) -> bool:
+    """No coordinator knows the producer id."""
+    return evidence.ownership is Ownership.UNLISTED
+
+
+def missing_proof(evidence: Evidence) -> InconclusiveReason | None:
+    """Which part of the proof is missing; None when it is complete. The most telling reason comes first."""
+    if evidence.ownership is Ownership.COORDINATOR_BEHIND:
+        return InconclusiveReason.COORDINATOR_BEHIND
+    if evidence.ownership is Ownership.UNKNOWN_STATE:
+        return InconclusiveReason.UNKNOWN_STATE
+    if evidence.ownership not in _CONTRADICTIONS:
+        return InconclusiveReason.ID_LISTED_NOT_DESCRIBED
+    if not evidence.was_asked:
+        return InconclusiveReason.NOT_ASKED
+    if evidence.proof_failure is not None:
+        return InconclusiveReason(evidence.proof_failure)
+    if evidence.is_unclear:
+        return InconclusiveReason.CHANGED_WHILE_ASKED
+    return _missing_on_partition(evidence)
+
+
+def _missing_on_partition(evidence: Evidence) -> InconclusiveReason | None:
+    if evidence.second_read is SecondRead.UNREAD:
+        return InconclusiveReason.SECOND_READ_FAILED
+    if evidence.second_read is not SecondRead.UNCHANGED:
+        return InconclusiveReason.CHANGED_BETWEEN_READS
+    if evidence.is_topic_hidden and _rests_on_partitions(evidence):
+        return InconclusiveReason.TOPICS_HIDDEN
+    if evidence.ownership is Ownership.UNLISTED and evidence.may_be_denied:
+        return InconclusiveReason.IDS_MAY_BE_DENIED
+    return None
+
+
+def _rests_on_partitions(evidence: Evidence) -> bool:
+    """True when it counts against the transaction that its description leaves the partition out."""
+    transaction = evidence.transaction
+    return transaction is not None and transaction.is_active

@@ -1,0 +1,171 @@
+"""The words of an evaluation: verdicts, what they rest on, and the rows that a person reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.memory import Memory
+from exporter.snapshot import BoolColumn, Int8Column, Int32Column, Int64Column, Snapshot
+
+
+class Verdict(IntEnum):
+    """What is the matter with one open transaction, the worst first."""
+
+    HANGING_STALE_EPOCH = 0
+    HANGING_NO_TRANSACTIONAL_ID = 1
+    HANGING_NOT_IN_TRANSACTION = 2
+    REPLICA_DIVERGED = 3
+    STUCK_COMPLETING = 4
+    OVERDUE_AT_COORDINATOR = 5
+    INCONCLUSIVE = 6
+    COMPLETING = 7
+    PREPARED_TWO_PHASE_COMMIT = 8
+    OPEN_WITHIN_TIMEOUT = 9
+
+    @property
+    def label(self) -> str:
+        """The value of the metric label `verdict`."""
+        return self.name.lower()
+
+    @property
+    def is_hanging(self) -> bool:
+        """True for the verdicts that are proofs: nothing will ever close the transaction."""
+        return self <= Verdict.HANGING_NOT_IN_TRANSACTION
+
+    @property
+    def is_suspect(self) -> bool:
+        """True for the verdicts that want a person."""
+        return self <= Verdict.INCONCLUSIVE
+
+
+class StartSource(IntEnum):
+    """Where the start of a transaction, and so its duration, comes from."""
+
+    COORDINATOR = 0
+    FIRST_SEEN = 1
+    LAST_WRITE = 2
+
+    @property
+    def label(self) -> str:
+        """The name used in JSON and on the status page."""
+        return self.name.lower()
+
+
+class InconclusiveReason(Enum):
+    """Which part of a proof is missing. The values are published."""
+
+    ID_LISTED_NOT_DESCRIBED = "id_listed_not_described"
+    CHANGED_BETWEEN_READS = "changed_between_reads"
+    SECOND_READ_FAILED = "second_read_failed"
+    CHANGED_WHILE_ASKED = "changed_while_asked"
+    TOPICS_HIDDEN = "topics_hidden"
+    IDS_MAY_BE_DENIED = "ids_may_be_denied"
+    COORDINATOR_BEHIND = "coordinator_behind"
+    UNKNOWN_STATE = "unknown_state"
+    TRANSACTION_STATE_HIDDEN = "transaction_state_hidden"
+    TRANSACTION_STATE_UNKNOWN = "transaction_state_unknown"
+    STATE_PARTITION_OFFLINE = "state_partition_offline"
+    LOADING = "loading"
+    TRANSACTIONAL_IDS_HIDDEN = "transactional_ids_hidden"
+    COORDINATOR_UNANSWERED = "coordinator_unanswered"
+    COORDINATOR_MOVED = "coordinator_moved"
+    NOT_ASKED = "not_asked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What an evaluation may be told: all durations in milliseconds."""
+
+    late_padding_ms: int = 5 * 60 * 1000
+    """Added to `transaction.max.timeout.ms`; the broker's own LATE_TRANSACTION_BUFFER_MS."""
+    max_timeout_fallback_ms: int = 15 * 60 * 1000
+    """Used when no broker lets us read `transaction.max.timeout.ms`; Kafka's default."""
+    overdue_slack_ms: int = 30 * 1000
+    """How far past its own timeout a transaction may be before it is overdue: the coordinator scans every 10 s."""
+    stuck_after_ms: int = 60 * 1000
+    """How long a transaction may be seen completing before it is stuck."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionColumns:
+    """One row per open transaction, in the order of `Snapshot.open_transactions`."""
+
+    verdict: Int8Column
+    """(N,) `Verdict`."""
+    start_timestamp_ms: Int64Column
+    start_source: Int8Column
+    """(N,) `StartSource`."""
+    duration_ms: Int64Column
+    """(N,) snapshot instant - start, never negative."""
+    idle_ms: Int64Column
+    """(N,) snapshot instant - timestamp of the producer's last write, never negative: a client's clock."""
+    is_late: BoolColumn
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionColumns:
+    """One row per partition, in the order of `Snapshot.partitions`."""
+
+    open_transactions: Int32Column
+    late_transactions: Int32Column
+    duration_ms_max: Int64Column
+    """(P,) the longest duration of any open transaction, 0 where none is open."""
+    idle_ms_max: Int64Column
+    """(P,) the longest idle time of any open transaction, 0 where none is open."""
+    last_stable_offset_lag: Int64Column
+    """(P,) high watermark - LSO where a transaction is open and both could be read, else -1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionRow:
+    """One open transaction with its verdict and evidence, for people and JSON. Durations and instants in ms."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    start_offset: int
+    last_sequence: int
+    last_timestamp_ms: int
+    start_timestamp_ms: int
+    start_source: StartSource
+    duration_ms: int
+    idle_ms: int
+    is_late: bool
+    transactional_id: str | None
+    """None where no coordinator names one."""
+    coordinator_state: str | None
+    """The state as Kafka names it, None where no coordinator lists the producer id."""
+    coordinator: int | None
+    """Broker id of the coordinator that answered for the transactional id."""
+    coordinator_producer_epoch: int | None
+    """None where the transaction was not described."""
+    timeout_ms: int | None
+    """The transaction's own timeout, None where it was not described."""
+    last_stable_offset_lag: int | None
+    verdict: Verdict
+    inconclusive_reason: InconclusiveReason | None
+    reason: str
+    """A sentence that a person can check: who said what."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """A snapshot and what is to be thought of it."""
+
+    snapshot: Snapshot
+    transactions: TransactionColumns
+    partitions: PartitionColumns
+    evidence: tuple[Evidence, ...]
+    """One per open transaction: what the verdicts rest on."""
+    suspects: tuple[TransactionRow, ...]
+    """Every suspect, worst first: by verdict, then the longest duration."""
+    max_timeout_ms: int
+    """The limit used for *late*, without padding."""
+    max_timeout_is_fallback: bool
+    """True when no broker let us read it and the policy's value was used."""
+    memory: Memory
+    """For the next cycle, and for the state file."""

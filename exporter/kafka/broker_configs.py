@@ -1,0 +1,58 @@
+"""`transaction.max.timeout.ms` as each broker has it configured: DescribeConfigs (API key 32)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafka.protocol.admin.configs import DescribeConfigsRequest
+
+from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
+from exporter.kafka.inquiry import Inquiry
+from exporter.snapshot import MaxTimeout
+
+NAME = "transaction.max.timeout.ms"
+_BROKER_RESOURCE = 4
+
+
+async def max_timeout(inquiry: Inquiry, brokers: Iterable[int]) -> MaxTimeout:
+    """Ask every broker for its own setting: it is read at a broker's start, so brokers may differ."""
+    asked = tuple(brokers)
+    answers = await inquiry.gather(_ask(inquiry, broker) for broker in asked)
+    told = [answer for answer in answers if isinstance(answer, int)]
+    return MaxTimeout(
+        timeout_ms=max(told, default=None),
+        timeout_ms_min=min(told, default=None),
+        unread=tuple(
+            (broker, answer) for broker, answer in zip(asked, answers, strict=True) if isinstance(answer, str)
+        ),
+    )
+
+
+async def _ask(inquiry: Inquiry, broker: int) -> int | str:
+    """The setting in milliseconds, or why it is not known."""
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=_BROKER_RESOURCE, resource_name=str(broker), configuration_keys=[NAME]
+            )
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+        min_version=1,
+    )
+    try:
+        answer = await inquiry.ask(broker, "DescribeConfigs", request)
+    except BrokerFault as fault:
+        return str(fault)
+    return _value(answer)
+
+
+def _value(answer: Any) -> int | str:
+    for result in answer.results:
+        if result.error_code != ErrorCode.NONE:
+            return error_name(result.error_code)
+        for config in result.configs:
+            if config.name == NAME and config.value is not None and config.value.isdigit():
+                return int(config.value)
+    return f"the answer does not hold {NAME}"

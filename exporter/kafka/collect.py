@@ -1,0 +1,380 @@
+"""One cycle's reading, in an order that makes its answers evidence: `Collector.collect() -> Snapshot`.
+
+    metadata -> every leader's producers -> active transactions -> descriptions of those that last
+    and for what the coordinators contradict ("doubtful"):
+    read again -> probes, listing, descriptions, probes (`coordinators.prove`) -> read once more, at the current leader
+
+A transaction that ends meanwhile drops out at one of the re-reads: only what stays open at the same start offset, before
+and after its coordinator was asked, was open *while* it was asked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from exporter.config.settings import KafkaSettings, ScanSettings
+from exporter.kafka.broker_configs import max_timeout
+from exporter.kafka.connections import Address, Connections
+from exporter.kafka.coordinators import (
+    Listing,
+    by_producer_id,
+    coordinators_of,
+    coverage_of,
+    describe,
+    list_transactions,
+    prove,
+)
+from exporter.kafka.errors import ClusterUnavailableError
+from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.leaders import DELETED_REASON, OpenEntries, Progress, Scan, read_rows, scan_leaders
+from exporter.kafka.offsets import latest_offsets
+from exporter.kafka.topology import Topology
+from exporter.snapshot import (
+    NO_LEADER,
+    Answer,
+    ApiStatistics,
+    BrokerCoverage,
+    CoordinatorProof,
+    CoordinatorTransaction,
+    Int8Column,
+    Int32Column,
+    Int64Column,
+    MaxTimeout,
+    OpenTransactions,
+    Ownership,
+    Partitions,
+    SecondRead,
+    Snapshot,
+    ownership,
+)
+
+SeenTransaction = tuple[str, int, int, int]
+"""(topic, partition, producer id, start offset)."""
+
+_EXPLAINED = frozenset({Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_ACTIVE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectOptions:
+    """How long a cycle may take, in seconds."""
+
+    deadline_s: float
+    request_timeout_s: float
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What a cycle has read so far; `entries` and `second_read` shrink as transactions are seen to end."""
+
+    topology: Topology
+    scan: Scan
+    max_timeout: MaxTimeout
+    entries: OpenEntries
+    second_read: Int8Column
+    listings: tuple[Listing, ...] = ()
+    transactions: tuple[CoordinatorTransaction, ...] = ()
+    proof: CoordinatorProof | None = None
+
+    def partition(self, entry: int) -> tuple[str, int]:
+        row = int(self.entries.row[entry])
+        return self.topology.topics[self.topology.topic[row]], int(self.topology.partition[row])
+
+
+def open_collector(kafka: KafkaSettings, scan: ScanSettings) -> Collector:
+    """A collector for the cluster of these settings. Nothing is connected yet."""
+    return Collector(
+        Connections(kafka.options, client_id=kafka.client_id),
+        [Address(host, port) for host, port in kafka.bootstrap_servers],
+        CollectOptions(deadline_s=scan.deadline_ms / 1000, request_timeout_s=kafka.request_timeout_ms / 1000),
+    )
+
+
+class Collector:
+    """Reads snapshots of one cluster over connections that it keeps."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        bootstrap: Sequence[Address],
+        options: CollectOptions,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connections = connections
+        self._bootstrap = tuple(bootstrap)
+        self._options = options
+        self._wall_clock = wall_clock
+        self._clock = clock
+        self._topology: Topology | None = None
+        self._producers: Int32Column | None = None
+        self.phases: tuple[tuple[str, float], ...] = ()
+        """(phase, seconds) of the latest cycle."""
+
+    def collect(
+        self, *, seen_before: Collection[SeenTransaction] | None = (), progress: Progress | None = None
+    ) -> Snapshot:
+        """Read one snapshot.
+
+        Only transactions in `seen_before` are described: those that come and go between two cycles cost nothing; None
+        describes all. Raises ClusterUnavailableError when no broker tells the metadata, ClientClosedError when the
+        connections are closed meanwhile; everything less is told in the snapshot's coverage.
+        """
+        snapshot: Snapshot = self._connections.run(self._collect, seen_before, progress)
+        return snapshot
+
+    def statistics(self) -> tuple[ApiStatistics, ...]:
+        """Requests so far, by API. May be called from any thread."""
+        return self._connections.statistics()
+
+    def close(self) -> None:
+        """Close the connections; a `collect` that runs in another thread ends with ClientClosedError."""
+        self._connections.close()
+
+    async def _collect(self, seen_before: Collection[SeenTransaction] | None, progress: Progress | None) -> Snapshot:
+        stopwatch = _Stopwatch(self._clock)
+        inquiry = Inquiry(
+            connections=self._connections,
+            bootstrap=self._bootstrap,
+            request_timeout_s=self._options.request_timeout_s,
+            deadline=self._clock() + self._options.deadline_s,
+            clock=self._clock,
+            brokers=self._topology.brokers if self._topology is not None else None,
+        )
+        topology = await inquiry.topology()
+        stopwatch.lap("metadata")
+        taken_at_ms = self._now_ms()
+        reading = await self._read_leaders(inquiry, topology, progress)
+        stopwatch.lap("producers")
+        if len(reading.entries):
+            await _ask_coordinators(inquiry, reading, seen_before)
+            stopwatch.lap("transactions")
+            await _settle_doubts(inquiry, reading)
+            stopwatch.lap("proof")
+        open_transactions = await _with_offsets(inquiry, reading)
+        stopwatch.lap("offsets")
+        self._topology, self._producers = topology, reading.scan.producers
+        self.phases = stopwatch.laps()
+        return _snapshot(reading, open_transactions, taken_at_ms, self._now_ms())
+
+    async def _read_leaders(self, inquiry: Inquiry, topology: Topology, progress: Progress | None) -> _Reading:
+        expected = self._expected_producers(topology)
+        scan, limit = await inquiry.gather(
+            (
+                scan_leaders(inquiry, topology, expected_producers=expected, progress=progress),
+                max_timeout(inquiry, sorted(topology.brokers)),
+            )
+        )
+        assert isinstance(scan, Scan)
+        assert isinstance(limit, MaxTimeout)
+        entries = scan.open_entries()
+        second_read = np.full(len(entries), SecondRead.NOT_ASKED, dtype=np.int8)
+        return _Reading(topology, scan, limit, entries, second_read)
+
+    def _expected_producers(self, topology: Topology) -> Int32Column | None:
+        """Entries per partition as the last cycle counted them; None where the partitions have changed since."""
+        last = self._topology
+        same = last is not None and last.topics == topology.topics and np.array_equal(last.topic, topology.topic)
+        return self._producers if same else None
+
+    def _now_ms(self) -> int:
+        return int(self._wall_clock() * 1000)
+
+
+class _Stopwatch:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._last = clock()
+        self._laps: dict[str, float] = {}
+
+    def lap(self, phase: str) -> None:
+        now = self._clock()
+        self._laps[phase] = now - self._last
+        self._last = now
+
+    def laps(self) -> tuple[tuple[str, float], ...]:
+        return tuple(self._laps.items())
+
+
+async def _ask_coordinators(
+    inquiry: Inquiry, reading: _Reading, seen_before: Collection[SeenTransaction] | None
+) -> None:
+    """List the active transactions, and describe those behind an entry that was open in an earlier cycle."""
+    reading.listings = await list_transactions(inquiry, coordinators_of(reading.topology))
+    active = by_producer_id(transaction for listing in reading.listings for transaction in listing.transactions)
+    entries = reading.entries
+    lasting = {
+        int(entries.producer_id[i])
+        for i in range(len(entries))
+        if int(entries.producer_id[i]) in active
+        and (
+            seen_before is None
+            or (*reading.partition(i), int(entries.producer_id[i]), int(entries.start_offset[i])) in seen_before
+        )
+    }
+    described, _ = await describe(inquiry, [active[producer_id] for producer_id in sorted(lasting)])
+    reading.transactions = tuple({**active, **by_producer_id(described)}.values())
+
+
+async def _settle_doubts(inquiry: Inquiry, reading: _Reading) -> None:
+    """Read again what the coordinators contradict, and ask for a proof where it is still open."""
+    doubtful = _doubtful(reading)
+    if not np.any(doubtful):
+        return
+    # Most doubts are transactions that ended between the two questions: one more look at their partitions, and no probes.
+    doubtful = await _read_again(inquiry, reading, doubtful, reading.topology.leader)
+    if not np.any(doubtful):
+        return
+    entries = reading.entries
+    in_doubt = np.flatnonzero(doubtful)
+    reading.proof = await prove(
+        inquiry,
+        reading.topology,
+        producer_ids={int(producer_id) for producer_id in entries.producer_id[in_doubt]},
+        topics={reading.partition(int(i))[0] for i in in_doubt},
+    )
+    await _read_again(inquiry, reading, doubtful, await _current_leaders(inquiry, reading.topology))
+
+
+def _doubtful(reading: _Reading) -> npt.NDArray[np.bool_]:
+    """(N,) entries that no coordinator's active transaction explains."""
+    active = by_producer_id(reading.transactions)
+    entries = reading.entries
+    return np.array(
+        [
+            ownership(active.get(int(entries.producer_id[i])), reading.partition(i), int(entries.producer_epoch[i]))
+            not in _EXPLAINED
+            for i in range(len(entries))
+        ],
+        dtype=np.bool_,
+    )
+
+
+async def _current_leaders(inquiry: Inquiry, topology: Topology) -> Int32Column:
+    """(P,) leaders as fresh metadata tells them; NO_LEADER everywhere when nobody tells."""
+    try:
+        fresh = await inquiry.topology()
+    except ClusterUnavailableError:
+        return np.full(len(topology), NO_LEADER, dtype=np.int32)
+    return np.array(
+        [
+            fresh.leader_of(topology.topics[topic], int(partition))[0]
+            for topic, partition in zip(topology.topic, topology.partition, strict=True)
+        ],
+        dtype=np.int32,
+    )
+
+
+async def _read_again(
+    inquiry: Inquiry, reading: _Reading, doubtful: npt.NDArray[np.bool_], leader: Int32Column
+) -> npt.NDArray[np.bool_]:
+    """Drop doubtful entries that have ended, note what became of the others; `doubtful` for the entries that are left."""
+    entries = reading.entries
+    again = Scan.unasked(reading.topology)
+    rows = np.unique(entries.row[doubtful])
+    await read_rows(inquiry, again, rows[leader[rows] != NO_LEADER], leader)
+    found = again.open_entries()
+    epochs = {
+        (row, producer_id, start): epoch
+        for row, producer_id, start, epoch in zip(
+            found.row.tolist(),
+            found.producer_id.tolist(),
+            found.start_offset.tolist(),
+            found.producer_epoch.tolist(),
+            strict=True,
+        )
+    }
+    keep = np.ones(len(entries), dtype=np.bool_)
+    for i in np.flatnonzero(doubtful):
+        row = int(entries.row[i])
+        epoch = epochs.get((row, int(entries.producer_id[i]), int(entries.start_offset[i])))
+        if again.answer[row] != Answer.READ:
+            reading.second_read[i] = SecondRead.UNREAD
+        elif epoch is None:
+            keep[i] = False
+        elif reading.second_read[i] != SecondRead.CHANGED:
+            same = epoch == entries.producer_epoch[i]
+            reading.second_read[i] = SecondRead.UNCHANGED if same else SecondRead.CHANGED
+    reading.entries = OpenEntries(**{name: getattr(entries, name)[keep] for name in OpenEntries.__dataclass_fields__})
+    reading.second_read = reading.second_read[keep]
+    return doubtful[keep]
+
+
+async def _with_offsets(inquiry: Inquiry, reading: _Reading) -> OpenTransactions:
+    """The open transactions with their partitions' high watermark and last stable offset."""
+    topology, entries = reading.topology, reading.entries
+    partitions = [reading.partition(i) for i in range(len(entries))]
+    leaders = {
+        partition: int(topology.leader[row])
+        for partition, row in zip(partitions, entries.row, strict=True)
+        if topology.leader[row] != NO_LEADER
+    }
+    offsets = await latest_offsets(inquiry, leaders)
+    pairs: Int64Column = np.array(
+        [offsets.get(partition, (-1, -1)) for partition in partitions], dtype=np.int64
+    ).reshape(-1, 2)
+    return OpenTransactions(
+        partition_row=entries.row.astype(np.int32),
+        producer_id=entries.producer_id,
+        producer_epoch=entries.producer_epoch,
+        last_sequence=entries.last_sequence,
+        last_timestamp_ms=entries.last_timestamp_ms,
+        coordinator_epoch=entries.coordinator_epoch,
+        start_offset=entries.start_offset,
+        second_read=reading.second_read,
+        last_stable_offset=pairs[:, 0].copy(),
+        high_watermark=pairs[:, 1].copy(),
+    )
+
+
+def _snapshot(
+    reading: _Reading, open_transactions: OpenTransactions, taken_at_ms: int, finished_at_ms: int
+) -> Snapshot:
+    topology, scan = reading.topology, reading.scan
+    exists = scan.reason != DELETED_REASON
+    new_row = np.cumsum(exists) - 1
+    reasons = tuple(sorted({str(reason) for reason in scan.reason[exists]} - {""}))
+    reason_index = {reason: index for index, reason in enumerate(reasons)} | {"": -1}
+    partitions = Partitions(
+        topics=topology.topics,
+        topic=topology.topic[exists],
+        partition=topology.partition[exists],
+        leader=topology.leader[exists],
+        answer=scan.answer[exists],
+        reasons=reasons,
+        reason=np.array([reason_index[str(reason)] for reason in scan.reason[exists]], dtype=np.int16),
+        producers=scan.producers[exists],
+    )
+    moved = replace(open_transactions, partition_row=new_row[open_transactions.partition_row].astype(np.int32))
+    return Snapshot(
+        cluster_id=topology.cluster_id,
+        taken_at_ms=taken_at_ms,
+        finished_at_ms=finished_at_ms,
+        partitions=partitions,
+        open_transactions=moved,
+        transactions=reading.transactions,
+        proof=reading.proof,
+        brokers=_brokers(topology, scan),
+        coordinators=coverage_of(reading.listings),
+        max_timeout=reading.max_timeout,
+    )
+
+
+def _brokers(topology: Topology, scan: Scan) -> tuple[BrokerCoverage, ...]:
+    asked, count = np.unique(topology.leader[topology.leader != NO_LEADER], return_counts=True)
+    led = dict(zip(asked.tolist(), count.tolist(), strict=True))
+    return tuple(
+        BrokerCoverage(
+            broker=broker,
+            host=topology.brokers[broker].host if broker in topology.brokers else "",
+            port=topology.brokers[broker].port if broker in topology.brokers else -1,
+            partitions=led.get(broker, 0),
+            failure=scan.faults.get(broker),
+        )
+        for broker in sorted(led.keys() | scan.faults.keys())
+    )

@@ -1,0 +1,345 @@
+"""Asking the transaction coordinators: the leaders of `__transaction_state`, each for the ids that hash to its partitions.
+
+An answer without an error is not yet evidence: a broker that has just restarted answers ListTransactions with NONE and no
+ids, ids that we may not describe are left out of it silently, and so are the ids of a partition that is offline. So every
+partition of `__transaction_state` is *probed*: a made-up transactional id that hashes to it is described at its leader.
+Authorisation is checked before existence, so TRANSACTIONAL_ID_NOT_FOUND proves at once that the partition is loaded there
+and that ids are not hidden from us (KIP-664; KafkaApis.handleDescribeTransactionsRequest).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin.acl import (
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ACLResourceType,
+    DescribeAclsRequest,
+)
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
+
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, error_name
+from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.topology import STATE_TOPIC, Topology
+from exporter.snapshot import (
+    ACTIVE_STATES,
+    NO_LEADER,
+    CoordinatorCoverage,
+    CoordinatorProof,
+    CoordinatorTransaction,
+    Denials,
+    StatePartitionProof,
+    StateTopic,
+    TransactionState,
+)
+
+_PROBE_FAILURES = {
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: None,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional_ids_hidden",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "loading",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "loading",
+    ErrorCode.NOT_COORDINATOR: "coordinator_moved",
+}
+_HIDING_OPERATIONS = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
+
+
+def state_partition(transactional_id: str, partitions: int) -> int:
+    """The partition of `__transaction_state` that owns an id: Utils.abs(String.hashCode) modulo."""
+    code = 0
+    units = transactional_id.encode("utf-16-be")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    signed = code - 2**32 if code >= 2**31 else code
+    # Utils.abs: the smallest int has no positive counterpart and becomes 0.
+    return (0 if signed == -(2**31) else abs(signed)) % partitions
+
+
+def probe_ids(partitions: int) -> tuple[str, ...]:
+    """One random, never used transactional id per partition of `__transaction_state`.
+
+    Random from the first character on, so that no prefixed ACL is likely to single them out.
+    """
+    found: dict[int, str] = {}
+    while len(found) < partitions:
+        candidate = secrets.token_urlsafe(24)
+        found.setdefault(state_partition(candidate, partitions), candidate)
+    return tuple(found[partition] for partition in range(partitions))
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """ListTransactions of one coordinator."""
+
+    broker: int
+    transactions: tuple[CoordinatorTransaction, ...]
+    failure: str | None
+
+
+async def list_transactions(
+    inquiry: Inquiry, brokers: Iterable[int], *, producer_ids: Collection[int] | None = None
+) -> tuple[Listing, ...]:
+    """The active transactions of `brokers`, or, with `producer_ids`, those of these producers in any state."""
+
+    async def ask(broker: int) -> Listing:
+        # Filtered by state or by producer id, never by duration: that filter ignores the state.
+        request = ListTransactionsRequest(
+            state_filters=[state.value for state in ACTIVE_STATES] if producer_ids is None else [],
+            producer_id_filters=[] if producer_ids is None else sorted(producer_ids),
+        )
+        try:
+            answer = await inquiry.ask(broker, "ListTransactions", request)
+        except BrokerFault as fault:
+            return Listing(broker, (), str(fault))
+        if answer.error_code != ErrorCode.NONE:
+            return Listing(broker, (), f"coordinator {broker} answers {error_name(answer.error_code)}")
+        return Listing(broker, tuple(_listed(row, broker) for row in answer.transaction_states), None)
+
+    return tuple(await inquiry.gather(ask(broker) for broker in brokers))
+
+
+def _listed(row: Any, broker: int) -> CoordinatorTransaction:
+    return CoordinatorTransaction(
+        transactional_id=row.transactional_id,
+        producer_id=row.producer_id,
+        state=TransactionState.of(row.transaction_state),
+        coordinator=broker,
+    )
+
+
+async def describe(
+    inquiry: Inquiry, listed: Iterable[CoordinatorTransaction]
+) -> tuple[tuple[CoordinatorTransaction, ...], frozenset[int]]:
+    """The same transactions with epoch, timeout, start and partitions, asked of the coordinator that listed each.
+
+    Also the producer ids for which this failed, or whose id now names another producer: those stay as listed.
+    """
+    by_broker: dict[int, dict[str, CoordinatorTransaction]] = defaultdict(dict)
+    for transaction in listed:
+        by_broker[transaction.coordinator][transaction.transactional_id] = transaction
+
+    async def ask(broker: int) -> tuple[list[CoordinatorTransaction], set[int]]:
+        mine = by_broker[broker]
+        answers = await _describe_ids(inquiry, broker, mine)
+        described = []
+        unclear = set()
+        for transactional_id, transaction in mine.items():
+            row = answers.get(transactional_id)
+            if isinstance(row, str) or row is None or row.producer_id != transaction.producer_id:
+                described.append(transaction)
+                unclear.add(transaction.producer_id)
+            else:
+                described.append(_described(row, broker))
+        return described, unclear
+
+    results = await inquiry.gather(ask(broker) for broker in by_broker)
+    return (
+        tuple(transaction for described, _ in results for transaction in described),
+        frozenset(producer_id for _, unclear in results for producer_id in unclear),
+    )
+
+
+async def _describe_ids(inquiry: Inquiry, broker: int, ids: Iterable[str]) -> dict[str, Any]:
+    """Transactional id -> its row, or the name of the error or fault that stands in its place."""
+    wanted = tuple(ids)
+    try:
+        answer = await inquiry.ask(
+            broker, "DescribeTransactions", DescribeTransactionsRequest(transactional_ids=wanted)
+        )
+    except BrokerFault:
+        return dict.fromkeys(wanted, "coordinator_unanswered")
+    return {
+        row.transactional_id: row if row.error_code == ErrorCode.NONE else error_name(row.error_code)
+        for row in answer.transaction_states
+    }
+
+
+def _described(row: Any, broker: int) -> CoordinatorTransaction:
+    return CoordinatorTransaction(
+        transactional_id=row.transactional_id,
+        producer_id=row.producer_id,
+        state=TransactionState.of(row.transaction_state),
+        coordinator=broker,
+        producer_epoch=row.producer_epoch,
+        timeout_ms=row.transaction_timeout_ms,
+        start_time_ms=row.transaction_start_time_ms,
+        partitions=frozenset((topic.topic, partition) for topic in row.topics for partition in topic.partitions),
+    )
+
+
+def coordinators_of(topology: Topology) -> tuple[int, ...]:
+    """Brokers to ask: the leaders of `__transaction_state`, or every broker where that topic is not shown to us."""
+    rows = topology.rows_of(STATE_TOPIC)
+    leaders = {int(topology.leader[row]) for row in rows} - {NO_LEADER}
+    return tuple(sorted(leaders)) if len(rows) else tuple(sorted(topology.brokers))
+
+
+def coverage_of(listings: Iterable[Listing]) -> tuple[CoordinatorCoverage, ...]:
+    """Who was asked and who answered."""
+    return tuple(CoordinatorCoverage(broker=listing.broker, failure=listing.failure) for listing in listings)
+
+
+async def prove(
+    inquiry: Inquiry, topology: Topology, *, producer_ids: Collection[int], topics: Collection[str]
+) -> CoordinatorProof:
+    """Ask in an order that makes the answers evidence: probes, listing, descriptions, probes again.
+
+    `producer_ids` and `topics` are those of the transactions in doubt. Their partitions must have been read before this,
+    and must be read again after it.
+    """
+    before = await _state_leaders(inquiry, topology)
+    probes_before = await _probe(inquiry, before.leaders)
+    brokers = coordinators_of(topology) if before.topic is not StateTopic.PRESENT else before.brokers
+    listings = await list_transactions(inquiry, brokers, producer_ids=producer_ids)
+    listed = [transaction for listing in listings for transaction in listing.transactions]
+    described, unclear = await describe(inquiry, listed)
+    hidden = await _hidden_topics(inquiry, {transaction.coordinator for transaction in described}, topics)
+    denials = await _denials(inquiry, brokers)
+    probes_after = await _probe(inquiry, before.leaders)
+    after = await _state_leaders(inquiry, topology)
+    return CoordinatorProof(
+        state_topic=before.topic,
+        state_partitions=_state_partition_proofs(before, after, probes_before, probes_after),
+        listing_failures=tuple(
+            (listing.broker, listing.failure) for listing in listings if listing.failure is not None
+        ),
+        transactions=described,
+        unclear_producer_ids=unclear | _listed_twice(listed),
+        hidden_topics=hidden,
+        denials=denials,
+    )
+
+
+def _listed_twice(listed: Iterable[CoordinatorTransaction]) -> frozenset[int]:
+    """Producer ids that two coordinators claim: their partition of `__transaction_state` is just moving."""
+    count = Counter(transaction.producer_id for transaction in listed)
+    return frozenset(producer_id for producer_id, times in count.items() if times > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _StateLeaders:
+    topic: StateTopic
+    leaders: tuple[tuple[int, int], ...]
+    """(broker id, leader epoch) by partition of `__transaction_state`."""
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        return tuple(sorted({leader for leader, _ in self.leaders} - {NO_LEADER}))
+
+
+async def _state_leaders(inquiry: Inquiry, known: Topology) -> _StateLeaders:
+    try:
+        topology = await inquiry.topology((STATE_TOPIC,))
+    except ClusterUnavailableError:
+        return _StateLeaders(StateTopic.UNKNOWN, ())
+    if STATE_TOPIC in topology.first_row:
+        rows = topology.rows_of(STATE_TOPIC)
+        return _StateLeaders(
+            StateTopic.PRESENT, tuple((int(topology.leader[row]), int(topology.leader_epoch[row])) for row in rows)
+        )
+    error = topology.topic_errors.get(STATE_TOPIC)
+    if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not known.rows_of(STATE_TOPIC):
+        return _StateLeaders(StateTopic.ABSENT, ())
+    hidden = error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return _StateLeaders(StateTopic.HIDDEN if hidden else StateTopic.UNKNOWN, ())
+
+
+async def _probe(inquiry: Inquiry, leaders: tuple[tuple[int, int], ...]) -> tuple[str | None, ...]:
+    """What each partition of `__transaction_state` says to a made-up id: None when it is loaded and visible."""
+    ids = probe_ids(len(leaders))
+    by_broker: dict[int, list[str]] = defaultdict(list)
+    for (leader, _), probe_id in zip(leaders, ids, strict=True):
+        by_broker[leader].append(probe_id)
+    asked = [broker for broker in by_broker if broker != NO_LEADER]
+    answers: dict[str, Any] = dict.fromkeys(by_broker.get(NO_LEADER, ()), "state_partition_offline")
+    for answer in await inquiry.gather(_describe_ids(inquiry, broker, by_broker[broker]) for broker in asked):
+        answers.update(answer)
+    return tuple(_probe_failure(answers.get(probe_id)) for probe_id in ids)
+
+
+def _probe_failure(answer: Any) -> str | None:
+    if answer == "state_partition_offline":
+        return "state_partition_offline"
+    for code, failure in _PROBE_FAILURES.items():
+        if answer == code.name:
+            return failure
+    return "coordinator_unanswered"
+
+
+def _state_partition_proofs(
+    before: _StateLeaders,
+    after: _StateLeaders,
+    probes_before: tuple[str | None, ...],
+    probes_after: tuple[str | None, ...],
+) -> tuple[StatePartitionProof, ...]:
+    proofs = []
+    for partition, (leader, epoch) in enumerate(before.leaders):
+        failure = probes_before[partition] or probes_after[partition]
+        if failure is None and after.leaders[partition : partition + 1] != ((leader, epoch),):
+            failure = "coordinator_moved"
+        proofs.append(StatePartitionProof(partition=partition, leader=leader, failure=failure))
+    return tuple(proofs)
+
+
+async def _hidden_topics(inquiry: Inquiry, brokers: Iterable[int], topics: Collection[str]) -> frozenset[str]:
+    """Those of `topics` that some describing coordinator does not show us: it leaves them out of descriptions silently.
+
+    A coordinator that does not answer hides them all.
+    """
+    names = tuple(sorted(topics))
+
+    async def ask(broker: int) -> set[str]:
+        try:
+            seen = await inquiry.topology(names, broker=broker)
+        except BrokerFault:
+            return set(names)
+        return {name for name in names if name not in seen.first_row}
+
+    return frozenset().union(*await inquiry.gather(ask(broker) for broker in brokers))
+
+
+async def _denials(inquiry: Inquiry, brokers: Iterable[int]) -> Denials:
+    """Whether every coordinator's ACLs rule out a DENY that hides single transactional ids from us."""
+
+    async def ask(broker: int) -> bool:
+        request = DescribeAclsRequest(
+            resource_type_filter=ACLResourceType.TRANSACTIONAL_ID,
+            resource_name_filter=None,
+            pattern_type_filter=ACLResourcePatternType.ANY,
+            principal_filter=None,
+            host_filter=None,
+            operation=ACLOperation.ANY,
+            permission_type=ACLPermissionType.DENY,
+        )
+        try:
+            answer = await inquiry.ask(broker, "DescribeAcls", request)
+        except BrokerFault:
+            return False
+        return _rules_out_denials(answer)
+
+    return Denials.NONE if all(await inquiry.gather(ask(broker) for broker in brokers)) else Denials.POSSIBLE
+
+
+def _rules_out_denials(answer: Any) -> bool:
+    """No authorizer at all, or readable ACLs without a DENY of describing ids, whoever it is for: ours are not known."""
+    if answer.error_code == ErrorCode.SECURITY_DISABLED:
+        return True
+    if answer.error_code != ErrorCode.NONE:
+        return False
+    denied = {acl.operation for resource in answer.resources for acl in resource.acls}
+    return not denied & _HIDING_OPERATIONS
+
+
+def by_producer_id(transactions: Iterable[CoordinatorTransaction]) -> Mapping[int, CoordinatorTransaction]:
+    """Producer id -> its transaction; the described one where there are two."""
+    found: dict[int, CoordinatorTransaction] = {}
+    for transaction in transactions:
+        known = found.get(transaction.producer_id)
+        if known is None or not known.is_described:
+            found[transaction.producer_id] = transaction
+    return found

@@ -1,0 +1,79 @@
+"""Whose fault it was, as a type, and Kafka's error codes by name.
+
+Foreign exceptions are turned into these at the border (`connections.py`); nothing above names a foreign exception.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+
+class ErrorCode(IntEnum):
+    """The error codes of Kafka's protocol that this program acts on (org.apache.kafka.common.protocol.Errors)."""
+
+    NONE = 0
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REPLICA_NOT_AVAILABLE = 9
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    TOPIC_AUTHORIZATION_FAILED = 29
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    SECURITY_DISABLED = 54
+    KAFKA_STORAGE_ERROR = 56
+    TRANSACTIONAL_ID_NOT_FOUND = 105
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code; `ERROR_<code>` for one that this program does not know."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"ERROR_{code}"
+
+
+class FaultReason(Enum):
+    """Why a broker gave no usable answer. The values are published."""
+
+    UNREACHABLE = "unreachable"
+    TIMED_OUT = "timed_out"
+    CONNECTION_LOST = "connection_lost"
+    AUTHENTICATION_FAILED = "authentication_failed"
+    UNSUPPORTED_API = "unsupported_api"
+    MALFORMED_ANSWER = "malformed_answer"
+    UNKNOWN_BROKER = "unknown_broker"
+    REFUSED = "refused"
+
+
+@dataclass
+class BrokerFault(Exception):
+    """A broker did not answer, or not usably. Costs what was asked of it, and nothing else."""
+
+    reason: FaultReason
+    sentence: str
+    """For a person: which broker, what was wrong, what to do."""
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass
+class ClusterUnavailableError(Exception):
+    """No broker at all could be asked for the cluster's metadata: the cycle has nothing to stand on."""
+
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+class ClientClosedError(Exception):
+    """The client was closed while it was being used: the program is ending."""
+
+
+class MalformedAnswerError(ValueError):
+    """Bytes that are not the answer they should be."""

@@ -1,0 +1,88 @@
+"""Asking within one cycle: every question shares the cycle's deadline, and a broker is named by its id."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from exporter.kafka.connections import Address, Connections
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
+from exporter.kafka.topology import Topology, metadata_request, topology_of
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """The means of one cycle. Coroutines of this class run on the client's thread."""
+
+    connections: Connections
+    bootstrap: tuple[Address, ...]
+    request_timeout_s: float
+    deadline: float
+    """Instant of `clock` after which nothing is asked any more."""
+    clock: Callable[[], float] = time.monotonic
+    brokers: Mapping[int, Address] | None = None
+    """Addresses by broker id, from the latest metadata."""
+    silent: set[Address] = field(default_factory=set)
+    """Brokers that let a request time out in this cycle: they are not waited for again."""
+
+    def remaining_s(self) -> float:
+        """Seconds until the deadline, never negative."""
+        return max(self.deadline - self.clock(), 0.0)
+
+    async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """Run `coroutines` side by side; their results in order."""
+        return await self.connections.gather(coroutines)
+
+    async def ask(self, broker: int, api: str, request: Any) -> Any:
+        """The answer of `broker`. Raises BrokerFault."""
+        address = (self.brokers or {}).get(broker)
+        if address is None:
+            raise BrokerFault(
+                FaultReason.UNKNOWN_BROKER,
+                f"broker {broker} leads partitions, but the metadata gives no address for it",
+            )
+        return await self._ask_at(address, api, request, self.request_timeout_s)
+
+    async def _ask_at(self, address: Address, api: str, request: Any, timeout_s: float) -> Any:
+        timeout_s = min(timeout_s, self.remaining_s())
+        if timeout_s <= 0:
+            raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {address} was not asked: the cycle's deadline is over")
+        if address in self.silent:
+            raise BrokerFault(
+                FaultReason.TIMED_OUT, f"broker at {address} is not asked again in this cycle: it timed out"
+            )
+        try:
+            return await self.connections.ask(address, request, api=api, timeout_s=timeout_s)
+        except BrokerFault as fault:
+            if fault.reason is FaultReason.TIMED_OUT:
+                self.silent.add(address)
+            raise
+
+    async def topology(self, topics: tuple[str, ...] | None = None, *, broker: int | None = None) -> Topology:
+        """The metadata of `topics` or of all, from `broker` or whoever answers first; its addresses are used from now on.
+
+        Raises BrokerFault when `broker` does not answer, ClusterUnavailableError when nobody does.
+        """
+        if broker is not None:
+            return topology_of(await self.ask(broker, "Metadata", metadata_request(topics)))
+        answer = await self._ask_anyone("Metadata", topics)
+        topology = topology_of(answer)
+        if topology.brokers:
+            self.brokers = topology.brokers
+        return topology
+
+    async def _ask_anyone(self, api: str, topics: tuple[str, ...] | None) -> Any:
+        """Known brokers first, then the bootstrap addresses; each gets its share of the time that is left."""
+        addresses = list(dict.fromkeys([*(self.brokers or {}).values(), *self.bootstrap]))
+        faults: list[str] = []
+        for tried, address in enumerate(addresses):
+            share = self.remaining_s() / (len(addresses) - tried)
+            try:
+                return await self._ask_at(address, api, metadata_request(topics), min(self.request_timeout_s, share))
+            except BrokerFault as fault:
+                faults.append(str(fault))
+        raise ClusterUnavailableError("no broker answered: " + "; ".join(dict.fromkeys(faults)))

@@ -1,0 +1,102 @@
+"""A request with a ready body, whose answer is handed over as bytes.
+
+kafka-python decodes every answer into objects, which costs hundreds of times the reading (the answer to DescribeProducers
+may hold 100,000 entries). Its protocol parser accepts anything that can encode itself and names a class for its answer;
+these two are the least that it accepts. `tests/kafka/test_client_contract.py` watches what is relied on.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class ReadableBuffer(Protocol):
+    """The parser's receive buffer: a bytearray that remembers a position."""
+
+    def tell(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RawAnswer:
+    """The body of an answer, undecoded, and the one field that the connection itself wants."""
+
+    body: memoryview
+    throttle_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _AnswerHeader:
+    correlation_id: int
+
+
+class _FlexibleAnswer:
+    """Reads a response header v1 (correlation id, tagged fields) and leaves the body alone."""
+
+    @staticmethod
+    def parse_header(buffer: ReadableBuffer) -> _AnswerHeader:
+        data = memoryview(buffer)
+        (correlation_id,) = struct.unpack_from(">i", data, 0)
+        return _AnswerHeader(correlation_id)
+
+    @staticmethod
+    def decode(buffer: ReadableBuffer) -> RawAnswer:
+        """Every flexible answer that is read raw begins with its throttle time.
+
+        Raises ValueError on an answer that is too short or has tagged header fields, which no broker sends.
+        """
+        data = memoryview(buffer)
+        if len(data) < 9 or data[4] != 0:  # correlation id, no tagged fields, throttle time  # noqa: PLR2004
+            raise ValueError("the answer's header is not a response header v1")
+        (throttle_time_ms,) = struct.unpack_from(">i", data, 5)
+        return RawAnswer(body=data[5:], throttle_time_ms=throttle_time_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _RequestHeader:
+    correlation_id: int
+    api_key: int
+    api_version: int
+
+    @staticmethod
+    def get_response_class() -> type[_FlexibleAnswer]:
+        return _FlexibleAnswer
+
+
+class RawRequest:
+    """A request of a flexible API version (request header v2) with its body already encoded."""
+
+    __slots__ = ("API_KEY", "API_VERSION", "_body", "_client_id", "header", "name")
+
+    def __init__(self, *, name: str, api_key: int, api_version: int, body: bytes) -> None:
+        self.name = name
+        self.API_KEY = api_key
+        self.API_VERSION = api_version
+        self.header: _RequestHeader | None = None
+        self._body = body
+        self._client_id = b""
+
+    def with_header(self, correlation_id: int, client_id: str) -> None:
+        self.header = _RequestHeader(correlation_id, self.API_KEY, self.API_VERSION)
+        self._client_id = client_id.encode()
+
+    def expect_response(self) -> bool:
+        return True
+
+    def encode(self, *, framed: bool, header: bool) -> bytes:
+        """The whole frame. Raises ValueError when it is not asked for one with its header set."""
+        if not (framed and header and self.header is not None):
+            raise ValueError("a raw request is sent as a whole frame")
+        client_id = self._client_id
+        head = struct.pack(
+            f">hhih{len(client_id)}sb",
+            self.API_KEY,
+            self.API_VERSION,
+            self.header.correlation_id,
+            len(client_id),
+            client_id,
+            0,
+        )
+        return struct.pack(">i", len(head) + len(self._body)) + head + self._body

@@ -1,0 +1,174 @@
+"""Settings from defaults, file, environment and flags: who wins, and what is said of what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.config.loading import ConfigurationError, environment_name, flag_name, load
+from exporter.config.settings import SETTINGS, Settings
+
+SERVERS = "kafka:\n  bootstrap.servers: broker:9092\n"
+
+
+def load_yaml(text: str, **environment: str) -> Settings:
+    return load(file=("config.yaml", text), environment=environment, flags={})
+
+
+def problems_of(text: str, environment: dict[str, str] | None = None, flags: dict[str, str] | None = None) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        load(file=("config.yaml", text), environment=environment or {}, flags=flags or {})
+    return list(caught.value.problems)
+
+
+def test_defaults_need_only_a_broker() -> None:
+    """A broker's address is the one thing that must be set; the rest is as documented."""
+    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1,[::1]:2"})
+
+    assert settings.kafka.bootstrap_servers == (("a", 1), ("::1", 2))
+    assert (settings.scan.interval_ms, settings.scan.deadline_ms) == (30_000, 25_000)
+    assert settings.publish.listen_address == "0.0.0.0:9814"
+    assert settings.publish.stale_after_cycles == 3
+    assert (settings.verdicts.late_padding_ms, settings.verdicts.max_timeout_fallback_ms) == (300_000, 900_000)
+
+
+def test_file_environment_and_flags_win_in_that_order() -> None:
+    """The environment overrides the file, and a flag overrides both."""
+    text = SERVERS + "scan: {interval: 10s, deadline: 5s}\nlog: {level: error}\n"
+    environment = {
+        "KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVAL": "20s",
+        "KAFKA_TRANSACTION_EXPORTER__SCAN__DEADLINE": "6s",
+        "KAFKA_TRANSACTION_EXPORTER_PORT": "tcp://10.0.0.1:9814",  # Kubernetes makes such for a Service of our name
+        "HOME": "/nowhere",
+    }
+
+    settings = load(file=("config.yaml", text), environment=environment, flags={"scan.deadline": "7s"})
+
+    assert (settings.scan.interval_ms, settings.scan.deadline_ms, settings.log_level) == (20_000, 7000, "error")
+
+
+def test_nested_and_dotted_keys_are_the_same() -> None:
+    """`kafka: {sasl: {mechanisms: ...}}` and `kafka: {sasl.mechanism: ...}` name one property, librdkafka's alias too."""
+    nested = load_yaml(
+        "kafka: {bootstrap: {servers: [a:1, b:2]}, security: {protocol: sasl_ssl}, sasl: {mechanisms: SCRAM-SHA-512}}"
+    )
+    dotted = load_yaml(
+        "kafka.bootstrap.servers: a:1,b:2\nkafka: {security.protocol: SASL_SSL, sasl.mechanism: scram-sha-512}"
+    )
+
+    assert nested == dotted
+    assert nested.kafka.options["sasl_mechanism"] == "SCRAM-SHA-512"
+
+
+def test_security_is_handed_to_the_client_under_its_own_names() -> None:
+    """Each security property of the kafka section becomes kafka-python's, and none is lost."""
+    settings = load_yaml(
+        """
+kafka:
+  bootstrap.servers: broker:9093
+  security.protocol: SASL_SSL
+  sasl.mechanism: PLAIN
+  sasl.username: exporter
+  sasl.password: "with,comma"
+  ssl.ca.location: /ca.pem
+  ssl.certificate.location: /client.pem
+  ssl.key.location: /client.key
+  ssl.key.password: "0042"
+  ssl.endpoint.identification.algorithm: none
+"""
+    )
+
+    assert settings.kafka.options == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "exporter",
+        "sasl_plain_password": "with,comma",
+        "ssl_cafile": "/ca.pem",
+        "ssl_certfile": "/client.pem",
+        "ssl_keyfile": "/client.key",
+        "ssl_password": "0042",
+        "ssl_check_hostname": False,
+    }
+
+
+def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
+    """Unknown keys name the nearest known one; wrong values say what they must be; every place is given."""
+    text = "scan:\n  intervall: 3s\n  deadline: soon\npublish:\n  stale_after_cycles: 0\n"
+
+    assert problems_of(text, {"KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVALL": "1s"}, {"log.level": "loud"}) == [
+        "config.yaml:2: scan.intervall: unknown setting; did you mean scan.interval?",
+        (
+            "KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVALL: unknown setting; "
+            "did you mean KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVAL?"
+        ),
+        "config.yaml:3: scan.deadline must be a duration such as 500ms, 30s, 5m or 1h",
+        "config.yaml:5: publish.stale_after_cycles must be a whole number from 1 to 1000",
+        "--log.level: log.level must be one of debug, info, warning, error",
+        "kafka.bootstrap.servers is not set: name a broker, for example --bootstrap-server localhost:9092",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "scan: {deadline: 30s}",
+            "config.yaml:3: scan.deadline must be shorter than scan.interval, or cycles would pile up",
+        ),
+        (
+            "kafka.security.protocol: SASL_SSL",
+            "default: kafka.sasl.mechanism is required by kafka.security.protocol",
+        ),
+        (
+            "kafka.sasl.username: me",
+            (
+                "config.yaml:3: kafka.sasl.username would be ignored: "
+                "kafka.security.protocol is not SASL_PLAINTEXT or SASL_SSL"
+            ),
+        ),
+        (
+            "kafka.ssl.ca.location: /ca.pem",
+            "config.yaml:3: kafka.ssl.ca.location would be ignored: kafka.security.protocol is not SSL or SASL_SSL",
+        ),
+        (
+            "kafka.sasl.jaas.config: x",
+            "config.yaml:3: kafka.sasl.jaas.config: unknown setting; did you mean kafka.sasl.password?",
+        ),
+        ("kafka.bootstrap.servers: b:1", "config.yaml:3: kafka.bootstrap.servers is set twice, first at config.yaml:2"),
+    ],
+)
+def test_what_would_be_ignored_or_cannot_work_is_refused(text: str, problem: str) -> None:
+    """A setting that would silently do nothing is an error, security names above all; so are impossible pairs."""
+    assert problems_of(SERVERS + text) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: [", "config.yaml:1: not valid YAML: expected the node content, but found '<stream end>'"),
+        ("- a", "config.yaml:1: must be a mapping of sections"),
+    ],
+)
+def test_a_file_that_is_no_mapping_is_refused(text: str, problem: str) -> None:
+    """Broken YAML and YAML of another shape give a line and a sentence."""
+    assert problems_of(text, flags={"kafka.bootstrap.servers": "a:1"}) == [problem]
+
+
+def test_an_empty_file_is_as_good_as_none() -> None:
+    """A file of comments alone changes nothing."""
+    with_file = load(file=("c.yaml", "# nothing\n"), environment={}, flags={"kafka.bootstrap.servers": "a:1"})
+
+    assert with_file == load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1"})
+
+
+@pytest.mark.parametrize("written", ["host", "host:0", "host:70000", ":9092", "ho st:1", "a:1,,b", ""])
+def test_addresses_are_checked(written: str) -> None:
+    """What is not host:port is refused; an empty part between commas is not taken for one."""
+    assert "kafka.bootstrap.servers must" in problems_of("", flags={"kafka.bootstrap.servers": written})[0]
+
+
+def test_every_setting_has_one_environment_variable_and_one_flag() -> None:
+    """The names derived from the table never collide."""
+    names = [setting.name for setting in SETTINGS]
+
+    assert len({environment_name(name) for name in names}) == len(names) == len({flag_name(name) for name in names})
+    assert environment_name("kafka.bootstrap.servers") == "KAFKA_TRANSACTION_EXPORTER__KAFKA__BOOTSTRAP_SERVERS"

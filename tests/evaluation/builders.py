@@ -1,0 +1,171 @@
+"""Snapshots and evidence in a line or two: everything that a test does not name is as in a healthy cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.memory import Remembered, TransactionKey
+from exporter.snapshot import (
+    Answer,
+    BrokerCoverage,
+    CoordinatorCoverage,
+    CoordinatorProof,
+    CoordinatorTransaction,
+    Denials,
+    MaxTimeout,
+    OpenTransactions,
+    Ownership,
+    Partitions,
+    SecondRead,
+    Snapshot,
+    StatePartitionProof,
+    StateTopic,
+    TransactionState,
+    ownership,
+)
+
+NOW_MS = 1_800_000_000_000
+MINUTE_MS = 60_000
+TOPIC = "orders"
+
+
+def transaction(state: str = "Ongoing", **fields: Any) -> CoordinatorTransaction:
+    """A described transaction of producer 7 at epoch 3 that began a second ago and holds orders-0."""
+    known: dict[str, Any] = {
+        "transactional_id": "app-1",
+        "producer_id": 7,
+        "state": TransactionState.of(state),
+        "coordinator": 1,
+        "producer_epoch": 3,
+        "timeout_ms": MINUTE_MS,
+        "start_time_ms": NOW_MS - 1000,
+        "partitions": frozenset({(TOPIC, 0)}),
+    }
+    return CoordinatorTransaction(**{**known, **fields})
+
+
+def listed(state: str = "Ongoing", **fields: Any) -> CoordinatorTransaction:
+    """The same, only listed."""
+    return transaction(state, producer_epoch=-1, timeout_ms=-1, start_time_ms=-1, partitions=None, **fields)
+
+
+def evidence(told: CoordinatorTransaction | None, **fields: Any) -> Evidence:
+    """An entry of producer 7 at epoch 3 on orders-0, about which a coordinator says `told`, fully proved."""
+    epoch = fields.get("producer_epoch", 3)
+    owned = ownership(told, (TOPIC, 0), epoch)
+    asked = owned not in {Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_ACTIVE}
+    age = None if told is None or told.start_time_ms < 0 else NOW_MS - told.start_time_ms
+    known: dict[str, Any] = {
+        "key": TransactionKey(TOPIC, 0, 7, 100),
+        "producer_epoch": 3,
+        "ownership": owned,
+        "transaction": told,
+        "coordinator_age_ms": age,
+        "was_seen_before": False,
+        "watched_ms": 0,
+        "completing_ms": 0,
+        "was_asked": asked,
+        "second_read": SecondRead.UNCHANGED if asked else SecondRead.NOT_ASKED,
+        "proof_failure": None,
+        "is_unclear": False,
+        "is_topic_hidden": False,
+        "may_be_denied": False,
+        "remembered": None,
+    }
+    return Evidence(**{**known, **fields})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One open transaction on `orders`."""
+
+    partition: int = 0
+    producer_id: int = 7
+    producer_epoch: int = 3
+    start_offset: int = 100
+    last_timestamp_ms: int = NOW_MS - 500
+    second_read: SecondRead = SecondRead.NOT_ASKED
+    high_watermark: int = 150
+    last_stable_offset: int = 100
+
+
+def proof(**fields: Any) -> CoordinatorProof:
+    """A complete proof by one coordinator that knows none of the producer ids in doubt."""
+    known: dict[str, Any] = {
+        "state_topic": StateTopic.PRESENT,
+        "state_partitions": (StatePartitionProof(partition=0, leader=1, failure=None),),
+        "listing_failures": (),
+        "transactions": (),
+        "unclear_producer_ids": frozenset(),
+        "hidden_topics": frozenset(),
+        "denials": Denials.NONE,
+    }
+    return CoordinatorProof(**{**known, **fields})
+
+
+def snapshot(
+    entries: Sequence[Entry] = (),
+    *,
+    partitions: int = 3,
+    unread: Sequence[int] = (),
+    taken_at_ms: int = NOW_MS,
+    max_timeout_ms: int | None = 15 * MINUTE_MS,
+    **fields: Any,
+) -> Snapshot:
+    """A snapshot of the topic `orders`, read in full but for the partitions `unread`."""
+    answer = np.array([Answer.UNAVAILABLE if p in unread else Answer.READ for p in range(partitions)], dtype=np.int8)
+    known: dict[str, Any] = {
+        "cluster_id": "cluster-1",
+        "taken_at_ms": taken_at_ms,
+        "finished_at_ms": taken_at_ms + 40,
+        "partitions": Partitions(
+            topics=(TOPIC,),
+            topic=np.zeros(partitions, dtype=np.int32),
+            partition=np.arange(partitions, dtype=np.int32),
+            leader=np.ones(partitions, dtype=np.int32),
+            answer=answer,
+            reasons=("timed_out",),
+            reason=np.where(answer == Answer.READ, -1, 0).astype(np.int16),
+            producers=np.zeros(partitions, dtype=np.int32),
+        ),
+        "open_transactions": _columns(entries),
+        "transactions": (),
+        "proof": None,
+        "brokers": (BrokerCoverage(broker=1, host="kafka-1", port=9092, partitions=partitions, failure=None),),
+        "coordinators": (CoordinatorCoverage(broker=1, failure=None),),
+        "max_timeout": MaxTimeout(timeout_ms=max_timeout_ms, timeout_ms_min=max_timeout_ms, unread=()),
+    }
+    return Snapshot(**{**known, **fields})
+
+
+def _columns(entries: Sequence[Entry]) -> OpenTransactions:
+    def column(name: str, dtype: type[np.integer[Any]]) -> Any:
+        return np.array([getattr(entry, name) for entry in entries], dtype=dtype)
+
+    return OpenTransactions(
+        partition_row=column("partition", np.int32),
+        producer_id=column("producer_id", np.int64),
+        producer_epoch=column("producer_epoch", np.int32),
+        last_sequence=np.zeros(len(entries), dtype=np.int32),
+        last_timestamp_ms=column("last_timestamp_ms", np.int64),
+        coordinator_epoch=np.full(len(entries), -1, dtype=np.int32),
+        start_offset=column("start_offset", np.int64),
+        second_read=column("second_read", np.int8),
+        high_watermark=column("high_watermark", np.int64),
+        last_stable_offset=column("last_stable_offset", np.int64),
+    )
+
+
+def remembered(**fields: Any) -> Remembered:
+    """First and last seen a minute ago at epoch 3; no coordinator told its start."""
+    known: dict[str, Any] = {
+        "first_seen_ms": NOW_MS - MINUTE_MS,
+        "last_seen_ms": NOW_MS - MINUTE_MS,
+        "producer_epoch": 3,
+    }
+    return Remembered(**{**known, **fields})

@@ -1,0 +1,275 @@
+"""Durations, lateness, what is remembered, and how partitions add up; verdicts as a snapshot leads to them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+from exporter.evaluation.evaluate import FORGET_UNREAD_AFTER_MS, all_rows, evaluate
+from exporter.evaluation.memory import Memory, Remembered, TransactionKey
+from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
+from exporter.snapshot import Denials, SecondRead, Snapshot
+from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, listed, proof, remembered, snapshot, transaction
+
+KEY = TransactionKey("orders", 0, 7, 100)
+LATE_AFTER_MS = 20 * MINUTE_MS
+
+
+def memory(known: Remembered | None = None, *, cluster_id: str = "cluster-1") -> Memory:
+    return Memory(cluster_id=cluster_id, transactions=MappingProxyType({} if known is None else {KEY: known}))
+
+
+def run(taken: Snapshot, known: Memory | None = None) -> Evaluation:
+    return evaluate(taken, known or memory(), Policy())
+
+
+def hang(**fields: object) -> Snapshot:
+    entry = Entry(second_read=SecondRead.UNCHANGED, **fields)  # type: ignore[arg-type]
+    return snapshot([entry], proof=proof())
+
+
+def test_a_start_told_by_its_coordinator_counts_first() -> None:
+    """A transaction that its coordinator owns is as old as the coordinator says, whenever we first saw it."""
+    taken = snapshot([Entry()], transactions=(transaction(start_time_ms=NOW_MS - 5000),))
+
+    result = run(taken, memory(remembered(first_seen_ms=NOW_MS - 1000)))
+
+    assert result.transactions.duration_ms.tolist() == [5000]
+    assert result.transactions.start_source.tolist() == [StartSource.COORDINATOR]
+
+
+def test_the_last_start_that_a_coordinator_told_outlives_its_ownership() -> None:
+    """A transaction that lost its coordinator keeps the start that was told while it was owned."""
+    known = memory(remembered(coordinator_start_ms=NOW_MS - 9000))
+
+    result = run(hang(), known)
+
+    assert result.transactions.start_source.tolist() == [StartSource.COORDINATOR]
+    assert result.transactions.duration_ms.tolist() == [9000]
+
+
+def test_a_start_told_for_another_epoch_does_not_count() -> None:
+    """The start belongs to the transaction of its epoch; the records of a newer one fall back to first seen."""
+    known = memory(remembered(coordinator_start_ms=NOW_MS - 9000, producer_epoch=2))
+
+    result = run(snapshot([Entry()], transactions=(listed(),)), known)
+
+    assert result.transactions.start_source.tolist() == [StartSource.FIRST_SEEN]
+
+
+@pytest.mark.parametrize(
+    ("last_timestamp_ms", "source", "duration_ms"),
+    [
+        (NOW_MS - 30 * 365 * 86_400_000, StartSource.LAST_WRITE, 30 * 365 * 86_400_000),
+        (NOW_MS + 86_400_000, StartSource.FIRST_SEEN, MINUTE_MS),
+        (-1, StartSource.FIRST_SEEN, MINUTE_MS),
+        (0, StartSource.FIRST_SEEN, MINUTE_MS),
+    ],
+    ids=["thirty years old", "from the future", "none", "zero"],
+)
+def test_a_proved_hang_began_at_its_last_write_if_that_is_earlier(
+    last_timestamp_ms: int, source: StartSource, duration_ms: int
+) -> None:
+    """A hang starts at the earlier of first seen and last write; a timestamp that says nothing does not count."""
+    result = run(hang(last_timestamp_ms=last_timestamp_ms), memory(remembered()))
+
+    assert result.transactions.start_source.tolist() == [source]
+    assert result.transactions.duration_ms.tolist() == [duration_ms]
+
+
+def test_event_time_never_makes_a_live_transaction_late() -> None:
+    """A live transaction that replays events thirty years old is idle by its clock, and neither late nor old."""
+    taken = snapshot([Entry(last_timestamp_ms=NOW_MS - 30 * 365 * 86_400_000)], transactions=(listed(),))
+
+    result = run(taken)
+
+    assert result.transactions.verdict.tolist() == [Verdict.OPEN_WITHIN_TIMEOUT]
+    assert result.transactions.duration_ms.tolist() == [0]
+    assert result.transactions.idle_ms.tolist() == [30 * 365 * 86_400_000]
+    assert result.transactions.is_late.tolist() == [False]
+
+
+@pytest.mark.parametrize(("age_ms", "late"), [(LATE_AFTER_MS, False), (LATE_AFTER_MS + 1, True)])
+def test_late_is_strictly_longer_than_the_limit_and_padding(age_ms: int, *, late: bool) -> None:
+    """At 15 minutes and 5 of padding a transaction is not late; a millisecond later it is."""
+    taken = snapshot([Entry()], transactions=(transaction(start_time_ms=NOW_MS - age_ms),))
+
+    result = run(taken)
+
+    assert result.transactions.is_late.tolist() == [late]
+    assert result.partitions.late_transactions.tolist() == [int(late), 0, 0]
+
+
+def test_an_unreadable_limit_falls_back_visibly() -> None:
+    """Without a broker's setting the policy's is used for late, and the evaluation says so."""
+    result = evaluate(snapshot(max_timeout_ms=None), memory(), Policy(max_timeout_fallback_ms=123))
+
+    assert (result.max_timeout_ms, result.max_timeout_is_fallback) == (123, True)
+
+
+def test_clocks_ahead_of_ours_give_no_negative_durations() -> None:
+    """A coordinator or a client whose clock is ahead of ours gives 0, not less."""
+    taken = snapshot([Entry(last_timestamp_ms=NOW_MS + 5000)], transactions=(transaction(start_time_ms=NOW_MS + 5000),))
+
+    result = run(taken)
+
+    assert result.transactions.duration_ms.tolist() == [0]
+    assert result.transactions.idle_ms.tolist() == [0]
+
+
+def test_partitions_add_up_their_transactions() -> None:
+    """The longest duration and idle time, the count and the lag are the partition's, 0 or -1 where none is open."""
+    taken = snapshot(
+        [
+            Entry(partition=1, producer_id=7, last_timestamp_ms=NOW_MS - 10),
+            Entry(partition=1, producer_id=8, start_offset=120, last_timestamp_ms=NOW_MS - 900),
+        ],
+        transactions=(
+            transaction(partitions=frozenset({("orders", 1)}), start_time_ms=NOW_MS - 3000),
+            transaction(producer_id=8, partitions=frozenset({("orders", 1)}), start_time_ms=NOW_MS - 2000),
+        ),
+    )
+
+    partitions = run(taken).partitions
+
+    assert partitions.open_transactions.tolist() == [0, 2, 0]
+    assert partitions.duration_ms_max.tolist() == [0, 3000, 0]
+    assert partitions.idle_ms_max.tolist() == [0, 900, 0]
+    assert partitions.last_stable_offset_lag.tolist() == [-1, 50, -1]
+
+
+def test_unread_offsets_give_no_lag() -> None:
+    """A partition whose offsets could not be read has no lag rather than a wrong one."""
+    taken = snapshot([Entry(high_watermark=-1)], transactions=(listed(),))
+
+    assert run(taken).partitions.last_stable_offset_lag.tolist() == [-1, -1, -1]
+
+
+def test_a_hang_is_proved_in_the_cycle_that_first_sees_it() -> None:
+    """A producer id that no coordinator lists, with the whole proof, hangs at once; age is not needed."""
+    result = run(hang())
+
+    (suspect,) = result.suspects
+    assert suspect.verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID
+    assert "none lists producer id 7" in suspect.reason
+
+
+def test_answers_within_the_proof_count_over_earlier_ones() -> None:
+    """A transaction that the first listing had Ongoing and the proof finds Empty is judged by the proof."""
+    taken = snapshot(
+        [Entry(second_read=SecondRead.UNCHANGED)],
+        transactions=(transaction(partitions=frozenset({("orders", 2)})),),
+        proof=proof(transactions=(transaction("Empty", partitions=frozenset()),)),
+    )
+
+    (suspect,) = run(taken).suspects
+
+    assert suspect.verdict is Verdict.HANGING_NOT_IN_TRANSACTION
+    assert suspect.coordinator_state == "Empty"
+
+
+def test_a_denied_id_is_inconclusive_until_no_coordinator_would_have_let_it_live() -> None:
+    """Where an ACL may hide the id, only watching it for longer than the limit and padding proves the hang."""
+    taken = snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proof(denials=Denials.POSSIBLE))
+
+    (young,) = run(taken, memory(remembered(first_seen_ms=NOW_MS - LATE_AFTER_MS))).suspects
+    (old,) = run(taken, memory(remembered(first_seen_ms=NOW_MS - LATE_AFTER_MS - 1))).suspects
+
+    assert young.inconclusive_reason is InconclusiveReason.IDS_MAY_BE_DENIED
+    assert old.verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID
+
+
+def test_suspects_come_worst_first() -> None:
+    """By verdict, then the longest open; what is not suspect is left out."""
+    taken = snapshot(
+        [
+            Entry(partition=0, producer_id=1),
+            Entry(partition=1, producer_id=2, second_read=SecondRead.UNCHANGED, last_timestamp_ms=NOW_MS - 1),
+            Entry(partition=2, producer_id=3, second_read=SecondRead.UNCHANGED, last_timestamp_ms=NOW_MS - 9000),
+            Entry(partition=2, producer_id=4, start_offset=1),
+        ],
+        transactions=(
+            transaction(producer_id=1, start_time_ms=NOW_MS - 3_600_000),
+            transaction(producer_id=4, partitions=frozenset({("orders", 2)})),
+        ),
+        proof=proof(),
+    )
+
+    result = run(taken)
+
+    assert [(row.producer_id, row.verdict) for row in result.suspects] == [
+        (3, Verdict.HANGING_NO_TRANSACTIONAL_ID),
+        (2, Verdict.HANGING_NO_TRANSACTIONAL_ID),
+        (1, Verdict.OVERDUE_AT_COORDINATOR),
+    ]
+    assert len(all_rows(result)) == 4
+
+
+def test_every_row_has_a_sentence_of_its_own_verdict() -> None:
+    """Healthy rows explain themselves as well, by who said what."""
+    taken = snapshot([Entry()], transactions=(transaction(),))
+
+    (row,) = all_rows(run(taken))
+
+    assert row.reason == (
+        "Coordinator 1 has transactional id 'app-1' Ongoing at epoch 3 with orders-0 among its partitions, "
+        "1 s old, time-out 60 s."
+    )
+
+
+def test_first_seen_is_kept_while_a_transaction_stays_open() -> None:
+    """Memory carries the first sight of a transaction from cycle to cycle, and the latest."""
+    taken = snapshot([Entry()], transactions=(listed(),))
+
+    kept = run(taken, memory(remembered())).memory.transactions[KEY]
+
+    assert (kept.first_seen_ms, kept.last_seen_ms) == (NOW_MS - MINUTE_MS, NOW_MS)
+
+
+def test_a_closed_transaction_is_forgotten_and_an_unread_one_is_not() -> None:
+    """Memory drops what a read partition no longer shows, and keeps what could not be looked at."""
+    closed = run(snapshot(), memory(remembered())).memory
+    unread = run(snapshot(unread=[0]), memory(remembered())).memory
+
+    assert dict(closed.transactions) == {}
+    assert dict(unread.transactions) == {KEY: remembered()}
+
+
+def test_an_unread_transaction_is_forgotten_after_a_day() -> None:
+    """A partition that can never be read again does not fill the memory for ever."""
+    old = remembered(last_seen_ms=NOW_MS - FORGET_UNREAD_AFTER_MS - 1)
+
+    assert dict(run(snapshot(unread=[0]), memory(old)).memory.transactions) == {}
+
+
+def test_another_cluster_s_memory_is_not_believed() -> None:
+    """The same topic and producer id in another cluster is another transaction."""
+    taken = snapshot([Entry()], transactions=(listed(),))
+
+    result = run(taken, memory(remembered(), cluster_id="cluster-2"))
+
+    assert result.transactions.duration_ms.tolist() == [0]
+    assert result.memory.cluster_id == "cluster-1"
+
+
+def test_completing_is_timed_from_the_cycle_that_first_saw_it() -> None:
+    """A Prepare state is stuck by how long we have seen it, over cycles; any other state starts the count anew."""
+    completing = snapshot([Entry()], transactions=(transaction("PrepareCommit"),))
+    first = run(completing)
+    later = snapshot([Entry()], transactions=(transaction("PrepareCommit"),), taken_at_ms=NOW_MS + 61_000)
+    ongoing = snapshot([Entry()], transactions=(transaction(),), taken_at_ms=NOW_MS + 61_000)
+
+    assert first.transactions.verdict.tolist() == [Verdict.COMPLETING]
+    assert run(later, first.memory).transactions.verdict.tolist() == [Verdict.STUCK_COMPLETING]
+    assert run(ongoing, first.memory).memory.transactions[KEY].completing_since_ms == -1
+
+
+def test_nothing_open_is_nothing_to_say() -> None:
+    """An idle cluster gives empty columns of the right length and no suspects."""
+    result = run(snapshot())
+
+    assert result.suspects == ()
+    assert len(result.transactions.verdict) == 0
+    assert np.all(result.partitions.duration_ms_max == 0)

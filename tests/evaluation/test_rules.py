@@ -1,0 +1,305 @@
+"""One table: each row runs every predicate and the whole, and says in a sentence what it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from exporter.evaluation import rules
+from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
+from exporter.snapshot import TIMEOUT_MS_TWO_PHASE_COMMIT, SecondRead
+from tests.evaluation.builders import MINUTE_MS, NOW_MS, evidence, listed, transaction
+
+POLICY = Policy(overdue_slack_ms=30_000, stuck_after_ms=60_000)
+
+PREDICATES: dict[str, Callable[[Evidence], bool]] = {
+    "prepared": rules.is_prepared_two_phase_commit,
+    "overdue": lambda e: rules.is_overdue_at_coordinator(e, POLICY),
+    "within_timeout": lambda e: rules.is_open_within_timeout(e, POLICY),
+    "stuck": lambda e: rules.is_stuck_completing(e, POLICY),
+    "completing": rules.is_completing,
+    "stale_epoch": rules.is_hanging_stale_epoch,
+    "not_in_transaction": rules.is_hanging_not_in_transaction,
+    "no_id": rules.is_hanging_no_transactional_id,
+}
+
+
+class Row(NamedTuple):
+    sentence: str
+    evidence: Evidence
+    true: set[str]
+    """The predicates that hold."""
+    missing: InconclusiveReason | None
+    """What `missing_proof` says; NOT_A_CONTRADICTION where it is never asked."""
+    verdict: Verdict
+
+
+NOT_A_CONTRADICTION = InconclusiveReason.ID_LISTED_NOT_DESCRIBED
+ELSEWHERE = frozenset({("orders", 1)})
+
+
+def began(milliseconds_ago: int) -> int:
+    return NOW_MS - milliseconds_ago
+
+
+OWNED = [
+    Row(
+        "the coordinator owns it and it is a second old",
+        evidence(transaction()),
+        {"within_timeout"},
+        NOT_A_CONTRADICTION,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
+        "past its time-out, within the slack that the coordinator's scan needs",
+        evidence(transaction(start_time_ms=began(MINUTE_MS + 30_000))),
+        {"within_timeout"},
+        NOT_A_CONTRADICTION,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
+        "a millisecond past its time-out and the slack: its coordinator should have aborted it",
+        evidence(transaction(start_time_ms=began(MINUTE_MS + 30_001))),
+        {"overdue"},
+        NOT_A_CONTRADICTION,
+        Verdict.OVERDUE_AT_COORDINATOR,
+    ),
+    Row(
+        "prepared for two-phase commit years ago: its time-out is no time-out",
+        evidence(
+            transaction(timeout_ms=TIMEOUT_MS_TWO_PHASE_COMMIT, start_time_ms=began(TIMEOUT_MS_TWO_PHASE_COMMIT * 9))
+        ),
+        {"prepared", "overdue"},
+        NOT_A_CONTRADICTION,
+        Verdict.PREPARED_TWO_PHASE_COMMIT,
+    ),
+    Row(
+        "listed as Ongoing and first seen in this cycle: it was not described, and nothing is amiss",
+        evidence(listed()),
+        {"within_timeout"},
+        NOT_A_CONTRADICTION,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
+        "listed as Ongoing for the second time, and its description was not to be had",
+        evidence(listed(), was_seen_before=True),
+        set(),
+        InconclusiveReason.ID_LISTED_NOT_DESCRIBED,
+        Verdict.INCONCLUSIVE,
+    ),
+]
+
+COMPLETING = [
+    Row(
+        "its commit is decided and the marker on its way",
+        evidence(transaction("PrepareCommit")),
+        {"completing"},
+        NOT_A_CONTRADICTION,
+        Verdict.COMPLETING,
+    ),
+    Row(
+        "TransactionVersion 2: the coordinator is an epoch ahead as soon as it prepares",
+        evidence(transaction("PrepareAbort", producer_epoch=4)),
+        {"completing"},
+        NOT_A_CONTRADICTION,
+        Verdict.COMPLETING,
+    ),
+    Row(
+        "a time-out fences and then prepares: two epochs ahead, and this partition's marker is still owed",
+        evidence(transaction("PrepareAbort", producer_epoch=5)),
+        {"completing"},
+        NOT_A_CONTRADICTION,
+        Verdict.COMPLETING,
+    ),
+    Row(
+        "seen completing for exactly as long as allowed",
+        evidence(transaction("PrepareCommit"), completing_ms=60_000),
+        {"completing"},
+        NOT_A_CONTRADICTION,
+        Verdict.COMPLETING,
+    ),
+    Row(
+        "seen completing for longer: the coordinator may have given up",
+        evidence(transaction("PrepareCommit"), completing_ms=60_001),
+        {"completing", "stuck"},
+        NOT_A_CONTRADICTION,
+        Verdict.STUCK_COMPLETING,
+    ),
+    Row(
+        "listed as completing and first seen in this cycle",
+        evidence(listed("PrepareCommit")),
+        {"completing"},
+        NOT_A_CONTRADICTION,
+        Verdict.COMPLETING,
+    ),
+    Row(
+        "a fence that is being written counts as completing",
+        evidence(transaction("PrepareEpochFence", producer_epoch=4)),
+        {"completing"},
+        NOT_A_CONTRADICTION,
+        Verdict.COMPLETING,
+    ),
+]
+
+HANGING = [
+    Row(
+        "no coordinator knows the producer id, and nothing can be hidden",
+        evidence(None),
+        {"no_id"},
+        None,
+        Verdict.HANGING_NO_TRANSACTIONAL_ID,
+    ),
+    Row(
+        "the id is Empty: it has no transaction at all",
+        evidence(transaction("Empty", partitions=frozenset(), start_time_ms=-1)),
+        {"not_in_transaction"},
+        None,
+        Verdict.HANGING_NOT_IN_TRANSACTION,
+    ),
+    Row(
+        "listed Empty, its description was not needed",
+        evidence(listed("Empty")),
+        {"not_in_transaction"},
+        None,
+        Verdict.HANGING_NOT_IN_TRANSACTION,
+    ),
+    Row(
+        "the commit is complete and this partition is still open",
+        evidence(transaction("CompleteCommit", partitions=frozenset())),
+        {"not_in_transaction"},
+        None,
+        Verdict.HANGING_NOT_IN_TRANSACTION,
+    ),
+    Row(
+        "the abort is complete and this partition is still open",
+        evidence(transaction("CompleteAbort", partitions=frozenset())),
+        {"not_in_transaction"},
+        None,
+        Verdict.HANGING_NOT_IN_TRANSACTION,
+    ),
+    Row(
+        "Ongoing, but elsewhere",
+        evidence(transaction(partitions=ELSEWHERE)),
+        {"not_in_transaction"},
+        None,
+        Verdict.HANGING_NOT_IN_TRANSACTION,
+    ),
+    Row(
+        "preparing, this partition's marker acknowledged, and still open",
+        evidence(transaction("PrepareCommit", partitions=ELSEWHERE)),
+        {"not_in_transaction"},
+        None,
+        Verdict.HANGING_NOT_IN_TRANSACTION,
+    ),
+    Row(
+        "Ongoing here at a newer epoch: the new transaction's marker would close the old records",
+        evidence(transaction(producer_epoch=4)),
+        {"stale_epoch"},
+        None,
+        Verdict.HANGING_STALE_EPOCH,
+    ),
+    Row(
+        "a DENY may hide other ids, but this one is listed",
+        evidence(transaction("Empty", partitions=frozenset()), may_be_denied=True),
+        {"not_in_transaction"},
+        None,
+        Verdict.HANGING_NOT_IN_TRANSACTION,
+    ),
+    Row(
+        "topics may be hidden in descriptions, but an Empty id needs no description",
+        evidence(listed("Empty"), is_topic_hidden=True),
+        {"not_in_transaction"},
+        None,
+        Verdict.HANGING_NOT_IN_TRANSACTION,
+    ),
+]
+
+
+def unproved(sentence: str, reason: InconclusiveReason, **fields: object) -> Row:
+    return Row(sentence, evidence(None, **fields), {"no_id"}, reason, Verdict.INCONCLUSIVE)
+
+
+INCONCLUSIVE = [
+    unproved("the coordinators were not asked for a proof", InconclusiveReason.NOT_ASKED, was_asked=False),
+    unproved("ids are hidden", InconclusiveReason.TRANSACTIONAL_IDS_HIDDEN, proof_failure="transactional_ids_hidden"),
+    unproved("a coordinator is loading", InconclusiveReason.LOADING, proof_failure="loading"),
+    unproved("a coordinator moved", InconclusiveReason.COORDINATOR_MOVED, proof_failure="coordinator_moved"),
+    unproved(
+        "a coordinator is silent", InconclusiveReason.COORDINATOR_UNANSWERED, proof_failure="coordinator_unanswered"
+    ),
+    unproved(
+        "a partition of __transaction_state has no leader",
+        InconclusiveReason.STATE_PARTITION_OFFLINE,
+        proof_failure="state_partition_offline",
+    ),
+    unproved(
+        "__transaction_state is hidden",
+        InconclusiveReason.TRANSACTION_STATE_HIDDEN,
+        proof_failure="transaction_state_hidden",
+    ),
+    unproved(
+        "nobody told of __transaction_state",
+        InconclusiveReason.TRANSACTION_STATE_UNKNOWN,
+        proof_failure="transaction_state_unknown",
+    ),
+    unproved("the id changed while asked for", InconclusiveReason.CHANGED_WHILE_ASKED, is_unclear=True),
+    unproved("the second read failed", InconclusiveReason.SECOND_READ_FAILED, second_read=SecondRead.UNREAD),
+    unproved(
+        "another epoch at the second read", InconclusiveReason.CHANGED_BETWEEN_READS, second_read=SecondRead.CHANGED
+    ),
+    unproved("there was no second read", InconclusiveReason.CHANGED_BETWEEN_READS, second_read=SecondRead.NOT_ASKED),
+    unproved("an ACL may hide just this id", InconclusiveReason.IDS_MAY_BE_DENIED, may_be_denied=True),
+    Row(
+        "Ongoing elsewhere, by a description that may leave this topic out",
+        evidence(transaction(partitions=ELSEWHERE), is_topic_hidden=True),
+        {"not_in_transaction"},
+        InconclusiveReason.TOPICS_HIDDEN,
+        Verdict.INCONCLUSIVE,
+    ),
+    Row(
+        "the partition has seen a newer epoch than the coordinator tells",
+        evidence(transaction(producer_epoch=2)),
+        set(),
+        InconclusiveReason.COORDINATOR_BEHIND,
+        Verdict.INCONCLUSIVE,
+    ),
+    Row(
+        "a state that a later Kafka invented",
+        evidence(transaction("Pondering")),
+        set(),
+        InconclusiveReason.UNKNOWN_STATE,
+        Verdict.INCONCLUSIVE,
+    ),
+    Row(
+        "Dead is a state that no coordinator should list",
+        evidence(transaction("Dead")),
+        set(),
+        InconclusiveReason.UNKNOWN_STATE,
+        Verdict.INCONCLUSIVE,
+    ),
+]
+
+
+@pytest.mark.parametrize("row", [*OWNED, *COMPLETING, *HANGING, *INCONCLUSIVE], ids=lambda row: row.sentence)
+def test_every_predicate_and_the_verdict(row: Row) -> None:
+    """Each situation makes exactly these predicates true, misses exactly this of a proof, and gets this verdict."""
+    assert {name for name, holds in PREDICATES.items() if holds(row.evidence)} == row.true
+    assert rules.missing_proof(row.evidence) is row.missing
+    assert rules.verdict_of(row.evidence, POLICY) is row.verdict
+
+
+def test_every_reason_occurs_in_the_table() -> None:
+    """No way of being inconclusive is left untried."""
+    assert {row.missing for row in INCONCLUSIVE} | {InconclusiveReason.ID_LISTED_NOT_DESCRIBED} == set(
+        InconclusiveReason
+    )
+
+
+def test_every_verdict_but_one_occurs_in_the_table() -> None:
+    """`replica_diverged` needs the followers' answers, which no cycle asks for yet."""
+    assert {row.verdict for row in [*OWNED, *COMPLETING, *HANGING, *INCONCLUSIVE]} == set(Verdict) - {
+        Verdict.REPLICA_DIVERGED
+    }

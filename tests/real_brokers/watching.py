@@ -1,0 +1,43 @@
+"""A collector and its memory, cycle after cycle, as the daemon would run them."""
+
+from __future__ import annotations
+
+from exporter.config.settings import KafkaSettings, ScanSettings
+from exporter.evaluation.evaluate import all_rows, evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
+from exporter.kafka.collect import Collector, open_collector
+
+REQUEST_TIMEOUT_MS = 5000
+
+
+class Watch:
+    """`with Watch(bootstrap) as watch: watch.cycle()`."""
+
+    def __init__(self, bootstrap: str, *, request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> None:
+        servers = tuple((host, int(port)) for host, _, port in (s.rpartition(":") for s in bootstrap.split(",")))
+        self.collector: Collector = open_collector(
+            KafkaSettings(
+                bootstrap_servers=servers, client_id="watch", request_timeout_ms=request_timeout_ms, options={}
+            ),
+            ScanSettings(interval_ms=30_000, deadline_ms=25_000),
+        )
+        self.memory = Memory()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.collector.close()
+
+    def cycle(self, *, describe_all: bool = False) -> Evaluation:
+        """One cycle with what earlier ones left in memory."""
+        seen_before = None if describe_all else self.memory.transactions.keys()
+        evaluation = evaluate(self.collector.collect(seen_before=seen_before), self.memory, Policy())
+        self.memory = evaluation.memory
+        return evaluation
+
+
+def rows_on(evaluation: Evaluation, topic: str) -> dict[int, TransactionRow]:
+    """Partition -> its open transaction, for a topic with at most one open on each."""
+    return {row.partition: row for row in all_rows(evaluation) if row.topic == topic}

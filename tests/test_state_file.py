@@ -1,0 +1,134 @@
+"""First-seen times on disk: what is written is read back, and nothing that could be of use is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter import state_file
+from exporter.evaluation.memory import Memory, Remembered, TransactionKey
+from exporter.state_file import StateFileDamagedError, StateFileError
+
+INTEGERS = st.integers(min_value=-1, max_value=2**63 - 1)
+MEMORIES = st.builds(
+    lambda cluster_id, transactions: Memory(cluster_id=cluster_id, transactions=MappingProxyType(transactions)),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.dictionaries(
+        st.builds(TransactionKey, st.text(st.characters(exclude_categories=["Cs"])), INTEGERS, INTEGERS, INTEGERS),
+        st.builds(
+            Remembered,
+            first_seen_ms=INTEGERS,
+            last_seen_ms=INTEGERS,
+            producer_epoch=INTEGERS,
+            coordinator_start_ms=INTEGERS,
+            completing_since_ms=INTEGERS,
+        ),
+        max_size=5,
+    ),
+)
+SOME = Memory(
+    cluster_id="c",
+    transactions=MappingProxyType(
+        {TransactionKey("t", 0, 7, 9): Remembered(first_seen_ms=1, last_seen_ms=2, producer_epoch=3)}
+    ),
+)
+
+
+@given(MEMORIES)
+def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, memory: Memory) -> None:
+    """Any memory survives the way to disk and back."""
+    path = tmp_path_factory.mktemp("state") / "state.json"
+
+    state_file.save(path, memory)
+
+    assert state_file.load(path) == memory
+
+
+def test_no_file_is_an_empty_memory(tmp_path: Path) -> None:
+    """The first run on a machine starts with nothing and no complaint."""
+    assert state_file.load(tmp_path / "none.json") == Memory()
+
+
+def test_saving_makes_the_folder_and_leaves_nothing_beside(tmp_path: Path) -> None:
+    """A folder that is missing is made; of the replaced file nothing is left over."""
+    path = tmp_path / "deep" / "er" / "state.json"
+
+    state_file.save(path, SOME)
+    state_file.save(path, Memory())
+
+    assert [p.name for p in path.parent.iterdir()] == ["state.json"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"format": "something else", "version": 1}',
+        json.dumps({"format": state_file.FORMAT, "version": 2, "cluster_id": "", "transactions": []}).encode(),
+        json.dumps({"format": state_file.FORMAT, "version": 1, "cluster_id": 5, "transactions": []}).encode(),
+        json.dumps({"format": state_file.FORMAT, "version": 1, "cluster_id": "", "transactions": [["t", 1]]}).encode(),
+        json.dumps(
+            {
+                "format": state_file.FORMAT,
+                "version": 1,
+                "cluster_id": "",
+                "transactions": [["t", 1, 2, 3, 4, 5, 6, 7, "8"]],
+            }
+        ).encode(),
+    ],
+)
+def test_a_damaged_or_foreign_file_is_told_and_kept(tmp_path: Path, content: bytes) -> None:
+    """Whatever is in the file, loading says one sentence and does not touch it; set aside, it keeps its content."""
+    path = tmp_path / "state.json"
+    path.write_bytes(content)
+
+    with pytest.raises(StateFileDamagedError, match="is not a state file of this program"):
+        state_file.load(path)
+
+    assert state_file.set_aside(path).read_bytes() == content
+    assert not path.exists()
+
+
+def test_setting_aside_overwrites_nothing(tmp_path: Path) -> None:
+    """A second damaged file does not replace the first."""
+    path = tmp_path / "state.json"
+    for content in ("first", "second"):
+        path.write_text(content)
+        state_file.set_aside(path)
+
+    assert sorted(p.read_text() for p in tmp_path.iterdir()) == ["first", "second"]
+
+
+def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """A folder that is a file gives one sentence that names the state file."""
+    (tmp_path / "file").write_text("x")
+
+    with pytest.raises(StateFileError, match=r"state\.json cannot be written"):
+        state_file.save(tmp_path / "file" / "state.json", SOME)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fills up in the middle costs the new state, never the old, and leaves no half file."""
+    path = tmp_path / "state.json"
+    state_file.save(path, SOME)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StateFileError, match="No space left"):
+        state_file.save(path, Memory())
+
+    assert state_file.load(path) == SOME
+    assert [p.name for p in tmp_path.iterdir()] == ["state.json"]
