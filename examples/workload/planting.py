@@ -182,7 +182,7 @@ def record_batch(
     return bytes(batch.build())
 
 
-def _plant(  # noqa: PLR0917 - the one caller of each form passes what it was given
+def _plant(
     bootstrap: str,
     topic: str,
     partition: int,

@@ -25,7 +25,7 @@ RETRY_PAUSE_S: Final = 0.05
 Answer = TypeVar("Answer")
 
 
-class BrokerRefused(Exception):  # noqa: N818 - named after what happened; the code tells which error it is
+class BrokerRefused(Exception):
     """The broker answered with an error code (numbers as in Apache Kafka's Errors.java)."""
 
     def __init__(self, api: str, error_code: int) -> None:

@@ -1,0 +1,104 @@
+"""`once`: one full cycle, its second read included, printed; a smoke test, and the quick answer in an incident."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import time
+from typing import Any
+
+from exporter import __version__
+from exporter.commands.document import document, gaps
+from exporter.commands.progress import Progress
+from exporter.commands.status import ExitStatus
+from exporter.commands.table import duration, render
+from exporter.config.settings import Settings
+from exporter.evaluation.evaluate import all_rows, evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation
+from exporter.kafka.collect import Collector, open_collector
+from exporter.kafka.errors import ClusterUnavailableError
+from exporter.publication.facts import ExporterFacts, Publication
+from exporter.wiring import policy_of, publish_options_of
+
+
+def once(settings: Settings, *, output: str, repeat: int, timings: str | None) -> int:
+    """Run `repeat` cycles in this process and print the last as `output`, or with `timings` how long each took."""
+    collector = open_collector(settings.kafka, settings.scan)
+    try:
+        evaluation, seconds = _cycle(settings, collector, Memory())
+        laps = [seconds]
+        for _ in range(repeat - 1):
+            evaluation, seconds = _cycle(settings, collector, evaluation.memory)
+            laps.append(seconds)
+    except ClusterUnavailableError as error:
+        print(f"kafka-transaction-exporter: {error}", file=sys.stderr)
+        return ExitStatus.COULD_NOT_RUN
+    finally:
+        collector.close()
+    if timings is not None:
+        print(json.dumps({"partitions": len(evaluation.snapshot.partitions), "cycles": laps}))
+    else:
+        print(_printed(settings, evaluation, output))
+    missing = gaps(evaluation.snapshot)
+    for sentence in missing:
+        print(f"kafka-transaction-exporter: incomplete: {sentence}", file=sys.stderr)
+    return ExitStatus.INCOMPLETE if missing else ExitStatus.ANSWERED
+
+
+def _cycle(settings: Settings, collector: Collector, memory: Memory) -> tuple[Evaluation, dict[str, Any]]:
+    """One cycle and its seconds by phase. Every transaction is described: there is no next cycle to leave it to."""
+    began = time.perf_counter()
+    with Progress(sys.stderr) as progress:
+        snapshot = collector.collect(seen_before=None, progress=progress)
+    collected = time.perf_counter()
+    evaluation = evaluate(snapshot, memory, policy_of(settings))
+    seconds = {
+        **dict(collector.phases),
+        "evaluate": time.perf_counter() - collected,
+        "total": time.perf_counter() - began,
+    }
+    return evaluation, seconds
+
+
+def _printed(settings: Settings, evaluation: Evaluation, output: str) -> str:
+    if output == "json":
+        return json.dumps(document(evaluation, all_rows(evaluation)), indent=2)
+    if output == "prometheus":
+        return _exposition(settings, evaluation)
+    return _table(evaluation)
+
+
+def _table(evaluation: Evaluation) -> str:
+    snapshot = evaluation.snapshot
+    rows = all_rows(evaluation)
+    worst_first = sorted(rows, key=lambda row: (row.verdict, -row.duration_ms))
+    suspects = sum(row.verdict.is_suspect for row in rows)
+    late = sum(row.is_late for row in rows)
+    took = duration(snapshot.finished_at_ms - snapshot.taken_at_ms)
+    summary = (
+        f"cluster {snapshot.cluster_id}: {len(snapshot.partitions)} partitions read in {took}, "
+        f"{len(rows)} open transactions, {late} late, {suspects} suspect"
+    )
+    return f"{render(worst_first)}\n\n{summary}" if rows else summary
+
+
+def _exposition(settings: Settings, evaluation: Evaluation) -> str:
+    from exporter.publication.exposition import Renderer  # noqa: PLC0415 - the other formats do without
+
+    snapshot = evaluation.snapshot
+    facts = ExporterFacts(
+        version=__version__,
+        python_version=platform.python_version(),
+        started_at_ms=snapshot.taken_at_ms,
+        cycles=1,
+        last_cycle_duration_seconds=(snapshot.finished_at_ms - snapshot.taken_at_ms) / 1000,
+        last_cycle_succeeded=True,
+        last_success_at_ms=snapshot.finished_at_ms,
+        snapshot_taken_at_ms=snapshot.taken_at_ms,
+        interval_ms=settings.scan.interval_ms,
+        stale_after_cycles=settings.publish.stale_after_cycles,
+    )
+    publication = Publication(evaluation=evaluation, facts=facts, options=publish_options_of(settings))
+    return Renderer().render(publication).text.body.decode().rstrip("\n")

@@ -1,0 +1,248 @@
+"""The loop: collect -> evaluate -> publish -> remember, at its own pace, until it is told to stop.
+
+A scrape never reaches in here: it sends the bytes that the last cycle left at the `Site`.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from exporter import __version__, state_file
+from exporter.config.settings import Settings
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation
+from exporter.kafka.collect import Collector
+from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
+from exporter.publication.exposition import Renderer
+from exporter.publication.facts import ExporterFacts, Publication
+from exporter.publication.page import render_page
+from exporter.publication.site import Site
+from exporter.state_file import StateFileDamagedError, StateFileError
+from exporter.wiring import policy_of, publish_options_of
+
+log = logging.getLogger("exporter")
+
+LIVENESS_CYCLES = 3
+"""The loop is dead when no cycle has ended for this many intervals and deadlines."""
+
+
+@dataclass(slots=True)
+class _Record:
+    """What the loop knows of itself; written by its own threads under the daemon's lock."""
+
+    started_at_ms: int
+    cycles: int = 0
+    failed_cycles: int = 0
+    missed_cycles: int = 0
+    missed_in_a_row: int = 0
+    """Cycles since the last snapshot that brought none: failed, or never begun because the last one would not end."""
+    last_cycle_seconds: float | None = None
+    last_cycle_succeeded: bool | None = None
+    last_failure: str | None = None
+    last_success_at_ms: int | None = None
+    snapshot_taken_at_ms: int | None = None
+    phases: tuple[tuple[str, float], ...] = ()
+    heartbeat: float = 0.0
+    said: dict[str, str] = field(default_factory=dict)
+    """The latest line logged about each subject: a broker that is down for an hour gives a line, not 120."""
+
+
+class Daemon:
+    """Runs cycles on one cluster and publishes them at its `site`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        collector: Collector,
+        *,
+        state_path: Path | None,
+        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._collector = collector
+        self.site = Site(self.liveness)
+        self._renderer = Renderer()
+        self._state_path = state_path
+        self._wall_clock = wall_clock
+        self._clock = clock
+        self._policy = policy_of(settings)
+        self._publish_options = publish_options_of(settings)
+        self._lock = threading.Lock()
+        self._publishing = threading.Lock()
+        self._record = _Record(started_at_ms=self._now_ms(), heartbeat=clock())
+        self._evaluation: Evaluation | None = None
+        self._memory = self._recall()
+
+    def run(self, stop: threading.Event) -> None:
+        """Cycle until `stop` is set, then end within a second, even in the middle of a cycle."""
+        self._publish()
+        scheduler = BackgroundScheduler(timezone="UTC")
+        scheduler.add_listener(self._on_missed, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
+        scheduler.add_listener(self._on_error, EVENT_JOB_ERROR)
+        scheduler.add_job(
+            self.cycle,
+            "interval",
+            seconds=self._settings.scan.interval_ms / 1000,
+            coalesce=True,
+            max_instances=1,
+            misfire_grace_time=None,
+            next_run_time=datetime.now(timezone.utc),
+        )
+        scheduler.start()
+        stop.wait()
+        scheduler.shutdown(wait=False)
+        self._collector.close()
+
+    def cycle(self) -> None:
+        """One pass: this function is the architecture."""
+        began = self._clock()
+        try:
+            snapshot = self._collector.collect(seen_before=self._memory.transactions.keys())
+        except ClientClosedError:
+            return
+        except ClusterUnavailableError as error:
+            self._failed(began, str(error))
+            return
+        evaluation = evaluate(snapshot, self._memory, self._policy)
+        self._memory = evaluation.memory
+        self._succeeded(began, evaluation)
+        self._publish()
+        self._remember()
+
+    def liveness(self) -> str | None:
+        """None while the loop lives; else a sentence. Nothing that Kafka does can make it die."""
+        longest_s = LIVENESS_CYCLES * (self._settings.scan.interval_ms + self._settings.scan.deadline_ms) / 1000
+        silent_s = self._clock() - self._record.heartbeat
+        if silent_s <= longest_s:
+            return None
+        return f"no cycle has ended for {silent_s:.0f} s: the loop is dead"
+
+    def _now_ms(self) -> int:
+        return int(self._wall_clock() * 1000)
+
+    def _succeeded(self, began: float, evaluation: Evaluation) -> None:
+        with self._lock:
+            record = self._record
+            self._ended(began)
+            self._evaluation = evaluation
+            record.last_cycle_succeeded = True
+            record.last_failure = None
+            record.missed_in_a_row = 0
+            record.last_success_at_ms = self._now_ms()
+            record.snapshot_taken_at_ms = evaluation.snapshot.taken_at_ms
+            record.phases = self._collector.phases
+        self._say("cycle", "cycles succeed", logging.INFO)
+        gaps = [broker.failure for broker in evaluation.snapshot.brokers if broker.failure is not None]
+        self._say("coverage", "; ".join(gaps) or "every broker answers", logging.WARNING if gaps else logging.INFO)
+
+    def _failed(self, began: float, sentence: str) -> None:
+        with self._lock:
+            record = self._record
+            self._ended(began)
+            record.failed_cycles += 1
+            record.last_cycle_succeeded = False
+            record.last_failure = sentence
+            record.missed_in_a_row += 1
+        self._say("cycle", f"cycle failed: {sentence}", logging.ERROR)
+        self._publish()
+
+    def _ended(self, began: float) -> None:
+        self._record.cycles += 1
+        self._record.heartbeat = self._clock()
+        self._record.last_cycle_seconds = self._clock() - began
+
+    def _on_missed(self, _event: JobEvent) -> None:
+        """The schedule came round while a cycle was still running."""
+        with self._lock:
+            self._record.missed_cycles += 1
+            self._record.missed_in_a_row += 1
+        self._say("cycle", "a cycle did not end before the next was due", logging.ERROR)
+        self._publish()
+
+    def _on_error(self, event: JobEvent) -> None:
+        """A defect of ours: the loop goes on, and it is told."""
+        error = event.exception
+        log.error("cycle failed unexpectedly", exc_info=(type(error), error, error.__traceback__))
+        self._failed(self._clock(), f"defect in the exporter: {type(error).__name__}: {error}")
+
+    def _say(self, subject: str, sentence: str, level: int) -> None:
+        if self._record.said.get(subject) != sentence:
+            self._record.said[subject] = sentence
+            log.log(level, sentence)
+
+    def _publish(self) -> None:
+        """Make the bytes that scrapes are sent from now on."""
+        with self._publishing:
+            facts = self._facts()
+            publication = Publication(
+                evaluation=None if facts.is_stale else self._evaluation, facts=facts, options=self._publish_options
+            )
+            self.site.publish(
+                self._renderer.render(publication), render_page(publication), is_ready=facts.cycles > 0
+            )
+
+    def _facts(self) -> ExporterFacts:
+        with self._lock:
+            record = self._record
+            return ExporterFacts(
+                version=__version__,
+                python_version=platform.python_version(),
+                started_at_ms=record.started_at_ms,
+                cycles=record.cycles,
+                failed_cycles=record.failed_cycles,
+                missed_cycles=record.missed_cycles,
+                last_cycle_duration_seconds=record.last_cycle_seconds,
+                last_cycle_succeeded=record.last_cycle_succeeded,
+                last_failure=record.last_failure,
+                last_success_at_ms=record.last_success_at_ms,
+                snapshot_taken_at_ms=record.snapshot_taken_at_ms,
+                interval_ms=self._settings.scan.interval_ms,
+                stale_after_cycles=self._settings.publish.stale_after_cycles,
+                is_stale=record.snapshot_taken_at_ms is not None
+                and record.missed_in_a_row >= self._settings.publish.stale_after_cycles,
+                api_statistics=self._collector.statistics(),
+                phase_durations=record.phases,
+            )
+
+    def _recall(self) -> Memory:
+        """First-seen times of the last run. What cannot be read is said, kept, and not overwritten."""
+        if self._state_path is None:
+            return Memory()
+        try:
+            return state_file.load(self._state_path)
+        except StateFileDamagedError as error:
+            return self._set_aside(self._state_path, error)
+        except StateFileError as error:
+            log.warning("first-seen times are not kept in this run: %s", error)
+            self._state_path = None
+        return Memory()
+
+    def _set_aside(self, path: Path, damage: StateFileDamagedError) -> Memory:
+        try:
+            log.warning("first-seen times start anew: %s; it is now %s", damage, state_file.set_aside(path))
+        except StateFileError as error:
+            log.warning("first-seen times are not kept in this run: %s; %s", damage, error)
+            self._state_path = None
+        return Memory()
+
+    def _remember(self) -> None:
+        if self._state_path is None:
+            return
+        try:
+            state_file.save(self._state_path, self._memory)
+        except StateFileError as error:
+            self._say("state", f"first-seen times would be lost by a restart: {error}", logging.WARNING)
+        else:
+            self._say("state", f"first-seen times are kept in {self._state_path}", logging.INFO)

@@ -1,0 +1,105 @@
+"""The exporter as users run it: a process of its own, and what it answers over HTTP."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.brokers.cluster import free_ports
+
+PATIENCE_S = 60
+Series = dict[tuple[str, ...], float]
+
+
+class Exporter:
+    """A running `serve`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+        self.process = process
+        self.url = url
+        self._log = log
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def get(self, path: str) -> tuple[int, str]:
+        """(status, body)."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=PATIENCE_S) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def metrics(self) -> dict[str, Series]:
+        """Metric -> label values -> value."""
+        found: dict[str, Series] = {}
+        for family in text_string_to_metric_families(self.get("/metrics")[1]):
+            for sample in family.samples:
+                found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+        return found
+
+    def until(self, seen: Callable[[dict[str, Series]], bool]) -> dict[str, Series]:
+        """The first metrics for which `seen` holds."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            metrics = self.metrics()
+            if seen(metrics):
+                return metrics
+            time.sleep(0.05)
+        raise AssertionError(f"not seen in {PATIENCE_S} s; the exporter said:\n{self.log}")
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "exporter", *arguments]
+
+
+@contextmanager
+def serving(bootstrap: str, folder: Path, **settings: str) -> Iterator[Exporter]:
+    """`serve` against `bootstrap` at a cycle every half second, ended by its own pid."""
+    (port,) = free_ports(1)
+    chosen = {
+        "publish.listen_address": f"127.0.0.1:{port}",
+        "scan.interval": "500ms",
+        "scan.deadline": "400ms",
+        "state.file": str(folder / "state.json"),
+        **settings,
+    }
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in chosen.items()]
+    log = folder / f"exporter-{port}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command("serve", "--bootstrap-server", bootstrap, *flags),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "HOME": str(folder)},
+        )
+    exporter = Exporter(process, f"http://127.0.0.1:{port}", log)
+    try:
+        _wait_until_it_listens(exporter)
+        yield exporter
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_until_it_listens(exporter: Exporter) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        try:
+            exporter.get("/-/healthy")
+        except (urllib.error.URLError, ConnectionError):
+            assert exporter.process.poll() is None, exporter.log
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError(exporter.log)

@@ -1,0 +1,154 @@
+"""`once` as a process: formats, exit statuses, and what is said of what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from examples.workload.planting import plant_hang
+from examples.workload.producers import OpenTransaction
+from tests.brokers.cluster import KafkaCluster
+from tests.real_brokers.exporting import command
+
+MakeTopic = Callable[..., str]
+FreshName = Callable[[str], str]
+
+
+def once(bootstrap: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command("once", "--bootstrap-server", bootstrap, *arguments),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_json_is_the_promised_object(broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> None:
+    """Every open transaction with verdict, evidence and durations, and the coverage that they stand on."""
+    topic = make_topic(broker, partitions=2)
+    hang = plant_hang(broker.bootstrap, topic, 1, fresh_name("hang"))
+    name = fresh_name("live")
+
+    with OpenTransaction(broker.bootstrap, name, [(topic, 0)]):
+        run = once(broker.bootstrap, "--format", "json")
+
+    told = json.loads(run.stdout)
+    rows = {row["partition"]: row for row in told["transactions"] if row["topic"] == topic}
+    assert (run.returncode, run.stderr) == (0, "")
+    assert told["coverage"]["complete"] is True
+    assert {"cluster_id", "taken_at_ms", "coverage", "transactions"} <= set(told)
+    assert rows[0]["verdict"] == "open_within_timeout"
+    assert (rows[0]["transactional_id"], rows[0]["start_source"], rows[0]["timeout_ms"]) == (
+        name,
+        "coordinator",
+        60_000,
+    )
+    assert rows[1]["verdict"] == "hanging_not_in_transaction"
+    assert (rows[1]["producer_id"], rows[1]["start_offset"]) == (hang.producer_id, hang.start_offset)
+
+
+def test_the_table_puts_the_worst_first(broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> None:
+    """The hang stands above the live transaction, with the sentence that it rests on below it."""
+    topic = make_topic(broker, partitions=2)
+    plant_hang(broker.bootstrap, topic, 1, fresh_name("hang"))
+
+    with OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 0)]):
+        run = once(broker.bootstrap)
+
+    lines = [line for line in run.stdout.splitlines() if topic in line]
+    assert run.returncode == 0
+    assert lines[0].endswith("hanging_not_in_transaction")
+    assert lines[1].startswith("  Coordinator 1 has transactional id")
+    assert lines[2].endswith("open_within_timeout")
+
+
+def test_prometheus_format_is_an_exposition(kafka_4_3_1: KafkaCluster) -> None:
+    """What a scrape would get, for a text file collector or a look."""
+    run = once(kafka_4_3_1.bootstrap, "--format", "prometheus")
+
+    assert run.returncode == 0
+    assert "# TYPE kafka_open_transactions gauge" in run.stdout
+
+
+def test_timings_are_one_record_a_cycle(kafka_4_3_1: KafkaCluster) -> None:
+    """`--repeat N --timings json` prints the phases of N cycles of one process."""
+    told = json.loads(once(kafka_4_3_1.bootstrap, "--repeat", "3", "--timings", "json").stdout)
+
+    assert len(told["cycles"]) == 3
+    assert all({"metadata", "producers", "evaluate", "total"} <= set(cycle) for cycle in told["cycles"])
+    assert told["partitions"] > 0
+
+
+def test_no_broker_is_status_1_and_a_sentence() -> None:
+    """Nothing listens: the address and the reason are told, and nothing is printed as an answer."""
+    run = once("127.0.0.1:9", "--kafka.request.timeout.ms", "2000")
+
+    assert (run.returncode, run.stdout) == (1, "")
+    assert "no broker answered: broker at 127.0.0.1:9 cannot be connected to (unreachable)" in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_an_incomplete_answer_is_status_4_and_says_what_is_missing(make_cluster: Callable[..., KafkaCluster]) -> None:
+    """With one broker of three gone, rows are printed, and standard error names the partitions and the broker."""
+    cluster = make_cluster("4.3.1", nodes=3)
+    cluster.topics.create_on("lonely", [3])
+    survivors = ",".join(cluster.broker(node).address for node in (1, 2))
+    cluster.broker(3).kill()
+
+    run = once(survivors)
+
+    assert run.returncode == 4
+    assert "lonely-0" in run.stderr
+    assert "partitions read" in run.stdout
+
+
+def test_wrong_usage_is_status_2_and_wrong_settings_are_status_1(tmp_path: Path) -> None:
+    """An unknown flag is a usage error; a wrong value names its place."""
+    (tmp_path / "c.yaml").write_text("scan:\n  interval: never\n")
+
+    assert once("127.0.0.1:9", "--nonsense").returncode == 2
+    wrong = once("127.0.0.1:9", "--config.file", str(tmp_path / "c.yaml"))
+    assert wrong.returncode == 1
+    assert "c.yaml:2: scan.interval must be a duration" in wrong.stderr
+
+
+def test_a_reader_that_leaves_is_no_error(kafka_4_3_1: KafkaCluster) -> None:
+    """`once | head -0` ends quietly."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as closed:
+        run = subprocess.run(
+            command("once", "--bootstrap-server", kafka_4_3_1.bootstrap),
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+
+    assert (run.returncode, run.stderr) == (0, b"")
+
+
+def test_a_short_scan_says_nothing_of_progress_even_on_a_terminal(kafka_4_3_1: KafkaCluster) -> None:
+    """Progress is for scans that take a while: a quick one leaves the terminal clean."""
+    master, slave = pty.openpty()
+    subprocess.run(
+        command("once", "--bootstrap-server", kafka_4_3_1.bootstrap),
+        stdout=subprocess.DEVNULL,
+        stderr=slave,
+        timeout=60,
+        check=True,
+    )
+    os.close(slave)
+    os.set_blocking(master, False)
+    try:
+        shown = os.read(master, 1000)
+    except (BlockingIOError, OSError):
+        shown = b""
+    os.close(master)
+
+    assert shown == b""
