@@ -1,0 +1,62 @@
+"""`docs/configuration.md` from the table: `python -m exporter.config.settings_document > docs/configuration.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from itertools import groupby
+
+from exporter.config.loading import environment_name, flag_name
+from exporter.config.settings import SETTINGS, Setting
+
+_INTRODUCTION = """\
+# Configuration
+
+Generated from the table in `exporter/config/settings.py`: change that and run
+`python -m exporter.config.settings_document > docs/configuration.md`. A test compares the two.
+
+A setting comes from, the later winning over the earlier: its default, the YAML file that `--config.file` names, its
+environment variable, its flag. `kafka: {sasl: {username: me}}` and `kafka.sasl.username: me` are the same in YAML.
+Everything that is wrong is reported at once, with file and line, variable or flag: an unknown name, a value of the wrong
+kind, a setting that would be ignored, two that cannot work together.
+
+Durations are written as `500ms`, `30s`, `5m`, `1h`, `2d`, or a number of seconds.
+Passwords have no flag: a command line can be read by everybody on the machine.
+"""
+
+_SECTIONS = {
+    "kafka": "The cluster, in librdkafka's property names. A property that is not listed is refused rather than ignored.",
+    "scan": "The pace of the loop.",
+    "verdicts": "What counts as late, overdue and stuck. No verdict of *hanging* depends on these: it is a proof.",
+    "publish": "What is served, and where.",
+    "state": "What outlives a restart.",
+    "log": "What is said on standard error.",
+}
+
+
+def settings_document() -> str:
+    """The whole document."""
+    sections = groupby(SETTINGS, key=lambda setting: setting.name.split(".", 1)[0])
+    return "\n".join([_INTRODUCTION, *(_section(name, settings) for name, settings in sections)])
+
+
+def _section(name: str, settings: Iterable[Setting]) -> str:
+    lines = [
+        f"## {name}",
+        "",
+        _SECTIONS[name],
+        "",
+        "| setting | default | meaning | variable | flag |",
+        "|---|---|---|---|---|",
+    ]
+    return "\n".join([*lines, *(_row(setting) for setting in settings)]) + "\n"
+
+
+def _row(setting: Setting) -> str:
+    default = "none" if setting.default is None else f"`{setting.default}`"
+    flag = "none: it is a secret" if setting.is_secret else f"`{flag_name(setting.name)}`"
+    return f"| `{setting.name}` | {default} | {setting.help} | `{environment_name(setting.name)}` | {flag} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(settings_document())

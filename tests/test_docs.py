@@ -1,0 +1,111 @@
+"""What the documents say is what the code does: commands, flags, files, settings, reasons and names."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from exporter.cli import build_parser
+from exporter.config.loading import ConfigurationError, load
+from exporter.config.settings_document import settings_document
+from exporter.evaluation.verdicts import InconclusiveReason, Verdict
+from exporter.publication.metrics import METRICS
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+README = (ROOT / "README.md").read_text()
+PROGRAM = "kafka-transaction-exporter"
+
+
+def fenced(language: str, text: str) -> list[str]:
+    """The fenced blocks of one language."""
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_configuration_document_is_the_table() -> None:
+    """`docs/configuration.md` is generated; a setting that changes without it fails here."""
+    assert (ROOT / "docs" / "configuration.md").read_text() == settings_document()
+
+
+def test_the_readme_s_commands_are_commands() -> None:
+    """Every line of the README's shell blocks is a make target or parses as our command line."""
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    lines = [line for block in fenced("sh", README) for line in block.splitlines() if line]
+
+    assert len(lines) >= 5
+    for line in lines:
+        program, *arguments = shlex.split(line, comments=True)
+        if program == "make":
+            assert arguments[0] in targets
+        else:
+            assert Path(program).name == PROGRAM
+            assert build_parser().parse_args(arguments).command in {"once", "serve"}
+
+
+def test_flags_in_the_documents_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each `--flag` that a document names is in the help of a command or of the program."""
+    helps = ""
+    for command in (["--help"], ["serve", "--help"], ["once", "--help"]):
+        with pytest.raises(SystemExit):
+            build_parser().parse_args(command)
+        helps += capsys.readouterr().out
+    ours = ["README.md", "SECURITY.md", "docs/configuration.md", "docs/verdicts.md"]
+    named = {flag for path in ours for flag in re.findall(r"`[^`\n]*?(--[a-z][a-z._-]*)", (ROOT / path).read_text())}
+
+    assert len(named) > 10
+    assert {flag for flag in named if not re.search(re.escape(flag) + r"\b", helps)} == set()
+
+
+def test_the_map_names_every_file_and_no_other() -> None:
+    """A newcomer finds each file of exporter/ in the map, and nothing that is gone."""
+    mapped = set(re.findall(r"^\| `(exporter/[a-z_/]+\.py)` \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE))
+    files = {str(path.relative_to(ROOT)) for path in (ROOT / "exporter").rglob("*.py")}
+
+    assert mapped == {path for path in files if not path.endswith(("__init__.py", "__main__.py"))}
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    """Every relative link has a file behind it, and so has every path in backticks that looks like one of ours."""
+    broken = []
+    for document in DOCUMENTS:
+        text = document.read_text()
+        links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+        broken += [f"{document.name}: {link}" for link in links if not (document.parent / link).exists()]
+        paths = re.findall(r"`((?:exporter|tests|docs|examples|benchmarks)/[\w./-]+)`", text)
+        broken += [f"{document.name}: {path}" for path in paths if not (ROOT / path).exists()]
+
+    assert broken == []
+
+
+def test_every_verdict_and_every_reason_is_explained() -> None:
+    """`docs/verdicts.md` has a row for each, and for nothing else."""
+    text = (ROOT / "docs" / "verdicts.md").read_text()
+    rows = set(re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE))
+
+    assert rows == {verdict.label for verdict in Verdict} | {reason.value for reason in InconclusiveReason}
+
+
+def test_metrics_in_the_documents_exist() -> None:
+    """A metric that a document names is in the table."""
+    names = {metric.name for metric in METRICS}
+    words = {
+        word
+        for path in [ROOT / "README.md", ROOT / "docs" / "verdicts.md", ROOT / "CHANGELOG.md"]
+        for word in re.findall(r"\bkafka_[a-z_]+\b", path.read_text())
+    }
+
+    assert words
+    assert words <= names
+
+
+def test_the_example_of_a_problem_is_real() -> None:
+    """The claim that a setting which would be ignored is refused holds for every security name."""
+    with pytest.raises(ConfigurationError, match="would be ignored"):
+        load(
+            file=None,
+            environment={},
+            flags={"kafka.bootstrap.servers": "a:1", "kafka.ssl.ca.location": "/ca.pem"},
+        )
