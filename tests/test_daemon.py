@@ -1,0 +1,175 @@
+"""The loop's own conduct: what is published after failures, when it is stale, and when it is dead."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import cast
+
+import pytest
+from apscheduler.events import JobEvent
+from prometheus_client.parser import text_string_to_metric_families
+
+from exporter.config.loading import load
+from exporter.daemon import Daemon
+from exporter.kafka.collect import Collector
+from exporter.kafka.errors import ClusterUnavailableError
+from exporter.publication.site import Request
+from exporter.snapshot import ApiStatistics, Snapshot
+from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
+
+FLAGS = {"kafka.bootstrap.servers": "a:1", "scan.interval": "10s", "scan.deadline": "9s"}
+
+
+class Clock:
+    """A clock that is set by hand, in seconds."""
+
+    def __init__(self) -> None:
+        self.now = NOW_MS / 1000
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Script:
+    """Stands in for a Collector: gives the next scripted snapshot, or raises the next scripted error."""
+
+    def __init__(self, *results: Snapshot | Exception) -> None:
+        self.results = list(results)
+        self.seen_before: list[list[tuple[str, int, int, int]]] = []
+        self.phases = (("producers", 0.25),)
+
+    def collect(self, *, seen_before: Collection[tuple[str, int, int, int]]) -> Snapshot:
+        self.seen_before.append(list(seen_before))
+        result = self.results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def statistics(self) -> tuple[ApiStatistics, ...]:
+        return ()
+
+    def close(self) -> None:
+        pass
+
+
+def healthy(at_s: float = 0) -> Snapshot:
+    return snapshot([Entry()], transactions=(transaction(),), taken_at_ms=NOW_MS + int(at_s * 1000))
+
+
+def down() -> ClusterUnavailableError:
+    return ClusterUnavailableError("no broker answered: broker at a:1 cannot be connected to (unreachable)")
+
+
+def daemon_on(script: Script, clock: Clock, state: Path | None = None) -> Daemon:
+    settings = load(file=None, environment={}, flags=FLAGS)
+    return Daemon(settings, cast("Collector", script), state_path=state, wall_clock=clock, clock=clock)
+
+
+def get(daemon: Daemon, path: str) -> tuple[int, str]:
+    answer = daemon.site.answer(Request(method="GET", path=path, headers={}))
+    return answer.status, b"".join(answer.chunks).decode()
+
+
+def values(daemon: Daemon) -> dict[str, float]:
+    """Metric -> value, of those without labels or with one series."""
+    families = text_string_to_metric_families(get(daemon, "/metrics")[1])
+    return {sample.name: sample.value for family in families for sample in family.samples}
+
+
+def test_a_failed_cycle_keeps_the_rows_until_the_third(caplog: pytest.LogCaptureFixture) -> None:
+    """Two failures leave the last snapshot's rows, the third drops them; the self metrics count all along."""
+    clock = Clock()
+    daemon = daemon_on(Script(healthy(), down(), down(), down(), healthy(40)), clock)
+
+    daemon.cycle()
+    assert values(daemon)["kafka_transaction_exporter_last_cycle_success"] == 1
+    for failures in (1, 2, 3):
+        clock.now += 10
+        daemon.cycle()
+        published = values(daemon)
+        assert ("kafka_late_transactions" in published) == (failures < 3)
+        assert published["kafka_transaction_exporter_snapshot_timestamp_seconds"] == NOW_MS / 1000
+        assert published["kafka_transaction_exporter_cycles_failed_total"] == failures
+        assert published["kafka_transaction_exporter_last_cycle_success"] == 0
+        assert published["kafka_transaction_exporter_snapshot_stale"] == (failures == 3)
+    assert "no broker answered" in get(daemon, "/")[1]
+
+    daemon.cycle()
+    assert values(daemon)["kafka_late_transactions"] == 0
+    assert [record.levelname for record in caplog.records if "no broker answered" in record.message] == ["ERROR"]
+
+
+def test_cycles_that_cannot_begin_make_it_stale_as_well() -> None:
+    """A cycle that hangs never fails: the schedule's misses count, and drop the rows."""
+    daemon = daemon_on(Script(healthy()), Clock())
+    daemon.cycle()
+
+    for _ in range(3):
+        daemon._on_missed(cast("JobEvent", None))
+
+    published = values(daemon)
+    assert published["kafka_transaction_exporter_cycles_missed_total"] == 3
+    assert "kafka_late_transactions" not in published
+    assert published["kafka_transaction_exporter_snapshot_stale"] == 1
+
+
+def test_before_the_first_cycle_it_is_alive_and_not_ready() -> None:
+    """Readiness is the first cycle's end, be it a failure; liveness does not wait for it."""
+    daemon = daemon_on(Script(down()), Clock())
+    daemon._publish()
+    assert (get(daemon, "/-/ready")[0], get(daemon, "/-/healthy")[0], get(daemon, "/metrics")[0]) == (503, 200, 200)
+
+    daemon.cycle()
+
+    assert (get(daemon, "/-/ready")[0], get(daemon, "/-/healthy")[0]) == (200, 200)
+
+
+def test_only_a_dead_loop_fails_liveness() -> None:
+    """Failing cycles keep the exporter alive; when none ends for three intervals and deadlines, it is dead."""
+    clock = Clock()
+    daemon = daemon_on(Script(down()), clock)
+    daemon.cycle()
+
+    clock.now += 3 * (10 + 9)
+    assert daemon.liveness() is None
+    clock.now += 1
+
+    assert daemon.liveness() == "no cycle has ended for 58 s: the loop is dead"
+    assert get(daemon, "/-/healthy")[0] == 503
+
+
+def test_what_was_open_before_is_handed_to_the_next_reading() -> None:
+    """Transactions seen in one cycle are those that the next one describes."""
+    script = Script(healthy(), healthy(10))
+    daemon = daemon_on(script, Clock())
+
+    daemon.cycle()
+    daemon.cycle()
+
+    assert script.seen_before == [[], [("orders", 0, 7, 100)]]
+
+
+def test_memory_reaches_the_state_file_and_comes_back(tmp_path: Path) -> None:
+    """A second daemon with the same state file knows what the first one saw."""
+    path = tmp_path / "state.json"
+    daemon_on(Script(healthy()), Clock(), path).cycle()
+    script = Script(healthy(10))
+
+    daemon_on(script, Clock(), path).cycle()
+
+    assert script.seen_before == [[("orders", 0, 7, 100)]]
+
+
+def test_an_unwritable_state_file_harms_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The cycle succeeds, and one line says that a restart would lose the first-seen times."""
+    (tmp_path / "file").write_text("")
+    script = Script(healthy(), healthy(10))
+    daemon = daemon_on(script, Clock())
+    daemon._state_path = tmp_path / "file" / "state.json"
+
+    daemon.cycle()
+    daemon.cycle()
+
+    assert values(daemon)["kafka_transaction_exporter_last_cycle_success"] == 1
+    assert len([r for r in caplog.records if "would be lost by a restart" in r.message]) == 1
