@@ -28,7 +28,7 @@ POM: Final = """\
 OTHER_LOGGING: Final = "slf4j-reload4j,slf4j-log4j12,log4j-slf4j-impl"
 
 
-class BrokersUnavailable(Exception):  # noqa: N818 - says what is the case; the sentence says why
+class BrokersUnavailable(Exception):
     """The tests cannot have a real broker here; the message says what to do about it."""
 
 

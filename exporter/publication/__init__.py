@@ -1,0 +1,1 @@
+"""What others see: the metric table, exposition bytes, the status page and the web server."""

@@ -1,0 +1,128 @@
+"""What the web server answers: the newest publication, health, and nothing that could ask or change anything.
+
+Law of this file: a request only sends bytes that exist. No path, header or body leads to Kafka or to a setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from exporter.publication.exposition import Exposition
+from exporter.publication.page import Page
+
+HEADER_BYTES_MAX = 16 * 1024
+"""Of all headers of one request."""
+
+_PLAIN = "text/plain; charset=utf-8"
+_HTML = "text/html; charset=utf-8"
+_COMMON_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
+_PAGE_HEADERS = (
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    ("Referrer-Policy", "no-referrer"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What matters of a request; header names in lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    header_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A whole answer, ready to be sent."""
+
+    status: int
+    content_type: str
+    chunks: tuple[bytes, ...]
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def all_headers(self) -> tuple[tuple[str, str], ...]:
+        """With those that every answer has."""
+        length = str(sum(map(len, self.chunks)))
+        return (("Content-Type", self.content_type), ("Content-Length", length), *_COMMON_HEADERS, *self.headers)
+
+
+@dataclass(frozen=True)
+class _Published:
+    exposition: Exposition
+    page: Page
+    is_ready: bool
+
+
+class Site:
+    """Holds the newest publication: one thread replaces it whole, another reads it."""
+
+    def __init__(self, liveness: Callable[[], str | None]) -> None:
+        """`liveness` is called for every request to the health endpoint and must be cheap: None, or why not alive."""
+        self._liveness = liveness
+        self._published: _Published | None = None
+
+    def publish(self, exposition: Exposition, page: Page, *, is_ready: bool) -> None:
+        """Every request that begins from now on gets these; `is_ready` is true once the first cycle has ended."""
+        self._published = _Published(exposition, page, is_ready)
+
+    def answer(self, request: Request) -> Answer:
+        """The answer to one request. HEAD is answered like GET; the server leaves the body out."""
+        refusal = _refusal(request)
+        if refusal is not None:
+            return refusal
+        handler = _PATHS.get(request.path)
+        return _plain(404, "Not found.") if handler is None else handler(self, request)
+
+    def _metrics(self, request: Request) -> Answer:
+        published = self._published
+        if published is None:
+            return _plain(503, "Nothing is published yet.")
+        headers = request.headers
+        it = published.exposition.choose(headers.get("accept", ""), headers.get("accept-encoding", ""))
+        encoding = (("Content-Encoding", it.content_encoding),) if it.content_encoding is not None else ()
+        vary = ("Vary", "Accept, Accept-Encoding")
+        return Answer(status=200, content_type=it.content_type, chunks=it.chunks, headers=(vary, *encoding))
+
+    def _healthy(self, _: Request) -> Answer:
+        """Alive is who still makes cycles, whether they succeed or not: Kafka has no part in it."""
+        failure = self._liveness()
+        return _plain(200, "Alive.") if failure is None else _plain(503, failure)
+
+    def _ready(self, _: Request) -> Answer:
+        is_ready = self._published is not None and self._published.is_ready
+        return _plain(200, "Ready.") if is_ready else _plain(503, "The first cycle has not ended.")
+
+    def _page(self, _: Request) -> Answer:
+        published = self._published
+        if published is None:
+            return _plain(503, "Nothing is published yet.")
+        body = published.page.with_alarm(self._liveness())
+        return Answer(status=200, content_type=_HTML, chunks=(body,), headers=_PAGE_HEADERS)
+
+
+_PATHS: dict[str, Callable[[Site, Request], Answer]] = {
+    "/": Site._page,  # noqa: SLF001  # the table of this class's own handlers
+    "/metrics": Site._metrics,  # noqa: SLF001
+    "/-/healthy": Site._healthy,  # noqa: SLF001
+    "/-/ready": Site._ready,  # noqa: SLF001
+}
+
+
+def _refusal(request: Request) -> Answer | None:
+    if request.header_bytes > HEADER_BYTES_MAX:
+        return _plain(431, "Too many headers.", ("Connection", "close"))
+    if request.method not in ("GET", "HEAD"):
+        return _plain(405, "Only GET and HEAD.", ("Allow", "GET, HEAD"), ("Connection", "close"))
+    if "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0":
+        return _plain(413, "No request here has a body.", ("Connection", "close"))
+    return None
+
+
+def _plain(status: int, sentence: str, *headers: tuple[str, str]) -> Answer:
+    return Answer(status=status, content_type=_PLAIN, chunks=(f"{sentence}\n".encode(),), headers=headers)

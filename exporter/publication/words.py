@@ -1,0 +1,36 @@
+"""Numbers and instants in the words of the status page.
+
+Law of this file: pure, English, UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+
+
+def duration_words(duration_ms: int) -> str:
+    """The two largest units that matter: `3 h 0 min`, `45 s`, `250 ms`."""
+    if duration_ms < 1000:  # noqa: PLR2004  # one second
+        return f"{duration_ms} ms"
+    largest = next(index for index, (_, unit_ms) in enumerate(_UNITS_MS) if duration_ms >= unit_ms)
+    words = []
+    for name, unit_ms in _UNITS_MS[largest : largest + 2]:
+        words.append(f"{duration_ms // unit_ms} {name}")
+        duration_ms %= unit_ms
+    return " ".join(words)
+
+
+def instant_words(instant_ms: int) -> str:
+    """`2027-01-15 08:00:00 UTC`; an instant that no calendar holds (client clocks say anything) as milliseconds."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=instant_ms)).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except OverflowError:
+        return f"{instant_ms} ms"
+
+
+def count_words(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 broker`, `2 brokers`, `2,500 partitions`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -1,0 +1,279 @@
+"""Builders of snapshots and evaluations: a test names what matters to it and nothing else.
+
+Simplified: columns that evaluation derives (durations, late, counts by partition) are derived here by the plainest loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import (
+    Evaluation,
+    InconclusiveReason,
+    PartitionColumns,
+    StartSource,
+    TransactionColumns,
+    TransactionRow,
+    Verdict,
+)
+from exporter.publication.facts import ExporterFacts
+from exporter.snapshot import (
+    NO_LEADER,
+    Answer,
+    ApiStatistics,
+    BrokerCoverage,
+    CoordinatorCoverage,
+    MaxTimeout,
+    OpenTransactions,
+    Partitions,
+    Snapshot,
+)
+
+TAKEN_AT_MS = 1_800_000_000_000
+"""2027-01-15 08:00:00 UTC."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """One partition of the cluster to build."""
+
+    topic: str = "orders"
+    partition: int = 0
+    unread: str | None = None
+    """Why it could not be read; None when it was."""
+    answer: Answer = Answer.UNAVAILABLE
+    """Used where `unread` is given."""
+
+
+def transaction(topic: str = "orders", partition: int = 0, **changes: object) -> TransactionRow:
+    """An open transaction of 90 s that is fine; `changes` name what is not."""
+    row = TransactionRow(
+        topic=topic,
+        partition=partition,
+        producer_id=4000,
+        producer_epoch=3,
+        coordinator_epoch=1,
+        start_offset=1234,
+        last_sequence=7,
+        last_timestamp_ms=TAKEN_AT_MS - 30_500,
+        start_timestamp_ms=TAKEN_AT_MS - 90_000,
+        start_source=StartSource.COORDINATOR,
+        duration_ms=90_000,
+        idle_ms=30_500,
+        is_late=False,
+        transactional_id="billing-1",
+        coordinator_state="Ongoing",
+        coordinator=1,
+        coordinator_producer_epoch=3,
+        timeout_ms=600_000,
+        last_stable_offset_lag=42,
+        verdict=Verdict.OPEN_WITHIN_TIMEOUT,
+        inconclusive_reason=None,
+        reason="Coordinator 1 owns it: Ongoing for 90 s of its timeout of 600 s.",
+    )
+    return replace(row, **changes)  # type: ignore[arg-type]  # the tests' own keywords
+
+
+def hanging(topic: str = "orders", partition: int = 0, **changes: object) -> TransactionRow:
+    """A proved hang of three hours."""
+    facts: dict[str, object] = {
+        "start_timestamp_ms": TAKEN_AT_MS - 10_800_250,
+        "duration_ms": 10_800_250,
+        "idle_ms": 10_800_250,
+        "start_source": StartSource.LAST_WRITE,
+        "is_late": True,
+        "transactional_id": None,
+        "coordinator_state": None,
+        "coordinator": None,
+        "coordinator_producer_epoch": None,
+        "timeout_ms": None,
+        "verdict": Verdict.HANGING_NO_TRANSACTIONAL_ID,
+        "reason": "No coordinator knows producer id 4000; the partition stayed open before and after they were asked.",
+    }
+    return transaction(topic, partition, **(facts | changes))
+
+
+def inconclusive(topic: str = "orders", partition: int = 0, **changes: object) -> TransactionRow:
+    """A transaction whose proof lacks the coordinators."""
+    facts: dict[str, object] = {
+        "verdict": Verdict.INCONCLUSIVE,
+        "inconclusive_reason": InconclusiveReason.LOADING,
+        "start_source": StartSource.FIRST_SEEN,
+        "transactional_id": None,
+        "coordinator_state": None,
+        "coordinator": None,
+        "coordinator_producer_epoch": None,
+        "timeout_ms": None,
+        "reason": "Coordinator 2 is still loading its transactions.",
+    }
+    return transaction(topic, partition, **(facts | changes))
+
+
+def evaluation(
+    partitions: Iterable[Partition] = (Partition(),),
+    transactions: Iterable[TransactionRow] = (),
+    *,
+    brokers: tuple[BrokerCoverage, ...] | None = None,
+    coordinators: tuple[CoordinatorCoverage, ...] | None = None,
+    max_timeout: MaxTimeout | None = None,
+    cluster_id: str = "MkU3OEVBNTcwNTJENDM2Qk",
+) -> Evaluation:
+    """What evaluation would say of these partitions and the transactions open on them."""
+    partitions, transactions = list(partitions), list(transactions)
+    limits = max_timeout or MaxTimeout(timeout_ms=900_000, timeout_ms_min=900_000, unread=())
+    snapshot = Snapshot(
+        cluster_id=cluster_id,
+        taken_at_ms=TAKEN_AT_MS,
+        finished_at_ms=TAKEN_AT_MS + 250,
+        partitions=_partitions(partitions),
+        open_transactions=_open_transactions(partitions, transactions),
+        transactions=(),
+        proof=None,
+        brokers=(broker(1),) if brokers is None else brokers,
+        coordinators=(CoordinatorCoverage(broker=1, failure=None),) if coordinators is None else coordinators,
+        max_timeout=limits,
+    )
+    return Evaluation(
+        snapshot=snapshot,
+        transactions=TransactionColumns(
+            verdict=np.array([row.verdict for row in transactions], np.int8),
+            start_timestamp_ms=np.array([row.start_timestamp_ms for row in transactions], np.int64),
+            start_source=np.array([row.start_source for row in transactions], np.int8),
+            duration_ms=np.array([row.duration_ms for row in transactions], np.int64),
+            idle_ms=np.array([row.idle_ms for row in transactions], np.int64),
+            is_late=np.array([row.is_late for row in transactions], np.bool_),
+        ),
+        partitions=_partition_columns(partitions, transactions),
+        evidence=(),
+        suspects=tuple(
+            sorted(
+                (row for row in transactions if row.verdict.is_suspect), key=lambda row: (row.verdict, -row.duration_ms)
+            )
+        ),
+        max_timeout_ms=900_000 if limits.timeout_ms is None else limits.timeout_ms,
+        max_timeout_is_fallback=limits.timeout_ms is None,
+        memory=Memory(),
+    )
+
+
+def facts(**changes: object) -> ExporterFacts:
+    """A daemon that has done seven cycles, all of them well."""
+    usual = ExporterFacts(
+        version="0.1.0",
+        python_version="3.11.7",
+        started_at_ms=TAKEN_AT_MS - 600_000,
+        interval_ms=30_000,
+        stale_after_cycles=3,
+        cycles=7,
+        failed_cycles=0,
+        missed_cycles=0,
+        last_cycle_duration_seconds=0.25,
+        last_cycle_succeeded=True,
+        last_failure=None,
+        last_success_at_ms=TAKEN_AT_MS + 250,
+        snapshot_taken_at_ms=TAKEN_AT_MS,
+        is_stale=False,
+        api_statistics=(
+            ApiStatistics(
+                api="DescribeProducers",
+                requests=14,
+                failures=1,
+                seconds_total=0.75,
+                latency_counts=(0, 0, 3, 9, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0),
+            ),
+        ),
+        phase_durations=(("collect", 0.2), ("evaluate", 0.05)),
+    )
+    return replace(usual, **changes)  # type: ignore[arg-type]  # the tests' own keywords
+
+
+def broker(number: int, failure: str | None = None) -> BrokerCoverage:
+    """One broker that leads a partition."""
+    return BrokerCoverage(broker=number, host=f"kafka-{number}.example", port=9092, partitions=1, failure=failure)
+
+
+def many_partitions(topics: int, partitions_each: int) -> Partitions:
+    """A large, fully read cluster."""
+    count = topics * partitions_each
+    return Partitions(
+        topics=tuple(f"team-{number:05}.some-topic" for number in range(topics)),
+        topic=np.repeat(np.arange(topics, dtype=np.int32), partitions_each),
+        partition=np.tile(np.arange(partitions_each, dtype=np.int32), topics),
+        leader=np.ones(count, np.int32),
+        answer=np.zeros(count, np.int8),
+        reasons=(),
+        reason=np.full(count, -1, np.int16),
+        producers=np.zeros(count, np.int32),
+    )
+
+
+def evaluation_of(partitions: Partitions, duration_ms_max: dict[int, int]) -> Evaluation:
+    """An evaluation of `partitions` with one open transaction on each row named: {row: duration in ms}."""
+    small = evaluation()
+    columns = _empty_columns(len(partitions))
+    for row, duration_ms in duration_ms_max.items():
+        columns.open_transactions[row] = 1
+        columns.duration_ms_max[row] = duration_ms
+    return replace(small, snapshot=replace(small.snapshot, partitions=partitions), partitions=columns)
+
+
+def _partitions(partitions: Sequence[Partition]) -> Partitions:
+    topics = tuple(dict.fromkeys(row.topic for row in partitions))
+    reasons = tuple(dict.fromkeys(row.unread for row in partitions if row.unread is not None))
+    return Partitions(
+        topics=topics,
+        topic=np.array([topics.index(row.topic) for row in partitions], np.int32),
+        partition=np.array([row.partition for row in partitions], np.int32),
+        leader=np.array([1 if row.unread is None else NO_LEADER for row in partitions], np.int32),
+        answer=np.array([Answer.READ if row.unread is None else row.answer for row in partitions], np.int8),
+        reasons=reasons,
+        reason=np.array([-1 if row.unread is None else reasons.index(row.unread) for row in partitions], np.int16),
+        producers=np.ones(len(partitions), np.int32),
+    )
+
+
+def _position(partitions: Sequence[Partition], row: TransactionRow) -> int:
+    return [(it.topic, it.partition) for it in partitions].index((row.topic, row.partition))
+
+
+def _open_transactions(partitions: Sequence[Partition], rows: Sequence[TransactionRow]) -> OpenTransactions:
+    return OpenTransactions(
+        partition_row=np.array([_position(partitions, row) for row in rows], np.int32),
+        producer_id=np.array([row.producer_id for row in rows], np.int64),
+        producer_epoch=np.array([row.producer_epoch for row in rows], np.int32),
+        last_sequence=np.array([row.last_sequence for row in rows], np.int32),
+        last_timestamp_ms=np.array([row.last_timestamp_ms for row in rows], np.int64),
+        coordinator_epoch=np.array([row.coordinator_epoch for row in rows], np.int32),
+        start_offset=np.array([row.start_offset for row in rows], np.int64),
+        second_read=np.zeros(len(rows), np.int8),
+        high_watermark=np.full(len(rows), 2000, np.int64),
+        last_stable_offset=np.full(len(rows), 1234, np.int64),
+    )
+
+
+def _empty_columns(count: int) -> PartitionColumns:
+    return PartitionColumns(
+        open_transactions=np.zeros(count, np.int32),
+        late_transactions=np.zeros(count, np.int32),
+        duration_ms_max=np.zeros(count, np.int64),
+        idle_ms_max=np.zeros(count, np.int64),
+        last_stable_offset_lag=np.full(count, -1, np.int64),
+    )
+
+
+def _partition_columns(partitions: Sequence[Partition], rows: Sequence[TransactionRow]) -> PartitionColumns:
+    columns = _empty_columns(len(partitions))
+    for row in rows:
+        position = _position(partitions, row)
+        columns.open_transactions[position] += 1
+        columns.late_transactions[position] += row.is_late
+        columns.duration_ms_max[position] = max(columns.duration_ms_max[position], row.duration_ms)
+        columns.idle_ms_max[position] = max(columns.idle_ms_max[position], row.idle_ms)
+        columns.last_stable_offset_lag[position] = (
+            -1 if row.last_stable_offset_lag is None else row.last_stable_offset_lag
+        )
+    return columns

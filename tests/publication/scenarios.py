@@ -1,0 +1,147 @@
+"""Situations that a cluster may be in, each with the whole text that `/metrics` must then show in `expected/`.
+
+After a change that is meant: `python -m tests.publication.scenarios` writes the texts anew; read the difference.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prometheus_client import ProcessCollector
+
+from exporter.evaluation.verdicts import InconclusiveReason, Verdict
+from exporter.publication.exposition import Exposition, Renderer
+from exporter.publication.facts import Publication, PublishOptions
+from exporter.snapshot import Answer, CoordinatorCoverage, MaxTimeout
+from tests.publication.builders import Partition, broker, evaluation, facts, hanging, inconclusive, transaction
+
+EXPECTED = Path(__file__).parent / "expected"
+
+
+def healthy() -> Publication:
+    """Two partitions, one of them with an ordinary transaction open."""
+    partitions = [Partition(partition=0), Partition(partition=1)]
+    return Publication(
+        evaluation=evaluation(partitions, [transaction(partition=1)]), facts=facts(), options=PublishOptions()
+    )
+
+
+def three_hangs() -> Publication:
+    """One suspect of each of three kinds beside an ordinary transaction on a partition of two."""
+    rows = [
+        transaction(partition=1),
+        hanging(partition=1, producer_id=4001, last_stable_offset_lag=None),
+        hanging(
+            topic='we"ird\\topic',
+            verdict=Verdict.HANGING_STALE_EPOCH,
+            transactional_id="stock-7",
+            coordinator=2,
+            coordinator_state="Ongoing",
+            coordinator_producer_epoch=9,
+            reason="Coordinator 2 is at epoch 9 of stock-7 and ongoing; the records open here are of epoch 3.",
+        ),
+        inconclusive(topic="__consumer_offsets", inconclusive_reason=InconclusiveReason.IDS_MAY_BE_DENIED),
+    ]
+    partitions = [Partition(partition=1), Partition(topic='we"ird\\topic'), Partition(topic="__consumer_offsets")]
+    return Publication(evaluation=evaluation(partitions, rows), facts=facts(), options=PublishOptions())
+
+
+def partial_coverage() -> Publication:
+    """One broker of two and one coordinator of two failed, and READ on one topic is missing; nothing else is wrong."""
+    partitions = [
+        Partition(partition=0),
+        Partition(partition=1, unread="timed_out"),
+        Partition(topic="payments", unread="TOPIC_AUTHORIZATION_FAILED", answer=Answer.UNAUTHORIZED),
+    ]
+    return Publication(
+        evaluation=evaluation(
+            partitions,
+            [transaction(partition=0)],
+            brokers=(broker(1), broker(2, "no answer to DescribeProducers within 10 s")),
+            coordinators=(
+                CoordinatorCoverage(broker=1, failure=None),
+                CoordinatorCoverage(broker=2, failure="connection refused"),
+            ),
+            max_timeout=MaxTimeout(timeout_ms=None, timeout_ms_min=None, unread=((1, "CLUSTER_AUTHORIZATION_FAILED"),)),
+        ),
+        facts=facts(),
+        options=PublishOptions(),
+    )
+
+
+def stale() -> Publication:
+    """There was a snapshot, and it is too old to be shown."""
+    return Publication(
+        evaluation=None,
+        facts=facts(
+            cycles=11,
+            failed_cycles=4,
+            missed_cycles=1,
+            last_cycle_succeeded=False,
+            last_failure="No broker of kafka-1.example:9092 could be reached.",
+            is_stale=True,
+            api_statistics=(),
+            phase_durations=(),
+        ),
+        options=PublishOptions(),
+    )
+
+
+def before_first_cycle() -> Publication:
+    """The process has just begun."""
+    return Publication(
+        evaluation=None,
+        facts=facts(
+            cycles=0,
+            last_cycle_duration_seconds=None,
+            last_cycle_succeeded=None,
+            last_success_at_ms=None,
+            snapshot_taken_at_ms=None,
+            api_statistics=(),
+            phase_durations=(),
+        ),
+        options=PublishOptions(),
+    )
+
+
+def more_suspects_than_series() -> Publication:
+    """Three hangs where two may have a series: the youngest is counted as hidden."""
+    rows = [hanging(producer_id=id_, duration_ms=id_ * 1000, start_timestamp_ms=0) for id_ in (11, 13, 12)]
+    return Publication(
+        evaluation=evaluation([Partition()], rows), facts=facts(), options=PublishOptions(suspects_limit=2)
+    )
+
+
+def more_partitions_than_series() -> Publication:
+    """Three partitions where two may have a series: only the one with an open transaction has one."""
+    partitions = [Partition(partition=number) for number in range(3)]
+    return Publication(
+        evaluation=evaluation(partitions, [transaction(partition=2)]),
+        facts=facts(),
+        options=PublishOptions(partition_series_limit=2),
+    )
+
+
+SCENARIOS = {
+    scenario.__name__: scenario
+    for scenario in (
+        healthy,
+        three_hangs,
+        partial_coverage,
+        stale,
+        before_first_cycle,
+        more_suspects_than_series,
+        more_partitions_than_series,
+    )
+}
+
+
+def render(publication: Publication) -> Exposition:
+    """Without `process_*`: those differ from run to run."""
+    return Renderer(process=ProcessCollector(proc="/nonexistent", registry=None)).render(publication)
+
+
+if __name__ == "__main__":
+    EXPECTED.mkdir(exist_ok=True)
+    for name, scenario in SCENARIOS.items():
+        (EXPECTED / f"{name}.txt").write_bytes(render(scenario()).text.body)

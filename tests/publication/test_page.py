@@ -1,0 +1,335 @@
+"""The status page: what it claims, in words; how it looks is seen in `test_page_in_browser`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.evaluation.verdicts import InconclusiveReason, Verdict
+from exporter.publication.facts import ExporterFacts, Publication, PublishOptions
+from exporter.publication.headline import Level, coverage_gaps, headline
+from exporter.publication.page import render_page
+from exporter.publication.page_style import DARK, LIGHT, style_sheet
+from exporter.publication.words import duration_words, instant_words
+from exporter.snapshot import (
+    CoordinatorCoverage,
+    CoordinatorProof,
+    Denials,
+    MaxTimeout,
+    StatePartitionProof,
+    StateTopic,
+)
+from tests.publication.builders import (
+    TAKEN_AT_MS,
+    Partition,
+    broker,
+    evaluation,
+    facts,
+    hanging,
+    inconclusive,
+    transaction,
+)
+from tests.publication.scenarios import SCENARIOS, before_first_cycle, partial_coverage, stale, three_hangs
+
+FAILED = facts(last_cycle_succeeded=False, last_failure="No broker could be reached.")
+UNREAD = [Partition(partition=0), Partition(partition=1, unread="no_leader")]
+
+
+def _page(publication: Publication) -> str:
+    return render_page(publication).with_alarm(None).decode()
+
+
+def _text(publication: Publication) -> str:
+    """What a reader sees."""
+    return re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]*>", " ", _page(publication), flags=re.DOTALL))
+
+
+# The headline
+
+
+def test_green_needs_everything_read_and_nothing_suspect() -> None:
+    """An ordinary open transaction in a wholly read cluster is green, and it says how much was read."""
+    it = headline(evaluation([Partition()], [transaction()]), facts())
+    assert (it.level, it.title, it.notes) == (Level.GOOD, "Nothing suspect in 1 partition, all read", ())
+
+
+def test_a_hang_goes_before_all_else() -> None:
+    """A proof is the title, whatever else is wrong, and the rest stays readable below it."""
+    it = headline(evaluation(UNREAD, [inconclusive(), hanging()]), FAILED)
+    assert it.level is Level.BAD
+    assert it.title.startswith("1 transaction hanging")
+    assert it.notes == (
+        "1 more suspect transaction.",
+        "1 of 2 partitions could not be read.",
+        "1 transaction late: older than transaction.max.timeout.ms (plus padding).",
+        "The last cycle failed: No broker could be reached.",
+    )
+
+
+def test_a_suspect_is_a_warning() -> None:
+    """What is not proved is not red, and never green."""
+    it = headline(evaluation([Partition()], [inconclusive()]), facts())
+    assert (it.level, it.title) == (Level.WARNING, "1 suspect transaction")
+
+
+def test_incomplete_coverage_is_never_green() -> None:
+    """Nothing suspect in half a cluster is no good news."""
+    it = headline(evaluation(UNREAD), facts())
+    assert (it.level, it.title) == (Level.WARNING, "Nothing suspect in what was read, but not all was read")
+
+
+def test_a_failed_cycle_is_never_green() -> None:
+    """The snapshot shown was fine, and nobody knows what is true now."""
+    it = headline(evaluation(), FAILED)
+    assert (it.level, it.notes) == (Level.WARNING, ("The last cycle failed: No broker could be reached.",))
+
+
+def test_without_rows_nothing_is_known() -> None:
+    """Stale and never read are told apart, and neither is green."""
+    stale_one, first = stale(), before_first_cycle()
+    it = headline(None, stale_one.facts)
+    assert (it.level, it.title) == (
+        Level.UNKNOWN,
+        "Stale: the last snapshot is of 2027-01-15 08:00:00 UTC and no longer shown",
+    )
+    it = headline(None, first.facts)
+    assert (it.level, it.title, it.notes) == (
+        Level.UNKNOWN,
+        "Nothing has been read yet",
+        ("The first cycle has not ended.",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("gap", "sentence"),
+    [
+        (evaluation(UNREAD), "1 of 2 partitions could not be read."),
+        (evaluation(brokers=(broker(1), broker(2, "timed out"))), "1 of 2 brokers failed to answer."),
+        (
+            evaluation(coordinators=(CoordinatorCoverage(broker=1, failure="refused"),)),
+            "1 of 1 coordinator failed to answer.",
+        ),
+    ],
+)
+def test_every_kind_of_gap_is_named(gap: object, sentence: str) -> None:
+    """Each part of an incomplete coverage has its own sentence."""
+    assert coverage_gaps(gap) == (sentence,)  # type: ignore[arg-type]  # the table's evaluations
+
+
+def test_a_failed_proof_is_a_gap() -> None:
+    """When coordinators prove nothing, no hang can be found: that limits every absence."""
+    proof = CoordinatorProof(
+        state_topic=StateTopic.PRESENT,
+        state_partitions=(StatePartitionProof(partition=7, leader=3, failure="loading"),),
+        listing_failures=((4, "timed out"),),
+        transactions=(),
+        unclear_producer_ids=frozenset(),
+        hidden_topics=frozenset(),
+        denials=Denials.NONE,
+    )
+    it = evaluation()
+    it = replace(it, snapshot=replace(it.snapshot, proof=proof))
+    assert coverage_gaps(it) == ("No hang can be proved in this cycle: loading.",)
+    text = _text(Publication(evaluation=it, facts=facts(), options=PublishOptions()))
+    assert "__transaction_state-7 at broker 3 loading" in text
+    assert "list of transactions of broker 4 timed out" in text
+
+
+@given(st.sampled_from(list(SCENARIOS)), st.booleans(), st.sampled_from([True, False, None]))
+def test_green_is_a_statement_of_completeness(name: str, drop: bool, succeeded: bool | None) -> None:  # noqa: FBT001  # drawn
+    """Green implies: rows exist, all was answered, nobody is suspect, and the last cycle succeeded."""
+    publication = SCENARIOS[name]()
+    it = None if drop else publication.evaluation
+    if headline(it, facts(last_cycle_succeeded=succeeded)).level is Level.GOOD:
+        assert it is not None
+        assert it.snapshot.is_complete
+        assert not it.suspects
+        assert succeeded
+
+
+# The page
+
+
+def test_a_suspect_shows_all_that_a_person_needs() -> None:
+    """Partition, verdict, evidence, age with its source, idle, lag, ids and coordinator: all of one suspect."""
+    text = _text(three_hangs())
+    for words in (
+        "we&quot;ird\\topic-0 hanging_stale_epoch",
+        "Coordinator 2 is at epoch 9 of stock-7 and ongoing; the records open here are of epoch 3.",
+        "age 3 h 0 min (since its last write, late)",
+        "idle 3 h 0 min",
+        "records held back 42",
+        "transactional id stock-7",
+        "producer id / epoch 4000 / 3",
+        "start offset 1234",
+        "coordinator broker 2 says Ongoing at epoch 9",
+        "__consumer_offsets-0 inconclusive: ids_may_be_denied",
+        "ages as of 2027-01-15 08:00:00 UTC",
+    ):
+        assert words in text
+
+
+def test_unknown_things_are_called_unknown() -> None:
+    """A missing lag, id or coordinator is never shown as a number or left blank."""
+    rows = [
+        hanging(last_stable_offset_lag=None),
+        inconclusive(inconclusive_reason=InconclusiveReason.LOADING),
+        hanging(verdict=Verdict.HANGING_NOT_IN_TRANSACTION, coordinator=5),
+    ]
+    text = _text(Publication(evaluation=evaluation([Partition()], rows), facts=facts(), options=PublishOptions()))
+    assert "records held back unknown" in text
+    assert "transactional id unknown" in text
+    assert "coordinator none names this producer id" in text
+    assert "coordinator unknown" in text
+    assert "coordinator broker 5 " in text
+
+
+def test_suspects_come_worst_first_and_the_rest_is_counted() -> None:
+    """The page has a stated maximum and says how many it leaves out."""
+    rows = [hanging(producer_id=number, duration_ms=number * 1000) for number in range(1, 251)]
+    page = _page(Publication(evaluation=evaluation([Partition()], rows), facts=facts(), options=PublishOptions()))
+    shown = [int(found) for found in re.findall(r"(\d+) / 3</dd>", page)]
+    assert shown == list(range(250, 50, -1))
+    assert "50 more suspects not shown here." in page
+
+
+def test_coverage_says_what_is_missing_and_why() -> None:
+    """Unread partitions by reason with examples, failed brokers and coordinators, the fallback: all on the page."""
+    text = _text(partial_coverage())
+    for words in (
+        "partitions read 1 of 3",
+        "brokers answered 1 of 2",
+        "coordinators answered 1 of 2",
+        "1 partition unread TOPIC_AUTHORIZATION_FAILED payments-0",
+        "1 partition unread timed_out orders-1",
+        "broker 2 (kafka-2.example:9092) no answer to DescribeProducers within 10 s",
+        "coordinator 2 connection refused",
+        "transaction.max.timeout.ms of broker 1 CLUSTER_AUTHORIZATION_FAILED",
+        "transaction.max.timeout.ms 15 min 0 s fallback: no broker let us read it",
+    ):
+        assert words in text
+
+
+def test_brokers_that_differ_in_their_limit_are_shown() -> None:
+    """The largest limit is used; that a broker has a smaller one, or did not tell, stands beside it."""
+    limits = MaxTimeout(timeout_ms=900_000, timeout_ms_min=60_000, unread=((2, "timed out"),))
+    it = Publication(evaluation=evaluation(max_timeout=limits), facts=facts(), options=PublishOptions())
+    assert "15 min 0 s brokers differ: smallest 1 min 0 s; 1 broker did not tell" in _text(it)
+
+
+def test_lists_of_failures_have_a_maximum() -> None:
+    """A cluster of three hundred dead brokers does not make an endless page."""
+    brokers = tuple(broker(number, "refused") for number in range(300))
+    it = Publication(evaluation=evaluation(brokers=brokers), facts=facts(), options=PublishOptions())
+    assert _page(it).count("refused") == 50
+    assert "250 more failures" in _text(it)
+
+
+def test_many_unread_partitions_are_counted_with_a_few_examples() -> None:
+    """Five names and an ellipsis stand for a thousand."""
+    rows = [Partition(partition=number, unread="no_leader") for number in range(1000)]
+    text = _text(Publication(evaluation=evaluation(rows), facts=facts(), options=PublishOptions()))
+    assert "1,000 partitions unread no_leader orders-0, orders-1, orders-2, orders-3, orders-4, …" in text
+
+
+hostile = st.text(st.sampled_from("<>&\"'/{}$\n\0 ab"), min_size=1, max_size=40)
+
+
+@given(hostile, hostile, hostile, hostile, hostile)
+def test_nothing_from_outside_becomes_markup(
+    topic: str, identity: str, reason: str, failure: str, cluster: str
+) -> None:
+    """Names and sentences from brokers appear as text: the elements of the page are those of a tame one."""
+
+    def elements(topic: str, identity: str, reason: str, failure: str, cluster: str) -> list[str]:
+        rows = [hanging(topic, transactional_id=identity, reason=reason)]
+        partitions = [Partition(topic=topic), Partition(topic=topic, partition=1, unread=failure)]
+        it = evaluation(partitions, rows, brokers=(broker(1, failure),), cluster_id=cluster)
+        own: ExporterFacts = facts(last_cycle_succeeded=False, last_failure=failure)
+        return re.findall(r"<[^>]*>", _page(Publication(evaluation=it, facts=own, options=PublishOptions())))
+
+    assert elements(topic, identity, reason, failure, cluster) == elements("t", "i", "r", "f", "c")
+
+
+def test_a_name_that_is_no_text_does_not_cost_the_page() -> None:
+    """A lone surrogate becomes a question mark."""
+    it = evaluation([Partition(topic="a\udc80b")], [hanging("a\udc80b")])
+    assert "a?b-0" in _page(Publication(evaluation=it, facts=facts(), options=PublishOptions()))
+
+
+def test_a_dead_loop_is_said_above_everything() -> None:
+    """The page was made while the loop lived: the alarm is put in front of its headline, escaped."""
+    page = render_page(three_hangs()).with_alarm("No cycle since <b>08:00</b>.").decode()
+    assert page.index('id="alarm"') < page.index('id="headline"')
+    assert "No cycle since &lt;b&gt;08:00&lt;/b&gt;." in page
+    assert 'id="alarm"' not in _page(three_hangs())
+
+
+def test_the_page_fetches_nothing() -> None:
+    """No script, picture, font or sheet from anywhere: it works where the cluster's network is all there is."""
+    page = _page(three_hangs())
+    assert re.findall(r"<script|<img|<link|url\(|@import|https?://", page) == []
+    assert set(re.findall(r'href="([^"]*)"', page)) == {"/metrics", "/-/healthy", "/-/ready"}
+
+
+def test_the_page_renews_itself_once_a_cycle_and_not_more_than_every_ten_seconds() -> None:
+    """Somebody who watches sees the next cycle; a short interval does not make the page flicker."""
+    for interval_ms, seconds in ((30_000, 30), (1_000, 10)):
+        it = Publication(evaluation=None, facts=facts(interval_ms=interval_ms), options=PublishOptions())
+        assert f'http-equiv="refresh" content="{seconds}"' in _page(it)
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_every_text_can_be_read(colours: dict[str, str]) -> None:
+    """Text and background differ by 4.5 to 1 or more (WCAG 2, level AA), in both colour schemes."""
+    pairs = [*itertools.product(("text", "quiet", "link"), ("page", "panel"))]
+    pairs += [(level.value, f"{level.value}-page") for level in Level]
+    assert {pair: ratio for pair in pairs if (ratio := _contrast(*(colours[name] for name in pair))) < 4.5} == {}
+
+
+def test_every_colour_named_is_defined() -> None:
+    """A rule with an unknown colour would silently fall back to black."""
+    assert set(re.findall(r"var\(--([\w-]+)\)", style_sheet())) == LIGHT.keys() == DARK.keys()
+
+
+def _contrast(one: str, other: str) -> float:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "words"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1000, "1 s"),
+        (59_999, "59 s"),
+        (60_000, "1 min 0 s"),
+        (3_600_000, "1 h 0 min"),
+        (86_399_999, "23 h 59 min"),
+        (93_784_000, "1 d 2 h"),
+        (400 * 86_400_000, "400 d 0 h"),
+    ],
+)
+def test_durations_in_words(duration_ms: int, words: str) -> None:
+    """The two largest units, rounded down."""
+    assert duration_words(duration_ms) == words
+
+
+def test_instants_in_words() -> None:
+    """UTC to the second; a client clock that no calendar holds is shown as it came."""
+    assert instant_words(TAKEN_AT_MS) == "2027-01-15 08:00:00 UTC"
+    assert instant_words(2**63 - 1) == "9223372036854775807 ms"

@@ -1,0 +1,108 @@
+"""The listener's caps and deadlines, without any web server: whoever holds the sockets, these hold."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from exporter.publication.peers import Listener, Peer, PeerLimits
+
+PATIENCE_SECONDS = 30
+
+
+@pytest.fixture
+def stack() -> Iterator[contextlib.ExitStack]:
+    with contextlib.ExitStack() as sockets:
+        yield sockets
+
+
+def _listener(stack: contextlib.ExitStack, **limits: float) -> Listener:
+    listener = stack.enter_context(Listener(socket.AF_INET, PeerLimits(**limits)))  # type: ignore[arg-type]  # one is an int
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(10)
+    listener.settimeout(PATIENCE_SECONDS)
+    return listener
+
+
+def _connect(listener: Listener, stack: contextlib.ExitStack) -> socket.socket:
+    return stack.enter_context(socket.create_connection(listener.getsockname(), timeout=PATIENCE_SECONDS))
+
+
+def _pair(listener: Listener, stack: contextlib.ExitStack) -> tuple[socket.socket, Peer]:
+    client = _connect(listener, stack)
+    peer, _ = listener.accept()
+    return client, stack.enter_context(peer)
+
+
+def test_the_longest_waiting_peer_makes_room(stack: contextlib.ExitStack) -> None:
+    """Of three where two may be, the first loses its place; those being served are passed over."""
+    listener = _listener(stack, connections_max=2)
+    (first, served), (second, _), (third, _) = _pair(listener, stack), _pair(listener, stack), _pair(listener, stack)
+    assert first.recv(1) == b""
+    assert listener.peers == 2
+    listener.request_begins(second.getsockname())
+    fourth, _ = _pair(listener, stack)
+    assert third.recv(1) == b""
+    assert listener.peers == 2
+    assert served.fileno() != -1, "its holder closes it, not the listener"
+    second.close()
+    fourth.close()
+
+
+def test_a_newcomer_is_refused_when_all_are_being_served(stack: contextlib.ExitStack) -> None:
+    """No answer in flight is cut off: the new connection ends instead, in the way that an event loop understands."""
+    listener = _listener(stack, connections_max=1)
+    first, peer = _pair(listener, stack)
+    listener.request_begins(first.getsockname())
+    newcomer = _connect(listener, stack)
+    with pytest.raises(ConnectionAbortedError):
+        listener.accept()
+    assert newcomer.recv(1) == b""
+    peer.sendall(b"answer")
+    assert first.recv(10) == b"answer"
+    listener.request_ends(first.getsockname())
+    _pair(listener, stack)
+    assert listener.peers == 1
+
+
+def test_a_closed_connection_frees_its_place(stack: contextlib.ExitStack) -> None:
+    """Closing by whoever holds it is enough, and closing twice is nothing."""
+    listener = _listener(stack)
+    _, peer = _pair(listener, stack)
+    assert listener.peers == 1
+    peer.close()
+    peer.close()
+    assert listener.peers == 0
+
+
+@pytest.mark.parametrize("overdue", ["first_request_seconds", "answer_seconds", "idle_seconds"])
+def test_each_state_has_its_own_deadline(stack: contextlib.ExitStack, overdue: str) -> None:
+    """Only the state whose time is over costs the connection."""
+    limits = {"first_request_seconds": 60.0, "answer_seconds": 60.0, "idle_seconds": 60.0} | {overdue: -1.0}
+    listener = _listener(stack, **limits)
+    client, _ = _pair(listener, stack)
+    left = []
+    for change in (lambda _: None, listener.request_begins, listener.request_ends):
+        change(client.getsockname())
+        listener.drop_overdue()
+        left.append(listener.peers)
+    assert left == {"first_request_seconds": [0, 0, 0], "answer_seconds": [1, 0, 0], "idle_seconds": [1, 1, 0]}[overdue]
+    assert client.recv(1) == b""
+
+
+def test_a_peer_that_left_is_no_error(stack: contextlib.ExitStack) -> None:
+    """Deadlines, ends of requests and dropping all may meet a connection that is gone."""
+    listener = _listener(stack)
+    client, peer = _pair(listener, stack)
+    client.close()
+    listener.drop_all()
+    assert listener.peers == 0
+    listener.request_begins(("192.0.2.1", 1))
+    listener.request_ends(("192.0.2.1", 1))
+    listener.request_begins(None)
+    listener.request_ends(None)
+    peer.close()
+    peer.drop()
