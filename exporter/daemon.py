@@ -189,9 +189,7 @@ class Daemon:
             publication = Publication(
                 evaluation=None if facts.is_stale else self._evaluation, facts=facts, options=self._publish_options
             )
-            self.site.publish(
-                self._renderer.render(publication), render_page(publication), is_ready=facts.cycles > 0
-            )
+            self.site.publish(self._renderer.render(publication), render_page(publication), is_ready=facts.cycles > 0)
 
     def _facts(self) -> ExporterFacts:
         with self._lock:

@@ -318,6 +318,8 @@ class Snapshot:
     open_transactions: OpenTransactions
     transactions: tuple[CoordinatorTransaction, ...]
     """Active transactions as the coordinators listed them; described where they matter."""
+    unclear_producer_ids: frozenset[int] = frozenset()
+    """Listed as active and asked for, but the description failed or named another producer id."""
     proof: CoordinatorProof | None
     """None when no transaction was in doubt."""
     brokers: tuple[BrokerCoverage, ...]

@@ -80,6 +80,7 @@ class _Answers:
     def __init__(self, snapshot: Snapshot) -> None:
         proof = snapshot.proof
         self.proof = proof
+        self._unclear = snapshot.unclear_producer_ids
         self.listed: Mapping[int, CoordinatorTransaction] = {t.producer_id: t for t in snapshot.transactions}
         self.proved: Mapping[int, CoordinatorTransaction] = (
             {} if proof is None else {t.producer_id: t for t in proof.transactions}
@@ -89,6 +90,11 @@ class _Answers:
         if was_asked or producer_id in self.proved:
             return self.proved.get(producer_id)
         return self.listed.get(producer_id)
+
+    def is_unclear(self, producer_id: int, *, was_asked: bool) -> bool:
+        if self.proof is not None and (was_asked or producer_id in self.proved):
+            return producer_id in self.proof.unclear_producer_ids
+        return producer_id in self._unclear
 
 
 def _evidence(
@@ -121,7 +127,7 @@ def _evidence(
         was_asked=was_asked,
         second_read=second_read,
         proof_failure=None if proof is None else proof.failure,
-        is_unclear=proof is not None and key.producer_id in proof.unclear_producer_ids,
+        is_unclear=answers.is_unclear(key.producer_id, was_asked=was_asked),
         is_topic_hidden=proof is not None and key.topic in proof.hidden_topics,
         may_be_denied=denials is Denials.POSSIBLE and watched_ms <= late_after_ms,
         remembered=remembered,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.evaluation.evidence import Evidence
-from exporter.evaluation.rules import missing_proof
+from exporter.evaluation.rules import missing_proof, outcome_of
 from exporter.evaluation.verdicts import (
     InconclusiveReason,
     PartitionColumns,
@@ -79,6 +79,7 @@ def transaction_row(
         coordinator_producer_epoch=None if described is None else described.producer_epoch,
         timeout_ms=None if described is None else described.timeout_ms,
         last_stable_offset_lag=None if lag < 0 else lag,
+        outcome_evidence=outcome_of(evidence),
         verdict=verdict,
         inconclusive_reason=missing,
         reason=_sentence(evidence, verdict, missing),

@@ -7,12 +7,13 @@ A `hanging_*` verdict is a proof (docs/verdicts.md): whatever is missing from it
 from __future__ import annotations
 
 from exporter.evaluation.evidence import Evidence
-from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
+from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, Policy, Verdict
 from exporter.snapshot import (
     COMPLETING_STATES,
     TIMEOUT_MS_TWO_PHASE_COMMIT,
     Ownership,
     SecondRead,
+    TransactionState,
 )
 
 _CONTRADICTIONS = frozenset({Ownership.UNLISTED, Ownership.NOT_IN_TRANSACTION, Ownership.STALE_EPOCH})
@@ -76,8 +77,9 @@ def is_open_within_timeout(evidence: Evidence, policy: Policy) -> bool:
 
 
 def is_just_listed(evidence: Evidence) -> bool:
-    """Listed in an active state and not described, because it was first seen in this cycle: nothing is amiss yet."""
-    return evidence.ownership is Ownership.LISTED_ACTIVE and not evidence.was_seen_before and not evidence.was_asked
+    """Listed in an active state and not asked for, because it was first seen in this cycle: nothing is amiss yet."""
+    asked_for = evidence.was_seen_before or evidence.was_asked or evidence.is_unclear
+    return evidence.ownership is Ownership.LISTED_ACTIVE and not asked_for
 
 
 def is_stuck_completing(evidence: Evidence, policy: Policy) -> bool:
@@ -105,6 +107,22 @@ def is_hanging_not_in_transaction(evidence: Evidence) -> bool:
 def is_hanging_no_transactional_id(evidence: Evidence) -> bool:
     """No coordinator knows the producer id."""
     return evidence.ownership is Ownership.UNLISTED
+
+
+def outcome_of(evidence: Evidence) -> OutcomeEvidence:
+    """What the coordinator decided at this epoch, or at the next: TransactionVersion 2 bumps it as it decides.
+
+    Under an older version later transactions share the epoch, so this may tell of one of those: it is a reason to be
+    careful, not a proof.
+    """
+    transaction = evidence.transaction
+    if transaction is None or not 0 <= transaction.producer_epoch - evidence.producer_epoch <= 1:
+        return OutcomeEvidence.NONE
+    if transaction.state in {TransactionState.COMPLETE_COMMIT, TransactionState.PREPARE_COMMIT}:
+        return OutcomeEvidence.COMMITTED
+    if transaction.state in {TransactionState.COMPLETE_ABORT, TransactionState.PREPARE_ABORT}:
+        return OutcomeEvidence.ABORTED
+    return OutcomeEvidence.NONE
 
 
 def missing_proof(evidence: Evidence) -> InconclusiveReason | None:

@@ -74,6 +74,14 @@ class InconclusiveReason(Enum):
     NOT_ASKED = "not_asked"
 
 
+class OutcomeEvidence(Enum):
+    """What the coordinator decided about this producer's transaction, as far as can be seen."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What an evaluation may be told: all durations in milliseconds."""
@@ -146,6 +154,7 @@ class TransactionRow:
     timeout_ms: int | None
     """The transaction's own timeout, None where it was not described."""
     last_stable_offset_lag: int | None
+    outcome_evidence: OutcomeEvidence = OutcomeEvidence.NONE
     verdict: Verdict
     inconclusive_reason: InconclusiveReason | None
     reason: str

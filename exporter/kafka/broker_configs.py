@@ -42,10 +42,9 @@ async def _ask(inquiry: Inquiry, broker: int) -> int | str:
         min_version=1,
     )
     try:
-        answer = await inquiry.ask(broker, "DescribeConfigs", request)
+        return await inquiry.ask(broker, "DescribeConfigs", request, _value)
     except BrokerFault as fault:
         return str(fault)
-    return _value(answer)
 
 
 def _value(answer: Any) -> int | str:

@@ -11,52 +11,45 @@ and after its coordinator was asked, was open *while* it was asked.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from exporter.config.settings import KafkaSettings, ScanSettings
 from exporter.kafka.broker_configs import max_timeout
 from exporter.kafka.connections import Address, Connections
 from exporter.kafka.coordinators import (
-    Listing,
     by_producer_id,
     coordinators_of,
     coverage_of,
     describe,
     list_transactions,
-    prove,
 )
-from exporter.kafka.errors import ClusterUnavailableError
+from exporter.kafka.doubts import settle_doubts
 from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.leaders import DELETED_REASON, OpenEntries, Progress, Scan, read_rows, scan_leaders
+from exporter.kafka.leaders import Progress, Scan, scan_leaders
 from exporter.kafka.offsets import latest_offsets
+from exporter.kafka.reading import Reading
+from exporter.kafka.scope import EVERYTHING, Scope
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     NO_LEADER,
-    Answer,
     ApiStatistics,
     BrokerCoverage,
-    CoordinatorProof,
-    CoordinatorTransaction,
-    Int8Column,
     Int32Column,
     Int64Column,
     MaxTimeout,
     OpenTransactions,
-    Ownership,
     Partitions,
     SecondRead,
     Snapshot,
-    ownership,
 )
 
+T = TypeVar("T")
 SeenTransaction = tuple[str, int, int, int]
 """(topic, partition, producer id, start offset)."""
-
-_EXPLAINED = frozenset({Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_ACTIVE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,24 +58,6 @@ class CollectOptions:
 
     deadline_s: float
     request_timeout_s: float
-
-
-@dataclass(slots=True)
-class _Reading:
-    """What a cycle has read so far; `entries` and `second_read` shrink as transactions are seen to end."""
-
-    topology: Topology
-    scan: Scan
-    max_timeout: MaxTimeout
-    entries: OpenEntries
-    second_read: Int8Column
-    listings: tuple[Listing, ...] = ()
-    transactions: tuple[CoordinatorTransaction, ...] = ()
-    proof: CoordinatorProof | None = None
-
-    def partition(self, entry: int) -> tuple[str, int]:
-        row = int(self.entries.row[entry])
-        return self.topology.topics[self.topology.topic[row]], int(self.topology.partition[row])
 
 
 def open_collector(kafka: KafkaSettings, scan: ScanSettings) -> Collector:
@@ -117,15 +92,19 @@ class Collector:
         """(phase, seconds) of the latest cycle."""
 
     def collect(
-        self, *, seen_before: Collection[SeenTransaction] | None = (), progress: Progress | None = None
+        self,
+        *,
+        seen_before: Collection[SeenTransaction] | None = (),
+        scope: Scope = EVERYTHING,
+        progress: Progress | None = None,
     ) -> Snapshot:
-        """Read one snapshot.
+        """Read one snapshot of what is in `scope`.
 
         Only transactions in `seen_before` are described: those that come and go between two cycles cost nothing; None
         describes all. Raises ClusterUnavailableError when no broker tells the metadata, ClientClosedError when the
         connections are closed meanwhile; everything less is told in the snapshot's coverage.
         """
-        snapshot: Snapshot = self._connections.run(self._collect, seen_before, progress)
+        snapshot: Snapshot = self._connections.run(self._collect, seen_before, scope, progress)
         return snapshot
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
@@ -136,9 +115,12 @@ class Collector:
         """Close the connections; a `collect` that runs in another thread ends with ClientClosedError."""
         self._connections.close()
 
-    async def _collect(self, seen_before: Collection[SeenTransaction] | None, progress: Progress | None) -> Snapshot:
-        stopwatch = _Stopwatch(self._clock)
-        inquiry = Inquiry(
+    def inquire(self, question: Callable[[Inquiry], Coroutine[Any, Any, T]]) -> T:
+        """Run `question` with the means and the deadline of one cycle. Raises what it raises, and ClientClosedError."""
+        return self._connections.run(question, self._inquiry())
+
+    def _inquiry(self) -> Inquiry:
+        return Inquiry(
             connections=self._connections,
             bootstrap=self._bootstrap,
             request_timeout_s=self._options.request_timeout_s,
@@ -146,27 +128,36 @@ class Collector:
             clock=self._clock,
             brokers=self._topology.brokers if self._topology is not None else None,
         )
+
+    async def _collect(
+        self, seen_before: Collection[SeenTransaction] | None, scope: Scope, progress: Progress | None
+    ) -> Snapshot:
+        stopwatch = _Stopwatch(self._clock)
+        inquiry = self._inquiry()
         topology = await inquiry.topology()
         stopwatch.lap("metadata")
         taken_at_ms = self._now_ms()
-        reading = await self._read_leaders(inquiry, topology, progress)
+        reading = await self._read_leaders(inquiry, topology, scope, progress)
         stopwatch.lap("producers")
         if len(reading.entries):
             await _ask_coordinators(inquiry, reading, seen_before)
             stopwatch.lap("transactions")
-            await _settle_doubts(inquiry, reading)
+            await settle_doubts(inquiry, reading)
             stopwatch.lap("proof")
         open_transactions = await _with_offsets(inquiry, reading)
         stopwatch.lap("offsets")
-        self._topology, self._producers = topology, reading.scan.producers
+        self._topology, self._producers = reading.topology, reading.scan.producers
         self.phases = stopwatch.laps()
         return _snapshot(reading, open_transactions, taken_at_ms, self._now_ms())
 
-    async def _read_leaders(self, inquiry: Inquiry, topology: Topology, progress: Progress | None) -> _Reading:
+    async def _read_leaders(
+        self, inquiry: Inquiry, topology: Topology, scope: Scope, progress: Progress | None
+    ) -> Reading:
         expected = self._expected_producers(topology)
+        wanted = scope.rows(topology)
         scan, limit = await inquiry.gather(
             (
-                scan_leaders(inquiry, topology, expected_producers=expected, progress=progress),
+                scan_leaders(inquiry, topology, wanted=wanted, expected_producers=expected, progress=progress),
                 max_timeout(inquiry, sorted(topology.brokers)),
             )
         )
@@ -174,7 +165,7 @@ class Collector:
         assert isinstance(limit, MaxTimeout)
         entries = scan.open_entries()
         second_read = np.full(len(entries), SecondRead.NOT_ASKED, dtype=np.int8)
-        return _Reading(topology, scan, limit, entries, second_read)
+        return Reading(scan.topology, scan, limit, entries, second_read)
 
     def _expected_producers(self, topology: Topology) -> Int32Column | None:
         """Entries per partition as the last cycle counted them; None where the partitions have changed since."""
@@ -202,7 +193,7 @@ class _Stopwatch:
 
 
 async def _ask_coordinators(
-    inquiry: Inquiry, reading: _Reading, seen_before: Collection[SeenTransaction] | None
+    inquiry: Inquiry, reading: Reading, seen_before: Collection[SeenTransaction] | None
 ) -> None:
     """List the active transactions, and describe those behind an entry that was open in an earlier cycle."""
     reading.listings = await list_transactions(inquiry, coordinators_of(reading.topology))
@@ -217,95 +208,13 @@ async def _ask_coordinators(
             or (*reading.partition(i), int(entries.producer_id[i]), int(entries.start_offset[i])) in seen_before
         )
     }
-    described, _ = await describe(inquiry, [active[producer_id] for producer_id in sorted(lasting)])
+    described, reading.unclear_producer_ids = await describe(
+        inquiry, [active[producer_id] for producer_id in sorted(lasting)]
+    )
     reading.transactions = tuple({**active, **by_producer_id(described)}.values())
 
 
-async def _settle_doubts(inquiry: Inquiry, reading: _Reading) -> None:
-    """Read again what the coordinators contradict, and ask for a proof where it is still open."""
-    doubtful = _doubtful(reading)
-    if not np.any(doubtful):
-        return
-    # Most doubts are transactions that ended between the two questions: one more look at their partitions, and no probes.
-    doubtful = await _read_again(inquiry, reading, doubtful, reading.topology.leader)
-    if not np.any(doubtful):
-        return
-    entries = reading.entries
-    in_doubt = np.flatnonzero(doubtful)
-    reading.proof = await prove(
-        inquiry,
-        reading.topology,
-        producer_ids={int(producer_id) for producer_id in entries.producer_id[in_doubt]},
-        topics={reading.partition(int(i))[0] for i in in_doubt},
-    )
-    await _read_again(inquiry, reading, doubtful, await _current_leaders(inquiry, reading.topology))
-
-
-def _doubtful(reading: _Reading) -> npt.NDArray[np.bool_]:
-    """(N,) entries that no coordinator's active transaction explains."""
-    active = by_producer_id(reading.transactions)
-    entries = reading.entries
-    return np.array(
-        [
-            ownership(active.get(int(entries.producer_id[i])), reading.partition(i), int(entries.producer_epoch[i]))
-            not in _EXPLAINED
-            for i in range(len(entries))
-        ],
-        dtype=np.bool_,
-    )
-
-
-async def _current_leaders(inquiry: Inquiry, topology: Topology) -> Int32Column:
-    """(P,) leaders as fresh metadata tells them; NO_LEADER everywhere when nobody tells."""
-    try:
-        fresh = await inquiry.topology()
-    except ClusterUnavailableError:
-        return np.full(len(topology), NO_LEADER, dtype=np.int32)
-    return np.array(
-        [
-            fresh.leader_of(topology.topics[topic], int(partition))[0]
-            for topic, partition in zip(topology.topic, topology.partition, strict=True)
-        ],
-        dtype=np.int32,
-    )
-
-
-async def _read_again(
-    inquiry: Inquiry, reading: _Reading, doubtful: npt.NDArray[np.bool_], leader: Int32Column
-) -> npt.NDArray[np.bool_]:
-    """Drop doubtful entries that have ended, note what became of the others; `doubtful` for the entries that are left."""
-    entries = reading.entries
-    again = Scan.unasked(reading.topology)
-    rows = np.unique(entries.row[doubtful])
-    await read_rows(inquiry, again, rows[leader[rows] != NO_LEADER], leader)
-    found = again.open_entries()
-    epochs = {
-        (row, producer_id, start): epoch
-        for row, producer_id, start, epoch in zip(
-            found.row.tolist(),
-            found.producer_id.tolist(),
-            found.start_offset.tolist(),
-            found.producer_epoch.tolist(),
-            strict=True,
-        )
-    }
-    keep = np.ones(len(entries), dtype=np.bool_)
-    for i in np.flatnonzero(doubtful):
-        row = int(entries.row[i])
-        epoch = epochs.get((row, int(entries.producer_id[i]), int(entries.start_offset[i])))
-        if again.answer[row] != Answer.READ:
-            reading.second_read[i] = SecondRead.UNREAD
-        elif epoch is None:
-            keep[i] = False
-        elif reading.second_read[i] != SecondRead.CHANGED:
-            same = epoch == entries.producer_epoch[i]
-            reading.second_read[i] = SecondRead.UNCHANGED if same else SecondRead.CHANGED
-    reading.entries = OpenEntries(**{name: getattr(entries, name)[keep] for name in OpenEntries.__dataclass_fields__})
-    reading.second_read = reading.second_read[keep]
-    return doubtful[keep]
-
-
-async def _with_offsets(inquiry: Inquiry, reading: _Reading) -> OpenTransactions:
+async def _with_offsets(inquiry: Inquiry, reading: Reading) -> OpenTransactions:
     """The open transactions with their partitions' high watermark and last stable offset."""
     topology, entries = reading.topology, reading.entries
     partitions = [reading.partition(i) for i in range(len(entries))]
@@ -332,11 +241,9 @@ async def _with_offsets(inquiry: Inquiry, reading: _Reading) -> OpenTransactions
     )
 
 
-def _snapshot(
-    reading: _Reading, open_transactions: OpenTransactions, taken_at_ms: int, finished_at_ms: int
-) -> Snapshot:
+def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms: int, finished_at_ms: int) -> Snapshot:
     topology, scan = reading.topology, reading.scan
-    exists = scan.reason != DELETED_REASON
+    exists = scan.is_subject()
     new_row = np.cumsum(exists) - 1
     reasons = tuple(sorted({str(reason) for reason in scan.reason[exists]} - {""}))
     reason_index = {reason: index for index, reason in enumerate(reasons)} | {"": -1}
@@ -358,6 +265,7 @@ def _snapshot(
         partitions=partitions,
         open_transactions=moved,
         transactions=reading.transactions,
+        unclear_producer_ids=reading.unclear_producer_ids,
         proof=reading.proof,
         brokers=_brokers(topology, scan),
         coordinators=coverage_of(reading.listings),
@@ -366,7 +274,8 @@ def _snapshot(
 
 
 def _brokers(topology: Topology, scan: Scan) -> tuple[BrokerCoverage, ...]:
-    asked, count = np.unique(topology.leader[topology.leader != NO_LEADER], return_counts=True)
+    led_by = topology.leader[scan.is_subject() & (topology.leader != NO_LEADER)]
+    asked, count = np.unique(led_by, return_counts=True)
     led = dict(zip(asked.tolist(), count.tolist(), strict=True))
     return tuple(
         BrokerCoverage(

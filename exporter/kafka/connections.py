@@ -12,6 +12,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
-from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason
+from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason, MalformedAnswerError
 from exporter.snapshot import LATENCY_BUCKETS_SECONDS, ApiStatistics
 
 T = TypeVar("T")
@@ -73,6 +74,10 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
             raise foreign.KafkaProtocolError(f"not a decodable answer: {error!r}") from error
 
 
+def _as_it_is(answer: Any) -> Any:
+    return answer
+
+
 class Connections:
     """Connections to the brokers of one cluster, opened when they are first needed.
 
@@ -87,6 +92,7 @@ class Connections:
         self._net = NetworkSelector(client_id=client_id, slow_task_threshold_secs=0)
         self._connections: dict[Address, Any] = {}
         self._opening: dict[Address, Any] = {}
+        self._opening_sockets: dict[Address, list[Any]] = {}
         self._tallies: dict[str, _Tally] = {}
         self._closed = False
         self._net.start()
@@ -100,7 +106,7 @@ class Connections:
             raise ClientClosedError
         try:
             result: T = self._net.run(coroutine, *arguments)
-        except (foreign.KafkaError, RuntimeError):
+        except Exception:
             if self._closed:
                 raise ClientClosedError from None
             raise
@@ -113,12 +119,15 @@ class Connections:
         self._closed = True
         self._net.call_soon_threadsafe(self._close_all)
         self._net.stop(timeout_ms=500)
-        self._net.close()
+        with suppress(RuntimeError):  # its thread is still held up, by a name that does not resolve; it ends by itself
+            self._net.close()
 
     def _close_all(self) -> None:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+        for sockets in self._opening_sockets.values():
+            _close_all(sockets)
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """What was asked so far, by API. May be called from any thread."""
@@ -154,11 +163,21 @@ class Connections:
             raise failure
         return results
 
-    async def ask(self, address: Address, request: Any, *, api: str, timeout_s: float) -> Any:
-        """Send `request` to the broker at `address`; its answer within `timeout_s` seconds, connecting included.
+    async def ask(
+        self,
+        address: Address,
+        request: Any,
+        *,
+        api: str,
+        timeout_s: float,
+        read: Callable[[Any], Any] = _as_it_is,
+        once: bool = False,
+    ) -> Any:
+        """Send `request` to the broker at `address`; what `read` makes of its answer within `timeout_s` seconds.
 
-        Raises BrokerFault. A connection that had been idle and turns out to be lost is opened anew, once: the broker may
-        have restarted since the last cycle.
+        Raises BrokerFault, also when `read` raises MalformedAnswerError, or TypeError: null where something must be. A
+        connection that had been idle and turns out to be lost is opened anew, once: the broker may have restarted since
+        the last cycle. Not with `once`: a request that writes may have been carried out.
         """
         tally = self._tallies.setdefault(api, _Tally())
         tally.requests += 1
@@ -169,14 +188,31 @@ class Connections:
             try:
                 answer = await self._ask_once(address, request, timeout_at)
             except BrokerFault as fault:
-                if not (was_open and fault.reason is FaultReason.CONNECTION_LOST):
+                if once or self._closed or not (was_open and fault.reason is FaultReason.CONNECTION_LOST):
                     raise
                 answer = await self._ask_once(address, request, timeout_at)
+            answered_after_s = self._clock() - began
+            result = self._understood(address, api, answer, read)
         except BrokerFault:
+            if self._closed:
+                raise ClientClosedError from None  # no broker's fault: not to be told as one
             tally.failures += 1
             raise
-        tally.answered(self._clock() - began)
-        return answer
+        tally.answered(answered_after_s)
+        return result
+
+    def _understood(self, address: Address, api: str, answer: Any, read: Callable[[Any], Any]) -> Any:
+        """What `read` makes of `answer`. A connection that sent nonsense is not used again: not even its throttling."""
+        try:
+            return read(answer)
+        except (MalformedAnswerError, TypeError) as error:
+            connection = self._usable(address)
+            if connection is not None:
+                connection.close()
+            raise BrokerFault(
+                FaultReason.MALFORMED_ANSWER,
+                f"broker at {address} sent an answer to {api} that cannot be read: {error}",
+            ) from error
 
     async def _ask_once(self, address: Address, request: Any, timeout_at: float) -> Any:
         connection = self._usable(address) or await self._open(address, timeout_at)
@@ -212,18 +248,21 @@ class Connections:
 
     async def _open_alone(self, address: Address, timeout_at: float) -> Any:
         with _Border(address, "connected to"):
-            transport = await self._build_transport(address, timeout_at)
-            connection = _Connection(self._net, node_id=str(address), **self._options)
-            connection.connection_made(transport)
-            await connection.initialize(timeout_at=timeout_at)
-            await connection  # raises what initialize only noted
+            sockets = self._opening_sockets[address] = []
+            try:
+                transport = await self._build_transport(address, timeout_at, sockets)
+                connection = _Connection(self._net, node_id=str(address), **self._options)
+                connection.connection_made(transport)
+                await connection.initialize(timeout_at=timeout_at)
+                await connection  # raises what initialize only noted
+            finally:
+                self._opening_sockets.pop(address, None)
         self._connections[address] = connection
         return connection
 
-    async def _build_transport(self, address: Address, timeout_at: float) -> Any:
+    async def _build_transport(self, address: Address, timeout_at: float, sockets: list[Any]) -> Any:
         """TCP and TLS handshake, cut off at `timeout_at`; nothing of a failed attempt is left behind."""
         made = Future()
-        sockets: list[Any] = []
 
         async def attempt() -> None:
             try:

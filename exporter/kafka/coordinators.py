@@ -13,6 +13,7 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafka.protocol.admin.acl import (
@@ -24,7 +25,13 @@ from kafka.protocol.admin.acl import (
 )
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, error_name
+from exporter.kafka.errors import (
+    BrokerFault,
+    ClusterUnavailableError,
+    ErrorCode,
+    MalformedAnswerError,
+    error_name,
+)
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.topology import STATE_TOPIC, Topology
 from exporter.snapshot import (
@@ -82,28 +89,40 @@ class Listing:
 
 
 async def list_transactions(
-    inquiry: Inquiry, brokers: Iterable[int], *, producer_ids: Collection[int] | None = None
+    inquiry: Inquiry,
+    brokers: Iterable[int],
+    *,
+    states: Collection[TransactionState] = ACTIVE_STATES,
+    producer_ids: Collection[int] = (),
 ) -> tuple[Listing, ...]:
-    """The active transactions of `brokers`, or, with `producer_ids`, those of these producers in any state."""
+    """The transactions of `brokers` in `states`, the active ones unless told otherwise; no states stand for any.
+
+    With `producer_ids` only those of these producers.
+    """
 
     async def ask(broker: int) -> Listing:
         # Filtered by state or by producer id, never by duration: that filter ignores the state.
         request = ListTransactionsRequest(
-            state_filters=[state.value for state in ACTIVE_STATES] if producer_ids is None else [],
-            producer_id_filters=[] if producer_ids is None else sorted(producer_ids),
+            state_filters=sorted(state.value for state in states),
+            producer_id_filters=sorted(producer_ids),
         )
         try:
-            answer = await inquiry.ask(broker, "ListTransactions", request)
+            return await inquiry.ask(broker, "ListTransactions", request, partial(_listing, broker))
         except BrokerFault as fault:
             return Listing(broker, (), str(fault))
-        if answer.error_code != ErrorCode.NONE:
-            return Listing(broker, (), f"coordinator {broker} answers {error_name(answer.error_code)}")
-        return Listing(broker, tuple(_listed(row, broker) for row in answer.transaction_states), None)
 
     return tuple(await inquiry.gather(ask(broker) for broker in brokers))
 
 
+def _listing(broker: int, answer: Any) -> Listing:
+    if answer.error_code != ErrorCode.NONE:
+        return Listing(broker, (), f"coordinator {broker} answers {error_name(answer.error_code)}")
+    return Listing(broker, tuple(_listed(row, broker) for row in answer.transaction_states), None)
+
+
 def _listed(row: Any, broker: int) -> CoordinatorTransaction:
+    if row.transactional_id is None:
+        raise MalformedAnswerError("a transaction without a transactional id")
     return CoordinatorTransaction(
         transactional_id=row.transactional_id,
         producer_id=row.producer_id,
@@ -125,16 +144,16 @@ async def describe(
 
     async def ask(broker: int) -> tuple[list[CoordinatorTransaction], set[int]]:
         mine = by_broker[broker]
-        answers = await _describe_ids(inquiry, broker, mine)
+        answers = await describe_ids(inquiry, broker, mine)
         described = []
         unclear = set()
         for transactional_id, transaction in mine.items():
-            row = answers.get(transactional_id)
-            if isinstance(row, str) or row is None or row.producer_id != transaction.producer_id:
+            answer = answers.get(transactional_id)
+            if isinstance(answer, CoordinatorTransaction) and answer.producer_id == transaction.producer_id:
+                described.append(answer)
+            else:
                 described.append(transaction)
                 unclear.add(transaction.producer_id)
-            else:
-                described.append(_described(row, broker))
         return described, unclear
 
     results = await inquiry.gather(ask(broker) for broker in by_broker)
@@ -144,17 +163,21 @@ async def describe(
     )
 
 
-async def _describe_ids(inquiry: Inquiry, broker: int, ids: Iterable[str]) -> dict[str, Any]:
-    """Transactional id -> its row, or the name of the error or fault that stands in its place."""
+async def describe_ids(inquiry: Inquiry, broker: int, ids: Iterable[str]) -> dict[str, CoordinatorTransaction | str]:
+    """Transactional id -> its transaction, or the name of the error or fault that stands in its place."""
     wanted = tuple(ids)
+    request = DescribeTransactionsRequest(transactional_ids=wanted)
     try:
-        answer = await inquiry.ask(
-            broker, "DescribeTransactions", DescribeTransactionsRequest(transactional_ids=wanted)
-        )
+        return await inquiry.ask(broker, "DescribeTransactions", request, partial(_descriptions, broker))
     except BrokerFault:
         return dict.fromkeys(wanted, "coordinator_unanswered")
+
+
+def _descriptions(broker: int, answer: Any) -> dict[str, CoordinatorTransaction | str]:
     return {
-        row.transactional_id: row if row.error_code == ErrorCode.NONE else error_name(row.error_code)
+        row.transactional_id: _described(row, broker)
+        if row.error_code == ErrorCode.NONE
+        else error_name(row.error_code)
         for row in answer.transaction_states
     }
 
@@ -195,7 +218,7 @@ async def prove(
     before = await _state_leaders(inquiry, topology)
     probes_before = await _probe(inquiry, before.leaders)
     brokers = coordinators_of(topology) if before.topic is not StateTopic.PRESENT else before.brokers
-    listings = await list_transactions(inquiry, brokers, producer_ids=producer_ids)
+    listings = await list_transactions(inquiry, brokers, states=(), producer_ids=producer_ids)
     listed = [transaction for listing in listings for transaction in listing.transactions]
     described, unclear = await describe(inquiry, listed)
     hidden = await _hidden_topics(inquiry, {transaction.coordinator for transaction in described}, topics)
@@ -256,13 +279,15 @@ async def _probe(inquiry: Inquiry, leaders: tuple[tuple[int, int], ...]) -> tupl
     for (leader, _), probe_id in zip(leaders, ids, strict=True):
         by_broker[leader].append(probe_id)
     asked = [broker for broker in by_broker if broker != NO_LEADER]
-    answers: dict[str, Any] = dict.fromkeys(by_broker.get(NO_LEADER, ()), "state_partition_offline")
-    for answer in await inquiry.gather(_describe_ids(inquiry, broker, by_broker[broker]) for broker in asked):
+    answers: dict[str, CoordinatorTransaction | str] = dict.fromkeys(
+        by_broker.get(NO_LEADER, ()), "state_partition_offline"
+    )
+    for answer in await inquiry.gather(describe_ids(inquiry, broker, by_broker[broker]) for broker in asked):
         answers.update(answer)
     return tuple(_probe_failure(answers.get(probe_id)) for probe_id in ids)
 
 
-def _probe_failure(answer: Any) -> str | None:
+def _probe_failure(answer: CoordinatorTransaction | str | None) -> str | None:
     if answer == "state_partition_offline":
         return "state_partition_offline"
     for code, failure in _PROBE_FAILURES.items():
@@ -317,10 +342,9 @@ async def _denials(inquiry: Inquiry, brokers: Iterable[int]) -> Denials:
             permission_type=ACLPermissionType.DENY,
         )
         try:
-            answer = await inquiry.ask(broker, "DescribeAcls", request)
+            return await inquiry.ask(broker, "DescribeAcls", request, _rules_out_denials)
         except BrokerFault:
             return False
-        return _rules_out_denials(answer)
 
     return Denials.NONE if all(await inquiry.gather(ask(broker) for broker in brokers)) else Denials.POSSIBLE
 

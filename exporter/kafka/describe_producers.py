@@ -170,7 +170,8 @@ def _entry_offsets(layout: _Layout) -> npt.NDArray[np.int64]:
     count = np.asarray(layout.count, dtype=np.int64)
     first = np.asarray(layout.first_entry_at, dtype=np.int64)
     before = np.cumsum(count) - count
-    return np.repeat(first - before * ENTRY_BYTES, count) + np.arange(int(count.sum())) * ENTRY_BYTES
+    at: npt.NDArray[np.int64] = np.repeat(first - before * ENTRY_BYTES, count) + np.arange(count.sum()) * ENTRY_BYTES
+    return at
 
 
 def _answer(layout: _Layout, open_partition: npt.NDArray[np.int32], rows: npt.NDArray[np.void]) -> ProducersAnswer:

@@ -37,17 +37,29 @@ class Inquiry:
         """Run `coroutines` side by side; their results in order."""
         return await self.connections.gather(coroutines)
 
-    async def ask(self, broker: int, api: str, request: Any) -> Any:
-        """The answer of `broker`. Raises BrokerFault."""
+    async def ask(self, broker: int, api: str, request: Any, read: Callable[[Any], T], *, once: bool = False) -> T:
+        """What `read` makes of the answer of `broker`. Raises BrokerFault, also for an answer that `read` cannot read.
+
+        `once`: never sent again, not even over a fresh connection; for requests that write.
+        """
         address = (self.brokers or {}).get(broker)
         if address is None:
             raise BrokerFault(
                 FaultReason.UNKNOWN_BROKER,
                 f"broker {broker} leads partitions, but the metadata gives no address for it",
             )
-        return await self._ask_at(address, api, request, self.request_timeout_s)
+        return await self._ask_at(address, api, request, self.request_timeout_s, read, once=once)
 
-    async def _ask_at(self, address: Address, api: str, request: Any, timeout_s: float) -> Any:
+    async def _ask_at(
+        self,
+        address: Address,
+        api: str,
+        request: Any,
+        timeout_s: float,
+        read: Callable[[Any], T],
+        *,
+        once: bool = False,
+    ) -> T:
         timeout_s = min(timeout_s, self.remaining_s())
         if timeout_s <= 0:
             raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {address} was not asked: the cycle's deadline is over")
@@ -56,11 +68,12 @@ class Inquiry:
                 FaultReason.TIMED_OUT, f"broker at {address} is not asked again in this cycle: it timed out"
             )
         try:
-            return await self.connections.ask(address, request, api=api, timeout_s=timeout_s)
+            result: T = await self.connections.ask(address, request, api=api, timeout_s=timeout_s, read=read, once=once)
         except BrokerFault as fault:
             if fault.reason is FaultReason.TIMED_OUT:
                 self.silent.add(address)
             raise
+        return result
 
     async def topology(self, topics: tuple[str, ...] | None = None, *, broker: int | None = None) -> Topology:
         """The metadata of `topics` or of all, from `broker` or whoever answers first; its addresses are used from now on.
@@ -68,21 +81,21 @@ class Inquiry:
         Raises BrokerFault when `broker` does not answer, ClusterUnavailableError when nobody does.
         """
         if broker is not None:
-            return topology_of(await self.ask(broker, "Metadata", metadata_request(topics)))
-        answer = await self._ask_anyone("Metadata", topics)
-        topology = topology_of(answer)
-        if topology.brokers:
-            self.brokers = topology.brokers
+            return await self.ask(broker, "Metadata", metadata_request(topics), topology_of)
+        topology = await self._ask_anyone(topics)
+        self.brokers = topology.brokers
         return topology
 
-    async def _ask_anyone(self, api: str, topics: tuple[str, ...] | None) -> Any:
+    async def _ask_anyone(self, topics: tuple[str, ...] | None) -> Topology:
         """Known brokers first, then the bootstrap addresses; each gets its share of the time that is left."""
         addresses = list(dict.fromkeys([*(self.brokers or {}).values(), *self.bootstrap]))
         faults: list[str] = []
         for tried, address in enumerate(addresses):
             share = self.remaining_s() / (len(addresses) - tried)
             try:
-                return await self._ask_at(address, api, metadata_request(topics), min(self.request_timeout_s, share))
+                return await self._ask_at(
+                    address, "Metadata", metadata_request(topics), min(self.request_timeout_s, share), topology_of
+                )
             except BrokerFault as fault:
                 faults.append(str(fault))
         raise ClusterUnavailableError("no broker answered: " + "; ".join(dict.fromkeys(faults)))

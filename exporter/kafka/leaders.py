@@ -7,7 +7,7 @@ moved, or whose leader could not be reached, are asked once more of the leader t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,12 @@ from exporter.kafka.errors import (
     BrokerFault,
     ClusterUnavailableError,
     ErrorCode,
-    FaultReason,
-    MalformedAnswerError,
     error_name,
 )
 from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.raw_request import RawAnswer
 from exporter.kafka.topology import Topology
-from exporter.snapshot import NO_LEADER, Answer, Int8Column, Int32Column, Int64Column
+from exporter.snapshot import NO_LEADER, Answer, BoolColumn, Int8Column, Int32Column, Int64Column
 
 Rows = npt.NDArray[np.int64]
 """Row numbers of a Topology."""
@@ -45,6 +44,7 @@ NO_LEADER_REASON = "no_leader"
 DEADLINE_REASON = "deadline"
 NOT_ANSWERED_REASON = "left_out_of_the_answer"
 DELETED_REASON = "deleted"
+NOT_WANTED_REASON = "not_wanted"
 
 Progress = Callable[[int, int], None]
 """Told (partitions answered, partitions asked) as answers arrive."""
@@ -83,6 +83,7 @@ class Scan:
     """What the leaders said of the rows that were asked; grows while answers arrive, on the client's thread only."""
 
     topology: Topology
+    """With the leaders that were asked last."""
     answer: Int8Column
     reason: npt.NDArray[np.object_]
     """(P,) why a row was not read, "" where it was."""
@@ -92,13 +93,16 @@ class Scan:
     parts: list[tuple[npt.NDArray[np.generic], ...]] = field(default_factory=list)
 
     @classmethod
-    def unasked(cls, topology: Topology) -> Scan:
-        """Every row unavailable for want of a leader, until an answer says otherwise."""
+    def unasked(cls, topology: Topology, wanted: BoolColumn | None = None) -> Scan:
+        """Every `wanted` row unavailable for want of a leader, until an answer says otherwise."""
         count = len(topology)
+        reason = np.full(count, NO_LEADER_REASON, dtype=object)
+        if wanted is not None:
+            reason[~wanted] = NOT_WANTED_REASON
         return cls(
             topology=topology,
             answer=np.full(count, Answer.UNAVAILABLE, dtype=np.int8),
-            reason=np.full(count, NO_LEADER_REASON, dtype=object),
+            reason=reason,
             producers=np.zeros(count, dtype=np.int32),
         )
 
@@ -159,24 +163,29 @@ class Scan:
         self.answer[row] = Answer.UNAUTHORIZED if unauthorized else Answer.UNAVAILABLE
         self.reason[row] = error_name(error)
 
+    def is_subject(self) -> BoolColumn:
+        """(P,) rows that the scan is about: wanted, and not deleted meanwhile."""
+        return ~np.isin(self.reason, [DELETED_REASON, NOT_WANTED_REASON])
+
     def may_have_moved(self) -> Rows:
         """Rows worth another question once fresh metadata names another leader."""
-        return np.flatnonzero(self.answer == Answer.UNAVAILABLE)
+        return np.flatnonzero(self.is_subject() & (self.answer == Answer.UNAVAILABLE))
 
 
 async def scan_leaders(
     inquiry: Inquiry,
     topology: Topology,
     *,
+    wanted: BoolColumn | None = None,
     expected_producers: Int32Column | None = None,
     progress: Progress | None = None,
 ) -> Scan:
-    """Read every partition of `topology`; whatever could not be read is in the result with its reason.
+    """Read every `wanted` partition of `topology`, or all; what could not be read is in the result with its reason.
 
     `expected_producers` (P,) sizes the chunks; without it every partition is taken to hold few.
     """
-    scan = Scan.unasked(topology)
-    rows = np.flatnonzero(topology.leader != NO_LEADER)
+    scan = Scan.unasked(topology, wanted)
+    rows = np.flatnonzero(scan.is_subject() & (topology.leader != NO_LEADER))
     await read_rows(inquiry, scan, rows, topology.leader, expected_producers, progress)
     await _ask_again_where_moved(inquiry, scan)
     return scan
@@ -191,17 +200,20 @@ async def _ask_again_where_moved(inquiry: Inquiry, scan: Scan) -> None:
         fresh = await inquiry.topology()
     except ClusterUnavailableError:
         return  # the first answers stand, and what is missing says so already
-    leader = scan.topology.leader.copy()
+    leader, leader_epoch = scan.topology.leader.copy(), scan.topology.leader_epoch.copy()
     again = []
     for row in stale:
         topic, partition = scan.topology.topics[scan.topology.topic[row]], int(scan.topology.partition[row])
         if fresh.row(topic, partition) is None:
             scan.reason[row] = DELETED_REASON
             continue
-        leader[row] = fresh.leader_of(topic, partition)[0]
+        leader[row], leader_epoch[row] = fresh.leader_of(topic, partition)
         said_moved = scan.reason[row] in {error_name(code) for code in _MOVED}
         if leader[row] != NO_LEADER and (leader[row] != scan.topology.leader[row] or said_moved):
             again.append(row)
+    # Later reads of this cycle must not ask a former leader: it answers from its own log, which may lack what is open.
+    brokers = {**scan.topology.brokers, **fresh.brokers}
+    scan.topology = replace(scan.topology, brokers=brokers, leader=leader, leader_epoch=leader_epoch)
     await read_rows(inquiry, scan, np.asarray(again, dtype=np.int64), leader)
 
 
@@ -237,17 +249,17 @@ async def _read_chunk(inquiry: Inquiry, scan: Scan, broker: int, chunk: Rows) ->
     for index in np.unique(topology.topic[chunk]):
         topics[topology.topics[index]] = topology.partition[chunk[topology.topic[chunk] == index]]
     try:
-        answer = await inquiry.ask(broker, "DescribeProducers", describe_producers.request(topics))
-        scan.add(chunk, describe_producers.decode(answer.body))
+        answer = await inquiry.ask(broker, "DescribeProducers", describe_producers.request(topics), _columns)
     except BrokerFault as fault:
         scan.fail(chunk, fault.reason.value)
         scan.faults[broker] = str(fault)
         return False
-    except MalformedAnswerError as error:
-        scan.fail(chunk, FaultReason.MALFORMED_ANSWER.value)
-        scan.faults[broker] = f"broker {broker} sent an answer to DescribeProducers that cannot be read: {error}"
-        return False
+    scan.add(chunk, answer)
     return True
+
+
+def _columns(answer: RawAnswer) -> ProducersAnswer:
+    return describe_producers.decode(answer.body)
 
 
 def _last_reason(scan: Scan, chunk: Rows) -> str:

@@ -46,9 +46,12 @@ async def _ask(
     inquiry: Inquiry, broker: int, partitions: Iterable[TopicPartition], isolation_level: int
 ) -> dict[TopicPartition, int]:
     try:
-        answer = await inquiry.ask(broker, "ListOffsets", _request(partitions, isolation_level))
+        return await inquiry.ask(broker, "ListOffsets", _request(partitions, isolation_level), _offsets)
     except BrokerFault:
         return {}
+
+
+def _offsets(answer: Any) -> dict[TopicPartition, int]:
     return {
         (topic.name, row.partition_index): row.offset
         for topic in answer.topics

@@ -10,13 +10,40 @@ import numpy as np
 from kafka.protocol.metadata import MetadataRequest
 
 from exporter.kafka.connections import Address
-from exporter.kafka.errors import ErrorCode
-from exporter.snapshot import NO_LEADER, Int32Column
+from exporter.kafka.errors import ErrorCode, MalformedAnswerError
+from exporter.snapshot import NO_LEADER, Int32Column, Int64Column
 
 STATE_TOPIC = "__transaction_state"
 
 _REQUEST_MAX_VERSION = 12
 """Version 13 only adds an error for topic ids, which are not used here."""
+
+PARTITIONS_OF_A_TOPIC_MAX = 1_000_000
+"""Gaps are filled, so a wild partition index must not be believed. Kafka clusters end at about this many in all."""
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """Broker ids of every partition, flat: those of row r stand from `start[r]` to `start[r + 1]`."""
+
+    start: Int32Column
+    broker: Int32Column
+
+    def of(self, row: int) -> tuple[int, ...]:
+        """The brokers of one partition."""
+        return tuple(self.broker[self.start[row] : self.start[row + 1]].tolist())
+
+    def rows_on(self, broker: int) -> Int64Column:
+        """The partitions that have one on `broker`."""
+        return np.searchsorted(self.start, np.flatnonzero(self.broker == broker), side="right") - 1
+
+
+def _replicas(by_partition: list[tuple[int, ...]]) -> Replicas:
+    lengths = [len(brokers) for brokers in by_partition]
+    return Replicas(
+        start=np.concatenate(([0], np.cumsum(lengths, dtype=np.int32))).astype(np.int32),
+        broker=np.fromiter((broker for brokers in by_partition for broker in brokers), dtype=np.int32),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +60,8 @@ class Topology:
     leader: Int32Column
     leader_epoch: Int32Column
     """(P,) -1 from brokers that do not tell."""
+    replicas: Replicas
+    in_sync: Replicas
     topic_errors: Mapping[str, int]
     """Topic -> Kafka error code, for topics that were asked for by name and are not shown."""
 
@@ -67,7 +96,13 @@ def metadata_request(topics: tuple[str, ...] | None) -> Any:
 
 
 def topology_of(answer: Any) -> Topology:
-    """The topology in a decoded Metadata answer. Partitions that it leaves out of a topic appear without a leader."""
+    """The topology in a decoded Metadata answer. Partitions that it leaves out of a topic appear without a leader.
+
+    Raises MalformedAnswerError, or TypeError for null where something must be.
+    """
+    if not answer.brokers:
+        # A broker that has not caught up with its controller: an empty cluster would look like one without transactions.
+        raise MalformedAnswerError("it knows no broker, not even itself")
     topics: list[str] = []
     first_row: dict[str, int] = {}
     topic_errors: dict[str, int] = {}
@@ -75,20 +110,26 @@ def topology_of(answer: Any) -> Topology:
     partition_index: list[int] = []
     leader: list[int] = []
     leader_epoch: list[int] = []
+    replicas: list[tuple[int, ...]] = []
+    in_sync: list[tuple[int, ...]] = []
     for topic in sorted(answer.topics, key=lambda t: t.name):
         if topic.error_code != ErrorCode.NONE and not topic.partitions:
             topic_errors[topic.name] = topic.error_code
             continue
-        told = {p.partition_index: (p.leader_id, p.leader_epoch) for p in topic.partitions}
+        told = {p.partition_index: p for p in topic.partitions}
         count = max(told, default=-1) + 1
+        if topic.name is None or count > PARTITIONS_OF_A_TOPIC_MAX:
+            raise MalformedAnswerError(f"topic {topic.name} of {count} partitions")
         first_row[topic.name] = len(topic_index)
         topic_index += [len(topics)] * count
         topics.append(topic.name)
         partition_index += range(count)
         for partition in range(count):
-            leader_id, epoch = told.get(partition, (NO_LEADER, -1))
-            leader.append(leader_id)
-            leader_epoch.append(epoch)
+            it = told.get(partition)
+            leader.append(NO_LEADER if it is None else it.leader_id)
+            leader_epoch.append(-1 if it is None else it.leader_epoch)
+            replicas.append(() if it is None else tuple(it.replica_nodes))
+            in_sync.append(() if it is None else tuple(it.isr_nodes))
     return Topology(
         cluster_id=answer.cluster_id or "",
         brokers={broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers},
@@ -98,5 +139,7 @@ def topology_of(answer: Any) -> Topology:
         partition=np.asarray(partition_index, dtype=np.int32),
         leader=np.asarray(leader, dtype=np.int32),
         leader_epoch=np.asarray(leader_epoch, dtype=np.int32),
+        replicas=_replicas(replicas),
+        in_sync=_replicas(in_sync),
         topic_errors=topic_errors,
     )

@@ -92,6 +92,16 @@ OWNED = [
     ),
 ]
 
+OWNED.append(
+    Row(
+        "listed as Ongoing and first seen in this cycle, but asked for and not described",
+        evidence(listed(), is_unclear=True),
+        set(),
+        InconclusiveReason.ID_LISTED_NOT_DESCRIBED,
+        Verdict.INCONCLUSIVE,
+    )
+)
+
 COMPLETING = [
     Row(
         "its commit is decided and the marker on its way",

@@ -1,0 +1,146 @@
+"""A fake Kafka cluster that speaks bytes on real loopback sockets, answering from the model in `fake_model.py`.
+
+What it simplifies: see there; and requests are answered in the order in which they come, one thread for each connection.
+
+`FakeCluster.on_request` sees every request before it is answered. It may change the model, and return a fault: a `Fault`,
+or a Kafka error code that the answer shall carry. `on_answer` sees the answer as well, and may change it.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from typing import Any
+
+from kafka.protocol.metadata import ApiVersionsResponse
+
+from exporter.kafka.errors import ErrorCode
+from tests.kafka.fake_model import APIS, Answers, Model, carry
+from tests.kafka.loopback import Listener, framed, frames, wait_for_end
+
+API_VERSIONS = 18
+
+
+class Fault(Enum):
+    """What becomes of one request instead of its answer."""
+
+    CLOSED = auto()
+    """The connection is closed without an answer."""
+    CUT = auto()
+    """It is closed in the middle of the answer."""
+    CLOSED_AFTER = auto()
+    """It is closed right after the answer."""
+    SILENT = auto()
+    """Nothing comes any more."""
+    GARBAGE = auto()
+    """Random bytes come in place of the answer's body."""
+    EMPTIED = auto()
+    """Zeros come in place of the body: null where arrays and names must be."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as it arrived: the how-manyeth of the cluster, from 1, without ApiVersions."""
+
+    number: int
+    node: int
+    api: str
+    request: Any
+
+
+OnRequest = Callable[[Asked], "Fault | ErrorCode | None"]
+OnAnswer = Callable[[Asked, Any], None]
+
+
+class FakeCluster:
+    """`with FakeCluster(model, nodes=2) as cluster:` listens on one port for each node, ids from 1."""
+
+    def __init__(self, model: Model, *, nodes: int = 1) -> None:
+        self.model = model
+        self.on_request: OnRequest = lambda _: None
+        self.on_answer: OnAnswer = lambda _asked, _answer: None
+        self.asked: list[Asked] = []
+        self._lock = threading.Lock()
+        self._listeners = {node: Listener(partial(self._talk, node)) for node in range(1, nodes + 1)}
+        self.ports = {node: listener.port for node, listener in self._listeners.items()}
+        self.answers = Answers(model, self.ports)
+
+    def __enter__(self) -> FakeCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for listener in self._listeners.values():
+            listener.close()
+
+    def stop(self, node: int) -> None:
+        """From now on nobody listens there, and metadata names it no more."""
+        del self.ports[node]
+        self._listeners[node].close()
+
+    def cut(self) -> None:
+        """Cut every open connection, as a restart of all nodes would."""
+        for listener in self._listeners.values():
+            listener.cut()
+
+    def restart_numbers(self) -> None:
+        """Forget what was asked so far."""
+        with self._lock:
+            self.asked = []
+
+    def _talk(self, node: int, connection: socket.socket) -> None:
+        for frame in frames(connection):
+            api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
+            if api_key == API_VERSIONS:
+                answer, fault = _api_versions(version), None
+            else:
+                api, _, request_class, answer_with = APIS[api_key]
+                request = request_class.decode(frame, version=version, header=True)
+                with self._lock:
+                    asked = Asked(len(self.asked) + 1, node, api, request)
+                    self.asked.append(asked)
+                    fault = self.on_request(asked)
+                    answer = answer_with(self.answers, node, request, version)
+                    self.on_answer(asked, answer)
+            if isinstance(fault, ErrorCode):
+                carry(answer, fault)
+                fault = None
+            answer.with_header(correlation_id=correlation_id)
+            if not _send(connection, bytes(answer.encode(header=True, framed=True)), fault):
+                return
+
+
+def _api_versions(version: int) -> Any:
+    version_type = ApiVersionsResponse.ApiVersion
+    newest = {API_VERSIONS: 4} | {key: api[1] for key, api in APIS.items()}
+    return ApiVersionsResponse(
+        version=version,
+        error_code=0,
+        api_keys=[
+            version_type(version=version, api_key=key, min_version=0, max_version=max_version)
+            for key, max_version in newest.items()
+        ],
+    )
+
+
+def _send(connection: socket.socket, answer: bytes, fault: Fault | None) -> bool:
+    """False when the connection is to be closed."""
+    if fault is Fault.SILENT:
+        wait_for_end(connection)
+    if fault in {Fault.SILENT, Fault.CLOSED}:
+        return False
+    if fault is Fault.CUT:
+        connection.sendall(answer[: len(answer) // 2])
+        return False
+    if fault is Fault.GARBAGE:
+        # Header (correlation id, tagged fields) as it should be; seeded, so that a failure can be seen again.
+        answer = framed(answer[4:9] + random.Random(len(answer)).randbytes(len(answer)))
+    if fault is Fault.EMPTIED:
+        answer = framed(answer[4:9] + bytes(len(answer)))
+    connection.sendall(answer)
+    return fault is not Fault.CLOSED_AFTER

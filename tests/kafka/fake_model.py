@@ -1,0 +1,328 @@
+"""What a fake cluster is and what it answers: a small model that a test may change, and the answers that follow from it.
+
+What it simplifies against real brokers (`test_fake_broker.py` holds its answers to a real one's):
+
+- all nodes answer from one model at once: metadata never lags, and a move of a leader is seen everywhere immediately;
+- only a partition's leader answers DescribeProducers (real followers do too, from their own log);
+- nobody produces: offsets are what the model says, the last stable offset is the first open start offset;
+- a state partition in `unloaded` is left out of ListTransactions without an error, as by a 4.3.1 broker that has just
+  restarted; to see ListTransactions refused while loading, have the answer carry that error;
+- authorisation is a few switches of the model; quotas, TLS and SASL are not there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.protocol.admin.acl import DescribeAclsRequest, DescribeAclsResponse
+from kafka.protocol.admin.configs import DescribeConfigsRequest, DescribeConfigsResponse
+from kafka.protocol.admin.transactions import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from exporter.kafka.coordinators import state_partition
+from exporter.kafka.errors import ErrorCode
+from exporter.kafka.topology import STATE_TOPIC
+from tests.kafka.loopback import HOST
+
+CLUSTER_ID = "fake-cluster"
+DENY_DESCRIBE = (8, 2)
+"""(operation, permission type) of an ACL, as the protocol numbers them."""
+
+
+@dataclass
+class Producer:
+    """An entry of DescribeProducers."""
+
+    producer_id: int
+    start_offset: int = -1
+    epoch: int = 0
+    last_sequence: int = 0
+    last_timestamp_ms: int = 1_700_000_000_000
+    coordinator_epoch: int = -1
+
+
+@dataclass
+class Partition:
+    leader: int
+    leader_epoch: int = 0
+    high_watermark: int = 100
+    producers: list[Producer] = field(default_factory=list)
+
+    @property
+    def last_stable_offset(self) -> int:
+        return min((p.start_offset for p in self.producers if p.start_offset >= 0), default=self.high_watermark)
+
+
+@dataclass
+class Transaction:
+    """What its coordinator knows of a transactional id."""
+
+    producer_id: int
+    state: str = "Ongoing"
+    epoch: int = 0
+    timeout_ms: int = 60_000
+    start_time_ms: int = 1_700_000_000_000
+    partitions: set[tuple[str, int]] = field(default_factory=set)
+
+
+@dataclass
+class Model:
+    """The cluster as it is; a test changes it as it likes, also from `on_request`."""
+
+    topics: dict[str, list[Partition]] = field(default_factory=dict)
+    transactions: dict[str, Transaction] = field(default_factory=dict)
+    unloaded: set[int] = field(default_factory=set)
+    """Partitions of __transaction_state that their leader has not loaded."""
+    max_timeout_ms: int | None = 900_000
+    """None: DescribeConfigs is refused."""
+    may_describe_ids: bool = True
+    hidden_ids: set[str] = field(default_factory=set)
+    """Transactional ids with a DENY of their own."""
+    unreadable_topics: set[str] = field(default_factory=set)
+    hidden_topics: set[tuple[int, str]] = field(default_factory=set)
+    """(node, topic) without DESCRIBE."""
+    denials: list[tuple[int, int]] | int = ErrorCode.SECURITY_DISABLED
+    """ACLs on transactional ids as (operation, permission type), or the error that DescribeAcls answers."""
+
+    def coordinator_of(self, transactional_id: str) -> tuple[int, int]:
+        """(partition of __transaction_state, node)."""
+        partition = state_partition(transactional_id, len(self.topics[STATE_TOPIC]))
+        return partition, self.topics[STATE_TOPIC][partition].leader
+
+
+class Answers:
+    """The answer of each API, as a node of the cluster gives it: `(node, request, version) -> response`."""
+
+    def __init__(self, model: Model, ports: Mapping[int, int]) -> None:
+        """`ports`: node -> where it listens; those that live, and may change."""
+        self.model = model
+        self.ports = ports
+
+    def metadata(self, node: int, request: Any, version: int) -> Any:
+        """By name, an unknown topic is an error; a hidden one too, and left out of a list of all."""
+        every = request.topics is None
+        names = list(self.model.topics) if every else [topic.name for topic in request.topics]
+        if every:
+            names = [name for name in names if (node, name) not in self.model.hidden_topics]
+        return MetadataResponse(
+            version=version,
+            cluster_id=CLUSTER_ID,
+            controller_id=1,
+            brokers=[
+                MetadataResponse.MetadataResponseBroker(version=version, node_id=live, host=HOST, port=port)
+                for live, port in self.ports.items()
+            ],
+            topics=[self._described(node, name, version) for name in names],
+        )
+
+    def _described(self, node: int, name: str, version: int) -> Any:
+        topic_type = MetadataResponse.MetadataResponseTopic
+        partition_type = topic_type.MetadataResponsePartition
+        if (node, name) in self.model.hidden_topics:
+            return topic_type(version=version, name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if name not in self.model.topics:
+            return topic_type(version=version, name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partitions = [
+            partition_type(
+                version=version,
+                error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+            )
+            for index, partition in enumerate(self.model.topics[name])
+        ]
+        return topic_type(version=version, name=name, partitions=partitions)
+
+    def describe_producers(self, node: int, request: Any, version: int) -> Any:
+        """READ on the topic comes first, then existence, then leadership."""
+        topic_type = DescribeProducersResponse.TopicResponse
+        topics = [
+            topic_type(
+                version=version,
+                name=topic.name,
+                partitions=[self._producers(node, topic.name, index) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+        return DescribeProducersResponse(version=version, topics=topics)
+
+    def _producers(self, node: int, topic: str, index: int) -> Any:
+        partition_type = DescribeProducersResponse.TopicResponse.PartitionResponse
+        answer = partition_type(version=0, partition_index=index, error_code=0, error_message=None)
+        partitions = self.model.topics.get(topic, [])
+        if topic in self.model.unreadable_topics:
+            answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif index >= len(partitions):
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif partitions[index].leader != node:
+            answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        else:
+            answer.active_producers = [
+                partition_type.ProducerState(
+                    version=0,
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                    last_sequence=producer.last_sequence,
+                    last_timestamp=producer.last_timestamp_ms,
+                    coordinator_epoch=producer.coordinator_epoch,
+                    current_txn_start_offset=producer.start_offset,
+                )
+                for producer in partitions[index].producers
+            ]
+        return answer
+
+    def list_transactions(self, node: int, request: Any, version: int) -> Any:
+        """Hidden ids and unloaded partitions are left out without a word."""
+        wanted = [
+            (transactional_id, transaction)
+            for transactional_id, transaction in self.model.transactions.items()
+            if self._is_visible(transactional_id)
+            and self.model.coordinator_of(transactional_id)[1] == node
+            and self.model.coordinator_of(transactional_id)[0] not in self.model.unloaded
+            and (not request.state_filters or transaction.state in request.state_filters)
+            and (not request.producer_id_filters or transaction.producer_id in request.producer_id_filters)
+        ]
+        state_type = ListTransactionsResponse.TransactionState
+        return ListTransactionsResponse(
+            version=version,
+            error_code=0,
+            transaction_states=[
+                state_type(version=version, transactional_id=name, producer_id=t.producer_id, transaction_state=t.state)
+                for name, t in wanted
+            ],
+        )
+
+    def _is_visible(self, transactional_id: str) -> bool:
+        return self.model.may_describe_ids and transactional_id not in self.model.hidden_ids
+
+    def describe_transactions(self, node: int, request: Any, version: int) -> Any:
+        """Authorisation comes first, then coordination, loading, existence."""
+        states = [self._described_transaction(node, name) for name in request.transactional_ids]
+        return DescribeTransactionsResponse(version=version, transaction_states=states)
+
+    def _described_transaction(self, node: int, transactional_id: str) -> Any:
+        state_type = DescribeTransactionsResponse.TransactionState
+        answer = state_type(version=0, error_code=0, transactional_id=transactional_id, topics=[])
+        partition, coordinator = self.model.coordinator_of(transactional_id)
+        transaction = self.model.transactions.get(transactional_id)
+        if not self._is_visible(transactional_id):
+            answer.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        elif coordinator != node:
+            answer.error_code = ErrorCode.NOT_COORDINATOR
+        elif partition in self.model.unloaded:
+            answer.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        elif transaction is None:
+            answer.error_code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        else:
+            answer.transaction_state = transaction.state
+            answer.transaction_timeout_ms = transaction.timeout_ms
+            answer.transaction_start_time_ms = transaction.start_time_ms
+            answer.producer_id = transaction.producer_id
+            answer.producer_epoch = transaction.epoch
+            shown = [(topic, i) for topic, i in transaction.partitions if (node, topic) not in self.model.hidden_topics]
+            answer.topics = [
+                state_type.TopicData(version=0, topic=topic, partitions=indexes) for topic, indexes in _by_topic(shown)
+            ]
+        return answer
+
+    def describe_configs(self, node: int, request: Any, version: int) -> Any:
+        result_type = DescribeConfigsResponse.DescribeConfigsResult
+        config_type = result_type.DescribeConfigsResourceResult
+        (asked,) = request.resources
+        known = self.model.max_timeout_ms is not None
+        configs = [
+            config_type(version=version, name=name, value=str(self.model.max_timeout_ms))
+            for name in asked.configuration_keys
+        ]
+        result = result_type(
+            version=version,
+            error_code=0 if known and asked.resource_name == str(node) else ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            resource_type=asked.resource_type,
+            resource_name=asked.resource_name,
+            configs=configs if known else [],
+        )
+        return DescribeConfigsResponse(version=version, results=[result])
+
+    def describe_acls(self, _node: int, _request: Any, version: int) -> Any:
+        answer = DescribeAclsResponse(version=version, error_code=0, error_message=None, resources=[])
+        if isinstance(self.model.denials, int):
+            answer.error_code = self.model.denials
+            return answer
+        resource_type = DescribeAclsResponse.DescribeAclsResource
+        acls = [
+            resource_type.AclDescription(
+                version=version, principal="User:x", host="*", operation=operation, permission_type=permission
+            )
+            for operation, permission in self.model.denials
+        ]
+        answer.resources = [
+            resource_type(version=version, resource_type=5, resource_name="id", pattern_type=3, acls=acls)
+        ]
+        return answer
+
+    def list_offsets(self, node: int, request: Any, version: int) -> Any:
+        topic_type = ListOffsetsResponse.ListOffsetsTopicResponse
+        partition_type = topic_type.ListOffsetsPartitionResponse
+
+        def told(topic: str, index: int) -> Any:
+            answer = partition_type(version=version, partition_index=index, timestamp=-1)
+            partition = self.model.topics[topic][index]
+            answer.error_code = 0 if partition.leader == node else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            answer.offset = partition.last_stable_offset if request.isolation_level else partition.high_watermark
+            return answer
+
+        return ListOffsetsResponse(
+            version=version,
+            topics=[
+                topic_type(
+                    version=version,
+                    name=topic.name,
+                    partitions=[told(topic.name, asked.partition_index) for asked in topic.partitions],
+                )
+                for topic in request.topics
+            ],
+        )
+
+
+APIS: dict[int, tuple[str, int, Any, Callable[[Answers, int, Any, int], Any]]] = {
+    2: ("ListOffsets", 8, ListOffsetsRequest, Answers.list_offsets),
+    3: ("Metadata", 12, MetadataRequest, Answers.metadata),
+    29: ("DescribeAcls", 3, DescribeAclsRequest, Answers.describe_acls),
+    32: ("DescribeConfigs", 4, DescribeConfigsRequest, Answers.describe_configs),
+    61: ("DescribeProducers", 0, DescribeProducersRequest, Answers.describe_producers),
+    65: ("DescribeTransactions", 0, DescribeTransactionsRequest, Answers.describe_transactions),
+    66: ("ListTransactions", 1, ListTransactionsRequest, Answers.list_transactions),
+}
+"""API key -> (name, newest version, request, answer)."""
+
+
+def carry(answer: Any, error: ErrorCode) -> None:
+    """Put `error` wherever the answer has place for one: at its top, or in each of its innermost rows."""
+    if isinstance(answer, ListTransactionsResponse | DescribeTransactionsResponse.TransactionState):
+        answer.error_code = error
+        return
+    rows = [row for name in _ROWS for row in getattr(answer, name, None) or ()]
+    for row in rows:
+        carry(row, error)
+    if not rows and "error_code" in answer._struct.fields:
+        answer.error_code = error
+
+
+_ROWS = ("topics", "partitions", "results", "transaction_states")
+
+
+def _by_topic(partitions: Iterable[tuple[str, int]]) -> Iterator[tuple[str, list[int]]]:
+    for topic, group in itertools.groupby(sorted(partitions), key=lambda partition: partition[0]):
+        yield topic, [index for _, index in group]

@@ -1,0 +1,108 @@
+"""Speaking with one broker of the test's own making through `Connections`: it answers ApiVersions, the test the rest."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from kafka.protocol.metadata import ApiVersionsResponse
+
+from exporter.kafka.connections import Address, Connections
+from exporter.kafka.errors import BrokerFault
+from exporter.kafka.raw_request import RawRequest
+from tests.kafka.loopback import HOST, Listener, framed, frames, wait_for_end
+
+API_VERSIONS, FETCH, METADATA, SASL_HANDSHAKE, SASL_AUTHENTICATE, RAW = 18, 1, 3, 17, 36, 61
+PATIENCE_S = 60.0
+"""Longer than any test may take: where it is given, the time-out must not be what ends a request."""
+SOON_S = 0.3
+"""A time-out that the test waits for."""
+
+Serve = Callable[[socket.socket, int, bytes], None]
+"""Answers one request: (connection, correlation id, frame). Closes the connection by raising ConnectionError."""
+
+
+def raw_request(body: bytes = b"asked") -> RawRequest:
+    return RawRequest(name="DescribeProducers", api_key=RAW, api_version=0, body=body)
+
+
+def raw_answer(correlation_id: int, body: bytes = b"", *, throttle_time_ms: int = 0) -> bytes:
+    """A frame with response header v1, throttle time, and `body`."""
+    return framed(struct.pack(">ibi", correlation_id, 0, throttle_time_ms) + body)
+
+
+def broker(serve: Serve, *, apis: tuple[int, ...] = (METADATA, SASL_HANDSHAKE, SASL_AUTHENTICATE, RAW)) -> Listener:
+    """A listener that answers ApiVersions, and leaves every other request to `serve`."""
+
+    def talk(connection: socket.socket) -> None:
+        for frame in frames(connection):
+            api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
+            if api_key == API_VERSIONS:
+                connection.sendall(api_versions(correlation_id, version, apis))
+            else:
+                serve(connection, correlation_id, frame)
+
+    return Listener(talk)
+
+
+def api_versions(correlation_id: int, version: int, apis: tuple[int, ...]) -> bytes:
+    # From Fetch kafka-python concludes that the broker is newer than 2.0, and leaves throttling to the client.
+    newest = {API_VERSIONS: 4, FETCH: 12, METADATA: 12, SASL_HANDSHAKE: 1, SASL_AUTHENTICATE: 2}
+    version_type = ApiVersionsResponse.ApiVersion
+    keys = [
+        version_type(version=version, api_key=key, min_version=0, max_version=newest.get(key, 0))
+        for key in (API_VERSIONS, FETCH, *apis)
+    ]
+    answer = ApiVersionsResponse(version=version, error_code=0, api_keys=keys)
+    answer.with_header(correlation_id=correlation_id)
+    return bytes(answer.encode(header=True, framed=True))
+
+
+@contextmanager
+def client(**options: Any) -> Iterator[Connections]:
+    """Connections that are closed at the end."""
+    connections = Connections(options, client_id="contract")
+    try:
+        yield connections
+    finally:
+        connections.close()
+
+
+def ask(
+    connections: Connections, listener: Listener, request: Any = None, *, timeout_s: float = PATIENCE_S, **more: Any
+) -> Any:
+    """The answer to `request` (a raw one when left out), asked from this thread."""
+    return connections.run(
+        partial(
+            connections.ask,
+            Address(HOST, listener.port),
+            raw_request() if request is None else request,
+            api="Contract",
+            timeout_s=timeout_s,
+            **more,
+        )
+    )
+
+
+def fault_of(connections: Connections, listener: Listener, request: Any = None, **more: Any) -> BrokerFault:
+    with pytest.raises(BrokerFault) as raised:
+        ask(connections, listener, request, **more)
+    return raised.value
+
+
+def echo(connection: socket.socket, correlation_id: int, _frame: bytes) -> None:
+    connection.sendall(raw_answer(correlation_id, b"answered"))
+
+
+def hang(connection: socket.socket, _correlation_id: int, _frame: bytes) -> None:
+    wait_for_end(connection)
+    raise ConnectionResetError
+
+
+def end(_connection: socket.socket, _correlation_id: int, _frame: bytes) -> None:
+    raise ConnectionResetError

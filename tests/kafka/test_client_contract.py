@@ -1,0 +1,396 @@
+"""The few members of kafka-python that `exporter.kafka.connections` and `raw_request` rest on do what is relied on.
+
+A new release of kafka-python that fails here must not be allowed in `pyproject.toml` before the border is adapted.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+import kafka.errors as foreign
+import pytest
+from kafka.net.connection import KafkaConnection
+from kafka.net.inet import KafkaNetSocket
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.parser import KafkaProtocol
+
+from exporter.kafka import connections as border
+from exporter.kafka.connections import FRAME_BYTES_MAX, Address
+from exporter.kafka.errors import FaultReason, MalformedAnswerError
+from exporter.kafka.raw_request import RawAnswer
+from exporter.kafka.topology import metadata_request
+from tests.kafka.loopback import HOST, framed
+from tests.kafka.talking import (
+    METADATA,
+    PATIENCE_S,
+    RAW,
+    SOON_S,
+    ask,
+    broker,
+    client,
+    echo,
+    end,
+    fault_of,
+    hang,
+    raw_answer,
+    raw_request,
+)
+
+
+def test_the_members_that_are_used_are_there_with_the_parameters_that_are_given() -> None:
+    """Every call that the border makes fits the signature of what it calls."""
+    for function, arguments in {
+        KafkaConnection.__init__: {"net", "node_id"},
+        KafkaConnection.connection_made: {"transport"},
+        KafkaConnection.initialize: {"timeout_at"},
+        KafkaConnection.send_request: {"request", "request_timeout_ms"},
+        KafkaConnection.data_received: {"data"},
+        KafkaNetSocket.dns_lookup: {"host", "port", "raise_error"},
+        KafkaNetSocket.socket: {"family", "sock_type", "proto"},
+        KafkaNetSocket.sock_connect: {"net", "sock", "sockaddr", "timeout_at"},
+        KafkaTCPTransport.__init__: {"net", "sock", "host"},
+        KafkaSSLTransport.__init__: {"net", "sock", "host"},
+        NetworkSelector.call_at: {"when", "task"},
+        NetworkSelector.call_soon: {"task"},
+        NetworkSelector.call_soon_threadsafe: {"callback"},
+        NetworkSelector.call_soon_with_future: {"coro"},
+        NetworkSelector.cancel: {"task"},
+        NetworkSelector.run: {"coro"},
+        NetworkSelector.sleep: {"delay"},
+        NetworkSelector.stop: {"timeout_ms"},
+    }.items():
+        assert arguments <= set(inspect.signature(function).parameters), function
+    assert {"client_id", "receive_message_max_bytes", "security_protocol", "sasl_mechanism"} <= set(
+        KafkaConnection.DEFAULT_CONFIG
+    )
+    assert {"client_id", "slow_task_threshold_secs"} <= set(NetworkSelector.DEFAULT_CONFIG)
+    assert KafkaSSLTransport.DEFAULT_CONFIG.keys() >= {
+        "ssl_cafile",
+        "ssl_certfile",
+        "ssl_keyfile",
+        "ssl_check_hostname",
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "asking", "connecting"),
+    [
+        (foreign.KafkaTimeoutError, FaultReason.TIMED_OUT, FaultReason.TIMED_OUT),
+        (foreign.RequestTimedOutError, FaultReason.TIMED_OUT, FaultReason.TIMED_OUT),
+        (foreign.SaslAuthenticationFailedError, FaultReason.AUTHENTICATION_FAILED, FaultReason.AUTHENTICATION_FAILED),
+        (foreign.UnsupportedSaslMechanismError, FaultReason.AUTHENTICATION_FAILED, FaultReason.AUTHENTICATION_FAILED),
+        (foreign.IncompatibleBrokerVersion, FaultReason.UNSUPPORTED_API, FaultReason.UNSUPPORTED_API),
+        (foreign.UnsupportedVersionError, FaultReason.UNSUPPORTED_API, FaultReason.UNSUPPORTED_API),
+        (foreign.KafkaConnectionError, FaultReason.CONNECTION_LOST, FaultReason.UNREACHABLE),
+        (foreign.Cancelled, FaultReason.CONNECTION_LOST, FaultReason.UNREACHABLE),
+        (OSError, FaultReason.CONNECTION_LOST, FaultReason.UNREACHABLE),
+        (foreign.CorrelationIdError, FaultReason.MALFORMED_ANSWER, FaultReason.MALFORMED_ANSWER),
+        (foreign.InvalidReceiveError, FaultReason.MALFORMED_ANSWER, FaultReason.MALFORMED_ANSWER),
+        (foreign.KafkaProtocolError, FaultReason.MALFORMED_ANSWER, FaultReason.MALFORMED_ANSWER),
+    ],
+)
+def test_foreign_exceptions_are_of_the_kinds_that_the_border_tells_apart(
+    error: type[Exception], asking: FaultReason, connecting: FaultReason
+) -> None:
+    """Each exception that kafka-python raises in a known situation is told as the right reason."""
+    assert border._reason(error(), connecting=False) is asking
+    assert border._reason(error(), connecting=True) is connecting
+
+
+def parser_with_one_request() -> tuple[KafkaProtocol, int]:
+    parser = KafkaProtocol(client_id="contract", receive_message_max_bytes=1000)
+    correlation_id = parser.send_request(raw_request(b"body"))
+    return parser, correlation_id
+
+
+def test_the_parser_takes_a_raw_request_and_frames_it() -> None:
+    """Frame length, request header v2 with our client id, and the body as it was given."""
+    parser, correlation_id = parser_with_one_request()
+    sent = bytes(parser.send_bytes())
+
+    assert sent == framed(struct.pack(">hhih8sb", RAW, 0, correlation_id, 8, b"contract", 0) + b"body")
+
+
+def test_the_parser_hands_the_body_over_however_it_is_cut() -> None:
+    """The answer arrives in two pieces, cut at any byte: its body comes undecoded, from the throttle time on."""
+    whole = raw_answer(1, b"columns", throttle_time_ms=5)
+    for cut in range(len(whole) + 1):
+        parser, correlation_id = parser_with_one_request()
+        assert correlation_id == 1
+        answers = [*parser.receive_bytes(whole[:cut]), *parser.receive_bytes(whole[cut:])]
+
+        ((answered_id, answer),) = answers
+        assert answered_id == correlation_id
+        assert isinstance(answer, RawAnswer)
+        assert (answer.throttle_time_ms, bytes(answer.body)) == (5, struct.pack(">i", 5) + b"columns")
+
+
+@pytest.mark.parametrize(
+    ("frame", "error"),
+    [
+        (raw_answer(2, b"body"), foreign.CorrelationIdError),
+        (struct.pack(">i", 1001), foreign.InvalidReceiveError),
+        (struct.pack(">i", -1), foreign.InvalidReceiveError),
+        (framed(struct.pack(">ibi", 1, 1, 0)), foreign.KafkaProtocolError),
+        (framed(struct.pack(">ibh", 1, 0, 0)), foreign.KafkaProtocolError),
+    ],
+    ids=["another correlation id", "too large", "negative length", "tagged header", "too short"],
+)
+def test_the_parser_refuses_what_is_no_answer(frame: bytes, error: type[Exception]) -> None:
+    """Frames that cannot be the answer end in exceptions that the border knows."""
+    parser, _ = parser_with_one_request()
+
+    with pytest.raises(error):
+        parser.receive_bytes(frame)
+
+
+def test_an_answer_comes_back_whole() -> None:
+    """Also one beyond kafka-python's own limit of a megabyte."""
+    body = os.urandom(3_000_000)
+
+    def serve(connection: socket.socket, correlation_id: int, frame: bytes) -> None:
+        assert frame.endswith(b"asked")
+        connection.sendall(raw_answer(correlation_id, body))
+
+    with broker(serve) as listener, client() as connections:
+        answer = ask(connections, listener)
+
+    assert bytes(answer.body) == bytes(4) + body
+
+
+def test_requests_on_one_connection_share_it() -> None:
+    """Two that ask a new address at once share one connection, and each gets its own answer."""
+
+    def serve(connection: socket.socket, correlation_id: int, frame: bytes) -> None:
+        connection.sendall(raw_answer(correlation_id, frame[-1:]))
+
+    with broker(serve) as listener, client() as connections:
+        address = Address(HOST, listener.port)
+
+        async def many() -> list[Any]:
+            return await connections.gather(
+                connections.ask(address, raw_request(bytes([i])), api="Contract", timeout_s=PATIENCE_S)
+                for i in range(5)
+            )
+
+        answers = connections.run(many)
+        assert listener.accepted == 1
+    assert [bytes(answer.body)[-1] for answer in answers] == [0, 1, 2, 3, 4]
+
+
+def test_gather_raises_the_first_failure_after_all_have_ended() -> None:
+    """Nothing still runs when it raises."""
+    ended = []
+
+    with client() as connections:
+
+        async def fail(kind: type[Exception]) -> None:
+            raise kind
+
+        async def last() -> None:
+            await connections._net.sleep(0.05)
+            ended.append("last")
+
+        async def all_three() -> None:
+            await connections.gather([fail(KeyError), fail(ValueError), last()])
+
+        with pytest.raises(KeyError):
+            connections.run(all_three)
+    assert ended == ["last"]
+
+
+def test_a_throttled_client_holds_back() -> None:
+    """After an answer with a throttle time the next request is not sent before that has passed (KIP-219)."""
+    throttle_s = 0.3
+    times = []
+
+    def serve(connection: socket.socket, correlation_id: int, _frame: bytes) -> None:
+        times.append(time.monotonic())
+        throttle_time_ms = int(throttle_s * 1000) if len(times) == 1 else 0
+        connection.sendall(raw_answer(correlation_id, throttle_time_ms=throttle_time_ms))
+
+    with broker(serve) as listener, client() as connections:
+        ask(connections, listener)
+        ask(connections, listener)
+
+    assert times[1] - times[0] >= throttle_s
+
+
+def test_a_throttle_longer_than_the_timeout_is_a_timeout_that_says_so() -> None:
+    """A request that may not even be sent in its time is not waited for any longer."""
+
+    def serve(connection: socket.socket, correlation_id: int, _frame: bytes) -> None:
+        connection.sendall(raw_answer(correlation_id, throttle_time_ms=3_600_000))
+
+    with broker(serve) as listener, client() as connections:
+        ask(connections, listener)
+        fault = fault_of(connections, listener, timeout_s=SOON_S)
+
+    assert fault.reason is FaultReason.TIMED_OUT
+    assert "throttles" in fault.sentence
+
+
+def test_throttling_by_an_answer_that_nobody_understands_is_not_believed() -> None:
+    """Nonsense ends its connection: the next request goes out at once, on another."""
+
+    def serve(connection: socket.socket, correlation_id: int, _frame: bytes) -> None:
+        connection.sendall(raw_answer(correlation_id, throttle_time_ms=2**31 - 1))
+
+    def refuse(_answer: RawAnswer) -> None:
+        raise MalformedAnswerError("nonsense")
+
+    with broker(serve) as listener, client() as connections:
+        fault = fault_of(connections, listener, read=refuse)
+        ask(connections, listener)
+        assert listener.accepted == 2
+        statistics = connections.statistics()
+
+    assert fault.reason is FaultReason.MALFORMED_ANSWER
+    assert "nonsense" in fault.sentence
+    ((requests, failures),) = [(api.requests, api.failures) for api in statistics]
+    assert (requests, failures) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda _: struct.pack(">i", FRAME_BYTES_MAX + 1),
+        lambda correlation_id: raw_answer(correlation_id + 1, b"another's"),
+        lambda correlation_id: framed(struct.pack(">ib", correlation_id, 0)),
+    ],
+    ids=["too large a frame", "another's correlation id", "too short"],
+)
+def test_what_is_no_answer_is_malformed_at_once(answer: Callable[[int], bytes]) -> None:
+    """The fault comes long before the time-out, and the next request gets a new connection."""
+    answers = iter([answer, raw_answer])
+
+    def serve(connection: socket.socket, correlation_id: int, _frame: bytes) -> None:
+        connection.sendall(next(answers)(correlation_id))
+
+    with broker(serve) as listener, client() as connections:
+        fault = fault_of(connections, listener)
+        ask(connections, listener)
+
+    assert fault.reason is FaultReason.MALFORMED_ANSWER
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        bytes(4) + b"\x05" + b"\xff" * 3,
+        bytes(4) + b"\xff" * 12,
+        b"\0",
+        bytes(4) + b"\x02" + bytes(4) + b"\x04\xff\xff\xff",
+    ],
+    ids=["ends in a length", "a length of too many bytes", "ends at once", "no UTF-8"],
+)
+def test_bytes_that_kafka_python_cannot_decode_are_malformed_at_once(body: bytes) -> None:
+    """Also where its decoder raises what its reader does not expect, such as IndexError."""
+
+    def serve(connection: socket.socket, correlation_id: int, _frame: bytes) -> None:
+        connection.sendall(framed(struct.pack(">ib", correlation_id, 0) + body))
+
+    with broker(serve) as listener, client() as connections:
+        fault = fault_of(connections, listener, metadata_request(None))
+
+    assert fault.reason is FaultReason.MALFORMED_ANSWER
+
+
+def test_null_where_something_must_be_is_malformed() -> None:
+    """A TypeError of the reader is the broker's fault: it stumbled over a null."""
+
+    def serve(connection: socket.socket, correlation_id: int, _frame: bytes) -> None:
+        connection.sendall(framed(struct.pack(">ib", correlation_id, 0) + bytes(20)))
+
+    with broker(serve) as listener, client() as connections:
+        fault = fault_of(connections, listener, metadata_request(None), read=lambda answer: len(answer.brokers))
+
+    assert fault.reason is FaultReason.MALFORMED_ANSWER
+
+
+@pytest.mark.parametrize("sent", [0, 3, 4, 9, 15], ids=lambda sent: f"after {sent} bytes")
+def test_a_connection_closed_in_mid_frame_is_lost(sent: int) -> None:
+    """A new connection that is lost is not tried again: the fault says what happened."""
+
+    def serve(connection: socket.socket, correlation_id: int, _frame: bytes) -> None:
+        connection.sendall(raw_answer(correlation_id, b"answered")[:sent])
+        raise ConnectionResetError
+
+    with broker(serve) as listener, client() as connections:
+        fault = fault_of(connections, listener)
+        assert listener.accepted == 1
+
+    assert fault.reason is FaultReason.CONNECTION_LOST
+
+
+def test_an_idle_connection_that_was_lost_is_opened_anew_once() -> None:
+    """After a broker's restart the next request does not fail; when the new connection is lost too, it does."""
+    answers = iter([echo, end, echo, end, end])
+
+    def serve(connection: socket.socket, correlation_id: int, frame: bytes) -> None:
+        next(answers)(connection, correlation_id, frame)
+
+    with broker(serve) as listener, client() as connections:
+        ask(connections, listener)
+        ask(connections, listener)
+        assert listener.accepted == 2
+        fault = fault_of(connections, listener)
+        assert listener.accepted == 3
+
+    assert fault.reason is FaultReason.CONNECTION_LOST
+
+
+def test_silence_ends_at_the_timeout() -> None:
+    """A broker that never answers is told as timed out."""
+    with broker(hang) as listener, client() as connections:
+        fault = fault_of(connections, listener, timeout_s=SOON_S)
+
+    assert fault.reason is FaultReason.TIMED_OUT
+
+
+def test_a_port_where_nobody_listens_is_unreachable() -> None:
+    """A refused connection is told at once."""
+    with broker(echo) as listener:
+        pass
+    with client() as connections:
+        fault = fault_of(connections, listener)
+
+    assert fault.reason is FaultReason.UNREACHABLE
+
+
+def test_an_api_that_the_broker_does_not_offer_is_told_before_it_is_asked() -> None:
+    """The sentence names the version that is needed; `supports` knows once connected."""
+    with broker(echo, apis=(METADATA,)) as listener, client() as connections:
+        address = Address(HOST, listener.port)
+        assert connections.supports(address, RAW) is None
+        fault = fault_of(connections, listener)
+        assert connections.supports(address, RAW) is False
+        assert connections.supports(address, METADATA) is True
+
+    assert fault.reason is FaultReason.UNSUPPORTED_API
+    assert "2.8" in fault.sentence
+
+
+def test_latencies_and_failures_are_counted_by_api() -> None:
+    """Answered requests go into one bucket each, failed ones only into the failures."""
+    answers = iter([echo, echo, end, end])
+
+    def serve(connection: socket.socket, correlation_id: int, frame: bytes) -> None:
+        next(answers)(connection, correlation_id, frame)
+
+    with broker(serve) as listener, client() as connections:
+        ask(connections, listener)
+        ask(connections, listener)
+        fault_of(connections, listener)
+        (statistics,) = connections.statistics()
+
+    assert (statistics.api, statistics.requests, statistics.failures) == ("Contract", 3, 1)
+    assert sum(statistics.latency_counts) == 2
+    assert statistics.seconds_total > 0

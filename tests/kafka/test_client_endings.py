@@ -1,0 +1,246 @@
+"""How connections end: cut at the time-out, closed from another thread, refused at login; nothing is left of them."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
+
+from exporter.kafka.connections import Address, Connections
+from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason
+from tests.kafka.loopback import HOST, Listener, wait_for_end
+from tests.kafka.talking import (
+    PATIENCE_S,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    SOON_S,
+    Serve,
+    ask,
+    broker,
+    client,
+    echo,
+    fault_of,
+    hang,
+    raw_answer,
+    raw_request,
+)
+
+
+@contextmanager
+def full_backlog() -> Iterator[int]:
+    """A port that neither takes nor refuses connections: its queue is full."""
+    with socket.create_server((HOST, 0), backlog=0) as server:
+        port = server.getsockname()[1]
+        waiting = []
+        try:
+            for _ in range(8):
+                pending = socket.socket()
+                waiting.append(pending)
+                pending.settimeout(SOON_S)
+                try:
+                    pending.connect((HOST, port))
+                except TimeoutError:
+                    break
+            else:
+                pytest.fail("the kernel takes every connection")
+            yield port
+        finally:
+            for pending in waiting:
+                pending.close()
+
+
+def open_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_a_broker_that_never_takes_the_connection_leaves_no_socket(protocol: str) -> None:
+    """A connection attempt without an answer is cut at the time-out."""
+    with full_backlog() as port, client(security_protocol=protocol, ssl_check_hostname=False) as connections:
+        before = open_descriptors()
+        with pytest.raises(BrokerFault) as raised:
+            connections.run(
+                partial(connections.ask, Address(HOST, port), raw_request(), api="Contract", timeout_s=SOON_S)
+            )
+        wait_until(lambda: open_descriptors() == before)
+
+    assert raised.value.reason is FaultReason.TIMED_OUT
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL", "SASL_SSL"])
+def test_a_silent_peer_is_cut_at_the_timeout_and_leaves_no_socket(protocol: str) -> None:
+    """A TLS handshake, or an ApiVersions, that is never answered ends in time, again and again, without a leak."""
+    with Listener(wait_for_end) as listener, client(security_protocol=protocol) as connections:
+        before = open_descriptors()
+        for _ in range(3):
+            assert fault_of(connections, listener, timeout_s=SOON_S).reason is FaultReason.TIMED_OUT
+        wait_until(lambda: open_descriptors() == before)
+        assert connections._opening == {}
+        assert connections._connections == {}
+
+
+def test_a_peer_that_does_not_speak_tls_is_unreachable() -> None:
+    """Plain text in place of a handshake is told at once, and leaves no socket."""
+
+    def talk(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        wait_for_end(connection)
+
+    with Listener(talk) as listener, client(security_protocol="SSL") as connections:
+        before = open_descriptors()
+        fault = fault_of(connections, listener)
+        wait_until(lambda: open_descriptors() == before)
+
+    assert fault.reason is FaultReason.UNREACHABLE
+
+
+def test_a_refused_login_is_tried_again_next_time() -> None:
+    """A wrong password is told as such, and is not remembered: it may have been the broker's mistake."""
+    refusals = iter([58, 58, 0])
+
+    def serve(connection: socket.socket, correlation_id: int, frame: bytes) -> None:
+        api_key, version = struct.unpack_from(">hh", frame)
+        if api_key == SASL_HANDSHAKE:
+            answer = SaslHandshakeResponse(version=version, error_code=0, mechanisms=["PLAIN"])
+        elif api_key == SASL_AUTHENTICATE:
+            answer = SaslAuthenticateResponse(
+                version=version, error_code=next(refusals), error_message="who are you", auth_bytes=b""
+            )
+        else:
+            echo(connection, correlation_id, frame)
+            return
+        answer.with_header(correlation_id=correlation_id)
+        connection.sendall(bytes(answer.encode(header=True, framed=True)))
+
+    login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "p"}
+    with broker(serve) as listener, client(security_protocol="SASL_PLAINTEXT", **login) as connections:
+        faults = [fault_of(connections, listener) for _ in range(2)]
+        answer = ask(connections, listener)
+
+    assert {fault.reason for fault in faults} == {FaultReason.AUTHENTICATION_FAILED}
+    assert "who are you" in faults[0].sentence
+    assert bytes(answer.body).endswith(b"answered")
+
+
+def throttle(connection: socket.socket, correlation_id: int, _frame: bytes) -> None:
+    connection.sendall(raw_answer(correlation_id, throttle_time_ms=3_600_000))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "protocol"),
+    [
+        (None, hang, "PLAINTEXT"),
+        (echo, hang, "PLAINTEXT"),
+        (throttle, hang, "PLAINTEXT"),
+        (None, None, "PLAINTEXT"),
+        (None, None, "SSL"),
+    ],
+    ids=["first answer", "later answer", "throttled", "ApiVersions", "TLS handshake"],
+)
+def test_close_from_another_thread_ends_a_run_that_waits(
+    first: Serve | None, then: Serve | None, protocol: str
+) -> None:
+    """Whatever it waits for, it ends with ClientClosedError and not with a fault of the broker, within a second."""
+    serve_next = iter([first, then] if first else [then])
+    waiting = threading.Event()
+
+    def serve(connection: socket.socket, correlation_id: int, frame: bytes) -> None:
+        step = next(serve_next)
+        assert step is not None
+        if step is hang:
+            waiting.set()
+        step(connection, correlation_id, frame)
+
+    def silent(connection: socket.socket) -> None:
+        waiting.set()
+        wait_for_end(connection)
+
+    ended: list[float] = []
+    outcome: list[object] = []
+
+    def wait(connections: Connections, listener: Listener) -> None:
+        try:
+            outcome.append(ask(connections, listener))
+        except BaseException as error:  # noqa: BLE001 - looked at by the test
+            outcome.append(error)
+        ended.append(time.monotonic())
+
+    with (
+        Listener(silent) if then is None else broker(serve) as listener,
+        client(security_protocol=protocol) as connections,
+    ):
+        if first is not None:
+            ask(connections, listener)
+        if first is throttle:
+            waiting.set()
+        thread = threading.Thread(target=wait, args=(connections, listener))
+        thread.start()
+        assert waiting.wait(PATIENCE_S)
+        time.sleep(0.05)
+        began = time.monotonic()
+        connections.close()
+        thread.join(PATIENCE_S)
+
+        assert [type(result) for result in outcome] == [ClientClosedError]
+        assert ended[0] - began < 1
+        with pytest.raises(ClientClosedError):
+            ask(connections, listener)
+        connections.close()
+
+
+def test_close_does_not_wait_for_a_busy_client() -> None:
+    """Where the client's thread is held up (by a name that does not resolve), close returns all the same."""
+    held, release = threading.Event(), threading.Event()
+    outcome: list[object] = []
+
+    async def hold() -> None:
+        held.set()
+        assert release.wait(PATIENCE_S)
+
+    def wait(connections: Connections) -> None:
+        try:
+            connections.run(hold)
+        except ClientClosedError as error:
+            outcome.append(error)
+
+    with client() as connections:
+        thread = threading.Thread(target=wait, args=(connections,))
+        thread.start()
+        assert held.wait(PATIENCE_S)
+        (client_thread,) = [t for t in threading.enumerate() if "contract" in t.name and t.is_alive()]
+        try:
+            connections.close()
+            thread.join(PATIENCE_S)
+            assert [type(error) for error in outcome] == [ClientClosedError]
+        finally:
+            release.set()
+            client_thread.join(PATIENCE_S)
+            for left in (connections._net._wakeup_r, connections._net._wakeup_w, connections._net._selector):
+                left.close()  # in a program that ends, the end of the process does this
+
+
+def test_nothing_is_left_after_close() -> None:
+    """The client's thread and its sockets are gone, after an answer and after a fault."""
+    threads, descriptors = set(threading.enumerate()), open_descriptors()
+    with broker(echo) as listener:
+        with client() as connections:
+            ask(connections, listener)
+        wait_until(lambda: not {t for t in set(threading.enumerate()) - threads if "contract" in t.name})
+    wait_until(lambda: open_descriptors() == descriptors)
+    assert set(threading.enumerate()) == threads

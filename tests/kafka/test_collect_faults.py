@@ -1,0 +1,147 @@
+"""Whatever fails, wherever in a cycle: what is said stays true, and what is not known is said to be unknown.
+
+A cycle of n requests is repeated with the 1st, the 2nd, ... the nth of them failing, in every way, once and for good.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Verdict
+from exporter.kafka.collect import Collector
+from exporter.kafka.errors import ClusterUnavailableError, ErrorCode
+from exporter.snapshot import Answer, SecondRead, Snapshot
+from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.scene import ALIVE, HANGING, answers, collector_of, evaluated, scene, verdicts
+
+DEADLINE_S = 30.0
+SILENT_TIMEOUT_S = 0.15
+
+WAYS: list[Fault | ErrorCode] = [
+    *Fault,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+]
+
+tried: dict[str, int] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def report() -> object:
+    """Says at the end how many faults were tried."""
+    yield
+    print(f"\nfaults tried: {sum(tried.values())}, by way: {tried}")
+
+
+def once(number: int, way: Fault | ErrorCode) -> Callable[[Asked], Fault | ErrorCode | None]:
+    """The request with this number fails."""
+    return lambda asked: way if asked.number == number else None
+
+
+def for_good(number: int, way: Fault | ErrorCode) -> Callable[[Asked], Fault | ErrorCode | None]:
+    """The request with this number fails, and from then on every request for the same API at the same node."""
+    failing: list[tuple[int, str]] = []
+
+    def fault(asked: Asked) -> Fault | ErrorCode | None:
+        if asked.number == number:
+            failing.append((asked.node, asked.api))
+        return way if (asked.node, asked.api) in failing else None
+
+    return fault
+
+
+def requests_of_a_clean_cycle() -> int:
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
+        collector.collect(seen_before=None)
+        return len(cluster.asked)
+
+
+def test_a_cycle_without_faults_sees_everything_as_it_is() -> None:
+    """Every open transaction of the scene gets the verdict that is true of it, and the snapshot is complete."""
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
+        snapshot = collector.collect(seen_before=None)
+
+    assert snapshot.is_complete
+    assert verdicts(evaluated(snapshot)) == HANGING | ALIVE
+
+
+def remembered(collector: Collector) -> Memory:
+    """What an exporter knows after a cycle without faults."""
+    evaluation = evaluated(collector.collect(seen_before=None))
+    assert verdicts(evaluation) == HANGING | ALIVE
+    return evaluation.memory
+
+
+@pytest.mark.parametrize("lasting", [once, for_good])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name.lower())
+def test_no_fault_makes_a_lie(
+    way: Fault | ErrorCode, lasting: Callable[[int, Fault | ErrorCode], Callable[[Asked], Fault | ErrorCode | None]]
+) -> None:
+    """With any one request failing the answer is a true snapshot or ClusterUnavailableError; the next cycle is whole."""
+    timeout_s = SILENT_TIMEOUT_S if way is Fault.SILENT else 20
+    count = requests_of_a_clean_cycle()
+    with (
+        FakeCluster(scene(), nodes=2) as cluster,
+        collector_of(cluster, request_timeout_s=timeout_s, deadline_s=DEADLINE_S) as collector,
+    ):
+        memory = remembered(collector)
+        for number in range(1, count + 1):
+            cluster.restart_numbers()
+            cluster.on_request = lasting(number, way)
+            began = time.monotonic()
+            snapshot = cycle(collector)
+            assert time.monotonic() - began < DEADLINE_S + 5
+            if snapshot is not None:
+                assert_true_of_the_scene(snapshot, memory)
+            tried[way.name.lower()] = tried.get(way.name.lower(), 0) + 1
+
+            cluster.on_request = lambda _: None
+            if (
+                isinstance(way, Fault) and way is not Fault.SILENT
+            ):  # whose time-out a busy machine misses without a fault
+                assert remembered(collector).transactions.keys() == memory.transactions.keys()
+
+
+def cycle(collector: Collector) -> Snapshot | None:
+    """A snapshot; None when no broker told the metadata."""
+    try:
+        return collector.collect(seen_before=None)
+    except ClusterUnavailableError:
+        return None
+
+
+def assert_true_of_the_scene(snapshot: Snapshot, memory: Memory) -> None:
+    """Nothing is missing without saying so, no verdict is wrong, and no hanging verdict rests on less than a proof."""
+    everything = HANGING | ALIVE
+    told = verdicts(evaluated(snapshot, memory))
+    read = {partition for partition, answer in answers(snapshot).items() if answer is Answer.READ}
+    assert set(told) == {row for row in everything if row[:2] in read}
+    assert len(answers(snapshot)) == 15
+    for row, verdict in told.items():
+        assert verdict in {everything[row], Verdict.INCONCLUSIVE}, row
+        if verdict.is_hanging:
+            assert verdict is HANGING.get(row)
+            assert snapshot.proof is not None
+            assert snapshot.proof.failure is None
+            assert second_read(snapshot, row) is SecondRead.UNCHANGED
+
+
+def second_read(snapshot: Snapshot, row: tuple[str, int, int]) -> SecondRead:
+    open_ = snapshot.open_transactions
+    (index,) = (
+        i
+        for i in range(len(open_))
+        if (*snapshot.partitions.name(int(open_.partition_row[i])), int(open_.producer_id[i])) == row
+    )
+    return SecondRead(int(open_.second_read[index]))

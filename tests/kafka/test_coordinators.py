@@ -1,0 +1,263 @@
+"""Which partition of __transaction_state owns an id, and what is made of coordinators that contradict themselves."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.admin.transactions import ListTransactionsResponse
+
+from examples.workload.planting import init_producer_id
+from examples.workload.wire import metadata, open_wire
+from exporter.evaluation.verdicts import InconclusiveReason, Verdict
+from exporter.kafka.connections import Address, Connections
+from exporter.kafka.coordinators import list_transactions, probe_ids, prove, state_partition
+from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.topology import STATE_TOPIC
+from exporter.snapshot import CoordinatorTransaction, Denials, TransactionState
+from tests.brokers.cluster import KafkaCluster
+from tests.kafka.fake_broker import Asked, FakeCluster
+from tests.kafka.scene import PRODUCER_ID_UNKNOWN, collector_of, evaluated, inconclusive, scene, verdicts
+
+STATE_PARTITIONS = 5
+"""Of the brokers that the tests boot."""
+
+# Written down from Apache Kafka 4.3.1's own Utils.abs(id.hashCode()) % n.
+VECTORS = [
+    ("", 0, 0, 0),
+    ("a", 97, 47, 6),
+    ("hello", 99162322, 22, 0),
+    ("transaction-0", 448239873, 23, 4),
+    ("polygenelubricants", -2147483648, 0, 0),
+    ("GydZG_", -2147483648, 0, 0),
+    ("zzzzzzzzzzz", -1765712838, 38, 1),
+    ("orders-7", 1234322255, 5, 5),
+    ("é", 233, 33, 2),
+    ("日本語", 25921943, 43, 5),
+    ("😀-x", 1703757454, 4, 0),
+    ("😀", 1772899, 49, 2),
+    ("Ünïcødé-transaction", -177750936, 36, 6),
+    ("payments-eu-west-1-00000042", -666200837, 37, 1),
+]
+
+
+@pytest.mark.parametrize(("transactional_id", "_hash", "of_50", "of_7"), VECTORS)
+def test_the_state_partition_of_an_id_is_the_one_that_java_computes(
+    transactional_id: str, _hash: int, of_50: int, of_7: int
+) -> None:
+    """Utils.abs(String.hashCode) modulo: over UTF-16 units, negative hashes and the smallest int included."""
+    assert (state_partition(transactional_id, 50), state_partition(transactional_id, 7)) == (of_50, of_7)
+
+
+@given(st.integers(1, 200))
+def test_there_is_a_probe_for_every_state_partition(partitions: int) -> None:
+    """One id for each partition, in order, all different, long enough never to have been used, new each time."""
+    probes = probe_ids(partitions)
+
+    assert [state_partition(probe, partitions) for probe in probes] == list(range(partitions))
+    assert min(len(probe) for probe in probes) >= 32
+    assert not set(probes) & set(probe_ids(partitions))
+
+
+def test_a_real_broker_keeps_each_id_in_the_partition_that_we_compute(
+    kafka_4_3_1: KafkaCluster, fresh_name: Callable[[str], str]
+) -> None:
+    """The record of every id, plain, accented or beyond the basic plane, lies in its computed state partition."""
+    ids = [fresh_name(stem) for stem in ("orders", "Ünïcødé", "日本語", "😀") for _ in range(8)]
+    for transactional_id in ids:
+        init_producer_id(kafka_4_3_1.bootstrap, transactional_id)
+    with open_wire(kafka_4_3_1.bootstrap) as wire:
+        assert len(metadata(wire, [STATE_TOPIC]).topics[0].partitions) == STATE_PARTITIONS
+
+    found = state_records(kafka_4_3_1.bootstrap, set(ids))
+
+    assert found == {transactional_id: state_partition(transactional_id, STATE_PARTITIONS) for transactional_id in ids}
+    assert set(found.values()) == set(range(STATE_PARTITIONS))
+
+
+def state_records(bootstrap: str, wanted: set[str]) -> dict[str, int]:
+    """Transactional id -> the partition of __transaction_state in which its record lies."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader-of-state",
+            "isolation.level": "read_uncommitted",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    found: dict[str, int] = {}
+    deadline = time.monotonic() + 60
+    try:
+        consumer.assign([TopicPartition(STATE_TOPIC, partition, 0) for partition in range(STATE_PARTITIONS)])
+        while wanted - found.keys():
+            assert time.monotonic() < deadline, f"no record of {wanted - found.keys()}"
+            for message in consumer.consume(500, 1.0):
+                key, partition = message.key(), message.partition()
+                assert isinstance(key, bytes)
+                assert partition is not None
+                version, size = struct.unpack_from(">hh", key)
+                assert version == 0
+                name = key[4 : 4 + size].decode()
+                if name in wanted:
+                    found[name] = partition
+    finally:
+        consumer.close()
+    return found
+
+
+def test_a_real_broker_proves_all_its_state_partitions(
+    kafka_4_3_1: KafkaCluster, fresh_name: Callable[[str], str]
+) -> None:
+    """Probes at the leaders, listing by producer id, and DescribeAcls without an authorizer: nothing is missing."""
+    transactional_id = fresh_name("known")
+    producer_id, epoch = init_producer_id(kafka_4_3_1.bootstrap, transactional_id, timeout_ms=45_000)
+    host, _, port = kafka_4_3_1.bootstrap.rpartition(":")
+
+    async def ask(connections: Connections) -> Any:
+        inquiry = Inquiry(
+            connections=connections,
+            bootstrap=(Address(host, int(port)),),
+            request_timeout_s=30,
+            deadline=time.monotonic() + 60,
+        )
+        topology = await inquiry.topology()
+        return await prove(inquiry, topology, producer_ids={producer_id}, topics={STATE_TOPIC})
+
+    connections = Connections({}, client_id="prover")
+    try:
+        proof = connections.run(ask, connections)
+    finally:
+        connections.close()
+
+    assert proof.failure is None
+    assert [(p.partition, p.leader, p.failure) for p in proof.state_partitions] == [
+        (i, 1, None) for i in range(STATE_PARTITIONS)
+    ]
+    assert proof.transactions == (
+        CoordinatorTransaction(
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            state=TransactionState.EMPTY,
+            coordinator=1,
+            producer_epoch=epoch,
+            timeout_ms=45_000,
+            start_time_ms=-1,
+            partitions=frozenset(),
+        ),
+    )
+    assert proof.denials is Denials.NONE
+
+
+def test_a_producer_id_that_two_coordinators_claim_proves_nothing() -> None:
+    """Its state partition is just moving: inconclusive for this one, proofs of the others stand."""
+    model = scene()
+    owner = model.coordinator_of("ended")[1]
+
+    def claim(asked: Asked, answer: Any) -> None:
+        """The other node goes on as if it still were the coordinator."""
+        if asked.node == owner:
+            return
+        if asked.api == "ListTransactions" and asked.request.producer_id_filters:
+            state_type = ListTransactionsResponse.TransactionState
+            answer.transaction_states.append(
+                state_type(version=1, transactional_id="ended", producer_id=12, transaction_state="CompleteCommit")
+            )
+        for row in answer.transaction_states if asked.api == "DescribeTransactions" else ():
+            if row.transactional_id == "ended":
+                row.error_code, row.producer_id, row.transaction_state = 0, 12, "CompleteCommit"
+
+    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+        cluster.on_answer = claim
+        told = evaluated(collector.collect(seen_before=None))
+
+    assert inconclusive(told) == {("hung", 1, 12): InconclusiveReason.CHANGED_WHILE_ASKED}
+
+
+def test_an_id_that_names_another_producer_meanwhile_proves_nothing() -> None:
+    """Between listing and description the id got a new producer id: what was listed is not what is described."""
+    model = scene()
+
+    def rename(asked: Asked) -> None:
+        if asked.api == "DescribeTransactions" and "ended" in asked.request.transactional_ids:
+            model.transactions["ended"] = replace(model.transactions["ended"], producer_id=1000)
+
+    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+        cluster.on_request = rename
+        told = evaluated(collector.collect(seen_before=None))
+
+    assert inconclusive(told) == {("hung", 1, 12): InconclusiveReason.CHANGED_WHILE_ASKED}
+
+
+@pytest.mark.parametrize("denials", [[], [(4, 2)]], ids=["none", "of WRITE"])
+def test_readable_acls_without_a_denial_of_describing_hide_nothing(denials: list[tuple[int, int]]) -> None:
+    """With an authorizer whose ACLs rule it out, an unlisted producer id is proved hanging at once."""
+    model = scene()
+    model.denials = denials
+    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+        told = evaluated(collector.collect(seen_before=None))
+
+    assert verdicts(told)["hung", 0, PRODUCER_ID_UNKNOWN] is Verdict.HANGING_NO_TRANSACTIONAL_ID
+
+
+def test_a_denial_of_everything_counts_as_one_of_describing() -> None:
+    """DENY ALL hides as DENY DESCRIBE does."""
+    model = scene()
+    model.denials = [(2, 2)]
+    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+        told = evaluated(collector.collect(seen_before=None))
+
+    assert inconclusive(told) == {("hung", 0, PRODUCER_ID_UNKNOWN): InconclusiveReason.IDS_MAY_BE_DENIED}
+
+
+def test_a_state_that_is_not_known_is_told_as_such() -> None:
+    """A later Kafka's new state name is neither an error nor evidence."""
+    model = scene()
+    model.transactions["ended"] = replace(model.transactions["ended"], state="Hibernating")
+    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+        told = evaluated(collector.collect(seen_before=None))
+
+    assert inconclusive(told) == {("hung", 1, 12): InconclusiveReason.UNKNOWN_STATE}
+
+
+def test_listings_are_filtered_by_state_or_by_producer() -> None:
+    """Active states when everything is listed; any state for the producers in doubt; never by duration."""
+    with FakeCluster(scene(), nodes=2) as cluster:
+
+        async def ask(connections: Connections) -> Any:
+            inquiry = Inquiry(
+                connections=connections,
+                bootstrap=tuple(Address("127.0.0.1", port) for port in cluster.ports.values()),
+                request_timeout_s=30,
+                deadline=time.monotonic() + 60,
+            )
+            await inquiry.topology()
+            return (
+                await list_transactions(inquiry, (1, 2)),
+                await list_transactions(inquiry, (1, 2), states=(), producer_ids={12, 98, 4}),
+            )
+
+        connections = Connections({}, client_id="lister")
+        try:
+            active, chosen = connections.run(ask, connections)
+        finally:
+            connections.close()
+        durations = {asked.request.duration_filter for asked in cluster.asked if asked.api == "ListTransactions"}
+
+    assert {t.transactional_id for listing in active for t in listing.transactions} == {
+        "alive",
+        "completing",
+        "wide",
+        "prepared",
+        "elsewhere",
+        "newer",
+    }
+    assert {t.transactional_id for listing in chosen for t in listing.transactions} == {"ended", "idle", "prepared"}
+    assert durations == {-1}

@@ -1,0 +1,351 @@
+"""The fast decoder, the slow one, kafka-python and kio read the same answer the same; hostile bytes are refused."""
+
+from __future__ import annotations
+
+import io
+import struct
+import sys
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from kafka.protocol.admin.transactions import DescribeProducersRequest, DescribeProducersResponse
+
+from exporter.kafka import describe_producers
+from exporter.kafka.describe_producers import ENTRY_BYTES, ProducersAnswer, decode, decode_slowly
+from exporter.kafka.errors import MalformedAnswerError
+
+if sys.version_info >= (3, 11):
+    from kio.schema.describe_producers.v0 import response as kio_response
+    from kio.schema.errors import ErrorCode as KioErrorCode
+    from kio.schema.types import ProducerId, TopicName
+    from kio.serial import entity_writer
+    from kio.static.primitive import i32, i32Timedelta, i64
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT16 = st.integers(-(2**15), 2**15 - 1)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+Entry = tuple[int, int, int, int, int, int]
+"""(producer id, epoch, last sequence, last timestamp, coordinator epoch, start offset), in the order of the wire."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """One partition of an answer."""
+
+    index: int
+    error: int
+    message: str | None
+    entries: tuple[Entry, ...]
+
+
+Topics = list[tuple[str, list[Told]]]
+
+START_OFFSETS = st.one_of(st.sampled_from([-1, 0, 1, -(2**63), 2**63 - 1]), INT64)
+ENTRIES = st.tuples(INT64, INT32, INT32, INT64, INT32, START_OFFSETS)
+# Beyond 127 producers the length takes two bytes.
+MANY = st.integers(126, 130).map(lambda count: tuple((i, 0, 0, 0, -1, i % 3 - 1) for i in range(count)))
+PARTITIONS = st.builds(
+    Told,
+    index=INT32,
+    error=st.one_of(st.just(0), INT16),
+    message=st.one_of(st.none(), TEXT),
+    entries=st.one_of(st.lists(ENTRIES, max_size=6).map(tuple), MANY),
+)
+TOPICS = st.lists(st.tuples(TEXT, st.lists(PARTITIONS, max_size=4)), max_size=4)
+
+
+def by_kafka_python(topics: Topics, throttle_time_ms: int) -> bytes:
+    """The answer's body as kafka-python encodes it."""
+    topic_type = DescribeProducersResponse.TopicResponse
+    partition_type = topic_type.PartitionResponse
+    answer = DescribeProducersResponse(
+        version=0,
+        throttle_time_ms=throttle_time_ms,
+        topics=[
+            topic_type(
+                version=0,
+                name=name,
+                partitions=[
+                    partition_type(
+                        version=0,
+                        partition_index=told.index,
+                        error_code=told.error,
+                        error_message=told.message,
+                        active_producers=[partition_type.ProducerState(*entry, version=0) for entry in told.entries],
+                    )
+                    for told in partitions
+                ],
+            )
+            for name, partitions in topics
+        ],
+    )
+    return bytes(answer.encode())
+
+
+def expected(topics: Topics, throttle_time_ms: int) -> tuple[Any, ...]:
+    """What the columns must hold, worked out without any decoder."""
+    told = [(i, p) for i, (_, partitions) in enumerate(topics) for p in partitions]
+    opened = [(i, entry) for i, (_, p) in enumerate(told) for entry in p.entries if entry[5] >= 0]
+    return (
+        throttle_time_ms,
+        tuple(name for name, _ in topics),
+        [(topic, p.index, p.error, len(p.entries)) for topic, p in told],
+        opened,
+    )
+
+
+def columns(answer: ProducersAnswer) -> tuple[Any, ...]:
+    """The same, from an answer's columns."""
+    partitions = (answer.topic, answer.partition, answer.error, answer.producers)
+    entries = (
+        answer.producer_id,
+        answer.producer_epoch,
+        answer.last_sequence,
+        answer.last_timestamp_ms,
+        answer.coordinator_epoch,
+        answer.start_offset,
+    )
+    return (
+        answer.throttle_time_ms,
+        answer.topics,
+        list(zip(*(column.tolist() for column in partitions), strict=True)),
+        list(
+            zip(
+                answer.open_partition.tolist(),
+                zip(*(column.tolist() for column in entries), strict=True),
+                strict=True,
+            )
+        ),
+    )
+
+
+def both(body: bytes) -> ProducersAnswer:
+    """What both decoders make of `body`, which must be the same."""
+    quick, slow = decode(memoryview(body)), decode_slowly(memoryview(body))
+    assert quick == slow
+    return quick
+
+
+@given(TOPICS, INT32)
+@example([("t", [Told(0, 0, None, ((1, 0, 0, 0, -1, 0), (2, 0, 0, 0, -1, -1)))])], 0)
+def test_an_answer_encoded_by_kafka_python_decodes_to_its_columns(topics: Topics, throttle_time_ms: int) -> None:
+    """Every field of every open transaction, in order; entries that are not open are only counted."""
+    assert columns(both(by_kafka_python(topics, throttle_time_ms))) == expected(topics, throttle_time_ms)
+
+
+if sys.version_info >= (3, 11):
+
+    def by_kio(topics: Topics, throttle_time_ms: int) -> bytes:
+        answer = kio_response.DescribeProducersResponse(
+            throttle_time=i32Timedelta.parse(timedelta(milliseconds=throttle_time_ms)),
+            topics=tuple(
+                kio_response.TopicResponse(
+                    name=TopicName(name),
+                    partitions=tuple(
+                        kio_response.PartitionResponse(
+                            partition_index=i32(told.index),
+                            error_code=KioErrorCode(told.error),
+                            error_message=told.message,
+                            active_producers=tuple(
+                                kio_response.ProducerState(
+                                    producer_id=ProducerId(i64(entry[0])),
+                                    producer_epoch=i32(entry[1]),
+                                    last_sequence=i32(entry[2]),
+                                    last_timestamp=i64(entry[3]),
+                                    coordinator_epoch=i32(entry[4]),
+                                    current_txn_start_offset=i64(entry[5]),
+                                )
+                                for entry in told.entries
+                            ),
+                        )
+                        for told in partitions
+                    ),
+                )
+                for name, partitions in topics
+            ),
+        )
+        buffer = io.BytesIO()
+        entity_writer(kio_response.DescribeProducersResponse)(buffer, answer)
+        return buffer.getvalue()
+
+else:
+
+    def by_kio(topics: Topics, throttle_time_ms: int) -> bytes:
+        raise NotImplementedError("kio needs Python 3.11 or newer")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="kio needs Python 3.11 or newer")
+@given(TOPICS, st.integers(0, 2**31 - 1), st.sampled_from([0, 3, 6, 29, 56]))
+def test_an_answer_encoded_by_kio_decodes_to_its_columns(topics: Topics, throttle_time_ms: int, error: int) -> None:
+    """A second, independent encoder of Kafka's own schema gives the same columns."""
+    known = [(name, [Told(p.index, error, p.message, p.entries) for p in told]) for name, told in topics]
+
+    assert columns(both(by_kio(known, throttle_time_ms))) == expected(known, throttle_time_ms)
+
+
+# Tagged fields as a later Kafka may add them: none, a short one, several, a long one whose size takes two bytes.
+TAGS = st.sampled_from([b"\0", b"\1\0\1x", b"\2\0\0\x81\1\3abc", b"\1\7" + b"\x90\1" + bytes(144)])
+
+
+@given(TOPICS, st.data())
+def test_tagged_fields_anywhere_are_stepped_over(topics: Topics, data: st.DataObject) -> None:
+    """Tagged fields on entries, partitions, topics and the answer change nothing of what is read."""
+
+    def tags() -> bytes:
+        return data.draw(TAGS)
+
+    assert columns(both(by_hand(topics, 7, tags))) == expected(topics, 7)
+
+
+def by_hand(topics: Topics, throttle_time_ms: int, tags: Callable[[], bytes]) -> bytes:
+    """The answer's body, field by field, with `tags()` at the end of every structure."""
+    parts = [struct.pack(">i", throttle_time_ms), uvarint(len(topics) + 1)]
+    for name, partitions in topics:
+        parts += [compact(name), uvarint(len(partitions) + 1)]
+        for told in partitions:
+            parts += [struct.pack(">ih", told.index, told.error)]
+            parts += [b"\0" if told.message is None else compact(told.message), uvarint(len(told.entries) + 1)]
+            for entry in told.entries:
+                parts += [struct.pack(">qiiqiq", *entry), tags()]
+            parts.append(tags())
+        parts.append(tags())
+    return b"".join([*parts, tags()])
+
+
+def uvarint(value: int) -> bytes:
+    encoded = b""
+    while value >= 0x80:
+        encoded += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return encoded + bytes([value])
+
+
+def compact(text: str) -> bytes:
+    return uvarint(len(text.encode()) + 1) + text.encode()
+
+
+def no_tags() -> bytes:
+    return b"\0"
+
+
+def test_bytes_built_by_hand_are_what_kafka_python_builds() -> None:
+    """The helper that the hostile answers are made with writes the same bytes as kafka-python."""
+    assert by_hand(SMALL, 3, no_tags) == by_kafka_python(SMALL, 3)
+
+
+SMALL: Topics = [
+    ("first", [Told(0, 0, None, ((1, 2, 3, 4, 5, 6), (7, 8, 9, 10, 11, -1))), Told(1, 29, "no", ())]),
+    ("second", [Told(5, 0, None, ((2**40, 0, -1, -1, -1, 0),))]),
+]
+
+
+def same_or_refused(body: bytes) -> bool:
+    """True when both decoders read the same, False when both refuse; anything else fails."""
+    try:
+        slow = decode_slowly(memoryview(body))
+    except MalformedAnswerError:
+        with pytest.raises(MalformedAnswerError):
+            decode(memoryview(body))
+        return False
+    assert decode(memoryview(body)) == slow
+    return True
+
+
+@pytest.mark.parametrize("body", [by_hand(SMALL, 3, no_tags), by_hand(SMALL, 3, lambda: b"\1\0\1x")])
+def test_an_answer_cut_short_anywhere_or_prolonged_is_refused(body: bytes) -> None:
+    """Not one byte may be missing or too many."""
+    assert same_or_refused(body)
+    assert not any(same_or_refused(body[:end]) for end in range(len(body)))
+    assert not any(same_or_refused(body + more) for more in (b"\0", b"x", bytes(ENTRY_BYTES)))
+
+
+@pytest.mark.parametrize("body", [by_hand(SMALL, 3, no_tags), by_hand(SMALL, 3, lambda: b"\1\0\1x")])
+def test_every_flipped_bit_is_refused_or_read_alike(body: bytes) -> None:
+    """Whatever bit is wrong, both decoders agree, and nothing but MalformedAnswerError is raised."""
+    read = 0
+    for bit in range(8 * len(body)):
+        flipped = bytearray(body)
+        flipped[bit // 8] ^= 1 << bit % 8
+        read += same_or_refused(bytes(flipped))
+
+    assert 0 < read < 8 * len(body)
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=200), st.integers(0, 60))
+def test_any_bytes_are_refused_or_read_alike(noise: bytes, kept: int) -> None:
+    """Noise, alone or behind the beginning of a true answer, never raises anything else."""
+    same_or_refused(noise)
+    same_or_refused(by_hand(SMALL, 3, no_tags)[:kept] + noise)
+
+
+@pytest.mark.parametrize("count", [2**28, 2**31, 2**35 - 1])
+@pytest.mark.parametrize("place", ["topics", "name", "partitions", "message", "producers", "tags", "tag size"])
+@pytest.mark.parametrize("decoder", [decode, decode_slowly])
+def test_a_hostile_length_is_refused_and_reserves_nothing(
+    place: str, count: int, decoder: Callable[[memoryview], ProducersAnswer]
+) -> None:
+    """A length is not believed before its bytes are there: the memory taken is bounded by the frame."""
+    huge, filler = uvarint(count), bytes(range(1, 200))
+    to_partition = struct.pack(">i", 0) + b"\2" + compact("t") + b"\2" + struct.pack(">ih", 0, 0)
+    body = {
+        "topics": struct.pack(">i", 0) + huge,
+        "name": struct.pack(">i", 0) + b"\2" + huge,
+        "partitions": struct.pack(">i", 0) + b"\2" + compact("t") + huge,
+        "message": to_partition + huge,
+        "producers": to_partition + b"\0" + huge,
+        "tags": to_partition + b"\0\1" + huge,
+        "tag size": to_partition + b"\0\1" + b"\1\0" + huge,
+    }[place] + filler
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedAnswerError):
+            decoder(memoryview(body))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 100_000
+
+
+def test_only_offsets_of_zero_or_more_are_open() -> None:
+    """0 is an offset; -1 means none, and so does every other negative number."""
+    starts = (0, -1, 1, -(2**63), 2**63 - 1, -2)
+    topics: Topics = [("t", [Told(0, 0, None, tuple((i, 0, 0, 0, -1, start) for i, start in enumerate(starts)))])]
+    answer = both(by_kafka_python(topics, 0))
+
+    assert answer.start_offset.tolist() == [0, 1, 2**63 - 1]
+    assert answer.producers.tolist() == [6]
+
+
+def test_errors_and_their_messages_are_read() -> None:
+    """An error code comes through with or without a message, also an empty and a long one."""
+    messages = (None, "", "READ on the topic is missing", "é" * 200)
+    topics: Topics = [("t", [Told(i, 29 + i, message, ()) for i, message in enumerate(messages)])]
+
+    assert both(by_kafka_python(topics, 0)).error.tolist() == [29, 30, 31, 32]
+
+
+@given(st.dictionaries(TEXT, st.lists(st.integers(0, 2**31 - 1), max_size=200), max_size=5))
+@example({"t": list(range(127))})
+@example({"": []})
+def test_the_request_is_encoded_as_kafka_python_does(partitions: dict[str, list[int]]) -> None:
+    """Header and body of our own request are kafka-python's, byte for byte."""
+    ours = describe_producers.request(partitions)
+    topic_type = DescribeProducersRequest.TopicRequest
+    theirs = DescribeProducersRequest(
+        version=0,
+        topics=[topic_type(version=0, name=name, partition_indexes=indexes) for name, indexes in partitions.items()],
+    )
+    for request in (ours, theirs):
+        request.with_header(correlation_id=2**31 - 1, client_id="tränsaction-exporter")
+
+    assert ours.encode(framed=True, header=True) == bytes(theirs.encode(framed=True, header=True))

@@ -1,0 +1,164 @@
+"""The fake cluster says what a real 4.3.1 broker says of the same small state, as our own code decodes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kafka import KafkaAdminClient
+
+from examples.workload.planting import plant_hang, plant_hang_without_id
+from examples.workload.producers import OpenTransaction, run_transaction
+from exporter.kafka import describe_producers
+from exporter.kafka.broker_configs import max_timeout
+from exporter.kafka.connections import Address, Connections
+from exporter.kafka.coordinators import _denials, describe_ids, list_transactions
+from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.offsets import latest_offsets
+from exporter.kafka.topology import STATE_TOPIC
+from tests.brokers.cluster import KafkaCluster
+from tests.kafka.fake_broker import FakeCluster
+from tests.kafka.fake_model import Model, Partition, Producer, Transaction
+from tests.kafka.loopback import HOST
+
+STATE_PARTITIONS = 5
+
+
+def test_the_fake_answers_as_a_real_broker_does(
+    kafka_4_3_1: KafkaCluster, make_topic: Callable[..., str], fresh_name: Callable[[str], str]
+) -> None:
+    """Hangs, a live transaction, a finished one, and questions for what does not exist: answer by answer the same."""
+    bootstrap, topic = kafka_4_3_1.bootstrap, make_topic(kafka_4_3_1, partitions=4)
+    live, done, hung = fresh_name("live"), fresh_name("done"), fresh_name("hung")
+    written_ms = time.time_ns() // 1_000_000 - 5000
+    with OpenTransaction(bootstrap, live, [(topic, 2)], records=3, timeout_ms=50_000, timestamp_ms=written_ms):
+        run_transaction(bootstrap, done, [(topic, 3)])
+        known = plant_hang(bootstrap, topic, 0, hung, timestamp_ms=written_ms, timeout_ms=40_000)
+        unknown = plant_hang_without_id(bootstrap, topic, 1, timestamp_ms=written_ms)
+        told = described(bootstrap, live, done, hung)
+        idle = Producer(told[done].producer_id)
+        model = Model(
+            topics={
+                STATE_TOPIC: [Partition(1) for _ in range(STATE_PARTITIONS)],
+                topic: [
+                    Partition(1, high_watermark=1, producers=[planted(known)]),
+                    Partition(1, high_watermark=1, producers=[planted(unknown)]),
+                    Partition(
+                        1,
+                        high_watermark=3,
+                        producers=[Producer(told[live].producer_id, 0, last_sequence=2, last_timestamp_ms=written_ms)],
+                    ),
+                    Partition(1, high_watermark=2, producers=[idle]),
+                ],
+            },
+            transactions=told,
+        )
+        ids = {name: transaction.producer_id for name, transaction in told.items()}
+        real = said_of(Address(*address(bootstrap)), topic, ids)
+    with FakeCluster(model) as fake:
+        faked = said_of(Address(HOST, fake.ports[1]), topic, ids)
+
+    for question, answer in real.items():
+        assert faked[question] == answer, question
+
+
+def address(bootstrap: str) -> tuple[str, int]:
+    host, _, port = bootstrap.rpartition(":")
+    return host, int(port)
+
+
+def planted(transaction: Any) -> Producer:
+    return Producer(
+        transaction.producer_id,
+        transaction.start_offset,
+        epoch=transaction.producer_epoch,
+        last_timestamp_ms=transaction.timestamp_ms,
+    )
+
+
+def described(bootstrap: str, *ids: str) -> dict[str, Transaction]:
+    """What kafka-python's own admin client makes of these ids, once none is completing any more."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    deadline = time.monotonic() + 30
+    try:
+        while True:
+            told = admin.describe_transactions(list(ids))
+            if not any(row.state.value.startswith("Prepare") for row in told.values()):
+                break
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        admin.close()
+    return {
+        name: Transaction(
+            row.producer_id,
+            row.state.value,
+            epoch=row.producer_epoch,
+            timeout_ms=row.transaction_timeout_ms,
+            start_time_ms=-1 if row.transaction_start_time_ms is None else row.transaction_start_time_ms,
+            partitions={(tp.topic, tp.partition) for tp in row.topic_partitions},
+        )
+        for name, row in told.items()
+    }
+
+
+def said_of(broker: Address, topic: str, ids: dict[str, int]) -> dict[str, Any]:
+    """Question -> answer, of everything that a cycle asks."""
+    connections = Connections({}, client_id="comparison")
+    try:
+        answers: dict[str, Any] = connections.run(_ask_everything, connections, broker, topic, ids)
+    finally:
+        connections.close()
+    return answers
+
+
+async def _ask_everything(connections: Connections, broker: Address, topic: str, ids: dict[str, int]) -> dict[str, Any]:
+    inquiry = Inquiry(
+        connections=connections, bootstrap=(broker,), request_timeout_s=30, deadline=time.monotonic() + 60
+    )
+    named = await inquiry.topology((topic, STATE_TOPIC, "no-such-topic"))
+    every = await inquiry.topology()
+    asked = {topic: [0, 1, 2, 3, 99], "no-such-topic": [0]}
+    producers = await inquiry.ask(
+        1, "DescribeProducers", describe_producers.request(asked), lambda raw: describe_producers.decode(raw.body)
+    )
+    listed = await list_transactions(inquiry, [1])
+    chosen = await list_transactions(inquiry, [1], states=(), producer_ids=ids.values())
+    return {
+        "leaders": [named.leader_of(topic, i) for i in range(5)],
+        "state partitions": len(named.rows_of(STATE_TOPIC)),
+        "topic errors": dict(named.topic_errors),
+        "brokers": list(named.brokers),
+        "every topic": topic in every.first_row,
+        "producers": producers_by_name(producers),
+        "active": {t for listing in listed for t in listing.transactions if t.transactional_id in ids},
+        "by producer": {t for listing in chosen for t in listing.transactions},
+        "failures": [listing.failure for listing in (*listed, *chosen)],
+        "descriptions": await describe_ids(inquiry, 1, [*ids, "no-such-id"]),
+        "offsets": await latest_offsets(inquiry, {(topic, i): 1 for i in range(4)}),
+        "limit": await max_timeout(inquiry, [1]),
+        "denials": await _denials(inquiry, [1]),
+    }
+
+
+def producers_by_name(answer: describe_producers.ProducersAnswer) -> dict[tuple[str, int], Any]:
+    """(topic, partition) -> error, number of producers and open entries: brokers may answer in any order."""
+    rows = {
+        (answer.topics[topic], int(partition)): [int(error), int(count)]
+        for topic, partition, error, count in zip(
+            answer.topic, answer.partition, answer.error, answer.producers, strict=True
+        )
+    }
+    names = list(rows)
+    for i, row in enumerate(answer.open_partition):
+        columns = (
+            answer.producer_id,
+            answer.producer_epoch,
+            answer.last_sequence,
+            answer.last_timestamp_ms,
+            answer.coordinator_epoch,
+            answer.start_offset,
+        )
+        rows[names[row]] += [int(column[i]) for column in columns]
+    return rows

@@ -1,0 +1,223 @@
+"""What a cycle may conclude when coordinators load, move and hide things, and when it must not conclude anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import InconclusiveReason, Verdict
+from exporter.kafka.errors import ErrorCode
+from exporter.kafka.topology import STATE_TOPIC
+from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.fake_model import DENY_DESCRIBE, Model, Partition
+from tests.kafka.scene import (
+    ALIVE,
+    HANGING,
+    UNKNOWN,
+    alive_or_inconclusive,
+    collected,
+    collector_of,
+    evaluated,
+    inconclusive,
+    nth,
+    scene,
+    spare_state_partition,
+    verdicts,
+)
+
+
+def test_a_broker_restarted_and_not_loaded_proves_nothing() -> None:
+    """ListTransactions with NONE and no ids while a probe says COORDINATOR_LOAD_IN_PROGRESS: inconclusive, loading."""
+    model = scene()
+    model.unloaded = set(range(8))
+    evaluation = evaluated(collected(model))
+
+    everything = HANGING | ALIVE  # also those that live: no coordinator says so at the moment
+    assert inconclusive(evaluation) == dict.fromkeys(everything, InconclusiveReason.LOADING)
+
+
+def test_one_partition_not_loaded_spoils_the_proof_for_all() -> None:
+    """An unlisted producer id may be owned by any partition: one that is loading is enough to conclude nothing."""
+    model = scene()
+    model.unloaded = {spare_state_partition(model)}
+
+    alive_or_inconclusive(collected(model), InconclusiveReason.LOADING)
+
+
+@pytest.mark.parametrize("at_first", [True, False], ids=["only at first", "only at last"])
+def test_the_probes_must_pass_before_and_after_the_listing(*, at_first: bool) -> None:
+    """A partition that was loading at either time may have left ids out of the listing in between."""
+    model = scene()
+    loading = {spare_state_partition(model)}
+    model.unloaded = loading if at_first else set()
+
+    def turn() -> None:
+        model.unloaded = set() if at_first else loading
+
+    lists_before_the_proof = 2
+    snapshot = collected(model, on_request=nth(lists_before_the_proof + 1, "ListTransactions", turn))
+
+    alive_or_inconclusive(snapshot, InconclusiveReason.LOADING)
+
+
+@pytest.mark.parametrize("fault", [Fault.CLOSED, ErrorCode.KAFKA_STORAGE_ERROR], ids=["no answer", "another error"])
+def test_a_probe_without_a_proper_answer_proves_nothing(fault: Fault | ErrorCode) -> None:
+    """Only TRANSACTIONAL_ID_NOT_FOUND counts: a probe that is lost, or answered with any other error, does not."""
+    model = scene()
+
+    def fail_probes(asked: Asked) -> Fault | ErrorCode | None:
+        ids = asked.request.transactional_ids if asked.api == "DescribeTransactions" else ()
+        return fault if ids and asked.node == 2 and not set(ids) & set(model.transactions) else None
+
+    alive_or_inconclusive(collected(model, on_request=fail_probes), InconclusiveReason.COORDINATOR_UNANSWERED)
+
+
+def test_hidden_ids_prove_nothing() -> None:
+    """Without DESCRIBE on transactional ids the listing is empty without an error; the probes tell."""
+    model = scene()
+    model.may_describe_ids = False
+    evaluation = evaluated(collected(model))
+
+    assert inconclusive(evaluation) == dict.fromkeys(HANGING | ALIVE, InconclusiveReason.TRANSACTIONAL_IDS_HIDDEN)
+
+
+def test_an_offline_state_partition_proves_nothing() -> None:
+    """A partition of __transaction_state without a leader shortens the listings without an error."""
+    model = scene()
+    model.topics[STATE_TOPIC][spare_state_partition(model)].leader = -1
+
+    alive_or_inconclusive(collected(model), InconclusiveReason.STATE_PARTITION_OFFLINE)
+
+
+@pytest.mark.parametrize(
+    ("leader", "epoch"), [(2, 1), (1, 1)], ids=["to another node", "away and back: only the epoch tells"]
+)
+def test_a_coordinator_that_moves_between_the_probes_proves_nothing(leader: int, epoch: int) -> None:
+    """Leader and leader epoch of every state partition must be the same before and after the listing."""
+    model = scene()
+    moving = model.topics[STATE_TOPIC][0]
+
+    def move() -> None:
+        moving.leader, moving.leader_epoch = leader, epoch
+
+    lists_before_the_proof = 2
+    snapshot = collected(model, on_request=nth(lists_before_the_proof + 1, "ListTransactions", move))
+
+    assert set(inconclusive(evaluated(snapshot)).values()) <= {InconclusiveReason.COORDINATOR_MOVED}
+    assert set(HANGING) <= set(inconclusive(evaluated(snapshot)))
+
+
+def test_a_topic_hidden_at_the_coordinator_spares_only_what_rests_on_partitions() -> None:
+    """A coordinator leaves hidden topics out of descriptions: its active transactions then say nothing about them."""
+    model = scene()
+    coordinator = model.coordinator_of("elsewhere")[1]
+    other = 3 - coordinator
+    model.hidden_topics = {(coordinator, "hung")}
+    for partition in model.topics["hung"]:
+        partition.leader = other
+    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+        cluster.on_answer = _metadata_but_the_coordinator_s_own_from(other, cluster)
+        snapshot = collector.collect(seen_before=None)
+
+    told = evaluated(snapshot)
+    assert inconclusive(told) == {("hung", 1, 13): InconclusiveReason.TOPICS_HIDDEN}
+    assert verdicts(told)["hung", 1, 12] is Verdict.HANGING_NOT_IN_TRANSACTION
+
+
+def _metadata_but_the_coordinator_s_own_from(node: int, cluster: FakeCluster) -> Callable[[Asked, Any], None]:
+    """Metadata are as `node` sees them, but for those asked between the proof's listings and its ACLs."""
+    listings_up_to_the_proof = 2 * 2  # of two nodes: the general one, and the proof's
+
+    def on_answer(asked: Asked, answer: Any) -> None:
+        apis = Counter(it.api for it in cluster.asked)
+        as_coordinator = apis["ListTransactions"] == listings_up_to_the_proof and not apis["DescribeAcls"]
+        if asked.api == "Metadata" and not as_coordinator:
+            answer.topics = cluster.answers.metadata(node, asked.request, asked.request.version).topics
+
+    return on_answer
+
+
+@pytest.mark.parametrize(
+    "denials", [[DENY_DESCRIBE], ErrorCode.CLUSTER_AUTHORIZATION_FAILED], ids=["a DENY", "unreadable"]
+)
+def test_a_possible_denial_delays_the_proof_of_an_unknown_id(denials: Any) -> None:
+    """Where a DENY may hide one id, an unlisted producer is hanging only once watched for longer than any time-out."""
+    model = scene()
+    model.denials = denials
+    first = collected(model)
+    evaluation = evaluated(first)
+
+    assert inconclusive(evaluation) == {UNKNOWN: InconclusiveReason.IDS_MAY_BE_DENIED}
+
+    limit_ms = evaluation.max_timeout_ms + 5 * 60 * 1000
+    for watched_ms, verdict in (
+        (limit_ms, Verdict.INCONCLUSIVE),
+        (limit_ms + 1, Verdict.HANGING_NO_TRANSACTIONAL_ID),
+    ):
+        told = evaluated(first, seen_earlier(evaluation.memory, watched_ms))
+        assert verdicts(told)[UNKNOWN] is verdict
+
+
+def seen_earlier(memory: Memory, watched_ms: int) -> Memory:
+    """The same memory, with everything first seen so much earlier."""
+    return Memory(
+        cluster_id=memory.cluster_id,
+        transactions=MappingProxyType(
+            {
+                key: replace(remembered, first_seen_ms=remembered.first_seen_ms - watched_ms)
+                for key, remembered in memory.transactions.items()
+            }
+        ),
+    )
+
+
+def test_a_transaction_that_ends_while_it_is_doubted_is_dropped() -> None:
+    """What the second read no longer shows has ended: it is neither hanging nor inconclusive, it is not there."""
+    model = scene()
+    hung = model.topics["hung"][0]
+
+    def end() -> None:
+        hung.producers[0] = replace(hung.producers[0], start_offset=-1)
+
+    lists_before_the_proof = 2
+    snapshot = collected(model, on_request=nth(lists_before_the_proof + 1, "ListTransactions", end))
+
+    assert UNKNOWN not in verdicts(evaluated(snapshot))
+    assert snapshot.is_complete
+
+
+def test_a_newer_epoch_between_the_reads_is_told() -> None:
+    """The same start offset at another epoch is a changed entry, and proves nothing in this cycle."""
+    model = scene()
+    hung = model.topics["hung"][0]
+
+    def fence() -> None:
+        hung.producers[0] = replace(hung.producers[0], epoch=1)
+
+    snapshot = collected(model, on_request=nth(3, "ListTransactions", fence))
+
+    assert inconclusive(evaluated(snapshot)) == {UNKNOWN: InconclusiveReason.CHANGED_BETWEEN_READS}
+
+
+def test_without_transactions_state_is_absent_and_a_hang_is_proved() -> None:
+    """A cluster that never had a transactional producer has no __transaction_state: nothing can own the hang."""
+    model = Model(topics={"hung": [Partition(1, producers=scene().topics["hung"][0].producers)]})
+    evaluation = evaluated(collected(model))
+
+    assert verdicts(evaluation) == {UNKNOWN: Verdict.HANGING_NO_TRANSACTIONAL_ID}
+
+
+def test_a_hidden_state_topic_proves_nothing() -> None:
+    """Without DESCRIBE on __transaction_state the coordinators are unknown, however healthy their answers."""
+    model = scene()
+    model.hidden_topics = {(node, STATE_TOPIC) for node in (1, 2)}
+    evaluation = evaluated(collected(model))
+
+    assert set(inconclusive(evaluation).values()) == {InconclusiveReason.TRANSACTION_STATE_HIDDEN}
+    assert set(inconclusive(evaluation)) == set(HANGING)

@@ -1,0 +1,127 @@
+"""The metadata of a cluster as rows, and the answers that are not believed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.metadata import MetadataResponse
+
+from exporter.kafka.connections import Address
+from exporter.kafka.errors import ErrorCode, MalformedAnswerError
+from exporter.kafka.topology import PARTITIONS_OF_A_TOPIC_MAX, Topology, metadata_request, topology_of
+from exporter.snapshot import NO_LEADER
+
+VERSION = 12
+Leaders = dict[int, tuple[int, int]]
+"""Partition -> (leader, leader epoch)."""
+
+
+def answer(topics: Mapping[Any, Leaders], *, errors: dict[str, int] | None = None, brokers: int = 2) -> Any:
+    """A Metadata answer as it comes from the wire: encoded and decoded again."""
+    topic_type = MetadataResponse.MetadataResponseTopic
+    partition_type = topic_type.MetadataResponsePartition
+    encoded = MetadataResponse(
+        version=VERSION,
+        cluster_id="c",
+        controller_id=1,
+        brokers=[
+            MetadataResponse.MetadataResponseBroker(version=VERSION, node_id=i, host=f"host-{i}", port=9092 + i)
+            for i in range(brokers)
+        ],
+        topics=[
+            topic_type(
+                version=VERSION,
+                name=name,
+                error_code=(errors or {}).get(name or "", 0),
+                partitions=[
+                    partition_type(version=VERSION, partition_index=i, leader_id=leader, leader_epoch=epoch)
+                    for i, (leader, epoch) in leaders.items()
+                ],
+            )
+            for name, leaders in topics.items()
+        ],
+    ).encode()
+    return MetadataResponse.decode(bytes(encoded), version=VERSION)
+
+
+@given(
+    st.dictionaries(
+        st.text("abc._-", min_size=1, max_size=4),
+        st.dictionaries(st.integers(0, 12), st.tuples(st.integers(-1, 5), st.integers(-1, 9)), min_size=1, max_size=6),
+        max_size=6,
+    )
+)
+def test_every_partition_is_found_where_its_row_says(topics: dict[str, Leaders]) -> None:
+    """Rows are in the order of topic and partition, gaps appear without a leader, and nothing else is there."""
+    topology = topology_of(answer(topics))
+    rows = [
+        (topology.topics[topic], int(partition))
+        for topic, partition in zip(topology.topic, topology.partition, strict=True)
+    ]
+
+    assert rows == [(name, i) for name in sorted(topics) for i in range(max(topics[name]) + 1)]
+    for row, (name, partition) in enumerate(rows):
+        assert topology.row(name, partition) == row
+        assert topology.leader_of(name, partition) == topics[name].get(partition, (NO_LEADER, -1))
+    for name, leaders in topics.items():
+        assert len(topology.rows_of(name)) == max(leaders) + 1
+        assert topology.row(name, max(leaders) + 1) is topology.row(name, -1) is None
+
+
+def test_what_is_not_there_has_no_rows() -> None:
+    """An unknown topic has no rows, no row and no leader."""
+    topology = topology_of(answer({"t": {0: (1, 0)}}))
+
+    assert list(topology.rows_of("u")) == []
+    assert topology.row("u", 0) is None
+    assert topology.leader_of("u", 0) == (NO_LEADER, -1)
+
+
+def test_topics_with_an_error_and_without_partitions_are_told_apart() -> None:
+    """The error of a topic asked for by name is kept; a topic with partitions is shown whatever its error."""
+    errors = {"hidden": int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), "odd": int(ErrorCode.LEADER_NOT_AVAILABLE)}
+    topology = topology_of(answer({"hidden": {}, "odd": {0: (NO_LEADER, -1)}}, errors=errors))
+
+    assert topology.topic_errors == {"hidden": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    assert topology.topics == ("odd",)
+
+
+def test_brokers_are_known_by_their_id() -> None:
+    """Id -> address."""
+    assert topology_of(answer({})).brokers == {0: Address("host-0", 9092), 1: Address("host-1", 9093)}
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [
+        answer({}, brokers=0),
+        answer({None: {0: (1, 0)}}),
+        answer({"t": {PARTITIONS_OF_A_TOPIC_MAX: (1, 0)}}),
+        answer({"t": {2**31 - 1: (1, 0)}}),
+    ],
+    ids=["no broker", "no name", "too many partitions", "a wild partition index"],
+)
+def test_an_answer_that_no_broker_sends_is_refused(answered: Any) -> None:
+    """Whatever would look like an empty cluster, or fill the memory with partitions, is malformed."""
+    with pytest.raises(MalformedAnswerError):
+        topology_of(answered)
+
+
+def test_the_request_creates_no_topic() -> None:
+    """Asking for a topic by name must never bring it into being; None asks for every topic."""
+    for topics, asked in ((None, None), (("a", "b"), ["a", "b"]), ((), [])):
+        request = metadata_request(topics)
+        assert request.allow_auto_topic_creation is False
+        assert (None if request.topics is None else [topic.name for topic in request.topics]) == asked
+
+
+def test_an_empty_cluster_has_no_rows() -> None:
+    """No topic at all is an answer like any other."""
+    topology = topology_of(answer({}))
+
+    assert isinstance(topology, Topology)
+    assert len(topology) == 0
