@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cli import build_parser
+from exporter.cli import COMMANDS
+from exporter.commands.arguments import build_parser
+from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError, load
 from exporter.config.settings_document import settings_document
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
@@ -42,21 +44,45 @@ def test_the_readme_s_commands_are_commands() -> None:
             assert arguments[0] in targets
         else:
             assert Path(program).name == PROGRAM
-            assert build_parser().parse_args(arguments).command in {"once", "serve"}
+            assert build_parser().parse_args(arguments).command in COMMANDS
 
 
 def test_flags_in_the_documents_exist(capsys: pytest.CaptureFixture[str]) -> None:
     """Each `--flag` that a document names is in the help of a command or of the program."""
     helps = ""
-    for command in (["--help"], ["serve", "--help"], ["once", "--help"]):
+    for command in ([], *([name] for name in COMMANDS)):
         with pytest.raises(SystemExit):
-            build_parser().parse_args(command)
+            build_parser().parse_args([*command, "--help"])
         helps += capsys.readouterr().out
-    ours = ["README.md", "SECURITY.md", "docs/configuration.md", "docs/verdicts.md"]
+    ours = ["README.md", "SECURITY.md", "docs/configuration.md", "docs/verdicts.md", "docs/commands.md"]
     named = {flag for path in ours for flag in re.findall(r"`[^`\n]*?(--[a-z][a-z._-]*)", (ROOT / path).read_text())}
 
     assert len(named) > 10
     assert {flag for flag in named if not re.search(re.escape(flag) + r"\b", helps)} == set()
+
+
+def test_every_command_and_every_option_of_its_own_is_documented() -> None:
+    """`docs/commands.md` has a section for each command that names all its options, but for the shared settings."""
+    text = (ROOT / "docs" / "commands.md").read_text()
+    sections = {part.split("\n", 1)[0].strip("` "): part for part in text.split("\n## ")[1:]}
+    parser = build_parser()
+    (commands,) = [action for action in parser._actions if isinstance(action.choices, dict)]
+    assert isinstance(commands.choices, dict)
+    shared = {option for action in commands.choices["serve"]._actions for option in action.option_strings}
+
+    for name, command in commands.choices.items():
+        if name == "forceTerminateTransaction":
+            continue
+        own = {option for action in command._actions for option in action.option_strings} - shared
+        missing = {option for option in own if f"`{option}" not in sections[name]}
+        assert missing == set(), name
+
+
+def test_every_exit_status_is_documented() -> None:
+    """The table of statuses in `docs/commands.md` is ExitStatus, no more and no less."""
+    text = (ROOT / "docs" / "commands.md").read_text()
+
+    assert {int(number) for number in re.findall(r"^\| (\d) \|", text, re.MULTILINE)} == {int(it) for it in ExitStatus}
 
 
 def test_the_map_names_every_file_and_no_other() -> None:

@@ -86,6 +86,7 @@ def _transaction(row: TransactionRow) -> dict[str, Any]:
         "coordinator_producer_epoch": row.coordinator_producer_epoch,
         "timeout_ms": row.timeout_ms,
         "last_stable_offset_lag": row.last_stable_offset_lag,
+        "outcome_evidence": row.outcome_evidence.value,
         "verdict": row.verdict.label,
         "inconclusive_reason": None if row.inconclusive_reason is None else row.inconclusive_reason.value,
         "reason": row.reason,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import sys
@@ -23,13 +24,13 @@ from exporter.publication.facts import ExporterFacts, Publication
 from exporter.wiring import policy_of, publish_options_of
 
 
-def once(settings: Settings, *, output: str, repeat: int, timings: str | None) -> int:
-    """Run `repeat` cycles in this process and print the last as `output`, or with `timings` how long each took."""
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Run as many cycles as asked for in this process and print the last, or with `--timings` how long each took."""
     collector = open_collector(settings.kafka, settings.scan)
     try:
         evaluation, seconds = _cycle(settings, collector, Memory())
         laps = [seconds]
-        for _ in range(repeat - 1):
+        for _ in range(options.repeat - 1):
             evaluation, seconds = _cycle(settings, collector, evaluation.memory)
             laps.append(seconds)
     except ClusterUnavailableError as error:
@@ -37,10 +38,10 @@ def once(settings: Settings, *, output: str, repeat: int, timings: str | None) -
         return ExitStatus.COULD_NOT_RUN
     finally:
         collector.close()
-    if timings is not None:
+    if options.timings is not None:
         print(json.dumps({"partitions": len(evaluation.snapshot.partitions), "cycles": laps}))
     else:
-        print(_printed(settings, evaluation, output))
+        print(_printed(settings, evaluation, options.format))
     missing = gaps(evaluation.snapshot)
     for sentence in missing:
         print(f"kafka-transaction-exporter: incomplete: {sentence}", file=sys.stderr)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import signal
 import sys
 import threading
-from pathlib import Path
 
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
@@ -17,13 +17,13 @@ from exporter.publication.web import WebServer, WebServerError
 log = logging.getLogger("exporter")
 
 
-def serve(settings: Settings, *, state_path: Path | None) -> int:
+def run(options: argparse.Namespace, settings: Settings) -> int:
     """Serve until told to stop; the exit status."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     collector = open_collector(settings.kafka, settings.scan)
-    daemon = Daemon(settings, collector, state_path=state_path)
+    daemon = Daemon(settings, collector, state_path=options.state_path)
     server = WebServer(settings.publish.listen_address, daemon.site)
     try:
         server.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -43,8 +44,14 @@ def flag_name(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def load(*, file: tuple[str, str] | None, environment: Mapping[str, str], flags: Mapping[str, str]) -> Settings:
-    """The settings of `file` (its path and text), `environment` and `flags` (setting name -> value).
+def load(
+    *,
+    file: tuple[str, str] | None,
+    environment: Mapping[str, str],
+    flags: Mapping[str, str],
+    java: Mapping[str, Written] = MappingProxyType({}),
+) -> Settings:
+    """The settings of `file` (its path and text), `java`, `environment` and `flags` (setting name -> value).
 
     Raises ConfigurationError with every problem found.
     """
@@ -52,6 +59,7 @@ def load(*, file: tuple[str, str] | None, environment: Mapping[str, str], flags:
     written: dict[str, Written] = {}
     if file is not None:
         written |= _from_yaml(*file, problems)
+    written |= java
     written |= _from_environment(environment, problems)
     written |= {name: Written(value, flag_name(name)) for name, value in flags.items()}
     parsed = _parse(written, problems)

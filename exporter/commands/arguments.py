@@ -1,0 +1,234 @@
+"""The whole command line, as argparse knows it. Options of `kafka-transactions.sh` are accepted under their own names."""
+
+from __future__ import annotations
+
+import argparse
+
+from exporter import __version__
+from exporter.config.loading import flag_name
+from exporter.config.settings import SETTINGS
+from exporter.config.values import duration_ms
+from exporter.evaluation.verdicts import Verdict
+
+PROGRAM = "kafka-transaction-exporter"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Every command with its options."""
+    shared = argparse.ArgumentParser(add_help=False)
+    add_connection(shared)
+    add_settings(shared)
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM, description="Finds Kafka transactions that will never end, and says why."
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    add_connection(parser)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("serve", parents=[shared], help="watch the cluster and serve /metrics and a status page")
+    add_once(commands.add_parser("once", parents=[shared], help="one full cycle, printed"))
+    add_find_hanging(
+        commands.add_parser(
+            "find-hanging", parents=[shared], help="transactions that hang or want a look, with evidence"
+        )
+    )
+    add_list(commands.add_parser("list", parents=[shared], help="transactions as their coordinators list them"))
+    add_describe(commands.add_parser("describe", parents=[shared], help="one transactional id"))
+    add_describe_producers(
+        commands.add_parser("describe-producers", parents=[shared], help="every producer of one partition")
+    )
+    add_abort(commands.add_parser("abort", parents=[shared], help="close a hanging transaction with an ABORT marker"))
+    add_complete(
+        commands.add_parser("complete", parents=[shared], help="write the marker that a stuck coordinator has decided")
+    )
+    add_force_terminate(
+        commands.add_parser(
+            "force-terminate",
+            aliases=["forceTerminateTransaction"],
+            parents=[shared],
+            help="have the coordinator abort what a transactional id has ongoing",
+        )
+    )
+    return parser
+
+
+def add_connection(parser: argparse.ArgumentParser) -> None:
+    """Options that stand before the command as well, as Kafka's own tool wants them."""
+    parser.add_argument(
+        "--bootstrap-server",
+        dest="setting:kafka.bootstrap.servers",
+        metavar="HOST:PORT[,...]",
+        default=argparse.SUPPRESS,
+        help="the same as --kafka.bootstrap.servers",
+    )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        default=argparse.SUPPRESS,
+        help="a Java client's properties file, as kafka-transactions.sh takes it",
+    )
+    parser.add_argument(
+        "--config.file", dest="config_file", metavar="FILE", default=argparse.SUPPRESS, help="YAML file with settings"
+    )
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """A flag for each setting that is no secret."""
+    table = parser.add_argument_group(
+        "settings", "each also as YAML key and environment variable: docs/configuration.md"
+    )
+    for setting in SETTINGS:
+        if not setting.is_secret:
+            default = "" if setting.default is None else f" Default: {setting.default}."
+            table.add_argument(
+                flag_name(setting.name),
+                dest=f"setting:{setting.name}",
+                metavar="VALUE",
+                default=argparse.SUPPRESS,
+                help=setting.help.replace("%", "%%") + default,
+            )
+
+
+def add_once(parser: argparse.ArgumentParser) -> None:
+    """`once`."""
+    parser.add_argument("--format", choices=("table", "json", "prometheus"), default="table", help="default: table")
+    parser.add_argument(
+        "--repeat", type=whole_number, default=1, metavar="N", help="run N cycles in this process, print the last"
+    )
+    parser.add_argument(
+        "--timings", choices=("json",), help="print the seconds of each phase of each cycle instead of the transactions"
+    )
+
+
+def add_find_hanging(parser: argparse.ArgumentParser) -> None:
+    """`find-hanging`."""
+    add_scope(parser, required=False)
+    parser.add_argument(
+        "--broker-id", "--broker", type=int, metavar="ID", help="only partitions with a replica on this broker"
+    )
+    parser.add_argument(
+        "--max-transaction-timeout",
+        type=int,
+        default=0,
+        metavar="MINUTES",
+        help="leave out suspects that are younger and not proved hanging; no verdict depends on it. Default: 0",
+    )
+    parser.add_argument("--all", action="store_true", help="print every open transaction, not only suspects")
+    parser.add_argument(
+        "--stuck-after",
+        type=duration,
+        default="30s",
+        metavar="DURATION",
+        help="read a transaction that is completing again until it is stuck for so long; 0 does not wait. Default: 30s",
+    )
+    parser.add_argument(
+        "--overdue-slack",
+        type=duration,
+        default="10s",
+        metavar="DURATION",
+        help="how far past its own time-out a transaction is overdue. Default: 10s, a coordinator's scan interval",
+    )
+    add_format(parser)
+    parser.add_argument("--exit-code", action="store_true", help="status 3 when something is proved to hang")
+
+
+def add_list(parser: argparse.ArgumentParser) -> None:
+    """`list`."""
+    parser.add_argument(
+        "--duration-filter", type=int, metavar="MS", help="only active transactions that run for longer than this"
+    )
+    parser.add_argument("--transactional-id-pattern", metavar="REGEX", help="only ids that match it as a whole")
+    parser.add_argument("--states", metavar="STATE[,...]", help="only transactions in these states, such as Ongoing")
+    add_format(parser)
+
+
+def add_describe(parser: argparse.ArgumentParser) -> None:
+    """`describe`."""
+    parser.add_argument("--transactional-id", required=True, metavar="ID")
+    add_format(parser)
+
+
+def add_describe_producers(parser: argparse.ArgumentParser) -> None:
+    """`describe-producers`."""
+    add_scope(parser, required=True)
+    parser.add_argument(
+        "--broker-id", "--broker", type=int, metavar="ID", help="ask this replica instead of the leader"
+    )
+    add_format(parser)
+
+
+def add_abort(parser: argparse.ArgumentParser) -> None:
+    """`abort`."""
+    add_scope(parser, required=True)
+    which = parser.add_argument_group("which transaction", "its start offset, or its producer with both epochs")
+    which.add_argument("--start-offset", type=int, metavar="OFFSET")
+    which.add_argument("--producer-id", type=int, metavar="ID")
+    which.add_argument("--producer-epoch", type=int, metavar="EPOCH")
+    which.add_argument("--coordinator-epoch", type=int, metavar="EPOCH")
+    parser.add_argument(
+        "--force",
+        metavar="VERDICT",
+        type=verdict,
+        help="write although it is not proved, or its outcome was a commit: type the verdict out",
+    )
+    add_consent(parser)
+
+
+def add_complete(parser: argparse.ArgumentParser) -> None:
+    """`complete`."""
+    add_scope(parser, required=True)
+    parser.add_argument("--start-offset", type=int, required=True, metavar="OFFSET")
+    parser.add_argument(
+        "--stuck-after", type=duration, default="30s", metavar="DURATION", help="how long it must be seen completing"
+    )
+    add_consent(parser)
+
+
+def add_force_terminate(parser: argparse.ArgumentParser) -> None:
+    """`force-terminate`."""
+    parser.add_argument("--transactional-id", "--transactionalId", dest="transactional_id", required=True, metavar="ID")
+    add_consent(parser)
+
+
+def add_scope(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Topic and partition."""
+    parser.add_argument("--topic", required=required, metavar="TOPIC")
+    parser.add_argument("--partition", type=int, required=required, metavar="N")
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """How rows are printed."""
+    parser.add_argument("--format", choices=("table", "json", "csv"), default="table", help="default: table")
+
+
+def add_consent(parser: argparse.ArgumentParser) -> None:
+    """How a person agrees to something that writes."""
+    parser.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--audit-log",
+        metavar="FILE",
+        help="where each step is appended as a line of JSON. Default: in the state directory",
+    )
+
+
+def whole_number(text: str) -> int:
+    """From 1."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError("must be a whole number from 1")
+    return int(text)
+
+
+def duration(text: str) -> int:
+    """In milliseconds."""
+    try:
+        return duration_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def verdict(text: str) -> Verdict:
+    """A verdict by its published name."""
+    for known in Verdict:
+        if known.label == text:
+            return known
+    raise argparse.ArgumentTypeError("must be a verdict: " + ", ".join(known.label for known in Verdict))

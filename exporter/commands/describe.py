@@ -1,0 +1,59 @@
+"""`describe`: one transactional id, as its coordinator has it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from exporter.commands.report import with_collector
+from exporter.commands.rows import Row, as_csv, as_json, as_table
+from exporter.commands.status import ExitStatus
+from exporter.config.settings import Settings
+from exporter.kafka.collect import Collector
+from exporter.kafka.questions import describe_id
+from exporter.snapshot import CoordinatorTransaction
+
+HEADINGS = {
+    "coordinator": "CoordinatorId",
+    "transactional_id": "TransactionalId",
+    "producer_id": "ProducerId",
+    "producer_epoch": "ProducerEpoch",
+    "state": "TransactionState",
+    "timeout_ms": "TransactionTimeoutMs",
+    "start_time_ms": "CurrentTransactionStartTimeMs",
+    "duration_ms": "TransactionDurationMs",
+    "partitions": "TopicPartitions",
+}
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Print the description; the exit status."""
+    return with_collector(settings, lambda collector: _describe(options, collector))
+
+
+def _describe(options: argparse.Namespace, collector: Collector) -> int:
+    told = collector.inquire(lambda inquiry: describe_id(inquiry, options.transactional_id))
+    row = described(told, int(time.time() * 1000))
+    if options.format == "json":
+        print(as_json(row))
+    elif options.format == "csv":
+        print(as_csv([row], list(HEADINGS)))
+    else:
+        print(as_table(HEADINGS, [row]))
+    return ExitStatus.ANSWERED
+
+
+def described(it: CoordinatorTransaction, now_ms: int) -> Row:
+    """What is known of one id; start and duration only while a transaction is active."""
+    began = it.is_active and it.start_time_ms >= 0
+    return {
+        "coordinator": it.coordinator,
+        "transactional_id": it.transactional_id,
+        "producer_id": it.producer_id,
+        "producer_epoch": it.producer_epoch,
+        "state": it.state.value,
+        "timeout_ms": it.timeout_ms,
+        "start_time_ms": it.start_time_ms if began else None,
+        "duration_ms": max(now_ms - it.start_time_ms, 0) if began else None,
+        "partitions": ",".join(f"{topic}-{partition}" for topic, partition in sorted(it.partitions or ())),
+    }

@@ -1,0 +1,47 @@
+"""`describe-producers`: every producer of one partition, at its leader or another replica."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from exporter.commands.report import with_collector
+from exporter.commands.rows import Row, as_csv, as_json, as_table
+from exporter.commands.status import ExitStatus
+from exporter.config.settings import Settings
+from exporter.kafka.collect import Collector
+from exporter.kafka.questions import ProducerEntry, producers_of
+
+HEADINGS = {
+    "producer_id": "ProducerId",
+    "producer_epoch": "ProducerEpoch",
+    "coordinator_epoch": "LatestCoordinatorEpoch",
+    "last_sequence": "LastSequence",
+    "last_timestamp_ms": "LastTimestamp",
+    "start_offset": "CurrentTransactionStartOffset",
+}
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Print the entries; the exit status."""
+    return with_collector(settings, lambda collector: _describe(options, collector))
+
+
+def _describe(options: argparse.Namespace, collector: Collector) -> int:
+    entries = collector.inquire(
+        lambda inquiry: producers_of(inquiry, options.topic, options.partition, options.broker_id)
+    )
+    rows = [row(entry) for entry in sorted(entries, key=lambda entry: entry.producer_id)]
+    if options.format == "json":
+        print(as_json(rows))
+    elif options.format == "csv":
+        print(as_csv(rows, list(HEADINGS)))
+    else:
+        # Kafka's own tool prints None where nothing is open.
+        print(as_table(HEADINGS, [{**it, "start_offset": str(it["start_offset"])} for it in rows]))
+    return ExitStatus.ANSWERED
+
+
+def row(entry: ProducerEntry) -> Row:
+    """One entry; no start offset where nothing is open."""
+    return {**asdict(entry), "start_offset": entry.start_offset if entry.start_offset >= 0 else None}

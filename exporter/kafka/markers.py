@@ -1,0 +1,100 @@
+"""The one request of this program that writes: an end-transaction marker (WriteTxnMarkers, API key 27, KIP-664).
+
+A person sends it, by `abort` and `complete`; the import contracts keep it out of the daemon's reach.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from kafka.protocol.producer.transaction import InitProducerIdRequest, WriteTxnMarkersRequest
+
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
+from exporter.kafka.inquiry import Inquiry
+
+UNCLEAR_FAULTS = frozenset({FaultReason.TIMED_OUT, FaultReason.CONNECTION_LOST, FaultReason.MALFORMED_ANSWER})
+"""After these the marker may have been written or not: only reading tells."""
+
+TRANSACTION_VERSION = 0
+"""KIP-1228: version 2 demands an epoch above the open one; an admin's marker carries the very epoch that is open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """One marker for one partition."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commit: bool
+
+
+class MarkerOutcome(Enum):
+    """What became of a marker. A marker is never sent twice: an abort is not idempotent in the log."""
+
+    WRITTEN = "written"
+    REFUSED = "refused"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerAnswer:
+    """`detail` is Kafka's name of the error, or what was wrong with the broker; empty when it was written."""
+
+    outcome: MarkerOutcome
+    detail: str = ""
+
+
+async def write_marker(inquiry: Inquiry, leader: int, marker: Marker) -> MarkerAnswer:
+    """Have the partition's leader write `marker`. Never raises BrokerFault, never tries twice."""
+    request_type = WriteTxnMarkersRequest.WritableTxnMarker
+    topic = request_type.WritableTxnMarkerTopic(name=marker.topic, partition_indexes=[marker.partition])
+    request = WriteTxnMarkersRequest(
+        markers=[
+            request_type(
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                transaction_result=marker.commit,
+                topics=[topic],
+                coordinator_epoch=marker.coordinator_epoch,
+                transaction_version=TRANSACTION_VERSION,
+            )
+        ],
+        min_version=1,
+    )
+    try:
+        code = await inquiry.ask(leader, "WriteTxnMarkers", request, _error_code, once=True)
+    except BrokerFault as fault:
+        unclear = fault.reason in UNCLEAR_FAULTS
+        return MarkerAnswer(MarkerOutcome.UNCLEAR if unclear else MarkerOutcome.REFUSED, str(fault))
+    if code == ErrorCode.NONE:
+        return MarkerAnswer(MarkerOutcome.WRITTEN)
+    return MarkerAnswer(MarkerOutcome.REFUSED, error_name(code))
+
+
+def _error_code(answer: Any) -> int:
+    codes = [row.error_code for marker in answer.markers for topic in marker.topics for row in topic.partitions]
+    if len(codes) != 1:
+        raise MalformedAnswerError(f"it tells of {len(codes)} partitions, asked for one")
+    return int(codes[0])
+
+
+async def fence(inquiry: Inquiry, coordinator: int, transactional_id: str, timeout_ms: int) -> str | None:
+    """InitProducerId without a producer: the coordinator aborts what is ongoing. None when done, else the error's name.
+
+    CONCURRENT_TRANSACTIONS means that it is still at it: ask again later. Raises BrokerFault.
+    """
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        min_version=3,
+        max_version=5,
+    )
+    code = await inquiry.ask(coordinator, "InitProducerId", request, lambda answer: int(answer.error_code), once=True)
+    return None if code == ErrorCode.NONE else error_name(code)

@@ -1,0 +1,132 @@
+"""What would be done about one transaction, and what stands against it. Pure.
+
+Law of this file: the marker carries what the partition shows, nothing guessed: the very producer epoch, and the coordinator
+epoch that the entry remembers, or 0 where it has none. A higher one would poison the entry: the real coordinator's next
+marker would be refused, and it would give up for good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
+from exporter.kafka.markers import Marker
+from exporter.kafka.questions import ProducerEntry
+from exporter.snapshot import TransactionState
+
+NO_COORDINATOR_EPOCH = 0
+"""What Kafka's own admin client sends for an entry that never saw a marker."""
+
+
+class Action(Enum):
+    """What a person can ask for."""
+
+    ABORT = "abort"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One marker for one partition, and the transaction as it was read for it."""
+
+    action: Action
+    row: TransactionRow
+    marker: Marker
+
+
+def plan_for(action: Action, row: TransactionRow) -> Plan:
+    """The plan; whether it may be carried out is `refusal`'s to say."""
+    decided_commit = row.coordinator_state == TransactionState.PREPARE_COMMIT.value
+    return Plan(
+        action=action,
+        row=row,
+        marker=Marker(
+            topic=row.topic,
+            partition=row.partition,
+            producer_id=row.producer_id,
+            producer_epoch=row.producer_epoch,
+            coordinator_epoch=max(row.coordinator_epoch, NO_COORDINATOR_EPOCH),
+            commit=action is Action.COMPLETE and decided_commit,
+        ),
+    )
+
+
+def refusal(plan: Plan, forced: Verdict | None) -> str | None:
+    """Why nothing may be written; None when it may. `forced` is the verdict that the operator typed out."""
+    verdict = plan.row.verdict
+    if plan.action is Action.COMPLETE:
+        return _refusal_to_complete(verdict)
+    if forced is not None and forced is not verdict:
+        return f"--force {forced.label} was typed, but the verdict is {verdict.label} now: look again"
+    if forced is not None:
+        return None
+    if not verdict.is_hanging:
+        return (
+            f"the verdict is {verdict.label}, no proof that it hangs: {plan.row.reason} "
+            f"If you know better, repeat it with --force {verdict.label}"
+        )
+    if plan.row.outcome_evidence is OutcomeEvidence.COMMITTED:
+        return (
+            "its coordinator has committed this producer's transaction: an abort may hide committed records. "
+            f"If you know better, repeat it with --force {verdict.label}"
+        )
+    return None
+
+
+def _refusal_to_complete(verdict: Verdict) -> str | None:
+    if verdict is Verdict.STUCK_COMPLETING:
+        return None
+    return f"only stuck_completing can be completed, and the verdict is {verdict.label}"
+
+
+def is_unchanged(plan: Plan, entries: tuple[ProducerEntry, ...]) -> bool:
+    """True while the partition still shows the very transaction that the plan is for."""
+    row = plan.row
+    return any(
+        (entry.producer_id, entry.producer_epoch, entry.start_offset, entry.coordinator_epoch)
+        == (row.producer_id, row.producer_epoch, row.start_offset, row.coordinator_epoch)
+        for entry in entries
+    )
+
+
+def is_open(plan: Plan, entries: tuple[ProducerEntry, ...]) -> bool:
+    """True while the planned transaction is open, at whatever epoch."""
+    return any(
+        (entry.producer_id, entry.start_offset) == (plan.row.producer_id, plan.row.start_offset) for entry in entries
+    )
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    """The plan for an audit log or a plan file."""
+    row, marker = plan.row, plan.marker
+    return {
+        "action": plan.action.value,
+        "topic": row.topic,
+        "partition": row.partition,
+        "start_offset": row.start_offset,
+        "producer_id": row.producer_id,
+        "producer_epoch": row.producer_epoch,
+        "coordinator_epoch": row.coordinator_epoch,
+        "transactional_id": row.transactional_id,
+        "verdict": row.verdict.label,
+        "outcome_evidence": row.outcome_evidence.value,
+        "reason": row.reason,
+        "marker": {"commit": marker.commit, "coordinator_epoch": marker.coordinator_epoch},
+    }
+
+
+def in_words(plan: Plan) -> str:
+    """What a person is asked to agree to."""
+    row, marker = plan.row, plan.marker
+    kind = "COMMIT" if marker.commit else "ABORT"
+    held_back = "" if row.last_stable_offset_lag is None else f", which holds back {row.last_stable_offset_lag} records"
+    return (
+        f"{plan.action.value} on {row.topic}-{row.partition}: write one {kind} marker for producer {row.producer_id} at "
+        f"epoch {row.producer_epoch} (coordinator epoch {marker.coordinator_epoch}), closing the transaction open since "
+        f"offset {row.start_offset}{held_back}.\n"
+        f"  transactional id {row.transactional_id or 'unknown'}, verdict {row.verdict.label}, "
+        f"coordinator's outcome: {row.outcome_evidence.value}\n"
+        f"  {row.reason}"
+    )

@@ -1,0 +1,78 @@
+"""A Java client's properties file, as Kafka's own tools take it."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.config.java_properties import from_java, properties
+from exporter.config.loading import ConfigurationError
+
+
+def ours(text: str) -> dict[str, object]:
+    return {name: written.value for name, written in from_java("client.properties", text).items()}
+
+
+def test_the_format_is_java_s() -> None:
+    """Comments, continuation lines, escapes and the three separators are read as java.util.Properties reads them."""
+    text = "# comment\n! another\n\na=1\nb : two\\\n    parts\nc three\n  d\\=e = \\u0041\\tx\\\\\nempty=\n"
+
+    assert list(properties(text)) == [
+        (4, "a", "1"),
+        (5, "b", "twoparts"),
+        (7, "c", "three"),
+        (8, "d=e", "A\tx\\"),
+        (9, "empty", ""),
+    ]
+
+
+def test_a_scram_client_s_file_is_understood() -> None:
+    """Security is taken over, the login module's quoted password too; the Java client's pace is left out."""
+    assert ours(
+        """
+security.protocol=SASL_SSL
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\
+   username="ops" password="a \\\\"quoted\\\\" = secret;";
+ssl.truststore.type=PEM
+ssl.truststore.location=/etc/ca.pem
+ssl.endpoint.identification.algorithm=
+default.api.timeout.ms=60000
+"""
+    ) == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.username": "ops",
+        "kafka.sasl.password": 'a "quoted" = secret;',
+        "kafka.ssl.ca.location": "/etc/ca.pem",
+        "kafka.ssl.endpoint.identification.algorithm": "none",
+    }
+
+
+def test_a_pem_key_store_is_key_and_certificate() -> None:
+    """Java keeps both in one file; so do we then."""
+    assert ours("ssl.keystore.location=/me.pem\nssl.keystore.type=pem\nssl.key.password=x") == {
+        "kafka.ssl.certificate.location": "/me.pem",
+        "kafka.ssl.key.location": "/me.pem",
+        "kafka.ssl.key.password": "x",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("ssl.truststore.type=JKS", "client.properties:1: ssl.truststore.type is JKS: only PEM stores can be read"),
+        (
+            "\nsasl.login.callback.handler.class=x",
+            "client.properties:2: sasl.login.callback.handler.class would be ignored",
+        ),
+        ("sasl.jaas.config=com.sun.Krb5LoginModule required;", "must name PlainLoginModule or ScramLoginModule"),
+        (
+            "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username=a;",
+            "must hold username and password",
+        ),
+    ],
+)
+def test_what_would_be_ignored_is_refused(text: str, problem: str) -> None:
+    """A security property that we cannot honour is an error with its line, and no secret in it."""
+    with pytest.raises(ConfigurationError, match=problem.replace("(", r"\(")):
+        from_java("client.properties", text)

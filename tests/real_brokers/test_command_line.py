@@ -1,0 +1,379 @@
+"""The command line that replaces kafka-transactions.sh, as processes against real brokers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from examples.workload.planting import plant_hang, write_marker
+from examples.workload.producers import OpenTransaction, run_transaction
+from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.real_brokers.exporting import command
+from tests.real_brokers.proxy import LosingProxy
+
+MakeTopic = Callable[..., str]
+FreshName = Callable[[str], str]
+WRITE_TXN_MARKERS = 27
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs one command; state and audit log go to the test's own folder."""
+
+    def run(cluster: KafkaCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command("--bootstrap-server", cluster.bootstrap, *arguments),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        )
+
+    return run
+
+
+Tool = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def audit(tmp_path: Path) -> list[dict[str, object]]:
+    path = tmp_path / ".local" / "state" / "kafka-transaction-exporter" / "audit.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def committed_records(cluster: KafkaCluster, topic: str, until_offset: int) -> list[int]:
+    """Offsets that a read_committed consumer of partition 0 sees, when it has come as far as it may."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "reader",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    seen: list[int] = []
+    try:
+        for _ in range(60):
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            if message.error():
+                break
+            offset = message.offset()
+            assert offset is not None
+            seen.append(offset)
+            if offset >= until_offset:
+                break
+    finally:
+        consumer.close()
+    return seen
+
+
+def test_options_of_the_java_tool_are_accepted_in_its_order(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+) -> None:
+    """A runbook changes one word: the options stand before the command, the first eight columns are the same."""
+    topic = make_topic(broker, partitions=2)
+    hang = plant_hang(broker.bootstrap, topic, 1, fresh_name("hang"))
+
+    run = tool(broker, "find-hanging", "--topic", topic, "--partition", "1", "--max-transaction-timeout", "15")
+
+    heading, row = (line.split("\t") for line in run.stdout.splitlines())
+    assert run.returncode == 0
+    assert [cell.strip() for cell in heading[:8]] == [
+        "Topic",
+        "Partition",
+        "ProducerId",
+        "ProducerEpoch",
+        "CoordinatorEpoch",
+        "StartOffset",
+        "LastTimestamp",
+        "Duration(min)",
+    ]
+    assert [cell.strip() for cell in row[:6]] == [topic, "1", str(hang.producer_id), "0", "-1", str(hang.start_offset)]
+    assert row[9].strip() == "hanging_not_in_transaction"
+
+
+@pytest.mark.parametrize("scope", [["--broker-id", "1"], ["--broker", "1"], []])
+def test_find_hanging_covers_what_it_is_told_or_everything(
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, scope: list[str]
+) -> None:
+    """By broker under both its names, or over the whole cluster; JSON holds suspects only, or all with `--all`."""
+    topic = make_topic(kafka_4_3_1, partitions=2)
+    plant_hang(kafka_4_3_1.bootstrap, topic, 1, fresh_name("hang"))
+
+    with OpenTransaction(kafka_4_3_1.bootstrap, fresh_name("live"), [(topic, 0)]):
+        suspects = tool(kafka_4_3_1, "find-hanging", *scope, "--format", "json", "--exit-code")
+        everything = tool(kafka_4_3_1, "find-hanging", *scope, "--format", "json", "--all")
+
+    def on_topic(run: subprocess.CompletedProcess[str]) -> list[str]:
+        return [row["verdict"] for row in json.loads(run.stdout)["transactions"] if row["topic"] == topic]
+
+    assert (suspects.returncode, everything.returncode) == (3, 0)
+    assert on_topic(suspects) == ["hanging_not_in_transaction"]
+    assert on_topic(everything) == ["hanging_not_in_transaction", "open_within_timeout"]
+
+
+def test_csv_has_the_keys_of_json(
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+) -> None:
+    """The same facts under the same names, quoted where a sentence needs it."""
+    topic = make_topic(kafka_4_3_1)
+    plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("hang"))
+
+    as_json = json.loads(tool(kafka_4_3_1, "find-hanging", "--topic", topic, "--format", "json").stdout)
+    rows = list(
+        csv.DictReader(io.StringIO(tool(kafka_4_3_1, "find-hanging", "--topic", topic, "--format", "csv").stdout))
+    )
+
+    (told,) = as_json["transactions"]
+    assert list(rows[0]) == list(told)
+    assert (rows[0]["reason"], rows[0]["inconclusive_reason"]) == (told["reason"], "")
+
+
+def test_list_and_describe_show_what_the_coordinator_has(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+) -> None:
+    """Ids by pattern, state and true duration; one id whole; an id that is not there is status 1."""
+    topic = make_topic(broker)
+    live, done = fresh_name("live"), fresh_name("done")
+    run_transaction(broker.bootstrap, done, [(topic, 0)])
+
+    with OpenTransaction(broker.bootstrap, live, [(topic, 0)]):
+        listed = json.loads(
+            tool(broker, "list", "--transactional-id-pattern", f"{live}|{done}", "--format", "json").stdout
+        )
+        ongoing = tool(broker, "list", "--states", "Ongoing", "--format", "json").stdout
+        longer = json.loads(tool(broker, "list", "--duration-filter", "0", "--format", "json").stdout)
+        described = json.loads(tool(broker, "describe", "--transactional-id", live, "--format", "json").stdout)
+        missing = tool(broker, "describe", "--transactional-id", fresh_name("never"))
+
+    assert {row["transactional_id"]: row["state"] for row in listed} == {live: "Ongoing", done: "CompleteCommit"}
+    assert live in ongoing
+    assert done not in ongoing
+    # The protocol's own duration filter would let the finished one through: it ignores the state.
+    assert [row["transactional_id"] for row in longer if row["transactional_id"] in {live, done}] == [live]
+    assert (described["state"], described["partitions"], described["timeout_ms"]) == ("Ongoing", f"{topic}-0", 60_000)
+    assert missing.returncode == 1
+    assert "knows no transactional id" in missing.stderr
+
+
+def test_describe_producers_equals_the_java_tool_s_table(
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+) -> None:
+    """Cell for cell, once the padding is gone."""
+    topic = make_topic(kafka_4_3_1)
+    run_transaction(kafka_4_3_1.bootstrap, fresh_name("done"), [(topic, 0)])
+    plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("hang"))
+
+    ours = tool(kafka_4_3_1, "describe-producers", "--topic", topic, "--partition", "0").stdout
+    java = kafka_4_3_1.tool(
+        "org.apache.kafka.tools.TransactionsCommand",
+        *("--bootstrap-server", kafka_4_3_1.bootstrap),
+        *("describe-producers", "--topic", topic, "--partition", "0"),
+    )
+
+    def cells(printed: str) -> list[list[str]]:
+        heading, *rows = [line.split() for line in printed.splitlines() if line.strip()]
+        return [heading, *sorted(rows)]
+
+    assert cells(ours) == cells(java)
+    assert len(cells(ours)) == 3
+
+
+def test_an_abort_clears_a_hang_and_the_records_behind_it_are_seen(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
+) -> None:
+    """The hang is closed, a read_committed consumer sees what it held back, the coordinator goes on as ever."""
+    topic, name = make_topic(broker), fresh_name("behind")
+    hang = plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
+    run_transaction(broker.bootstrap, name, [(topic, 0)], records=2)
+    assert committed_records(broker, topic, 2) == []
+
+    run = tool(broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", str(hang.start_offset), "--yes")
+
+    assert run.returncode == 0, run.stderr
+    assert "the transaction is closed; the last stable offset went from 0 to" in run.stdout
+    assert committed_records(broker, topic, 2) == [1, 2]
+    run_transaction(broker.bootstrap, name, [(topic, 0)])
+    assert committed_records(broker, topic, 5)[-1] == 5
+    steps = audit(tmp_path)
+    assert [step["step"] for step in steps] == ["planned", "confirmed", "sending", "answered", "ended"]
+    assert steps[-1]["done"] is True
+    assert all(step["who"] and step["at"] for step in steps)
+
+
+def test_a_hang_can_be_named_by_its_producer(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+) -> None:
+    """The old form, with producer id and both epochs, finds the same transaction."""
+    topic = make_topic(broker)
+    hang = plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
+    producer = ["--producer-id", str(hang.producer_id), "--producer-epoch", "0", "--coordinator-epoch", "-1"]
+
+    assert tool(broker, "abort", "--topic", topic, "--partition", "0", *producer, "--yes").returncode == 0
+    assert tool(broker, "abort", "--topic", topic, "--partition", "0").returncode == 2
+
+
+def test_a_live_transaction_is_not_aborted_without_its_verdict_typed_out(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
+) -> None:
+    """Refused with status 5 and nothing written; a wrong verdict is refused as well; the right one goes through."""
+    topic = make_topic(broker)
+    arguments = ["abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes"]
+
+    with OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 0)]) as live:
+        refused = tool(broker, *arguments)
+        mistyped = tool(broker, *arguments, "--force", "overdue_at_coordinator")
+        dry = tool(broker, *arguments, "--dry-run")
+        still_open = tool(broker, "describe-producers", "--topic", topic, "--partition", "0", "--format", "json")
+        forced = tool(broker, *arguments, "--force", "open_within_timeout")
+        live.close("abort")
+
+    assert (refused.returncode, mistyped.returncode, dry.returncode) == (5, 5, 5)
+    assert "the verdict is open_within_timeout, no proof that it hangs" in refused.stderr
+    assert "look again" in mistyped.stderr
+    assert json.loads(still_open.stdout)[0]["start_offset"] == 0
+    assert forced.returncode == 0
+    assert [step["step"] for step in audit(tmp_path)][:4] == ["planned", "refused", "planned", "refused"]
+
+
+def test_nothing_is_written_when_nobody_agrees_or_nothing_can_be_logged(
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
+) -> None:
+    """Without a terminal and without --yes it stops; an audit log that cannot be written stops it as well."""
+    topic = make_topic(kafka_4_3_1)
+    plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("hang"))
+    arguments = ["abort", "--topic", topic, "--partition", "0", "--start-offset", "0"]
+    (tmp_path / "file").write_text("")
+
+    unasked = tool(kafka_4_3_1, *arguments)
+    unlogged = tool(kafka_4_3_1, *arguments, "--yes", "--audit-log", str(tmp_path / "file" / "audit.jsonl"))
+    left = tool(kafka_4_3_1, "find-hanging", "--topic", topic, "--format", "json", "--exit-code")
+
+    assert (unasked.returncode, unlogged.returncode, left.returncode) == (5, 1, 3)
+    assert "repeat it with --yes" in unasked.stderr
+    assert "so nothing is done" in unlogged.stderr
+
+
+def test_the_outcome_of_a_commit_stands_against_an_abort(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+) -> None:
+    """An id whose coordinator committed at this epoch is not aborted unless the verdict is typed out."""
+    topic, name = make_topic(broker, partitions=2), fresh_name("torn")
+    planted = plant_hang(broker.bootstrap, topic, 0, name)
+    write_marker(broker.bootstrap, topic, 0, planted.producer_id, planted.producer_epoch)
+    # The same id, now with a producer of its own that commits; then a late write of that very epoch.
+    run_transaction(broker.bootstrap, name, [(topic, 1)])
+    described = json.loads(tool(broker, "describe", "--transactional-id", name, "--format", "json").stdout)
+    assert described["state"] == "CompleteCommit"
+    late = plant_late_write(broker, topic, described["producer_id"], described["producer_epoch"])
+
+    refused = tool(broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", str(late), "--yes")
+    forced = tool(
+        broker,
+        *("abort", "--topic", topic, "--partition", "0", "--start-offset", str(late), "--yes"),
+        *("--force", "hanging_not_in_transaction"),
+    )
+
+    assert refused.returncode == 5
+    assert "an abort may hide committed records" in refused.stderr
+    assert forced.returncode == 0
+
+
+def plant_late_write(cluster: KafkaCluster, topic: str, producer_id: int, producer_epoch: int) -> int:
+    """A zombie's record on partition 0 of a producer that its coordinator knows; the start offset."""
+    from examples.workload.planting import plant_hang_without_id  # noqa: PLC0415
+
+    return plant_hang_without_id(
+        cluster.bootstrap, topic, 0, producer_id=producer_id, producer_epoch=producer_epoch
+    ).start_offset
+
+
+def test_a_stuck_completion_is_completed_with_the_coordinator_s_own_decision(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+) -> None:
+    """A coordinator whose COMMIT marker was refused shows PrepareCommit for ever; `complete` writes it, and only then."""
+    topic, name = make_topic(broker), fresh_name("stuck")
+    live = OpenTransaction(broker.bootstrap, name, [(topic, 0)])
+    live.__enter__()
+    (entry,) = json.loads(
+        tool(broker, "describe-producers", "--topic", topic, "--partition", "0", "--format", "json").stdout
+    )
+    # The partition comes to remember a coordinator epoch above the coordinator's own, as a restored disk would.
+    write_marker(broker.bootstrap, topic, 0, entry["producer_id"], entry["producer_epoch"], coordinator_epoch=1000)
+    live.write()
+    live.close("commit")  # the coordinator answers as soon as it has decided
+    start = json.loads(
+        tool(broker, "describe-producers", "--topic", topic, "--partition", "0", "--format", "json").stdout
+    )
+    (start_offset,) = [row["start_offset"] for row in start if row["start_offset"] is not None]
+
+    aborted = tool(broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", str(start_offset), "--yes")
+    completed = tool(
+        broker,
+        *("complete", "--topic", topic, "--partition", "0", "--start-offset", str(start_offset), "--yes"),
+        *("--stuck-after", "2s"),
+    )
+
+    assert aborted.returncode == 5
+    assert completed.returncode == 0, completed.stderr
+    assert "write one COMMIT marker" in completed.stdout
+    assert "will go on showing PrepareCommit" in completed.stdout
+    assert start_offset in committed_records(broker, topic, start_offset)
+
+
+def test_force_terminate_aborts_an_ongoing_id_and_creates_none(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+) -> None:
+    """A mistyped id is refused, where Kafka's own tool creates it; an idle one is refused; an ongoing one is aborted."""
+    topic, name, never = make_topic(broker), fresh_name("ongoing"), fresh_name("never")
+    live = OpenTransaction(broker.bootstrap, name, [(topic, 0)])
+    live.__enter__()
+
+    mistyped = tool(broker, "force-terminate", "--transactional-id", never, "--yes")
+    done = tool(broker, "forceTerminateTransaction", "--transactionalId", name, "--yes")
+    again = tool(broker, "force-terminate", "--transactional-id", name, "--yes")
+    listed = tool(broker, "list", "--transactional-id-pattern", f"{name}|{never}", "--format", "json")
+    open_now = tool(broker, "find-hanging", "--topic", topic, "--all", "--format", "json")
+
+    assert (mistyped.returncode, done.returncode, again.returncode) == (1, 0, 5)
+    assert [row["transactional_id"] for row in json.loads(listed.stdout)] == [name]
+    assert json.loads(open_now.stdout)["transactions"] == []
+
+
+def test_a_lost_answer_is_followed_by_a_read_and_never_by_a_second_marker(
+    make_cluster: Callable[..., KafkaCluster], fresh_name: FreshName, tool: Tool, tmp_path: Path
+) -> None:
+    """The broker wrote the marker and its answer was lost: the partition is read, and one marker is all there is."""
+    (front,) = free_ports(1)
+    cluster = make_cluster("4.3.1")
+    cluster.broker(1).stop()
+    properties = cluster.broker(1).properties_path
+    port = cluster.broker(1).port
+    text = properties.read_text().replace(
+        f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}", f"advertised.listeners=PLAINTEXT://127.0.0.1:{front}"
+    )
+    assert str(front) in text
+    properties.write_text(text)
+    with LosingProxy(front, port) as proxy:
+        cluster.broker(1).start()
+        topic = cluster.topics.create(fresh_name("topic"))
+        plant_hang(cluster.bootstrap, topic, 0, fresh_name("hang"))
+        proxy.losing = WRITE_TXN_MARKERS
+        run = tool(cluster, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes")
+
+        assert proxy.lost == 1
+        assert run.returncode == 0, run.stderr
+        assert "the transaction is closed" in run.stdout
+        assert [step.get("outcome") for step in audit(tmp_path) if step["step"] == "answered"] == ["unclear"]
