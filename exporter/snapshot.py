@@ -127,6 +127,8 @@ class OpenTransactions:
     start_offset: Int64Column
     second_read: Int8Column
     """(N,) `SecondRead`."""
+    diverged_replicas: tuple[tuple[int, ...], ...] = ()
+    """(N,) brokers that follow the partition and have seen the transaction end; empty when no follower was asked."""
     high_watermark: Int64Column
     """(N,) of the partition, UNKNOWN_OFFSET when it could not be read."""
     last_stable_offset: Int64Column

@@ -45,6 +45,8 @@ class Evidence:
     """A coordinator may leave this partition's topic out of its descriptions."""
     may_be_denied: bool
     """A DENY may hide the transactional id while made-up ids are visible, and it has not been watched for long enough."""
+    diverged_replicas: tuple[int, ...]
+    """Followers that have seen the transaction end, which the leader shows open."""
     remembered: Remembered | None
 
     @property
@@ -130,6 +132,7 @@ def _evidence(
         is_unclear=answers.is_unclear(key.producer_id, was_asked=was_asked),
         is_topic_hidden=proof is not None and key.topic in proof.hidden_topics,
         may_be_denied=denials is Denials.POSSIBLE and watched_ms <= late_after_ms,
+        diverged_replicas=open_.diverged_replicas[row] if open_.diverged_replicas else (),
         remembered=remembered,
     )
 

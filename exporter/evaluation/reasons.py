@@ -90,6 +90,12 @@ def _sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason 
     here = f"{evidence.key.topic}-{evidence.key.partition}"
     if missing is not None:
         return f"Not proved either way: {_MISSING[missing]}."
+    if verdict is Verdict.REPLICA_DIVERGED:
+        brokers = ", ".join(map(str, evidence.diverged_replicas))
+        return (
+            f"The leader of {here} shows it open, and the replica on broker {brokers} has its end: the leader may have "
+            "lost the marker, and an abort could hide committed records."
+        )
     if verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID:
         return (
             f"Every coordinator is loaded and visible, and none lists producer id {evidence.key.producer_id}; the "

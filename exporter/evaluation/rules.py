@@ -19,12 +19,13 @@ from exporter.snapshot import (
 _CONTRADICTIONS = frozenset({Ownership.UNLISTED, Ownership.NOT_IN_TRANSACTION, Ownership.STALE_EPOCH})
 
 
-def verdict_of(evidence: Evidence, policy: Policy) -> Verdict:
+def verdict_of(evidence: Evidence, policy: Policy) -> Verdict:  # noqa: C901 - a precedence is a list
     """The verdict. Every precedence is here.
 
     What the coordinator owns is never hanging, so that comes first. Two-phase commit comes before overdue: its time-out
     is no time-out. What contradicts the coordinator is hanging only when nothing is missing from the proof, so the
-    question for what is missing stands before the three kinds of hanging, which exclude each other.
+    question for what is missing stands before the three kinds of hanging, which exclude each other. A diverged replica
+    comes before those: an abort could hide what a follower has as committed.
     """
     if is_prepared_two_phase_commit(evidence):
         return Verdict.PREPARED_TWO_PHASE_COMMIT
@@ -38,6 +39,8 @@ def verdict_of(evidence: Evidence, policy: Policy) -> Verdict:
         return Verdict.COMPLETING
     if missing_proof(evidence) is not None:
         return Verdict.INCONCLUSIVE
+    if is_replica_diverged(evidence):
+        return Verdict.REPLICA_DIVERGED
     if is_hanging_stale_epoch(evidence):
         return Verdict.HANGING_STALE_EPOCH
     if is_hanging_not_in_transaction(evidence):
@@ -92,6 +95,11 @@ def is_completing(evidence: Evidence) -> bool:
     if evidence.ownership is Ownership.COMPLETING:
         return True
     return is_just_listed(evidence) and evidence.state in COMPLETING_STATES
+
+
+def is_replica_diverged(evidence: Evidence) -> bool:
+    """The coordinator does not own it, and a follower has its end: the leader may have lost the marker."""
+    return evidence.ownership in _CONTRADICTIONS and bool(evidence.diverged_replicas)
 
 
 def is_hanging_stale_epoch(evidence: Evidence) -> bool:

@@ -236,6 +236,7 @@ async def _with_offsets(inquiry: Inquiry, reading: Reading) -> OpenTransactions:
         coordinator_epoch=entries.coordinator_epoch,
         start_offset=entries.start_offset,
         second_read=reading.second_read,
+        diverged_replicas=tuple(reading.diverged.get(reading.at_leader(i), ()) for i in range(len(entries))),
         last_stable_offset=pairs[:, 0].copy(),
         high_watermark=pairs[:, 1].copy(),
     )

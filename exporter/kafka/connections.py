@@ -142,13 +142,6 @@ class Connections:
             for api, tally in sorted(self._tallies.copy().items())
         )
 
-    def supports(self, address: Address, api_key: int) -> bool | None:
-        """Whether the broker at `address` offers an API; None while it was never connected to."""
-        connection = self._connections.get(address)
-        if connection is None or connection.broker_version_data is None:
-            return None
-        return api_key in connection.broker_version_data.api_versions
-
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Run `coroutines` side by side; their results in order. Raises the first one's exception, after all ended."""
         futures = [self._net.call_soon_with_future(coroutine) for coroutine in coroutines]

@@ -14,6 +14,7 @@ from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import OpenEntries, Scan, read_rows
 from exporter.kafka.reading import Reading
+from exporter.kafka.replicas import diverged_replicas
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, Answer, Int32Column, Ownership, SecondRead, ownership
 
@@ -21,7 +22,7 @@ _EXPLAINED = frozenset({Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_
 
 
 async def settle_doubts(inquiry: Inquiry, reading: Reading) -> None:
-    """Read again what the coordinators contradict, and ask for a proof where it is still open."""
+    """Read again what the coordinators contradict; where it is still open, ask for a proof, and the followers."""
     doubtful = _doubtful(reading)
     if not np.any(doubtful):
         return
@@ -37,7 +38,9 @@ async def settle_doubts(inquiry: Inquiry, reading: Reading) -> None:
         producer_ids={int(producer_id) for producer_id in entries.producer_id[in_doubt]},
         topics={reading.partition(int(i))[0] for i in in_doubt},
     )
-    await _read_again(inquiry, reading, doubtful)
+    doubtful = await _read_again(inquiry, reading, doubtful)
+    suspects = [reading.at_leader(int(i)) for i in np.flatnonzero(doubtful)]
+    reading.diverged = await diverged_replicas(inquiry, reading.topology, suspects)
 
 
 def _doubtful(reading: Reading) -> npt.NDArray[np.bool_]:

@@ -41,7 +41,6 @@ _MOVED = frozenset(
     }
 )
 NO_LEADER_REASON = "no_leader"
-DEADLINE_REASON = "deadline"
 NOT_ANSWERED_REASON = "left_out_of_the_answer"
 DELETED_REASON = "deleted"
 NOT_WANTED_REASON = "not_wanted"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from exporter.kafka.coordinators import Listing
 from exporter.kafka.leaders import OpenEntries, Scan
+from exporter.kafka.replicas import OpenAtLeader
 from exporter.kafka.topology import Topology
 from exporter.snapshot import CoordinatorProof, CoordinatorTransaction, Int8Column, MaxTimeout
 
@@ -23,7 +25,19 @@ class Reading:
     transactions: tuple[CoordinatorTransaction, ...] = ()
     unclear_producer_ids: frozenset[int] = frozenset()
     proof: CoordinatorProof | None = None
+    diverged: Mapping[OpenAtLeader, tuple[int, ...]] = field(default_factory=dict)
+
+    def at_leader(self, entry: int) -> OpenAtLeader:
+        """One entry, as its followers are asked about it."""
+        return OpenAtLeader(
+            partition=self.partition(entry),
+            producer_id=int(self.entries.producer_id[entry]),
+            producer_epoch=int(self.entries.producer_epoch[entry]),
+            last_sequence=int(self.entries.last_sequence[entry]),
+            start_offset=int(self.entries.start_offset[entry]),
+        )
 
     def partition(self, entry: int) -> tuple[str, int]:
+        """(topic, partition) of one entry."""
         row = int(self.entries.row[entry])
         return self.topology.topics[self.topology.topic[row]], int(self.topology.partition[row])

@@ -75,6 +75,7 @@ def evidence(told: CoordinatorTransaction | None, **fields: Any) -> Evidence:
         "is_unclear": False,
         "is_topic_hidden": False,
         "may_be_denied": False,
+        "diverged_replicas": (),
         "remembered": None,
     }
     return Evidence(**{**known, **fields})

@@ -366,13 +366,9 @@ def test_a_port_where_nobody_listens_is_unreachable() -> None:
 
 
 def test_an_api_that_the_broker_does_not_offer_is_told_before_it_is_asked() -> None:
-    """The sentence names the version that is needed; `supports` knows once connected."""
+    """The sentence names the version that is needed."""
     with broker(echo, apis=(METADATA,)) as listener, client() as connections:
-        address = Address(HOST, listener.port)
-        assert connections.supports(address, RAW) is None
         fault = fault_of(connections, listener)
-        assert connections.supports(address, RAW) is False
-        assert connections.supports(address, METADATA) is True
 
     assert fault.reason is FaultReason.UNSUPPORTED_API
     assert "2.8" in fault.sentence

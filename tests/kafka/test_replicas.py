@@ -1,0 +1,34 @@
+"""What a follower's entry says against the leader's open transaction, and what it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.kafka.replicas import OpenAtLeader, has_ended
+
+OPEN = OpenAtLeader(partition=("orders", 0), producer_id=7, producer_epoch=3, last_sequence=12, start_offset=100)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "producers", "ended"),
+    [
+        ("the follower did not answer", None, False),
+        ("it does not know the producer: it is behind, or has forgotten", {}, False),
+        ("it shows the same transaction open", {7: (3, 12, 100)}, False),
+        ("it has a marker after all that the leader has", {7: (3, 12, -1)}, True),
+        ("it has seen the marker and a later transaction", {7: (3, 20, 140)}, True),
+        ("a marker of TransactionVersion 2 bumped the epoch", {7: (4, -1, -1)}, True),
+        (
+            "it is behind within the transaction: closed only because the open records have not come",
+            {7: (3, 9, -1)},
+            False,
+        ),
+        ("it is an epoch behind", {7: (2, 40, -1)}, False),
+        ("another producer's entry says nothing", {8: (3, 12, -1)}, False),
+    ],
+)
+def test_a_follower_contradicts_only_with_the_end_in_hand(
+    sentence: str, producers: dict[int, tuple[int, int, int]] | None, *, ended: bool
+) -> None:
+    """Only a follower that has everything the leader has, and the end, speaks against it."""
+    assert has_ended(OPEN, producers) is ended, sentence

@@ -1,0 +1,94 @@
+"""A leader that lost a marker which its follower has, as a disk restored from a backup would make it: two real logs."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
+from exporter.evaluation.verdicts import TransactionRow, Verdict
+from tests.brokers.broker import Broker
+from tests.brokers.cluster import KafkaCluster
+from tests.real_brokers.watching import Watch, rows_on
+
+MakeCluster = Callable[..., KafkaCluster]
+TOPIC = "mirrored"
+LOG = "00000000000000000000.log"
+PATIENCE_S = 60
+
+
+def partition_folder(broker: Broker, topic: str) -> Path:
+    return broker.directory / "data" / f"{topic}-0"
+
+
+def log_with_marker(make_cluster: MakeCluster, hang: PlantedTransaction, to: Path) -> None:
+    """A log that begins with the very same open record, followed by its COMMIT marker."""
+    cluster = make_cluster("4.3.1")
+    cluster.topics.create(TOPIC)
+    plant_hang_without_id(
+        cluster.bootstrap,
+        TOPIC,
+        0,
+        producer_id=hang.producer_id,
+        producer_epoch=hang.producer_epoch,
+        timestamp_ms=hang.timestamp_ms,
+    )
+    write_marker(cluster.bootstrap, TOPIC, 0, hang.producer_id, hang.producer_epoch, commit=True)
+    cluster.broker(1).stop()
+    shutil.copy(partition_folder(cluster.broker(1), TOPIC) / LOG, to)
+
+
+def restore(broker: Broker, log: Path) -> None:
+    """Put another log in the place of a stopped broker's; it makes its indexes and its producer state anew from it."""
+    folder = partition_folder(broker, TOPIC)
+    for pattern in ("*.log", "*.index", "*.timeindex", "*.txnindex", "*.snapshot"):
+        for path in folder.glob(pattern):
+            path.unlink()
+    shutil.copy(log, folder / LOG)
+    (folder.parent / ".kafka_cleanshutdown").unlink(missing_ok=True)
+
+
+def create_on_two(cluster: KafkaCluster) -> None:
+    """One partition, led by node 1 and followed by node 2."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, num_partitions=1, replica_assignment=[[1, 2]])])[TOPIC].result(30)
+    cluster.topics.configure(TOPIC, {"min.insync.replicas": "1"})
+
+
+def test_a_follower_with_the_marker_makes_it_diverged(make_cluster: MakeCluster, tmp_path: Path) -> None:
+    """While both replicas show it open it hangs; once the follower has its end, an abort could hide committed records."""
+    cluster = make_cluster("4.3.1", nodes=3)
+    create_on_two(cluster)
+    hang = plant_hang(cluster.bootstrap, TOPIC, 0, "app")
+    log_with_marker(make_cluster, hang, tmp_path / LOG)
+
+    with Watch(cluster.bootstrap) as watch:
+        before = verdict_until(watch, Verdict.HANGING_NOT_IN_TRANSACTION)
+        cluster.broker(2).stop()
+        # As long as the follower's log, so that it has no reason to truncate its own.
+        plant_hang_without_id(cluster.bootstrap, TOPIC, 0, producer_id=8_700_000_001)
+        write_marker(cluster.bootstrap, TOPIC, 0, 8_700_000_001, 0)
+        restore(cluster.broker(2), tmp_path / LOG)
+        cluster.broker(2).start()
+        cluster.wait_until_serving()
+        after = verdict_until(watch, Verdict.REPLICA_DIVERGED)
+
+    assert before.producer_id == after.producer_id == hang.producer_id
+    assert "the replica on broker 2 has its end" in after.reason
+
+
+def verdict_until(watch: Watch, verdict: Verdict) -> TransactionRow:
+    """The row of the topic once it has this verdict: a broker that comes back needs moments to load and to follow."""
+    deadline = time.monotonic() + PATIENCE_S
+    seen = None
+    while time.monotonic() < deadline:
+        row = rows_on(watch.cycle(), TOPIC).get(0)
+        if row is not None and row.verdict is verdict:
+            return row
+        seen = row
+        time.sleep(0.1)
+    raise AssertionError(f"{verdict.label} was not seen; the last row is {seen}")
