@@ -268,8 +268,8 @@ class CoordinatorProof:
     @cached_property
     def failure(self) -> str | None:
         """Why these answers prove nothing for any transaction; None when they do."""
-        if self.state_topic is not StateTopic.PRESENT:
-            return None if self.state_topic is StateTopic.ABSENT else f"transaction_state_{self.state_topic.value}"
+        if self.state_topic not in {StateTopic.PRESENT, StateTopic.ABSENT}:
+            return f"transaction_state_{self.state_topic.value}"
         failures = [proof.failure for proof in self.state_partitions if proof.failure is not None]
         if failures:
             return failures[0]

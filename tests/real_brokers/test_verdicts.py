@@ -10,7 +10,7 @@ import pytest
 
 from examples.workload.planting import plant_hang, plant_hang_without_id, plant_producers, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
-from exporter.evaluation.verdicts import StartSource, Verdict
+from exporter.evaluation.verdicts import InconclusiveReason, StartSource, Verdict
 from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.watching import Watch, rows_on
 
@@ -198,3 +198,20 @@ def test_rapid_commits_are_never_called_hanging(
     assert suspects == []
     assert cycles > 50
     assert seen > 50
+
+
+@pytest.mark.slow
+def test_a_broker_below_the_floor_is_told_by_the_api_that_it_lacks(make_cluster: Callable[..., KafkaCluster]) -> None:
+    """Kafka 2.8 has DescribeProducers and no ListTransactions: what is open is shown, nothing is proved, and it is said."""
+    cluster = make_cluster("2.8.2")
+    topic = cluster.topics.create("orders")
+    plant_hang_without_id(cluster.bootstrap, topic, 0)
+
+    with Watch(cluster.bootstrap) as watch:
+        evaluation = watch.cycle()
+
+    assert rows_on(evaluation, topic)[0].inconclusive_reason is InconclusiveReason.COORDINATOR_UNANSWERED
+    (coordinator,) = evaluation.snapshot.coordinators
+    assert coordinator.failure is not None
+    assert "does not offer ListTransactions" in coordinator.failure
+    assert "3.0 or later" in coordinator.failure
