@@ -49,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = importlib.import_module(f"exporter.commands.{COMMANDS[options.command]}")
     try:
         status: int = command.run(options, settings)
+        sys.stdout.flush()  # here, where a reader that has left can still be told from a failure
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

@@ -81,7 +81,7 @@ class Broker:
     def pause(self) -> None:
         """Freeze it (SIGSTOP): its sockets accept and stay silent, as on a machine that hangs."""
         assert self._process is not None
-        self._process.signal(signal.SIGSTOP)
+        self._process.freeze()
 
     def resume(self) -> None:
         assert self._process is not None

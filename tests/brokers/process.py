@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -60,6 +61,21 @@ class JavaProcess:
     def signal(self, number: signal.Signals) -> None:
         if self.exit_code is None:
             os.kill(self.pid, number)
+
+    def freeze(self) -> None:
+        """SIGSTOP, and wait until every thread has stopped: on a busy machine some run on for a while."""
+        self.signal(signal.SIGSTOP)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while not self._stopped():
+            assert time.monotonic() < deadline, f"process {self.pid} does not stop"
+            time.sleep(0.01)
+
+    def _stopped(self) -> bool:
+        try:
+            statuses = [path.read_text() for path in Path(f"/proc/{self.pid}/task").glob("*/status")]
+        except FileNotFoundError:  # a thread that has just ended
+            return False
+        return all("State:\tT" in status for status in statuses)
 
     def end(self) -> None:
         """Ask it to end; insist where it does not."""
