@@ -23,6 +23,7 @@ BoolColumn = npt.NDArray[np.bool_]
 
 NO_LEADER = -1
 UNKNOWN_OFFSET = -1
+OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class Answer(IntEnum):
@@ -277,6 +278,27 @@ class CoordinatorProof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffset:
+    """What a consumer group has committed on one partition."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Impact:
+    """The consumer groups behind the transactions that want a person, as far as we may see groups."""
+
+    offsets: tuple[GroupOffset, ...]
+    residents: tuple[tuple[int, str], ...]
+    """(partition of `__consumer_offsets`, group): groups that keep their own offsets on a suspect's partition."""
+    failures: tuple[str, ...]
+    """Brokers whose groups are not known, a sentence each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerCoverage:
     """One broker that had to be asked."""
 
@@ -324,6 +346,8 @@ class Snapshot:
     """Listed as active and asked for, but the description failed or named another producer id."""
     proof: CoordinatorProof | None
     """None when no transaction was in doubt."""
+    impact: Impact | None = None
+    """None when nobody needed to be asked."""
     brokers: tuple[BrokerCoverage, ...]
     coordinators: tuple[CoordinatorCoverage, ...]
     """Empty when nothing was open: the coordinators were not asked."""

@@ -11,8 +11,9 @@ from exporter.evaluation.verdicts import (
     TransactionColumns,
     TransactionRow,
     Verdict,
+    WaitingGroup,
 )
-from exporter.snapshot import CoordinatorTransaction, Ownership, Snapshot
+from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, CoordinatorTransaction, Ownership, Snapshot
 
 _MISSING = {
     InconclusiveReason.ID_LISTED_NOT_DESCRIBED: (
@@ -79,11 +80,34 @@ def transaction_row(
         coordinator_producer_epoch=None if described is None else described.producer_epoch,
         timeout_ms=None if described is None else described.timeout_ms,
         last_stable_offset_lag=None if lag < 0 else lag,
+        groups=waiting_groups(snapshot, evidence, int(open_.high_watermark[row])),
         outcome_evidence=outcome_of(evidence),
         verdict=verdict,
         inconclusive_reason=missing,
         reason=_sentence(evidence, verdict, missing),
     )
+
+
+def waiting_groups(snapshot: Snapshot, evidence: Evidence, high_watermark: int) -> tuple[WaitingGroup, ...]:
+    """The groups that commit on the transaction's partition, and those that live on it."""
+    impact, key = snapshot.impact, evidence.key
+    if impact is None:
+        return ()
+    committing = [
+        WaitingGroup(
+            group=it.group,
+            committed_offset=it.offset,
+            waiting_records=None if high_watermark == UNKNOWN_OFFSET else max(high_watermark - it.offset, 0),
+        )
+        for it in impact.offsets
+        if (it.topic, it.partition) == (key.topic, key.partition)
+    ]
+    residents = [
+        WaitingGroup(group=group, committed_offset=None, waiting_records=None)
+        for partition, group in impact.residents
+        if (OFFSETS_TOPIC, partition) == (key.topic, key.partition)
+    ]
+    return tuple(sorted([*committing, *residents], key=lambda it: (-(it.waiting_records or 0), it.group)))
 
 
 def _sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason | None) -> str:

@@ -127,6 +127,17 @@ class PartitionColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingGroup:
+    """A consumer group behind a suspect."""
+
+    group: str
+    committed_offset: int | None
+    """None for a group that keeps its own offsets on the suspect's partition."""
+    waiting_records: int | None
+    """High watermark - committed offset; None where either is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRow:
     """One open transaction with its verdict and evidence, for people and JSON. Durations and instants in ms."""
 
@@ -154,6 +165,8 @@ class TransactionRow:
     timeout_ms: int | None
     """The transaction's own timeout, None where it was not described."""
     last_stable_offset_lag: int | None
+    groups: tuple[WaitingGroup, ...] = ()
+    """Who waits, the longest queue first; only for suspects, and only groups that we may see."""
     outcome_evidence: OutcomeEvidence = OutcomeEvidence.NONE
     verdict: Verdict
     inconclusive_reason: InconclusiveReason | None

@@ -33,6 +33,7 @@ from exporter.kafka.leaders import Progress, Scan, scan_leaders
 from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.reading import Reading
 from exporter.kafka.scope import EVERYTHING, Scope
+from exporter.kafka.suspects import ask_around
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     NO_LEADER,
@@ -142,8 +143,10 @@ class Collector:
         if len(reading.entries):
             await _ask_coordinators(inquiry, reading, seen_before)
             stopwatch.lap("transactions")
-            await settle_doubts(inquiry, reading)
+            doubtful = await settle_doubts(inquiry, reading)
             stopwatch.lap("proof")
+            await ask_around(inquiry, reading, doubtful, taken_at_ms)
+            stopwatch.lap("impact")
         open_transactions = await _with_offsets(inquiry, reading)
         stopwatch.lap("offsets")
         self._topology, self._producers = reading.topology, reading.scan.producers
@@ -268,6 +271,7 @@ def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms
         transactions=reading.transactions,
         unclear_producer_ids=reading.unclear_producer_ids,
         proof=reading.proof,
+        impact=reading.impact,
         brokers=_brokers(topology, scan),
         coordinators=coverage_of(reading.listings),
         max_timeout=reading.max_timeout,

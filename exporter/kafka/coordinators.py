@@ -57,9 +57,14 @@ _HIDING_OPERATIONS = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
 
 
 def state_partition(transactional_id: str, partitions: int) -> int:
-    """The partition of `__transaction_state` that owns an id: Utils.abs(String.hashCode) modulo."""
+    """The partition of `__transaction_state` that owns an id."""
+    return java_hash_partition(transactional_id, partitions)
+
+
+def java_hash_partition(name: str, partitions: int) -> int:
+    """Where coordinators put an id or a group: Utils.abs(String.hashCode) modulo."""
     code = 0
-    units = transactional_id.encode("utf-16-be")
+    units = name.encode("utf-16-be")
     for high, low in zip(units[::2], units[1::2], strict=True):
         code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
     signed = code - 2**32 if code >= 2**31 else code

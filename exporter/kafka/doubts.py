@@ -14,22 +14,24 @@ from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import OpenEntries, Scan, read_rows
 from exporter.kafka.reading import Reading
-from exporter.kafka.replicas import diverged_replicas
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, Answer, Int32Column, Ownership, SecondRead, ownership
 
 _EXPLAINED = frozenset({Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_ACTIVE})
 
 
-async def settle_doubts(inquiry: Inquiry, reading: Reading) -> None:
-    """Read again what the coordinators contradict; where it is still open, ask for a proof, and the followers."""
+async def settle_doubts(inquiry: Inquiry, reading: Reading) -> npt.NDArray[np.bool_]:
+    """Read again what the coordinators contradict, and ask for a proof where it is still open.
+
+    (N,) the entries that are in doubt afterwards, of those that are left.
+    """
     doubtful = _doubtful(reading)
     if not np.any(doubtful):
-        return
+        return doubtful
     # Most doubts are transactions that ended between the two questions: one more look at their partitions, and no probes.
     doubtful = await _read_again(inquiry, reading, doubtful)
     if not np.any(doubtful):
-        return
+        return doubtful
     entries = reading.entries
     in_doubt = np.flatnonzero(doubtful)
     reading.proof = await prove(
@@ -38,9 +40,7 @@ async def settle_doubts(inquiry: Inquiry, reading: Reading) -> None:
         producer_ids={int(producer_id) for producer_id in entries.producer_id[in_doubt]},
         topics={reading.partition(int(i))[0] for i in in_doubt},
     )
-    doubtful = await _read_again(inquiry, reading, doubtful)
-    suspects = [reading.at_leader(int(i)) for i in np.flatnonzero(doubtful)]
-    reading.diverged = await diverged_replicas(inquiry, reading.topology, suspects)
+    return await _read_again(inquiry, reading, doubtful)
 
 
 def _doubtful(reading: Reading) -> npt.NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from exporter.kafka.coordinators import Listing
 from exporter.kafka.leaders import OpenEntries, Scan
 from exporter.kafka.replicas import OpenAtLeader
 from exporter.kafka.topology import Topology
-from exporter.snapshot import CoordinatorProof, CoordinatorTransaction, Int8Column, MaxTimeout
+from exporter.snapshot import CoordinatorProof, CoordinatorTransaction, Impact, Int8Column, MaxTimeout
 
 
 @dataclass(slots=True)
@@ -25,6 +25,7 @@ class Reading:
     transactions: tuple[CoordinatorTransaction, ...] = ()
     unclear_producer_ids: frozenset[int] = frozenset()
     proof: CoordinatorProof | None = None
+    impact: Impact | None = None
     diverged: Mapping[OpenAtLeader, tuple[int, ...]] = field(default_factory=dict)
 
     def at_leader(self, entry: int) -> OpenAtLeader:

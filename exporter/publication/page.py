@@ -84,6 +84,10 @@ def _alarm(sentence: str) -> str:
     )
 
 
+GROUPS_SHOWN_MAX = 5
+"""Of each suspect."""
+
+
 def _suspects_section(evaluation: Evaluation) -> str:
     suspects = evaluation.suspects
     if not suspects:
@@ -112,6 +116,8 @@ def _suspect(row: TransactionRow) -> str:
         ("start offset", str(row.start_offset)),
         ("coordinator", _coordinator(row)),
     ]
+    if row.groups:
+        pairs.append(("groups waiting", _groups(row)))
     facts = "".join(
         f'<div class="{_e(name.split()[0])}"><dt>{_e(name)}</dt><dd>{_e(text)}</dd></div>' for name, text in pairs
     )
@@ -125,6 +131,16 @@ def _suspect(row: TransactionRow) -> str:
 def _verdict_words(row: TransactionRow) -> str:
     words = row.verdict.label
     return f"{words}: {row.inconclusive_reason.value}" if row.inconclusive_reason is not None else words
+
+
+def _groups(row: TransactionRow) -> str:
+    """The longest queues by name, the others by number."""
+    named = [
+        it.group if it.waiting_records is None else f"{it.group} ({it.waiting_records:,} records)"
+        for it in row.groups[:GROUPS_SHOWN_MAX]
+    ]
+    more = len(row.groups) - len(named)
+    return ", ".join(named) + (f" and {more:,} more" if more else "")
 
 
 def _coordinator(row: TransactionRow) -> str:

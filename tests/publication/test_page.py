@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.evaluation.verdicts import InconclusiveReason, Verdict
+from exporter.evaluation.verdicts import InconclusiveReason, TransactionRow, Verdict, WaitingGroup
 from exporter.publication.facts import ExporterFacts, Publication, PublishOptions
 from exporter.publication.headline import Level, coverage_gaps, headline
 from exporter.publication.page import render_page
@@ -172,6 +172,27 @@ def test_a_suspect_shows_all_that_a_person_needs() -> None:
         "ages as of 2027-01-15 08:00:00 UTC",
     ):
         assert words in text
+
+
+def test_a_suspect_names_the_longest_queues_behind_it() -> None:
+    """Five groups by name with their waiting records, the others by number; without groups there is no such line."""
+    groups = tuple(
+        WaitingGroup(group=f"group-{n}", committed_offset=n, waiting_records=1000 * (9 - n)) for n in range(7)
+    )
+    resident = WaitingGroup(group="<lives here>", committed_offset=None, waiting_records=None)
+
+    def words_of(row: TransactionRow) -> str:
+        it = evaluation([Partition()], [row])
+        return _text(Publication(evaluation=it, facts=facts(), options=PublishOptions()))
+
+    queued = words_of(hanging(groups=groups))
+    living = words_of(hanging(groups=(resident,)))
+
+    assert "groups waiting group-0 (9,000 records), group-1 (8,000 records)" in queued
+    assert "group-4 (5,000 records) and 2 more" in queued
+    assert "group-5" not in queued
+    assert "groups waiting &lt;lives here&gt;" in living
+    assert "groups waiting" not in words_of(hanging())
 
 
 def test_unknown_things_are_called_unknown() -> None:

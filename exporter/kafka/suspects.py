@@ -1,0 +1,37 @@
+"""More questions about the transactions that will want a person: their followers, and who waits behind them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from exporter.kafka.coordinators import by_producer_id
+from exporter.kafka.groups import impact_on
+from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.reading import Reading
+from exporter.kafka.replicas import diverged_replicas
+from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction
+
+
+async def ask_around(inquiry: Inquiry, reading: Reading, doubtful: npt.NDArray[np.bool_], now_ms: int) -> None:
+    """Ask the followers about what is in doubt; who waits behind that, and behind what its coordinator keeps too long."""
+    in_doubt = [reading.at_leader(int(i)) for i in np.flatnonzero(doubtful)]
+    if in_doubt:
+        reading.diverged = await diverged_replicas(inquiry, reading.topology, in_doubt)
+    described = by_producer_id(reading.transactions)
+    kept_too_long = (
+        i
+        for i in range(len(reading.entries))
+        if is_kept_too_long(described.get(int(reading.entries.producer_id[i])), now_ms)
+    )
+    partitions = {reading.partition(int(i)) for i in [*np.flatnonzero(doubtful), *kept_too_long]}
+    if partitions:
+        reading.impact = await impact_on(inquiry, reading.topology, sorted(partitions))
+
+
+def is_kept_too_long(transaction: CoordinatorTransaction | None, now_ms: int) -> bool:
+    """Described, and completing or past its own time-out: it may be stuck or overdue."""
+    if transaction is None or not transaction.is_described:
+        return False
+    overdue = transaction.start_time_ms >= 0 and now_ms - transaction.start_time_ms > transaction.timeout_ms
+    return transaction.state in COMPLETING_STATES or overdue
