@@ -1,0 +1,92 @@
+"""Who waits behind a hang: consumer groups of real brokers, by what they have committed and by where they live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, TopicPartition
+
+from examples.workload.planting import plant_hang, write_marker
+from examples.workload.producers import OpenTransaction, run_transaction
+from exporter.evaluation.verdicts import Verdict, WaitingGroup
+from exporter.kafka.coordinators import java_hash_partition
+from exporter.snapshot import OFFSETS_TOPIC
+from tests.brokers.cluster import KafkaCluster
+from tests.real_brokers.watching import Watch, rows_on
+from tests.situations.steps import Client
+
+OFFSETS_PARTITIONS = 5  # as the clusters of the tests have it
+MakeTopic = Callable[..., str]
+FreshName = Callable[[str], str]
+
+
+def commit(cluster: KafkaCluster, group: str, topic: str, offset: int) -> None:
+    """Commit `offset` on partition 0 for a group, as its consumer would."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def test_groups_wait_as_long_as_their_queue(broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> None:
+    """A suspect names the groups that commit on its partition, the longest queue first; other groups are left out."""
+    topic, other = make_topic(broker), make_topic(broker)
+    far, near, elsewhere = fresh_name("far"), fresh_name("near"), fresh_name("elsewhere")
+    plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
+    run_transaction(broker.bootstrap, fresh_name("behind"), [(topic, 0)], records=8)
+    commit(broker, near, topic, 5)
+    commit(broker, far, topic, 0)
+    commit(broker, elsewhere, other, 0)
+
+    with Watch(broker.bootstrap) as watch:
+        evaluation = watch.cycle()
+        row = rows_on(evaluation, topic)[0]
+
+    assert row.groups == (
+        WaitingGroup(group=far, committed_offset=0, waiting_records=10),
+        WaitingGroup(group=near, committed_offset=5, waiting_records=5),
+    )
+    assert evaluation.snapshot.impact is not None
+    assert evaluation.snapshot.impact.failures == ()
+
+
+def test_a_hang_on_the_offsets_topic_names_the_groups_that_live_there(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
+) -> None:
+    """Groups whose own offsets are kept on the blocked partition are named, and no others."""
+    topic = make_topic(broker)
+    resident = fresh_name("resident")
+    home = java_hash_partition(resident, OFFSETS_PARTITIONS)
+    stranger = next(
+        name
+        for name in (fresh_name("stranger") for _ in range(100))
+        if java_hash_partition(name, OFFSETS_PARTITIONS) != home
+    )
+    for group in (resident, stranger):
+        commit(broker, group, topic, 0)
+    hang = Client.begin(broker.bootstrap, fresh_name("hang")).commit_offset_unheard(resident, topic)
+    assert hang.partition == home
+    try:
+        with Watch(broker.bootstrap) as watch:
+            row = rows_on(watch.cycle(), OFFSETS_TOPIC)[home]
+    finally:
+        write_marker(broker.bootstrap, OFFSETS_TOPIC, home, hang.producer_id, hang.producer_epoch)
+
+    groups = {waiting.group for waiting in row.groups}
+    assert row.verdict is Verdict.HANGING_NOT_IN_TRANSACTION
+    assert resident in groups
+    assert stranger not in groups
+
+
+def test_nobody_is_asked_where_nothing_is_suspect(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
+) -> None:
+    """A healthy cluster is not asked for its groups."""
+    topic = make_topic(broker)
+
+    with Watch(broker.bootstrap) as watch, OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 0)]):
+        evaluation = watch.cycle(describe_all=True)
+        asked = {api.api for api in watch.collector.statistics()}
+
+    assert evaluation.suspects == ()
+    assert evaluation.snapshot.impact is None
+    assert not asked & {"ListGroups", "OffsetFetch"}

@@ -1,0 +1,69 @@
+"""One file for each kind of cluster: its situations, and `perform(version)` that plays them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.situations.play import Performance
+from tests.situations.stages import careless, guarded, moving, nodes, still
+from tests.situations.words import Collection, Situation
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A kind of cluster and what is played on it."""
+
+    name: str
+    title: str
+    sentence: str
+    collections: tuple[Collection, ...]
+    perform: Callable[[str], Performance]
+    """On a broker of this version."""
+    is_expensive: bool = False
+
+    @property
+    def situations(self) -> tuple[Situation, ...]:
+        return tuple(situation for collection in self.collections for situation in collection.situations)
+
+
+STAGES = (
+    Stage(
+        "still",
+        "Situations that keep still",
+        "One node; all of them side by side, scanned in two cycles.",
+        (still.STILL, still.ASKED),
+        still.perform,
+    ),
+    Stage(
+        "moving",
+        "Situations that change while they are scanned",
+        "One node behind a go-between that lets the change happen just before a chosen request, of ours and of the tool.",
+        (moving.MOMENTS, moving.RESTLESS, moving.RESTART),
+        moving.perform,
+        is_expensive=True,
+    ),
+    Stage(
+        "careless",
+        "Coordinators that do not do their work",
+        "One node that never looks for timed-out transactions and forgets ids after moments.",
+        (careless.IMPATIENT, careless.PATIENT),
+        careless.perform,
+    ),
+    Stage(
+        "guarded",
+        "What may not be seen",
+        "One node with the StandardAuthorizer; every user looks at the same transactions and differs in its grants.",
+        (guarded.GRANTED, guarded.DENIED),
+        guarded.perform,
+    ),
+    Stage(
+        "nodes",
+        "Brokers that are gone",
+        "Three nodes; one replica of `__transaction_state`.",
+        (nodes.SILENT, nodes.GIVEN_UP, nodes.BACK, nodes.DATA_ONLY),
+        nodes.perform,
+        is_expensive=True,
+    ),
+)
+VERSIONS = ("4.3.1", "3.9.1")
