@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import hashlib
 import importlib
+import io
 import logging
 import os
 import sys
@@ -28,35 +30,74 @@ COMMANDS = {
     "complete": "complete",
     "force-terminate": "force_terminate",
     "forceTerminateTransaction": "force_terminate",
+    "completion": "completion",
 }
 """Command -> its module in exporter/commands/, imported when it is run: `once` must not pay for the web server."""
+
+WITHOUT_SETTINGS = frozenset({"completion"})
+"""Commands that ask no cluster: a shell's start-up file must not need a broker's name."""
+
+WRITING = frozenset({"abort", "complete", "force-terminate", "forceTerminateTransaction"})
 
 INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
+    _mend_streams()
     options = build_parser().parse_args(arguments)
+    options.state_folder = state_folder(os.environ)
+    options.may_colour = may_colour(os.environ)
     try:
-        settings = _settings(options, os.environ)
+        settings = None if options.command in WITHOUT_SETTINGS else _settings(options, os.environ)
     except ConfigurationError as error:
         for problem in error.problems:
             print(f"{PROGRAM}: {problem}", file=sys.stderr)
         return ExitStatus.COULD_NOT_RUN
-    _configure_logging(settings.log_level)
-    options.state_folder = state_folder(os.environ)
-    options.state_path = state_path(settings, options.state_folder)
+    if settings is not None:
+        _configure_logging(settings.log_level)
+        options.state_path = state_path(settings, options.state_folder)
+    return _run(options, settings)
+
+
+def _run(options: argparse.Namespace, settings: Settings | None) -> int:
     command = importlib.import_module(f"exporter.commands.{COMMANDS[options.command]}")
+    status: int = ExitStatus.COULD_NOT_RUN if options.command in WRITING else ExitStatus.ANSWERED
     try:
-        status: int = command.run(options, settings)
+        status = command.run(options, settings)
         sys.stdout.flush()  # here, where a reader that has left can still be told from a failure
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone (`| head`): not our failure, and nothing is left to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitStatus.ANSWERED
+        # Whoever read our output has gone (`| head`): no failure of what only reads, and nothing is left to say.
+        _print_nothing_more()
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _print_nothing_more()
+        print(f"{PROGRAM}: the answer could not be printed in full: {error}", file=sys.stderr)
+        return ExitStatus.COULD_NOT_RUN
     return status
+
+
+def _print_nothing_more() -> None:
+    """What is still buffered goes nowhere: printing it at the very end would fail once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _mend_streams() -> None:
+    """Nothing that is printed ends the program: not into a closed stream, nor in an encoding that lacks a character."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - it lives as long as we
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def may_colour(environment: Mapping[str, str]) -> bool:
+    """False where the person wants no colour (no-color.org), or has a terminal that knows none."""
+    return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
 def _settings(options: argparse.Namespace, environment: Mapping[str, str]) -> Settings:

@@ -1,10 +1,11 @@
-"""`abort`: close a hanging transaction on one partition with an ABORT marker."""
+"""`abort`: close hanging transactions with an ABORT marker: one on one partition, or those of a plan file."""
 
 from __future__ import annotations
 
 import argparse
 
-from exporter.commands.recover import recover
+from exporter.commands.abort_planned import abort_planned
+from exporter.commands.recover import recover, with_means
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
@@ -12,14 +13,30 @@ from exporter.recovery.plan import Action
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Abort one transaction, or say why not; the exit status."""
+    """Abort, or say why not; the exit status."""
+    against = wrong_usage(options)
+    if against is not None:
+        complain(against)
+        return ExitStatus.WRONG_USAGE
+    if options.plan_file is not None:
+        return with_means(settings, lambda means: abort_planned(options, means))
+    return with_means(settings, lambda means: recover(options, means, Action.ABORT, forced=options.force))
+
+
+def wrong_usage(options: argparse.Namespace) -> str | None:
+    """Options that do not go together, in a sentence."""
     producer = (options.producer_id, options.producer_epoch, options.coordinator_epoch)
+    one = (options.topic, options.partition, options.start_offset, *producer, options.force)
+    if options.plan_file is not None:
+        if any(it is not None for it in one):
+            return "--plan-file names the transactions by itself: leave the options of a single one and --force out"
+        return None
+    if options.max_aborts is not None:
+        return "--max-aborts is for --plan-file"
+    if options.topic is None or options.partition is None:
+        return "name the partition by --topic and --partition, or many transactions by --plan-file"
     if options.start_offset is None and None in producer:
-        complain(
-            "name the transaction by --start-offset, or by --producer-id, --producer-epoch and --coordinator-epoch"
-        )
-        return ExitStatus.WRONG_USAGE
+        return "name the transaction by --start-offset, or by --producer-id, --producer-epoch and --coordinator-epoch"
     if options.start_offset is not None and producer != (None, None, None):
-        complain("--start-offset names the transaction by itself: leave the producer's options out")
-        return ExitStatus.WRONG_USAGE
-    return recover(options, settings, Action.ABORT, forced=options.force)
+        return "--start-offset names the transaction by itself: leave the producer's options out"
+    return None

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from exporter import __version__
+from exporter.config import values
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
-from exporter.config.values import duration_ms
 from exporter.evaluation.verdicts import Verdict
 
 PROGRAM = "kafka-transaction-exporter"
+STATES, VERDICT, FILE = "STATE[,...]", "VERDICT", "FILE"
+"""What stands for a value in the help, and tells a shell how to complete it."""
+INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
+INTERVAL_MS_MIN = 100
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -36,9 +41,19 @@ def build_parser() -> argparse.ArgumentParser:
     add_describe_producers(
         commands.add_parser("describe-producers", parents=[shared], help="every producer of one partition")
     )
-    add_abort(commands.add_parser("abort", parents=[shared], help="close a hanging transaction with an ABORT marker"))
+    # What writes takes its options in full: a shortened one may mean another when a release adds some.
+    add_abort(
+        commands.add_parser(
+            "abort", parents=[shared], help="close hanging transactions with an ABORT marker", allow_abbrev=False
+        )
+    )
     add_complete(
-        commands.add_parser("complete", parents=[shared], help="write the marker that a stuck coordinator has decided")
+        commands.add_parser(
+            "complete",
+            parents=[shared],
+            help="write the marker that a stuck coordinator has decided",
+            allow_abbrev=False,
+        )
     )
     add_force_terminate(
         commands.add_parser(
@@ -46,8 +61,10 @@ def build_parser() -> argparse.ArgumentParser:
             aliases=["forceTerminateTransaction"],
             parents=[shared],
             help="have the coordinator abort what a transactional id has ongoing",
+            allow_abbrev=False,
         )
     )
+    add_completion(commands.add_parser("completion", help="a script that completes commands and options in a shell"))
     return parser
 
 
@@ -62,12 +79,12 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--command-config",
-        metavar="FILE",
+        metavar=FILE,
         default=argparse.SUPPRESS,
         help="a Java client's properties file, as kafka-transactions.sh takes it",
     )
     parser.add_argument(
-        "--config.file", dest="config_file", metavar="FILE", default=argparse.SUPPRESS, help="YAML file with settings"
+        "--config.file", dest="config_file", metavar=FILE, default=argparse.SUPPRESS, help="YAML file with settings"
     )
 
 
@@ -92,7 +109,11 @@ def add_once(parser: argparse.ArgumentParser) -> None:
     """`once`."""
     parser.add_argument("--format", choices=("table", "json", "prometheus"), default="table", help="default: table")
     parser.add_argument(
-        "--repeat", type=whole_number, default=1, metavar="N", help="run N cycles in this process, print the last"
+        "--repeat",
+        type=number(1, INT32_MAX),
+        default=1,
+        metavar="N",
+        help="run N cycles in this process, print the last",
     )
     parser.add_argument(
         "--timings", choices=("json",), help="print the seconds of each phase of each cycle instead of the transactions"
@@ -103,16 +124,19 @@ def add_find_hanging(parser: argparse.ArgumentParser) -> None:
     """`find-hanging`."""
     add_scope(parser, required=False)
     parser.add_argument(
-        "--broker-id", "--broker", type=int, metavar="ID", help="only partitions with a replica on this broker"
+        "--broker-id",
+        "--broker",
+        type=number(0, INT32_MAX),
+        metavar="ID",
+        help="only partitions with a replica on this broker",
     )
     parser.add_argument(
         "--max-transaction-timeout",
-        type=int,
+        type=number(0, INT32_MAX),
         default=0,
         metavar="MINUTES",
         help="leave out suspects that are younger and not proved hanging; no verdict depends on it. Default: 0",
     )
-    parser.add_argument("--all", action="store_true", help="print every open transaction, not only suspects")
     parser.add_argument(
         "--stuck-after",
         type=duration,
@@ -127,17 +151,42 @@ def add_find_hanging(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         help="how far past its own time-out a transaction is overdue. Default: 10s, a coordinator's scan interval",
     )
+    add_find_hanging_output(parser)
+
+
+def add_find_hanging_output(parser: argparse.ArgumentParser) -> None:
+    """What `find-hanging` prints, how often, and where else it goes."""
+    parser.add_argument("--all", action="store_true", help="print every open transaction, not only suspects")
+    parser.add_argument(
+        "--states",
+        metavar=STATES,
+        help="only transactions that their coordinator has in these states; - where no coordinator tells one",
+    )
     add_format(parser)
     parser.add_argument("--exit-code", action="store_true", help="status 3 when something is proved to hang")
+    parser.add_argument(
+        "--watch",
+        nargs="?",
+        type=interval,
+        const="5s",
+        metavar="INTERVAL",
+        help="look again and again until Ctrl-C. Default: every 5s",
+    )
+    parser.add_argument(
+        "--plan-file", metavar=FILE, help="write those that are proved to hang into a new FILE, for abort --plan-file"
+    )
 
 
 def add_list(parser: argparse.ArgumentParser) -> None:
     """`list`."""
     parser.add_argument(
-        "--duration-filter", type=int, metavar="MS", help="only active transactions that run for longer than this"
+        "--duration-filter",
+        type=number(-1, INT64_MAX),
+        metavar="MS",
+        help="only active transactions that run for longer than this",
     )
     parser.add_argument("--transactional-id-pattern", metavar="REGEX", help="only ids that match it as a whole")
-    parser.add_argument("--states", metavar="STATE[,...]", help="only transactions in these states, such as Ongoing")
+    parser.add_argument("--states", metavar=STATES, help="only transactions in these states, such as Ongoing")
     add_format(parser)
 
 
@@ -151,22 +200,31 @@ def add_describe_producers(parser: argparse.ArgumentParser) -> None:
     """`describe-producers`."""
     add_scope(parser, required=True)
     parser.add_argument(
-        "--broker-id", "--broker", type=int, metavar="ID", help="ask this replica instead of the leader"
+        "--broker-id",
+        "--broker",
+        type=number(0, INT32_MAX),
+        metavar="ID",
+        help="ask this replica instead of the leader",
     )
     add_format(parser)
 
 
 def add_abort(parser: argparse.ArgumentParser) -> None:
     """`abort`."""
-    add_scope(parser, required=True)
+    add_scope(parser, required=False)
     which = parser.add_argument_group("which transaction", "its start offset, or its producer with both epochs")
-    which.add_argument("--start-offset", type=int, metavar="OFFSET")
-    which.add_argument("--producer-id", type=int, metavar="ID")
-    which.add_argument("--producer-epoch", type=int, metavar="EPOCH")
-    which.add_argument("--coordinator-epoch", type=int, metavar="EPOCH")
+    which.add_argument("--start-offset", type=number(0, INT64_MAX), metavar="OFFSET")
+    which.add_argument("--producer-id", type=number(0, INT64_MAX), metavar="ID")
+    which.add_argument("--producer-epoch", type=number(0, INT16_MAX), metavar="EPOCH")
+    which.add_argument("--coordinator-epoch", type=number(-1, INT32_MAX), metavar="EPOCH")
+    many = parser.add_argument_group("many transactions")
+    many.add_argument("--plan-file", metavar=FILE, help="those that find-hanging --plan-file has written into FILE")
+    many.add_argument(
+        "--max-aborts", type=number(1, INT32_MAX), metavar="N", help="refuse a plan file with more of them. Default: 10"
+    )
     parser.add_argument(
         "--force",
-        metavar="VERDICT",
+        metavar=VERDICT,
         type=verdict,
         help="write although it is not proved, or its outcome was a commit: type the verdict out",
     )
@@ -176,7 +234,7 @@ def add_abort(parser: argparse.ArgumentParser) -> None:
 def add_complete(parser: argparse.ArgumentParser) -> None:
     """`complete`."""
     add_scope(parser, required=True)
-    parser.add_argument("--start-offset", type=int, required=True, metavar="OFFSET")
+    parser.add_argument("--start-offset", type=number(0, INT64_MAX), required=True, metavar="OFFSET")
     parser.add_argument(
         "--stuck-after", type=duration, default="30s", metavar="DURATION", help="how long it must be seen completing"
     )
@@ -189,10 +247,15 @@ def add_force_terminate(parser: argparse.ArgumentParser) -> None:
     add_consent(parser)
 
 
+def add_completion(parser: argparse.ArgumentParser) -> None:
+    """`completion`."""
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
+
+
 def add_scope(parser: argparse.ArgumentParser, *, required: bool) -> None:
     """Topic and partition."""
     parser.add_argument("--topic", required=required, metavar="TOPIC")
-    parser.add_argument("--partition", type=int, required=required, metavar="N")
+    parser.add_argument("--partition", type=number(0, INT32_MAX), required=required, metavar="N")
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -206,22 +269,36 @@ def add_consent(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument(
         "--audit-log",
-        metavar="FILE",
+        metavar=FILE,
         help="where each step is appended as a line of JSON. Default: in the state directory",
     )
 
 
-def whole_number(text: str) -> int:
-    """From 1."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError("must be a whole number from 1")
-    return int(text)
+def number(minimum: int, maximum: int) -> Callable[[str], int]:
+    """From `minimum` to `maximum`, as Kafka's protocol can carry it."""
+    within = values.whole_number(minimum, maximum)
+
+    def parse(text: str) -> int:
+        try:
+            return int(within(text))
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return parse
+
+
+def interval(text: str) -> int:
+    """In milliseconds, and not shorter than a broker's leader should be asked at."""
+    milliseconds = duration(text)
+    if milliseconds < INTERVAL_MS_MIN:
+        raise argparse.ArgumentTypeError(f"must be {INTERVAL_MS_MIN} ms at least")
+    return milliseconds
 
 
 def duration(text: str) -> int:
     """In milliseconds."""
     try:
-        return duration_ms(text)
+        return values.duration_ms(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from exporter.commands.recover import recover
+from exporter.commands.recover import recover, with_means
 from exporter.config.settings import Settings
 from exporter.recovery.plan import Action
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Complete one transaction, or say why not; the exit status."""
-    return recover(options, settings, Action.COMPLETE, stuck_after_ms=options.stuck_after)
+    return with_means(
+        settings,
+        lambda means: recover(options, means, Action.COMPLETE),
+        stuck_after_ms=options.stuck_after,
+    )

@@ -24,14 +24,42 @@ def audit_log(options: argparse.Namespace) -> AuditLog | None:
     return AuditLog(Path(path), wall_clock=time.time)
 
 
-def agrees(options: argparse.Namespace, audit: AuditLog) -> bool:
-    """True when the operator wants it: by `--yes`, or by typing yes on a terminal. Raises AuditError."""
+def agrees(options: argparse.Namespace, audit: AuditLog, question: str = "Write it? Type yes: ") -> bool:
+    """True when the operator wants it: by `--yes`, or by typing yes on a terminal. Raises AuditError.
+
+    Leaving by Ctrl-C is logged as declined too, and goes on as KeyboardInterrupt.
+    """
     if options.yes:
         audit.step("confirmed", by="--yes")
         return True
-    if not sys.stdin.isatty():
-        complain("nobody to ask: standard input is no terminal; repeat it with --yes")
+    if not _is_terminal():
+        audit.step("declined", by="nobody to ask")
+        complain("nobody to ask: standard input and error are no terminal; nothing is written, repeat it with --yes")
         return False
-    answer = input("Write it? Type yes: ").strip()
-    audit.step("confirmed" if answer == "yes" else "declined", by="terminal")
-    return answer == "yes"
+    try:
+        answer = _asked(question)
+    except KeyboardInterrupt:
+        audit.step("declined", by="Ctrl-C")
+        raise
+    is_agreed = answer.strip() == "yes"
+    audit.step("confirmed" if is_agreed else "declined", by="terminal")
+    if not is_agreed:
+        complain("declined, nothing is written")
+    return is_agreed
+
+
+def _is_terminal() -> bool:
+    """True where a question is seen and can be answered. A stream that was closed before we came is None."""
+    streams = (sys.stdin, sys.stderr)
+    return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
+
+
+def _asked(question: str) -> str:
+    """Asked on standard error: standard output may go to a file. Empty at the end of input."""
+    sys.stdout.flush()
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        sys.stderr.write("\n")
+    return answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import asdict
 
 from exporter.commands.report import with_collector
@@ -31,17 +32,24 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
     entries = collector.inquire(
         lambda inquiry: producers_of(inquiry, options.topic, options.partition, options.broker_id)
     )
-    rows = [row(entry) for entry in sorted(entries, key=lambda entry: entry.producer_id)]
+    rows = rows_of(entries)
     if options.format == "json":
         print(as_json(rows))
     elif options.format == "csv":
         print(as_csv(rows, list(HEADINGS)))
     else:
-        # Kafka's own tool prints None where nothing is open.
-        print(as_table(HEADINGS, [{**it, "start_offset": str(it["start_offset"])} for it in rows]))
+        print(table(entries))
     return ExitStatus.ANSWERED
 
 
-def row(entry: ProducerEntry) -> Row:
-    """One entry; no start offset where nothing is open."""
-    return {**asdict(entry), "start_offset": entry.start_offset if entry.start_offset >= 0 else None}
+def rows_of(entries: Iterable[ProducerEntry]) -> list[Row]:
+    """A row for each, in the order of their producer ids; no start offset where nothing is open."""
+    return [
+        {**asdict(entry), "start_offset": entry.start_offset if entry.start_offset >= 0 else None}
+        for entry in sorted(entries, key=lambda entry: entry.producer_id)
+    ]
+
+
+def table(entries: Iterable[ProducerEntry]) -> str:
+    """As Kafka's own tool prints it, with None where nothing is open."""
+    return as_table(HEADINGS, [{**it, "start_offset": str(it["start_offset"])} for it in rows_of(entries)])

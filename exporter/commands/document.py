@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ def document(evaluation: Evaluation, rows: Iterable[TransactionRow]) -> dict[str
         "coverage": coverage(snapshot),
         "transaction_max_timeout_ms": evaluation.max_timeout_ms,
         "transaction_max_timeout_is_fallback": evaluation.max_timeout_is_fallback,
-        "transactions": [_transaction(row) for row in rows],
+        "transactions": [transaction(row) for row in rows],
     }
 
 
@@ -44,6 +44,7 @@ def coverage(snapshot: Snapshot) -> dict[str, Any]:
             for b in snapshot.brokers
         ],
         "coordinators": [{"broker": c.broker, "failure": c.failure} for c in snapshot.coordinators],
+        "group_failures": None if snapshot.impact is None else list(snapshot.impact.failures),
         "proof_failure": None if snapshot.proof is None else snapshot.proof.failure,
     }
 
@@ -65,29 +66,40 @@ def gaps(snapshot: Snapshot) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def _transaction(row: TransactionRow) -> dict[str, Any]:
-    return {
-        "topic": row.topic,
-        "partition": row.partition,
-        "producer_id": row.producer_id,
-        "producer_epoch": row.producer_epoch,
-        "coordinator_epoch": row.coordinator_epoch,
-        "start_offset": row.start_offset,
-        "last_sequence": row.last_sequence,
-        "last_timestamp_ms": row.last_timestamp_ms,
-        "start_timestamp_ms": row.start_timestamp_ms,
-        "start_source": row.start_source.label,
-        "duration_ms": row.duration_ms,
-        "idle_ms": row.idle_ms,
-        "late": row.is_late,
-        "transactional_id": row.transactional_id,
-        "coordinator": row.coordinator,
-        "coordinator_state": row.coordinator_state,
-        "coordinator_producer_epoch": row.coordinator_producer_epoch,
-        "timeout_ms": row.timeout_ms,
-        "last_stable_offset_lag": row.last_stable_offset_lag,
-        "outcome_evidence": row.outcome_evidence.value,
-        "verdict": row.verdict.label,
-        "inconclusive_reason": None if row.inconclusive_reason is None else row.inconclusive_reason.value,
-        "reason": row.reason,
-    }
+def transaction(row: TransactionRow) -> dict[str, Any]:
+    """One open transaction under the promised names."""
+    return {key: value_of(row) for key, value_of in _TRANSACTION.items()}
+
+
+_TRANSACTION: Mapping[str, Callable[[TransactionRow], Any]] = {
+    "topic": lambda row: row.topic,
+    "partition": lambda row: row.partition,
+    "producer_id": lambda row: row.producer_id,
+    "producer_epoch": lambda row: row.producer_epoch,
+    "coordinator_epoch": lambda row: row.coordinator_epoch,
+    "start_offset": lambda row: row.start_offset,
+    "last_sequence": lambda row: row.last_sequence,
+    "last_timestamp_ms": lambda row: row.last_timestamp_ms,
+    "start_timestamp_ms": lambda row: row.start_timestamp_ms,
+    "start_source": lambda row: row.start_source.label,
+    "duration_ms": lambda row: row.duration_ms,
+    "idle_ms": lambda row: row.idle_ms,
+    "late": lambda row: row.is_late,
+    "transactional_id": lambda row: row.transactional_id,
+    "coordinator": lambda row: row.coordinator,
+    "coordinator_state": lambda row: row.coordinator_state,
+    "coordinator_producer_epoch": lambda row: row.coordinator_producer_epoch,
+    "timeout_ms": lambda row: row.timeout_ms,
+    "last_stable_offset_lag": lambda row: row.last_stable_offset_lag,
+    "groups": lambda row: [
+        {"group": it.group, "committed_offset": it.committed_offset, "waiting_records": it.waiting_records}
+        for it in row.groups
+    ],
+    "outcome_evidence": lambda row: row.outcome_evidence.value,
+    "verdict": lambda row: row.verdict.label,
+    "inconclusive_reason": lambda row: None if row.inconclusive_reason is None else row.inconclusive_reason.value,
+    "reason": lambda row: row.reason,
+}
+
+TRANSACTION_KEYS = tuple(_TRANSACTION)
+"""The keys of `transaction`, in their order: the columns of CSV, also where no row is."""

@@ -1,4 +1,4 @@
-"""Judging what is open now, once, for commands that answer and go."""
+"""Judging what is open now, for commands that answer a person."""
 
 from __future__ import annotations
 
@@ -6,42 +6,61 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from exporter.commands.progress import Progress
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Evaluation, Verdict
-from exporter.kafka.collect import Collector
+from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
+from exporter.kafka.leaders import Progress as Report
 from exporter.kafka.scope import Scope
+from exporter.snapshot import Snapshot
 from exporter.wiring import policy_of
 
 REREAD_SECONDS = 1.0
 
 
-def examine(
-    settings: Settings,
-    collector: Collector,
-    scope: Scope,
-    *,
-    stuck_after_ms: int = 0,
-    overdue_slack_ms: int | None = None,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Evaluation:
-    """A whole cycle over `scope`, and more of them while something is completing and not yet stuck.
+class Collects(Protocol):
+    """What is needed of a Collector."""
 
-    A transaction is stuck when it was seen completing for longer than `stuck_after_ms`; 0 does not wait. Raises
-    ClusterUnavailableError.
-    """
-    policy = replace(policy_of(settings), stuck_after_ms=stuck_after_ms)
-    if overdue_slack_ms is not None:
-        policy = replace(policy, overdue_slack_ms=overdue_slack_ms)
-    memory = Memory()
-    while True:
+    def collect(self, *, seen_before: None, scope: Scope, progress: Report) -> Snapshot: ...
+
+
+def policy(settings: Settings, *, stuck_after_ms: int, overdue_slack_ms: int | None = None) -> Policy:
+    """The settings' policy with what the command was told; with 0 nothing is ever stuck."""
+    known = replace(policy_of(settings), stuck_after_ms=stuck_after_ms or sys.maxsize)
+    return known if overdue_slack_ms is None else replace(known, overdue_slack_ms=overdue_slack_ms)
+
+
+class Judge:
+    """Looks at partitions again and again, and remembers: who has waited once need not wait again."""
+
+    def __init__(
+        self,
+        collector: Collects,
+        known: Policy,
+        *,
+        memory: Memory | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._collector = collector
+        self._policy = known
+        self._memory = Memory() if memory is None else memory
+        self._sleep = sleep
+
+    def look(self, scope: Scope) -> Evaluation:
+        """One whole cycle over `scope`. Raises ClusterUnavailableError."""
         with Progress(sys.stderr) as progress:
-            snapshot = collector.collect(seen_before=None, scope=scope, progress=progress)
-        evaluation = evaluate(snapshot, memory, policy)
-        if stuck_after_ms == 0 or Verdict.COMPLETING not in evaluation.transactions.verdict:
-            return evaluation
-        memory = evaluation.memory
-        sleep(min(REREAD_SECONDS, stuck_after_ms / 1000))
+            snapshot = self._collector.collect(seen_before=None, scope=scope, progress=progress)
+        evaluation = evaluate(snapshot, self._memory, self._policy)
+        self._memory = evaluation.memory
+        return evaluation
+
+    def judge(self, scope: Scope) -> Evaluation:
+        """Looks while something is completing that is not yet stuck, for as long as makes it so."""
+        while True:
+            evaluation = self.look(scope)
+            if self._policy.stuck_after_ms == sys.maxsize or Verdict.COMPLETING not in evaluation.transactions.verdict:
+                return evaluation
+            self._sleep(min(REREAD_SECONDS, self._policy.stuck_after_ms / 1000))

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
-from exporter.commands.document import document
+from exporter.commands.colour import paint_for
+from exporter.commands.document import TRANSACTION_KEYS, document, transaction
 from exporter.commands.document import gaps as gaps_of
-from exporter.commands.examine import examine
+from exporter.commands.examine import Judge, policy
 from exporter.commands.report import complain, complain_of_gaps, with_collector
-from exporter.commands.rows import Row, as_csv, as_json, as_table
+from exporter.commands.rows import Paint, Row, as_csv, as_json, as_table, plain
+from exporter.commands.states import UNKNOWN, states
 from exporter.commands.status import ExitStatus
+from exporter.commands.watch import watch
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.kafka.collect import Collector
 from exporter.kafka.scope import Scope
+from exporter.recovery.plan_file import written
+from exporter.snapshot import TransactionState
 
 HEADINGS = {
     "topic": "Topic",
@@ -37,45 +43,104 @@ MINUTE_MS = 60_000
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Print what wants a person; the exit status."""
-    if options.partition is not None and options.topic is None:
-        complain("--partition needs --topic")
+    against = wrong_usage(options)
+    if against is not None:
+        complain(against)
         return ExitStatus.WRONG_USAGE
+    if options.plan_file is not None and Path(options.plan_file).exists():
+        complain(f"{options.plan_file} is there already, and nothing is overwritten: remove it or name another file")
+        return ExitStatus.COULD_NOT_RUN
     return with_collector(settings, lambda collector: _find(options, settings, collector))
+
+
+def wrong_usage(options: argparse.Namespace) -> str | None:
+    """Options that do not go together, in a sentence."""
+    if options.partition is not None and options.topic is None:
+        return "--partition needs --topic"
+    if options.watch is not None:
+        if options.exit_code or options.plan_file is not None:
+            return "--watch goes neither with --exit-code nor with --plan-file: it has no single answer"
+        if options.format == "csv":
+            return "--watch prints tables or JSON, no CSV"
+    try:
+        states(options.states, or_unknown=True)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def _find(options: argparse.Namespace, settings: Settings, collector: Collector) -> int:
     scope = Scope(topic=options.topic, partition=options.partition, broker=options.broker_id)
-    evaluation = examine(
-        settings,
-        collector,
-        scope,
-        stuck_after_ms=options.stuck_after,
-        overdue_slack_ms=options.overdue_slack,
-    )
+    known = policy(settings, stuck_after_ms=options.stuck_after, overdue_slack_ms=options.overdue_slack)
+    judge = Judge(collector, known)
+    if options.watch is not None:
+        return watch(options, lambda: judge.look(scope), lambda evaluation: _shown(options, evaluation))
+    evaluation = judge.judge(scope)
     if len(evaluation.snapshot.partitions) == 0 and scope != Scope():
         complain("no partition is in that scope: the topic, partition or broker does not exist, or is hidden from us")
         return ExitStatus.COULD_NOT_RUN
-    rows = selected(evaluation, show_all=options.all, at_least_ms=options.max_transaction_timeout * MINUTE_MS)
-    print(printed(evaluation, rows, options.format))
-    if complain_of_gaps(gaps_of(evaluation.snapshot)):
+    rows = _rows(options, evaluation)
+    print(printed(evaluation, rows, options.format, paint_for(options)))
+    is_incomplete = complain_of_gaps(gaps_of(evaluation.snapshot))
+    if options.plan_file is not None and not _write_plan(Path(options.plan_file), evaluation, rows):
+        return ExitStatus.COULD_NOT_RUN
+    if is_incomplete:
         return ExitStatus.INCOMPLETE
     is_hanging = any(row.verdict.is_hanging for row in rows)
     return ExitStatus.HANGING if options.exit_code and is_hanging else ExitStatus.ANSWERED
 
 
-def selected(evaluation: Evaluation, *, show_all: bool, at_least_ms: int) -> tuple[TransactionRow, ...]:
-    """Suspects at least that old and every proved hang, or everything that is open; worst first."""
+def _rows(options: argparse.Namespace, evaluation: Evaluation) -> tuple[TransactionRow, ...]:
+    return selected(
+        evaluation,
+        show_all=options.all,
+        at_least_ms=options.max_transaction_timeout * MINUTE_MS,
+        states=states(options.states, or_unknown=True),
+    )
+
+
+def _shown(options: argparse.Namespace, evaluation: Evaluation) -> str:
+    return printed(evaluation, _rows(options, evaluation), options.format, paint_for(options))
+
+
+def selected(
+    evaluation: Evaluation, *, show_all: bool = False, at_least_ms: int = 0, states: Sequence[str] = ()
+) -> tuple[TransactionRow, ...]:
+    """Suspects at least that old and every proved hang, or everything that is open, in `states` or any; worst first."""
     if show_all:
-        return tuple(sorted(all_rows(evaluation), key=lambda row: (row.verdict, -row.duration_ms)))
-    return tuple(row for row in evaluation.suspects if row.verdict.is_hanging or row.duration_ms >= at_least_ms)
+        rows = sorted(all_rows(evaluation), key=lambda row: (row.verdict, -row.duration_ms))
+    else:
+        rows = [row for row in evaluation.suspects if row.verdict.is_hanging or row.duration_ms >= at_least_ms]
+    return tuple(row for row in rows if not states or _state(row) in states)
 
 
-def printed(evaluation: Evaluation, rows: Sequence[TransactionRow], output: str) -> str:
+def _state(row: TransactionRow) -> str:
+    is_known = row.coordinator_state not in {None, TransactionState.UNKNOWN.value}
+    return row.coordinator_state if is_known and row.coordinator_state is not None else UNKNOWN
+
+
+def printed(evaluation: Evaluation, rows: Sequence[TransactionRow], output: str, paint: Paint = plain) -> str:
     """The rows as table, CSV or the promised JSON object."""
     told = document(evaluation, rows)
     if output == "json":
         return as_json(told)
     transactions: list[Row] = told["transactions"]
     if output == "csv":
-        return as_csv(transactions, list(transactions[0]) if transactions else list(HEADINGS))
-    return as_table(HEADINGS, [{**row, "duration_minutes": row["duration_ms"] // MINUTE_MS} for row in transactions])
+        return as_csv(transactions, TRANSACTION_KEYS)
+    with_minutes = [{**row, "duration_minutes": row["duration_ms"] // MINUTE_MS} for row in transactions]
+    return as_table(HEADINGS, with_minutes, paint)
+
+
+def _write_plan(path: Path, evaluation: Evaluation, rows: Sequence[TransactionRow]) -> bool:
+    """False, with a complaint, when it could not be written."""
+    snapshot = evaluation.snapshot
+    text = written(snapshot.cluster_id, snapshot.taken_at_ms, [(row, transaction(row)) for row in rows])
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        complain(f"the plan was not written: {error}")
+        return False
+    count = sum(row.verdict.is_hanging for row in rows)
+    complain(f"{path}: a plan to abort {count} transactions that are proved to hang; read it, then abort --plan-file")
+    return True

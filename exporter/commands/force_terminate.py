@@ -14,10 +14,10 @@ from exporter.commands.report import complain, with_collector
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.kafka.collect import Collector
-from exporter.kafka.errors import ErrorCode
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.markers import fence
-from exporter.kafka.questions import describe_id
+from exporter.kafka.questions import RefusedError, describe_id
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.snapshot import CoordinatorTransaction, TransactionState
 
@@ -40,11 +40,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _on(options: argparse.Namespace, collector: Collector, it: CoordinatorTransaction) -> int:
-    partitions = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(it.partitions or ())) or "no partition"
-    print(
-        f"force-terminate: coordinator {it.coordinator} has {it.transactional_id!r} {it.state.value} at epoch "
-        f"{it.producer_epoch} with {partitions}; fence its producer and abort what is ongoing"
-    )
+    print(in_words(it))
     if it.state is not TransactionState.ONGOING:
         complain(f"refused, nothing is written: only an Ongoing transaction can be terminated, it is {it.state.value}")
         return ExitStatus.REFUSED
@@ -60,20 +56,38 @@ def _on(options: argparse.Namespace, collector: Collector, it: CoordinatorTransa
     return _fence(collector, it, audit)
 
 
+def in_words(it: CoordinatorTransaction) -> str:
+    """What a person is asked to agree to."""
+    partitions = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(it.partitions or ())) or "no partition"
+    return (
+        f"force-terminate: coordinator {it.coordinator} has {it.transactional_id!r} {it.state.value} at epoch "
+        f"{it.producer_epoch} with {partitions}; fence its producer and abort what is ongoing"
+    )
+
+
 def _fence(collector: Collector, it: CoordinatorTransaction, audit: AuditLog) -> int:
     """Ask until the coordinator has aborted it; asking again is harmless, an id that is fenced stays fenced."""
-    until = time.monotonic() + WAIT_SECONDS
     audit.step("sending", transactional_id=it.transactional_id)
+    try:
+        error = _fence_until_done(collector, it)
+    except (BrokerFault, RefusedError, ClusterUnavailableError, KeyboardInterrupt) as left:
+        audit.step("ended", transactional_id=it.transactional_id, done=False, error=str(left) or "Ctrl-C")
+        raise
+    audit.step("ended", transactional_id=it.transactional_id, done=error is None, error=error)
+    if error is None:
+        print(f"{it.transactional_id!r} is fenced and its transaction aborted")
+        return ExitStatus.ANSWERED
+    complain(explained(it, error))
+    return ExitStatus.COULD_NOT_RUN
+
+
+def _fence_until_done(collector: Collector, it: CoordinatorTransaction) -> str | None:
+    """None when it is done, else the error that does not pass."""
+    until = time.monotonic() + WAIT_SECONDS
     while True:
         error = collector.inquire(lambda inquiry: _fence_once(inquiry, it))
-        if error is None:
-            audit.step("ended", done=True)
-            print(f"{it.transactional_id!r} is fenced and its transaction aborted")
-            return ExitStatus.ANSWERED
         if error != ErrorCode.CONCURRENT_TRANSACTIONS.name or time.monotonic() > until:
-            audit.step("ended", done=False, error=error)
-            complain(explained(it, error))
-            return ExitStatus.COULD_NOT_RUN
+            return error
         time.sleep(POLL_SECONDS)
 
 

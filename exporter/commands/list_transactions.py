@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 import time
+from collections.abc import Iterable
 
 from exporter.commands.report import complain, complain_of_gaps, with_collector
 from exporter.commands.rows import Row, as_csv, as_json, as_table
+from exporter.commands.states import states
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.kafka.collect import Collector
@@ -31,28 +33,19 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     except re.error as error:
         complain(f"--transactional-id-pattern is no regular expression: {error}")
         return ExitStatus.WRONG_USAGE
-    states = tuple(TransactionState.of(name) for name in (options.states or "").split(",") if name)
-    if TransactionState.UNKNOWN in states:
-        known = ", ".join(state.value for state in TransactionState if state is not TransactionState.UNKNOWN)
-        complain(f"--states names a state that does not exist; there are {known}")
+    try:
+        wanted = tuple(TransactionState.of(name) for name in states(options.states))
+    except ValueError as error:
+        complain(str(error))
         return ExitStatus.WRONG_USAGE
-    return with_collector(settings, lambda collector: _list(options, collector, pattern, states))
+    return with_collector(settings, lambda collector: _list(options, collector, pattern, wanted))
 
 
 def _list(
-    options: argparse.Namespace, collector: Collector, pattern: re.Pattern[str], states: tuple[TransactionState, ...]
+    options: argparse.Namespace, collector: Collector, pattern: re.Pattern[str], wanted: tuple[TransactionState, ...]
 ) -> int:
-    listings, transactions = collector.inquire(lambda inquiry: _ask(inquiry, options.duration_filter, states))
-    rows: list[Row] = [
-        {
-            "transactional_id": it.transactional_id,
-            "coordinator": it.coordinator,
-            "producer_id": it.producer_id,
-            "state": it.state.value,
-        }
-        for it in sorted(transactions, key=lambda it: it.transactional_id)
-        if pattern.fullmatch(it.transactional_id)
-    ]
+    listings, transactions = collector.inquire(lambda inquiry: _ask(inquiry, options.duration_filter, wanted))
+    rows = listed(it for it in transactions if pattern.fullmatch(it.transactional_id))
     if options.format == "json":
         print(as_json(rows))
     elif options.format == "csv":
@@ -62,17 +55,36 @@ def _list(
     return ExitStatus.INCOMPLETE if complain_of_gaps(listings.gaps) else ExitStatus.ANSWERED
 
 
+def listed(transactions: Iterable[CoordinatorTransaction]) -> list[Row]:
+    """A row for each, in the order of their ids."""
+    return [
+        {
+            "transactional_id": it.transactional_id,
+            "coordinator": it.coordinator,
+            "producer_id": it.producer_id,
+            "state": it.state.value,
+        }
+        for it in sorted(transactions, key=lambda it: it.transactional_id)
+    ]
+
+
 async def _ask(
-    inquiry: Inquiry, longer_than_ms: int | None, states: tuple[TransactionState, ...]
+    inquiry: Inquiry, longer_than_ms: int | None, wanted: tuple[TransactionState, ...]
 ) -> tuple[Listings, tuple[CoordinatorTransaction, ...]]:
     """The listing, and with a duration those active transactions that run for longer.
 
     The protocol's own duration filter ignores the state, so that idle and finished ids pass it; ours does not.
     """
     if longer_than_ms is None or longer_than_ms < 0:
-        listings = await list_all(inquiry, states)
+        listings = await list_all(inquiry, wanted)
         return listings, listings.transactions
-    listings = await list_all(inquiry, tuple(ACTIVE_STATES & set(states)) if states else tuple(ACTIVE_STATES))
-    described, _ = await describe(inquiry, listings.transactions)
+    active = ACTIVE_STATES & set(wanted) if wanted else ACTIVE_STATES
+    if not active:  # what has ended runs for no time; and no states at all would ask for every one
+        return Listings((), ()), ()
+    listings = await list_all(inquiry, tuple(active))
+    described, unclear = await describe(inquiry, listings.transactions)
+    if unclear:
+        gap = f"{len(unclear)} transactions changed or were not described, so how long they run is not known"
+        listings = Listings(listings.transactions, (*listings.gaps, gap))
     now_ms = time.time() * 1000
     return listings, tuple(it for it in described if 0 <= it.start_time_ms < now_ms - longer_than_ms)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from exporter.commands.consent import agrees, audit_log
 from exporter.commands.document import gaps
-from exporter.commands.examine import examine
+from exporter.commands.examine import Judge, policy
 from exporter.commands.report import complain, with_collector
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
@@ -14,34 +16,71 @@ from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 from exporter.kafka.collect import Collector
 from exporter.kafka.scope import Scope
-from exporter.recovery.audit import AuditError
-from exporter.recovery.carry_out import carry_out
-from exporter.recovery.plan import Action, document, in_words, plan_for, refusal
+from exporter.recovery.audit import AuditError, AuditLog
+from exporter.recovery.carry_out import Outcome, Result, carry_out
+from exporter.recovery.partition import Partition, PartitionOnBrokers
+from exporter.recovery.plan import Action, Plan, document, in_words, plan_for, refusal
 
 
-def recover(
-    options: argparse.Namespace,
-    settings: Settings,
-    action: Action,
-    *,
-    forced: Verdict | None = None,
-    stuck_after_ms: int = 0,
-) -> int:
-    """Run `action` on the transaction that the options name; the exit status."""
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a recovery asks of the cluster."""
 
-    def command(collector: Collector) -> int:
-        scope = Scope(topic=options.topic, partition=options.partition)
-        evaluation = examine(settings, collector, scope, stuck_after_ms=stuck_after_ms)
-        row = chosen(options, evaluation)
-        if row is None:
-            return ExitStatus.COULD_NOT_RUN
+    judge: Callable[[Scope], Evaluation]
+    partition: Callable[[str, int], Partition]
+
+
+def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int = 0) -> Means:
+    """Those of a real cluster."""
+    return Means(
+        judge=Judge(collector, policy(settings, stuck_after_ms=stuck_after_ms)).judge,
+        partition=lambda topic, partition: PartitionOnBrokers(collector, topic, partition),
+    )
+
+
+def with_means(settings: Settings, command: Callable[[Means], int], *, stuck_after_ms: int = 0) -> int:
+    """Run `command`; an audit log that cannot be written is one sentence and status 1."""
+
+    def guarded(collector: Collector) -> int:
         try:
-            return _on(options, collector, row, action, forced)
+            return command(means_of(settings, collector, stuck_after_ms=stuck_after_ms))
         except AuditError as error:
             complain(str(error))
             return ExitStatus.COULD_NOT_RUN
 
-    return with_collector(settings, command)
+    return with_collector(settings, guarded)
+
+
+def recover(options: argparse.Namespace, means: Means, action: Action, *, forced: Verdict | None = None) -> int:
+    """Run `action` on the transaction that the options name; the exit status. Raises AuditError."""
+    scope = Scope(topic=options.topic, partition=options.partition)
+    evaluation = means.judge(scope)
+    row = chosen(options, evaluation)
+    if row is None:
+        return ExitStatus.COULD_NOT_RUN
+    plan = plan_for(action, row)
+    print(in_words(plan))
+    against = refusal(plan, forced)
+    if options.dry_run:
+        return dry_run(against)
+    audit = audit_log(options)
+    if audit is None:
+        return ExitStatus.COULD_NOT_RUN
+    log_plan(audit, evaluation, plan, forced=None if forced is None else forced.label)
+    if against is not None:
+        return refused(audit, plan, against)
+    if not agrees(options, audit):
+        return ExitStatus.REFUSED
+    if not options.yes:  # a person takes time to think, and the cluster goes on meanwhile
+        row = chosen(options, means.judge(scope))
+        if row is None:
+            audit.step("ended", done=False, sentence="it was gone when it was judged once more")
+            return ExitStatus.COULD_NOT_RUN
+        plan = plan_for(action, row)
+        against = refusal(plan, forced)
+        if against is not None:
+            return refused(audit, plan, against)
+    return told(carry_out(plan, means.partition(row.topic, row.partition), audit))
 
 
 def chosen(options: argparse.Namespace, evaluation: Evaluation) -> TransactionRow | None:
@@ -51,11 +90,19 @@ def chosen(options: argparse.Namespace, evaluation: Evaluation) -> TransactionRo
         named = [row for row in rows if row.start_offset == options.start_offset]
         by = f"at start offset {options.start_offset}"
     else:
-        producer = (options.producer_id, options.producer_epoch)
-        named = [row for row in rows if (row.producer_id, row.producer_epoch) == producer]
-        by = f"of producer {options.producer_id} at epoch {options.producer_epoch}"
+        producer = (options.producer_id, options.producer_epoch, max(options.coordinator_epoch, 0))
+        named = [
+            row for row in rows if (row.producer_id, row.producer_epoch, max(row.coordinator_epoch, 0)) == producer
+        ]
+        by = (
+            f"of producer {options.producer_id} at epoch {options.producer_epoch} and coordinator epoch "
+            f"{options.coordinator_epoch}"
+        )
     if len(named) == 1:
         return named[0]
+    if len(evaluation.snapshot.partitions) == 0:
+        complain(f"{options.topic}-{options.partition} is not there, or is hidden from us")
+        return None
     missing = "; ".join(gaps(evaluation.snapshot))
     complain(
         f"no transaction {by} is open on {options.topic}-{options.partition}" + (f" ({missing})" if missing else "")
@@ -63,28 +110,31 @@ def chosen(options: argparse.Namespace, evaluation: Evaluation) -> TransactionRo
     return None
 
 
-def _on(
-    options: argparse.Namespace, collector: Collector, row: TransactionRow, action: Action, forced: Verdict | None
-) -> int:
-    plan = plan_for(action, row)
-    print(in_words(plan))
-    against = refusal(plan, forced)
-    if options.dry_run:
-        print(f"dry run: nothing is written{'' if against is None else f'; it would be refused: {against}'}")
-        return ExitStatus.ANSWERED if against is None else ExitStatus.REFUSED
-    audit = audit_log(options)
-    if audit is None:
-        return ExitStatus.COULD_NOT_RUN
-    audit.step("planned", plan=document(plan), forced=None if forced is None else forced.label)
-    if against is not None:
-        audit.step("refused", sentence=against)
-        complain(f"refused, nothing is written: {against}")
-        return ExitStatus.REFUSED
-    if not agrees(options, audit):
-        return ExitStatus.REFUSED
-    result = carry_out(plan, collector, audit)
+def dry_run(against: str | None) -> int:
+    """What would come of it."""
+    print(f"dry run: nothing is written{'' if against is None else f'; it would be refused: {against}'}")
+    return ExitStatus.ANSWERED if against is None else ExitStatus.REFUSED
+
+
+def log_plan(audit: AuditLog, evaluation: Evaluation, plan: Plan, *, forced: str | None = None) -> None:
+    """Raises AuditError."""
+    audit.step("planned", cluster_id=evaluation.snapshot.cluster_id, plan=document(plan), forced=forced)
+
+
+def refused(audit: AuditLog, plan: Plan, against: str) -> int:
+    """Say so and log it. Raises AuditError."""
+    row = plan.row
+    audit.step("refused", topic=row.topic, partition=row.partition, start_offset=row.start_offset, sentence=against)
+    complain(f"refused, nothing is written: {against}")
+    return ExitStatus.REFUSED
+
+
+def told(result: Result) -> int:
+    """Say what became of a plan. Goes on as KeyboardInterrupt where the person left."""
     if result.is_done:
         print(result.sentence)
         return ExitStatus.ANSWERED
     complain(result.sentence)
+    if result.outcome is Outcome.INTERRUPTED:
+        raise KeyboardInterrupt
     return ExitStatus.COULD_NOT_RUN

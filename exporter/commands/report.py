@@ -8,6 +8,7 @@ from contextlib import closing
 
 from exporter.commands.arguments import PROGRAM
 from exporter.commands.status import ExitStatus
+from exporter.commands.table import printable
 from exporter.config.settings import Settings
 from exporter.kafka.collect import Collector, open_collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
@@ -15,8 +16,8 @@ from exporter.kafka.questions import RefusedError
 
 
 def complain(sentence: str) -> None:
-    """One line on standard error, under our name."""
-    print(f"{PROGRAM}: {sentence}", file=sys.stderr)
+    """One line on standard error, under our name; a name in it cannot command the terminal."""
+    print(f"{PROGRAM}: {printable(sentence)}", file=sys.stderr)
 
 
 def complain_of_gaps(gaps: Iterable[str]) -> bool:

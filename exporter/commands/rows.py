@@ -5,29 +5,44 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from exporter.commands.table import printable
 
 Row = Mapping[str, Any]
+Paint = Callable[[Row, str], str]
+"""A line of a table, given its row, as it goes to the terminal."""
 
 
-def as_table(headings: Mapping[str, str], rows: Sequence[Row]) -> str:
+def plain(_: Row, line: str) -> str:
+    """No paint."""
+    return line
+
+
+def as_table(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = plain) -> str:
     """Columns in the order of `headings` (key -> heading), lined up; what is not known is a dash."""
     cells = [[_cell(row.get(key)) for key in headings] for row in rows]
     widths = [max(map(len, column)) for column in zip(headings.values(), *cells, strict=True)]
-    lines = [headings.values(), *cells]
-    return "\n".join("\t".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+    heading, *lines = [
+        "\t".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip()
+        for line in [headings.values(), *cells]
+    ]
+    return "\n".join([heading, *(paint(row, line) for row, line in zip(rows, lines, strict=True))])
 
 
 def as_csv(rows: Sequence[Row], keys: Sequence[str]) -> str:
-    """RFC 4180, with a heading line of `keys`; what is not known is empty."""
+    """RFC 4180 but for the ends of lines, with a heading line of `keys`; what is not known is empty."""
+    return "\n".join(_csv_line(cells) for cells in [keys, *([row.get(key) for key in keys] for row in rows)])
+
+
+def _csv_line(cells: Sequence[Any]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=keys, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().rstrip("\n")
+    # With \r\n as the end of a line, a cell with either of them is quoted, by every version of the library.
+    csv.writer(text, lineterminator="\r\n").writerow(
+        [json.dumps(cell) if isinstance(cell, list | dict) else cell for cell in cells]
+    )
+    return text.getvalue().removesuffix("\r\n")
 
 
 def as_json(document: Mapping[str, Any] | Sequence[Row]) -> str:

@@ -28,7 +28,7 @@ def render(rows: Iterable[TransactionRow]) -> str:
     for row, line in zip(shown, cells, strict=True):
         lines.append(_line(line, widths))
         if row.verdict.is_suspect:
-            lines.append(f"  {row.reason}")
+            lines.append(f"  {printable(row.reason)}")
     return "\n".join(lines)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pwd
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 
 class AuditError(Exception):
@@ -29,13 +31,36 @@ class AuditLog:
         at = datetime.fromtimestamp(self._wall_clock(), timezone.utc).isoformat(timespec="milliseconds")
         line = json.dumps({"at": at, "who": self._who, "step": step, **facts}) + "\n"
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as file:
+            with self._opened() as file:
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise AuditError(f"the audit log {self._path} cannot be written, so nothing is done: {error}") from error
+            raise self._error(error) from error
+
+    @contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """Wait until nobody else with this log writes markers, and keep others waiting meanwhile. Raises AuditError.
+
+        Two who abort the same hang at once would both find it open, and both write: the second must see the first's end.
+        """
+        try:
+            file = self._opened()
+        except OSError as error:
+            raise self._error(error) from error
+        with file:  # closing it lets go
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            except OSError as error:
+                raise self._error(error) from error
+            yield
+
+    def _opened(self) -> TextIO:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        return self._path.open("a", encoding="utf-8")
+
+    def _error(self, error: OSError) -> AuditError:
+        return AuditError(f"the audit log {self._path} cannot be written, so nothing is done: {error}")
 
 
 def _user() -> str:

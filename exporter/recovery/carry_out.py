@@ -1,23 +1,23 @@
-"""Carrying out a plan: read once more, write one marker, and read until it is plain what has become of it."""
+"""Carrying out a plan: read once more, write one marker, and read until it is plain what has become of it.
+
+Law of this file: `Partition.write` is called once at most, whatever happens before, meanwhile or afterwards.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from enum import Enum
 
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
-from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.markers import MarkerAnswer, MarkerOutcome, write_marker
-from exporter.kafka.offsets import latest_offsets
-from exporter.kafka.questions import ProducerEntry, RefusedError, leader_of, producers_of
+from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
+from exporter.kafka.questions import RefusedError
 from exporter.recovery.audit import AuditError, AuditLog
+from exporter.recovery.partition import Partition
 from exporter.recovery.plan import Action, Plan, document, is_open, is_unchanged
 from exporter.snapshot import UNKNOWN_OFFSET
-
-T = TypeVar("T")
 
 CHECK_SECONDS = 10.0
 """How long the partition is read for the marker's effect."""
@@ -38,23 +38,39 @@ EXPLANATIONS = {
 }
 
 
-class Asks(Protocol):
-    """What is needed of a Collector."""
+class Outcome(Enum):
+    """What became of a plan."""
 
-    def inquire(self, question: Callable[[Inquiry], Coroutine[Any, Any, T]]) -> T: ...
+    DONE = "done"
+    """A marker was sent, and the transaction was seen to be gone."""
+    GONE = "gone"
+    """Nothing was written: the transaction had ended by itself, or by somebody else's hand."""
+    UNTOUCHED = "untouched"
+    """Nothing was written: it had changed, or could not be read."""
+    REFUSED = "refused"
+    """The broker refused the marker."""
+    STILL_OPEN = "still_open"
+    """A marker was sent, and the transaction was not seen to be gone."""
+    INTERRUPTED = "interrupted"
+    """The person left while a marker was on its way or its effect was awaited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a plan. `is_done` only when the transaction was seen to be gone."""
+    """What became of a plan, and the sentence for the person who asked for it."""
 
-    is_done: bool
+    outcome: Outcome
     sentence: str
+
+    @property
+    def is_done(self) -> bool:
+        """True only when the transaction was seen to be gone after our marker."""
+        return self.outcome is Outcome.DONE
 
 
 def carry_out(
     plan: Plan,
-    asks: Asks,
+    partition: Partition,
     audit: AuditLog,
     *,
     clock: Callable[[], float] = time.monotonic,
@@ -62,39 +78,56 @@ def carry_out(
 ) -> Result:
     """Write the plan's marker, once, and say what is to be seen afterwards.
 
-    Raises AuditError before anything is written; after that a failing audit log is told in the result.
+    Two of these that share an audit log take turns. Raises AuditError before anything is written; after that a failing
+    audit log is told in the result.
     """
+    with audit.exclusively():
+        against = _what_stands_against(plan, partition)
+        if against is not None:
+            return _end(audit, plan, against)
+        stable_before = partition.last_stable_offset()
+        audit.step("sending", plan=document(plan), last_stable_offset=stable_before)
+        try:
+            result = _send_and_check(plan, partition, audit, stable_before, clock, sleep)
+        except KeyboardInterrupt:
+            left = "interrupted when the marker may have been written: look again before anything else is written"
+            result = Result(Outcome.INTERRUPTED, left)
+        return _end(audit, plan, result)
+
+
+def _what_stands_against(plan: Plan, partition: Partition) -> Result | None:
+    """The last look before the marker; None when the transaction is as it was judged."""
     try:
-        before = _read(plan, asks)
+        entries = partition.producers()
     except (BrokerFault, RefusedError, ClusterUnavailableError) as error:
-        return _end(audit, plan, Result(is_done=False, sentence=f"nothing was written: {error}"))
-    if not is_unchanged(plan, before):
-        changed = "nothing was written: the transaction has changed or ended since it was judged"
-        return _end(audit, plan, Result(is_done=False, sentence=changed))
-    stable_before = _last_stable_offset(plan, asks)
-    audit.step("sending", plan=document(plan), last_stable_offset=stable_before)
-    answer = asks.inquire(lambda inquiry: _send(inquiry, plan))
+        return Result(Outcome.UNTOUCHED, f"nothing was written: {error}")
+    if is_unchanged(plan, entries):
+        return None
+    if is_open(plan, entries):
+        return Result(Outcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged")
+    return Result(Outcome.GONE, "nothing was written: the transaction is gone, it has ended since it was judged")
+
+
+def _send_and_check(
+    plan: Plan,
+    partition: Partition,
+    audit: AuditLog,
+    stable_before: int,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> Result:
+    answer = partition.write(plan.marker)
     with suppress(AuditError):  # the end is logged as well, and says so when it cannot be
-        audit.step("answered", outcome=answer.outcome.value, detail=answer.detail)
+        audit.step("answered", **_which(plan), outcome=answer.outcome.value, detail=answer.detail)
     if answer.outcome is MarkerOutcome.REFUSED:
         why = EXPLANATIONS.get(answer.detail, "look again with find-hanging")
-        return _end(
-            audit, plan, Result(is_done=False, sentence=f"the broker refused the marker ({answer.detail}): {why}")
-        )
-    return _end(audit, plan, _check(plan, asks, answer, stable_before, clock, sleep))
-
-
-async def _send(inquiry: Inquiry, plan: Plan) -> MarkerAnswer:
-    try:
-        leader = await leader_of(inquiry, plan.row.topic, plan.row.partition)
-    except (RefusedError, ClusterUnavailableError) as error:
-        return MarkerAnswer(MarkerOutcome.REFUSED, str(error))
-    return await write_marker(inquiry, leader, plan.marker)
+        return Result(Outcome.REFUSED, f"the broker refused the marker ({answer.detail}): {why}")
+    return _check(plan, partition, answer, stable_before, clock, sleep)
 
 
 def _check(
     plan: Plan,
-    asks: Asks,
+    partition: Partition,
     answer: MarkerAnswer,
     stable_before: int,
     clock: Callable[[], float],
@@ -102,66 +135,52 @@ def _check(
 ) -> Result:
     """Read the partition until the transaction is gone, or for long enough."""
     until = clock() + CHECK_SECONDS
-    failure = ""
     while True:
+        failure = ""
         try:
-            if not is_open(plan, _read(plan, asks)):
-                return _gone(plan, asks, stable_before)
+            if not is_open(plan, partition.producers()):
+                return _gone(plan, partition, stable_before)
         except (BrokerFault, RefusedError, ClusterUnavailableError) as error:
             failure = f" (the last look failed: {error})"
         if clock() >= until:
             break
         sleep(POLL_SECONDS)
     unclear = "" if answer.outcome is MarkerOutcome.WRITTEN else f"the broker's answer was lost ({answer.detail}), and "
+    seen = "was not seen to end within" if failure else "is still open after"
     return Result(
-        is_done=False,
-        sentence=f"{unclear}the transaction is still open after {CHECK_SECONDS:.0f} s{failure}: "
-        "look again before anything else is written",
+        Outcome.STILL_OPEN,
+        f"{unclear}the transaction {seen} {CHECK_SECONDS:.0f} s{failure}: look again before anything else is written",
     )
 
 
-def _gone(plan: Plan, asks: Asks, stable_before: int) -> Result:
-    stable = _last_stable_offset(plan, asks)
-    moved = f"the last stable offset went from {stable_before} to {stable}"
-    if stable == UNKNOWN_OFFSET or stable <= stable_before:
-        moved = f"the last stable offset stands at {stable}: something else holds it, see describe-producers"
+def _gone(plan: Plan, partition: Partition, stable_before: int) -> Result:
     after = ""
     if plan.action is Action.COMPLETE:
         after = (
             f"; coordinator {plan.row.coordinator} will go on showing {plan.row.coordinator_state} until it loads its "
             "partition of __transaction_state anew, for example when its broker restarts"
         )
-    return Result(is_done=True, sentence=f"the transaction is closed; {moved}{after}")
+    stability = _stability(stable_before, partition.last_stable_offset())
+    return Result(Outcome.DONE, f"the transaction is closed; {stability}{after}")
 
 
-def _read(plan: Plan, asks: Asks) -> tuple[ProducerEntry, ...]:
-    return asks.inquire(lambda inquiry: producers_of(inquiry, plan.row.topic, plan.row.partition))
+def _stability(before: int, now: int) -> str:
+    if now == UNKNOWN_OFFSET:
+        return "where the last stable offset stands could not be read"
+    if before == UNKNOWN_OFFSET:
+        return f"the last stable offset stands at {now}, where it stood before could not be read"
+    if now <= before:
+        return f"the last stable offset stands at {now}: something else holds it, see describe-producers"
+    return f"the last stable offset went from {before} to {now}"
 
 
-def _last_stable_offset(plan: Plan, asks: Asks) -> int:
-    async def ask(inquiry: Inquiry) -> int:
-        partition = (plan.row.topic, plan.row.partition)
-        try:
-            leader = await leader_of(inquiry, *partition)
-        except (RefusedError, ClusterUnavailableError):
-            return UNKNOWN_OFFSET
-        offsets = await latest_offsets(inquiry, {partition: leader})
-        return offsets[partition][0]
-
-    return asks.inquire(ask)
+def _which(plan: Plan) -> dict[str, object]:
+    return {"topic": plan.row.topic, "partition": plan.row.partition, "start_offset": plan.row.start_offset}
 
 
 def _end(audit: AuditLog, plan: Plan, result: Result) -> Result:
-    row = plan.row
     try:
-        audit.step(
-            "ended",
-            topic=row.topic,
-            partition=row.partition,
-            start_offset=row.start_offset,
-            done=result.is_done,
-            sentence=result.sentence,
-        )
+        audit.step("ended", **_which(plan), done=result.is_done, outcome=result.outcome.value, sentence=result.sentence)
     except AuditError as error:
-        return Result(is_done=result.is_done, sentence=f"{result.sentence} (not logged: {error})")
+        return Result(result.outcome, f"{result.sentence} (not logged: {error})")
     return result

@@ -53,9 +53,13 @@ def plan_for(action: Action, row: TransactionRow) -> Plan:
     )
 
 
-def refusal(plan: Plan, forced: Verdict | None) -> str | None:
-    """Why nothing may be written; None when it may. `forced` is the verdict that the operator typed out."""
+def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> str | None:
+    """Why nothing may be written; None when it may. `forced` is the verdict that the operator typed out.
+
+    Without `may_force` the sentence does not tell how: where many are aborted at once, nothing is forced.
+    """
     verdict = plan.row.verdict
+    hint = f" If you know better, repeat it with --force {verdict.label}" if may_force else ""
     if plan.action is Action.COMPLETE:
         return _refusal_to_complete(verdict)
     if forced is not None and forced is not verdict:
@@ -63,15 +67,9 @@ def refusal(plan: Plan, forced: Verdict | None) -> str | None:
     if forced is not None:
         return None
     if not verdict.is_hanging:
-        return (
-            f"the verdict is {verdict.label}, no proof that it hangs: {plan.row.reason} "
-            f"If you know better, repeat it with --force {verdict.label}"
-        )
+        return f"the verdict is {verdict.label}, no proof that it hangs: {plan.row.reason}{hint}"
     if plan.row.outcome_evidence is OutcomeEvidence.COMMITTED:
-        return (
-            "its coordinator has committed this producer's transaction: an abort may hide committed records. "
-            f"If you know better, repeat it with --force {verdict.label}"
-        )
+        return f"its coordinator has committed this producer's transaction: an abort may hide committed records.{hint}"
     return None
 
 
@@ -126,7 +124,8 @@ def in_words(plan: Plan) -> str:
         f"{plan.action.value} on {row.topic}-{row.partition}: write one {kind} marker for producer {row.producer_id} at "
         f"epoch {row.producer_epoch} (coordinator epoch {marker.coordinator_epoch}), closing the transaction open since "
         f"offset {row.start_offset}{held_back}.\n"
-        f"  transactional id {row.transactional_id or 'unknown'}, verdict {row.verdict.label}, "
-        f"coordinator's outcome: {row.outcome_evidence.value}\n"
+        f"  transactional id {'unknown' if row.transactional_id is None else repr(row.transactional_id)}, "
+        f"verdict {row.verdict.label}\n"
+        f"  outcome, as far as its coordinator's state tells: {row.outcome_evidence.value}\n"
         f"  {row.reason}"
     )

@@ -5,8 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import pty
+import re
+import select
 import subprocess
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +21,7 @@ from confluent_kafka import Consumer, TopicPartition
 from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
 from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.commands.json_schema import problems
 from tests.real_brokers.exporting import command
 from tests.real_brokers.proxy import LosingProxy
 
@@ -377,3 +384,220 @@ def test_a_lost_answer_is_followed_by_a_read_and_never_by_a_second_marker(
         assert run.returncode == 0, run.stderr
         assert "the transaction is closed" in run.stdout
         assert [step.get("outcome") for step in audit(tmp_path) if step["step"] == "answered"] == ["unclear"]
+
+
+def test_many_hangs_are_planned_in_a_file_and_aborted_from_it(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
+) -> None:
+    """Written by find-hanging, used by abort, and once more: three markers in all, and a live transaction unharmed."""
+    topic, plan = make_topic(broker, partitions=4), tmp_path / "plan.json"
+    for partition in range(3):
+        plant_hang(broker.bootstrap, topic, partition, fresh_name("hang"))
+
+    with OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 3)]) as live:
+        found = tool(broker, "find-hanging", "--topic", topic, "--plan-file", str(plan))
+        again = tool(broker, "find-hanging", "--topic", topic, "--plan-file", str(plan))
+        too_many = tool(broker, "abort", "--plan-file", str(plan), "--max-aborts", "2", "--yes")
+        dry = tool(broker, "abort", "--plan-file", str(plan), "--dry-run")
+        done = tool(broker, "abort", "--plan-file", str(plan), "--yes")
+        repeated = tool(broker, "abort", "--plan-file", str(plan), "--yes")
+        left = tool(broker, "find-hanging", "--topic", topic, "--all", "--format", "json")
+        live.close("commit")
+
+    assert (found.returncode, again.returncode) == (0, 1)
+    assert "3 transactions that are proved to hang" in found.stderr
+    assert (too_many.returncode, dry.returncode, done.returncode, repeated.returncode) == (5, 0, 0, 0), done.stderr
+    assert done.stdout.count("the transaction is closed") == 3
+    assert repeated.stdout.count("it is gone already") == 6
+    assert [row["verdict"] for row in json.loads(left.stdout)["transactions"]] == ["open_within_timeout"]
+    assert [step["step"] for step in audit(tmp_path)].count("sending") == 3
+
+
+def test_a_plan_for_another_cluster_is_refused(
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
+) -> None:
+    """The same topic may hang at the same offset there: the id of the cluster tells them apart."""
+    topic, plan = make_topic(kafka_4_3_1), tmp_path / "plan.json"
+    plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("hang"))
+    tool(kafka_4_3_1, "find-hanging", "--topic", topic, "--plan-file", str(plan))
+    plan.write_text(json.dumps({**json.loads(plan.read_text()), "cluster_id": "another"}))
+
+    run = tool(kafka_4_3_1, "abort", "--plan-file", str(plan), "--yes")
+    left = tool(kafka_4_3_1, "find-hanging", "--topic", topic, "--exit-code")
+
+    assert (run.returncode, left.returncode) == (5, 3)
+    assert "the plan is for cluster another, this is" in run.stderr
+
+
+def test_two_aborts_at_once_write_one_marker(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """Five people who follow the same runbook: one closes it, the others are told that it is gone."""
+    topic = make_topic(broker)
+    plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
+    arguments = ["abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes"]
+
+    people = [
+        subprocess.Popen(
+            command("--bootstrap-server", broker.bootstrap, *arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        )
+        for _ in range(5)
+    ]
+    told = [(*person.communicate(timeout=120), person.returncode) for person in people]
+
+    assert sorted(status for _, _, status in told) == [0, 1, 1, 1, 1]
+    for _, errors, status in told:
+        assert status == 0 or "is gone, it has ended" in errors or "no transaction at start offset 0 is open" in errors
+    assert [step["step"] for step in audit(tmp_path)].count("sending") == 1
+
+
+def test_ctrl_c_at_the_question_writes_nothing(
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
+) -> None:
+    """On a real terminal: status 130, logged as declined, the hang still there."""
+    topic = make_topic(kafka_4_3_1)
+    plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("hang"))
+    person = Person(kafka_4_3_1, tmp_path, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+
+    shown = person.until("Write it? Type yes: ")
+    person.types("\x03")
+
+    assert person.leaves() == 130
+    assert "write one ABORT marker" in shown
+    assert [(step["step"], step.get("by")) for step in audit(tmp_path)] == [("planned", None), ("declined", "Ctrl-C")]
+    assert tool(kafka_4_3_1, "find-hanging", "--topic", topic, "--exit-code").returncode == 3
+
+
+def test_a_person_who_types_yes_is_obeyed(
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """Judged once more after the answer, then written."""
+    topic = make_topic(kafka_4_3_1)
+    plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("hang"))
+    person = Person(kafka_4_3_1, tmp_path, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+
+    person.until("Write it? Type yes: ")
+    person.types("yes\n")
+    person.until("the transaction is closed")
+
+    assert person.leaves() == 0
+
+
+def test_a_watch_follows_a_hang_until_it_is_gone(
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
+) -> None:
+    """In colour on a terminal, each table in the place of the last; Ctrl-C is its end, with status 0."""
+    topic = make_topic(kafka_4_3_1)
+    plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("hang"))
+    person = Person(kafka_4_3_1, tmp_path, "find-hanging", "--topic", topic, "--watch", "200ms")
+
+    red = person.until("\x1b[0m")
+    tool(kafka_4_3_1, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes")
+    person.until("Reason\r\n\r\n")  # a table without a row
+    person.types("\x03")
+
+    assert person.leaves() == 0
+    assert "\x1b[H\x1b[2J" in red
+    assert f"\x1b[31m{topic}" in red
+
+
+def test_a_watch_down_a_pipe_is_a_line_each(
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """First seen stays first seen; who stops reading ends it without an error."""
+    topic = make_topic(kafka_4_3_1)
+    name = fresh_name("live")
+    arguments = ["find-hanging", "--topic", topic, "--all", "--format", "json", "--watch", "100ms"]
+    with OpenTransaction(kafka_4_3_1.bootstrap, name, [(topic, 0)]):
+        process = subprocess.Popen(
+            command("--bootstrap-server", kafka_4_3_1.bootstrap, *arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        )
+        assert process.stdout is not None
+        first, second = (json.loads(process.stdout.readline())["transactions"] for _ in range(2))
+        process.stdout.close()
+        assert process.stderr is not None
+        with process.stderr:
+            assert (process.stderr.read(), process.wait(60)) == (b"", 0)
+
+    assert first[0]["transactional_id"] == name
+    assert first[0]["start_timestamp_ms"] == second[0]["start_timestamp_ms"]
+    assert first[0]["duration_ms"] < second[0]["duration_ms"]
+
+
+def test_real_output_keeps_the_schema(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+) -> None:
+    """find-hanging with and without rows, and once, of a real cluster: no key more, no key less."""
+    topic = make_topic(broker, partitions=2)
+    plant_hang(broker.bootstrap, topic, 1, fresh_name("hang"))
+
+    with OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 0)]):
+        for arguments in (["find-hanging", "--all"], ["find-hanging", "--states", "Dead"], ["once"]):
+            told = json.loads(tool(broker, *arguments, "--format", "json").stdout)
+            assert problems(told) == []
+
+
+def test_an_odd_transactional_id_breaks_nothing(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+) -> None:
+    """Commas, quotes, line ends, escapes of a terminal: exact in JSON and CSV, harmless in a table and in a plan."""
+    topic = make_topic(broker)
+    name = fresh_name('a,"b"\r\n\x1b[31m\t') + "\u202e,"
+
+    with OpenTransaction(broker.bootstrap, name, [(topic, 0)]):
+        pattern = ["--transactional-id-pattern", re.escape(name)]
+        for arguments in (["list", *pattern], ["describe", "--transactional-id", name]):
+            as_json = json.loads(tool(broker, *arguments, "--format", "json").stdout)
+            row = as_json[0] if isinstance(as_json, list) else as_json
+            as_csv = tool(broker, *arguments, "--format", "csv").stdout
+            table = tool(broker, *arguments).stdout
+            assert row["transactional_id"] == name
+            # Reading a process as text makes one \\n of \\r\\n.
+            assert next(csv.DictReader(io.StringIO(as_csv)))["transactional_id"] == name.replace("\r\n", "\n")
+            assert len(table.splitlines()) == 2
+            assert "\x1b" not in table
+        shown = tool(broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--dry-run")
+
+    assert shown.returncode == 5
+    assert all(character.isprintable() or character == "\n" for character in shown.stdout + shown.stderr)
+
+
+class Person:
+    """One command on a terminal of its own, and somebody who reads and types there."""
+
+    def __init__(self, cluster: KafkaCluster, folder: Path, *arguments: str) -> None:
+        self._pid, self._terminal = pty.fork()
+        if self._pid == 0:
+            environment = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "TERM": "xterm"}
+            line = command("--bootstrap-server", cluster.bootstrap, *arguments)
+            os.execve(line[0], line, environment)  # noqa: S606 - our own list, no shell is involved
+        self._shown = ""
+
+    def until(self, text: str) -> str:
+        """What was shown since the last time, up to `text`."""
+        deadline = time.monotonic() + 60
+        while text not in self._shown:
+            ready, _, _ = select.select([self._terminal], [], [], deadline - time.monotonic())
+            assert ready, f"{text!r} was never shown: {self._shown!r}"
+            self._shown += os.read(self._terminal, 65536).decode()
+        before, self._shown = self._shown.split(text, 1)
+        return before + text
+
+    def types(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def leaves(self) -> int:
+        """The status of the command, which ends by itself."""
+        with suppress(OSError):  # a terminal without its program cannot be read
+            while os.read(self._terminal, 65536):
+                pass
+        _, status = os.waitpid(self._pid, 0)
+        os.close(self._terminal)
+        return os.waitstatus_to_exitcode(status)

@@ -1,0 +1,163 @@
+"""`abort --plan-file`: the transactions of a plan, each judged afresh like a single one, asked about once."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from exporter.commands.consent import agrees, audit_log
+from exporter.commands.document import gaps
+from exporter.commands.recover import Means, log_plan, told
+from exporter.commands.report import complain
+from exporter.commands.status import ExitStatus
+from exporter.evaluation.evaluate import all_rows
+from exporter.evaluation.verdicts import Evaluation
+from exporter.kafka.scope import Scope
+from exporter.recovery.audit import AuditLog
+from exporter.recovery.carry_out import Outcome, carry_out
+from exporter.recovery.plan import Action, Plan, in_words, plan_for, refusal
+from exporter.recovery.plan_file import PlanFile, PlanFileError, PlannedAbort, load
+
+ABORTS_MAX = 10
+"""Without `--max-aborts`: a plan that is longer deserves a thought."""
+
+
+class Standing(Enum):
+    """Where a planned transaction stands now."""
+
+    HANGS = "hangs"
+    REFUSED = "refused"
+    """It has changed, or is not proved to hang any more."""
+    GONE = "gone"
+    UNREAD = "unread"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One planned transaction, judged afresh; a plan where it is still open."""
+
+    standing: Standing
+    evaluation: Evaluation
+    plan: Plan | None = None
+    against: str = ""
+    """Why nothing is to be written, in a sentence."""
+
+
+def abort_planned(options: argparse.Namespace, means: Means) -> int:
+    """Abort what the plan file names; the exit status, the worst of all. Raises AuditError."""
+    path = Path(options.plan_file)
+    try:
+        plan = load(path)
+    except PlanFileError as error:
+        for problem in error.problems:
+            complain(problem)
+        return ExitStatus.COULD_NOT_RUN
+    aborts_max = ABORTS_MAX if options.max_aborts is None else options.max_aborts
+    if len(plan.transactions) > aborts_max:
+        complain(
+            f"refused, nothing is written: the plan has {len(plan.transactions)} transactions, more than --max-aborts "
+            f"{aborts_max}; shorten it, or allow more"
+        )
+        return ExitStatus.REFUSED
+    if not plan.transactions:
+        print("the plan has no transaction: there is nothing to do")
+        return ExitStatus.ANSWERED
+    judged = [judge(it, means) for it in plan.transactions]
+    clusters = {it.evaluation.snapshot.cluster_id for it in judged}
+    if clusters != {plan.cluster_id}:
+        complain(
+            f"refused, nothing is written: the plan is for cluster {plan.cluster_id}, this is {', '.join(sorted(clusters))}"
+        )
+        return ExitStatus.REFUSED
+    return _agreed_and_done(options, means, plan, judged)
+
+
+def judge(planned: PlannedAbort, means: Means) -> Judged:
+    """Look at its partition now."""
+    evaluation = means.judge(Scope(topic=planned.topic, partition=planned.partition))
+    missing = gaps(evaluation.snapshot)
+    rows = [row for row in all_rows(evaluation) if planned.is_same(row)]
+    if not rows:
+        if len(evaluation.snapshot.partitions) == 0:
+            return Judged(Standing.UNREAD, evaluation, against="the partition is not there, or is hidden from us")
+        unread = evaluation.snapshot.partitions.answer.any()
+        if unread:
+            return Judged(Standing.UNREAD, evaluation, against="; ".join(missing))
+        if any(row.producer_id == planned.producer_id for row in all_rows(evaluation)):
+            other = "its producer has another transaction open there, at another start offset: plan anew"
+            return Judged(Standing.REFUSED, evaluation, against=other)
+        return Judged(Standing.GONE, evaluation, against="it is gone already, there is nothing to write")
+    plan = plan_for(Action.ABORT, rows[0])
+    if not planned.is_unchanged(rows[0]):
+        changed = "its epochs have changed since the plan was made: somebody writes there"
+        return Judged(Standing.REFUSED, evaluation, plan, changed)
+    against = refusal(plan, None, may_force=False)
+    return Judged(Standing.HANGS if against is None else Standing.REFUSED, evaluation, plan, against or "")
+
+
+def _agreed_and_done(options: argparse.Namespace, means: Means, plan: PlanFile, judged: list[Judged]) -> int:
+    for number, (planned, it) in enumerate(zip(plan.transactions, judged, strict=True), 1):
+        print(f"{number}. {in_words(it.plan) if it.plan is not None else planned}")
+        if it.against:
+            print(f"  nothing will be written: {it.against}")
+    hanging = sum(it.standing is Standing.HANGS for it in judged)
+    if options.dry_run:
+        print(f"dry run: nothing is written; {hanging} of {len(judged)} would be aborted")
+        return _worst([_status_of(it.standing) for it in judged])
+    audit = audit_log(options)
+    if audit is None:
+        return ExitStatus.COULD_NOT_RUN
+    audit.step("plan_file", **_identity(Path(options.plan_file)), transactions=len(judged), hanging=hanging)
+    if hanging and not agrees(options, audit, f"Write {hanging} ABORT markers? Type yes: "):
+        return ExitStatus.REFUSED
+    statuses = []
+    for number, planned in enumerate(plan.transactions, 1):
+        print(f"{number}. {planned}", flush=True)
+        statuses.append(_one(planned, judged[number - 1], means, audit))
+    return _worst(statuses)
+
+
+def _one(planned: PlannedAbort, before: Judged, means: Means, audit: AuditLog) -> int:
+    """Judge once more, since others were waited for, and abort. What was not agreed to stays as it is."""
+    now = judge(planned, means) if before.standing is Standing.HANGS else before
+    if now.plan is not None:
+        log_plan(audit, now.evaluation, now.plan)
+    if now.standing is Standing.HANGS:
+        assert now.plan is not None, "only what is open can be judged to hang"
+        result = carry_out(now.plan, means.partition(planned.topic, planned.partition), audit)
+        if result.outcome is Outcome.GONE:
+            print(result.sentence)
+            return ExitStatus.ANSWERED
+        return told(result)
+    audit.step(
+        now.standing.value,
+        topic=planned.topic,
+        partition=planned.partition,
+        start_offset=planned.start_offset,
+        sentence=now.against,
+    )
+    if now.standing is Standing.GONE:
+        print(now.against)
+    else:
+        complain(f"{'refused, ' if now.standing is Standing.REFUSED else ''}nothing is written: {now.against}")
+    return _status_of(now.standing)
+
+
+def _status_of(standing: Standing) -> ExitStatus:
+    if standing is Standing.UNREAD:
+        return ExitStatus.COULD_NOT_RUN
+    return ExitStatus.REFUSED if standing is Standing.REFUSED else ExitStatus.ANSWERED
+
+
+def _worst(statuses: list[int] | list[ExitStatus]) -> int:
+    for status in (ExitStatus.COULD_NOT_RUN, ExitStatus.REFUSED):
+        if status in statuses:
+            return status
+    return ExitStatus.ANSWERED
+
+
+def _identity(path: Path) -> dict[str, str]:
+    return {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}

@@ -1,0 +1,27 @@
+"""Colour for a terminal, where it was not declined: red for what is proved to hang, yellow for other suspects."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from exporter.commands.rows import Paint, Row, plain
+from exporter.evaluation.verdicts import Verdict
+
+RED, YELLOW, RESET = "\x1b[31m", "\x1b[33m", "\x1b[0m"
+_COLOURS = {
+    verdict.label: RED if verdict.is_hanging else YELLOW
+    for verdict in Verdict
+    if verdict.is_hanging or verdict.is_suspect
+}
+
+
+def paint_for(options: argparse.Namespace) -> Paint:
+    """By verdict when standard output is a terminal that may be coloured, else none."""
+    return by_verdict if options.may_colour and sys.stdout.isatty() else plain
+
+
+def by_verdict(row: Row, line: str) -> str:
+    """`line` in the colour of its row's verdict."""
+    colour = _COLOURS.get(row["verdict"])
+    return line if colour is None else f"{colour}{line}{RESET}"

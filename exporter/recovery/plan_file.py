@@ -1,0 +1,247 @@
+"""A plan for many: what find-hanging has proved, as a file that a person reads, shortens and hands to `abort`.
+
+Law of this file: it names transactions, and proves nothing. Whoever reads it judges each of them afresh; its `evidence`
+is for the person, and is not read back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from exporter.config.values import whole_number
+from exporter.evaluation.verdicts import TransactionRow, Verdict
+
+FORMAT = "kafka-transaction-exporter plan"
+VERSION = 1
+
+INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class PlanFileError(Exception):
+    """The file is no plan. `problems` are sentences, each with its place."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAbort:
+    """One transaction to be aborted, as it was when the plan was made."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    start_offset: int
+    transactional_id: str | None
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} at start offset {self.start_offset}"
+
+    def is_same(self, row: TransactionRow) -> bool:
+        """True when `row` is open in the same place, at whatever epochs."""
+        return (self.topic, self.partition, self.producer_id, self.start_offset) == (
+            row.topic,
+            row.partition,
+            row.producer_id,
+            row.start_offset,
+        )
+
+    def is_unchanged(self, row: TransactionRow) -> bool:
+        """True when `row` is the very transaction that was planned for."""
+        epochs = (row.producer_epoch, row.coordinator_epoch)
+        return self.is_same(row) and (self.producer_epoch, self.coordinator_epoch) == epochs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFile:
+    """What was proved to hang in one cluster at one instant."""
+
+    cluster_id: str
+    taken_at_ms: int
+    transactions: tuple[PlannedAbort, ...]
+
+
+def written(cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionRow, Mapping[str, Any]]]) -> str:
+    """The text of a plan file for those of `rows` (each with its evidence) that are proved to hang."""
+    return (
+        json.dumps(
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "cluster_id": cluster_id,
+                "taken_at_ms": taken_at_ms,
+                "transactions": [
+                    {
+                        "topic": row.topic,
+                        "partition": row.partition,
+                        "producer_id": row.producer_id,
+                        "producer_epoch": row.producer_epoch,
+                        "coordinator_epoch": row.coordinator_epoch,
+                        "start_offset": row.start_offset,
+                        "transactional_id": row.transactional_id,
+                        "verdict": row.verdict.label,
+                        "evidence": dict(evidence),
+                    }
+                    for row, evidence in rows
+                    if row.verdict.is_hanging
+                ],
+            },
+            indent=2,
+        )
+        + "\n"
+    )
+
+
+def load(path: Path) -> PlanFile:
+    """Read a plan file. Raises PlanFileError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanFileError([f"{path}: cannot be read: {error}"]) from error
+    try:
+        return parsed(text)
+    except PlanFileError as error:
+        raise PlanFileError(f"{path}: {problem}" for problem in error.problems) from None
+
+
+def parsed(text: str) -> PlanFile:
+    """The plan in `text`, every key of it as it must be. Raises PlanFileError with all that is wrong."""
+    try:
+        root = json.loads(text, object_pairs_hook=_without_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise PlanFileError([f"is no JSON, or not all of it: {error}"]) from error
+    problems: list[str] = []
+    if not isinstance(root, dict) or root.get("format") != FORMAT:
+        raise PlanFileError([f'is no plan: find-hanging --plan-file writes "format": "{FORMAT}" into it'])
+    if root.get("version") != VERSION or isinstance(root.get("version"), bool):
+        raise PlanFileError(
+            [f"version must be {VERSION}, it is {root.get('version')!r}: another release has written it"]
+        )
+    fields = _checked(root, _PLAN, "", problems)
+    entries = root.get("transactions")
+    transactions: list[PlannedAbort] = []
+    for number, entry in enumerate(entries if isinstance(entries, list) else ()):
+        place = f"transactions[{number}]"
+        if not isinstance(entry, dict):
+            problems.append(f"{place} must be an object")
+            continue
+        known = _checked(entry, _ENTRY, f"{place}.", problems)
+        known.pop("evidence", None)
+        if known.keys() == PlannedAbort.__dataclass_fields__.keys():
+            transactions.append(PlannedAbort(**known))
+    problems += _repeated(transactions)
+    if problems:
+        raise PlanFileError(problems)
+    return PlanFile(
+        cluster_id=fields["cluster_id"], taken_at_ms=fields["taken_at_ms"], transactions=tuple(transactions)
+    )
+
+
+Check = Callable[[Any], Any]
+"""The value as it is kept. Raises ValueError with the end of a sentence."""
+
+
+def _checked(given: Mapping[str, Any], checks: Mapping[str, Check], place: str, problems: list[str]) -> dict[str, Any]:
+    """Those of `given` that pass; what does not, is missing or unknown goes to `problems`."""
+    kept: dict[str, Any] = {}
+    for key, check in checks.items():
+        if key not in given:
+            problems.append(f"{place}{key} is missing")
+            continue
+        try:
+            kept[key] = check(given[key])
+        except ValueError as error:
+            problems.append(f"{place}{key} {error}, it is {_short(given[key])}")
+    problems += [f"{place}{key} is unknown" for key in given if key not in checks]
+    return kept
+
+
+def _repeated(transactions: Iterable[PlannedAbort]) -> list[str]:
+    seen: set[tuple[str, int, int]] = set()
+    problems = []
+    for it in transactions:
+        key = (it.topic, it.partition, it.start_offset)
+        if key in seen:
+            problems.append(f"{it} is planned twice")
+        seen.add(key)
+    return problems
+
+
+def _short(value: Any, length_max: int = 60) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= length_max else shown[:length_max] + "..."
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object has the same key twice")
+    return found
+
+
+def _integer(minimum: int, maximum: int) -> Check:
+    within = whole_number(minimum, maximum)
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, int):
+            raise ValueError(f"must be a whole number from {minimum} to {maximum}")  # noqa: TRY004 - a check's one error
+        return within(value)
+
+    return check
+
+
+def _of(kind: type, words: str) -> Check:
+    def check(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise ValueError(f"must be {words}")  # noqa: TRY004 - a check's one error
+        return value
+
+    return check
+
+
+def _topic(value: Any) -> Any:
+    if not isinstance(value, str) or not _TOPIC.fullmatch(value):
+        raise ValueError("must be the name of a topic")
+    return value
+
+
+def _verdict(value: Any) -> Verdict:
+    for verdict in Verdict:
+        if verdict.is_hanging and verdict.label == value:
+            return verdict
+    raise ValueError("must be a verdict that is a proof: " + ", ".join(it.label for it in Verdict if it.is_hanging))
+
+
+def _text_or_null(value: Any) -> Any:
+    return None if value is None else _of(str, "a string or null")(value)
+
+
+_PLAN: Mapping[str, Check] = {
+    "format": _of(str, "a string"),
+    "version": _integer(1, 1),
+    "cluster_id": _of(str, "a string"),
+    "taken_at_ms": _integer(0, INT64_MAX),
+    "transactions": _of(list, "a list"),
+}
+
+_ENTRY: Mapping[str, Check] = {
+    "topic": _topic,
+    "partition": _integer(0, INT32_MAX),
+    "producer_id": _integer(0, INT64_MAX),
+    "producer_epoch": _integer(0, INT16_MAX),
+    "coordinator_epoch": _integer(-1, INT32_MAX),
+    "start_offset": _integer(0, INT64_MAX),
+    "transactional_id": _text_or_null,
+    "verdict": _verdict,
+    "evidence": _of(dict, "an object"),
+}

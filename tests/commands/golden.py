@@ -1,0 +1,120 @@
+"""What each command prints, as text files in tests/commands/golden/, reviewed as a diff.
+
+`python -m tests.commands.golden` writes them anew. Everything is built; no broker is asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from exporter.commands import describe, describe_producers, force_terminate, list_transactions
+from exporter.commands.abort_planned import abort_planned
+from exporter.commands.find_hanging import printed, selected
+from exporter.commands.recover import recover
+from exporter.commands.rows import as_table
+from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
+from exporter.recovery.plan import Action
+from exporter.recovery.plan_file import written
+from tests.commands.scenes import ODD_ID, World, committed, every_kind, hang, live, options_of, stuck
+from tests.evaluation.builders import NOW_MS, transaction
+from tests.recovery.stand_in import OPEN
+
+FOLDER = Path(__file__).parent / "golden"
+ABORT = ("abort", "--topic", "orders", "--partition", "0", "--start-offset", "100", "--yes")
+COMPLETE = ("complete", "--topic", "orders", "--partition", "0", "--start-offset", "100", "--yes")
+
+
+def find_hanging(*, show_all: bool) -> str:
+    evaluation = every_kind()
+    return printed(evaluation, selected(evaluation, show_all=show_all), "table")
+
+
+def list_() -> str:
+    ids = [
+        transaction(),
+        transaction("CompleteCommit", transactional_id="billing-1", producer_id=40),
+        transaction("PrepareAbort", transactional_id=ODD_ID, producer_id=41, coordinator=2),
+    ]
+    return as_table(list_transactions.HEADINGS, list_transactions.listed(ids))
+
+
+def describe_() -> str:
+    told = transaction(transactional_id=ODD_ID, partitions=frozenset({("orders", 1), ("orders", 0), ("bills", 7)}))
+    return as_table(describe.HEADINGS, [describe.described(told, NOW_MS)])
+
+
+def describe_producers_() -> str:
+    idle = replace(OPEN, producer_id=7, coordinator_epoch=5, last_sequence=99, start_offset=-1)
+    entries = [replace(OPEN, last_timestamp_ms=NOW_MS), idle]
+    return describe_producers.table(entries)
+
+
+def said(run: Callable[[Path], int]) -> str:
+    """Standard output, standard error and status of a command."""
+    out, err = io.StringIO(), io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = run(Path(folder))
+    return f"{out.getvalue()}--- standard error\n{err.getvalue()}--- status {status}"
+
+
+def abort(look: Evaluation, *more: str, forced: Verdict | None = None) -> str:
+    return said(
+        lambda folder: recover(options_of(folder, [*ABORT, *more]), World.of(look)[0], Action.ABORT, forced=forced)
+    )
+
+
+def abort_plan_file() -> str:
+    """One that hangs, one that lives again, one that is gone."""
+
+    def run(folder: Path) -> int:
+        looks = [hang(partition=0), hang(partition=1), hang(partition=2)]
+        rows: list[tuple[TransactionRow, dict[str, object]]] = [(look.suspects[0], {}) for look in looks]
+        (folder / "plan.json").write_text(written("cluster-1", NOW_MS, rows))
+        now = {0: hang(partition=0), 1: live(partition=1), 2: live(partition=0)}
+        means, _ = World.of(lambda scope: now[scope.partition or 0])
+        return abort_planned(options_of(folder, ["abort", "--plan-file", str(folder / "plan.json"), "--yes"]), means)
+
+    return said(run)
+
+
+def complete() -> str:
+    return said(lambda folder: recover(options_of(folder, COMPLETE), World.of(stuck())[0], Action.COMPLETE))
+
+
+def force_terminate_() -> str:
+    return force_terminate.in_words(transaction(transactional_id=ODD_ID))
+
+
+GOLDEN: Mapping[str, Callable[[], str]] = {
+    "find-hanging": lambda: find_hanging(show_all=False),
+    "find-hanging-all": lambda: find_hanging(show_all=True),
+    "list": list_,
+    "describe": describe_,
+    "describe-producers": describe_producers_,
+    "abort": lambda: abort(hang()),
+    "abort-dry-run": lambda: abort(live(), "--dry-run"),
+    "abort-refused": lambda: abort(live()),
+    "abort-refused-committed": lambda: abort(committed()),
+    "abort-forced": lambda: abort(committed(), forced=Verdict.HANGING_NOT_IN_TRANSACTION),
+    "abort-plan-file": abort_plan_file,
+    "complete": complete,
+    "force-terminate": force_terminate_,
+}
+
+
+def main() -> None:
+    """Write every file anew, and leave no other."""
+    for path in FOLDER.glob("*.txt"):
+        path.unlink()
+    for name, made in GOLDEN.items():
+        (FOLDER / f"{name}.txt").write_text(made() + "\n")
+    print(f"{len(GOLDEN)} files written: review them with git diff")
+
+
+if __name__ == "__main__":
+    main()

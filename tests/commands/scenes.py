@@ -1,0 +1,127 @@
+"""Evaluations, records and stand-ins that the tests of commands share; all of it built, none of it read from a broker."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from exporter.commands.arguments import build_parser
+from exporter.commands.recover import Means
+from exporter.evaluation.evaluate import all_rows, evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
+from exporter.kafka.questions import ProducerEntry
+from exporter.kafka.scope import Scope
+from exporter.snapshot import BrokerCoverage, GroupOffset, Impact, SecondRead
+from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction
+from tests.recovery.stand_in import OPEN, PartitionStandIn
+
+ODD_ID = 'app,\x1b[31m\n\r"1"'
+"""A transactional id may hold anything."""
+
+
+def every_kind() -> Evaluation:
+    """Five open transactions, three of them suspects, and a partition that could not be read."""
+    ended = transaction("CompleteCommit", transactional_id="billing-1", producer_id=40, partitions=frozenset())
+    told = (
+        transaction(transactional_id="live-1"),
+        ended,
+        transaction(transactional_id="slow-1", producer_id=41, start_time_ms=NOW_MS - 5 * MINUTE_MS, partitions=_on(2)),
+        transaction("PrepareCommit", transactional_id="ends-1", producer_id=42, producer_epoch=4, partitions=_on(3)),
+    )
+    taken = snapshot(
+        [
+            Entry(partition=0),
+            Entry(
+                partition=1, producer_id=40, second_read=SecondRead.UNCHANGED, last_timestamp_ms=NOW_MS - 40 * MINUTE_MS
+            ),
+            Entry(partition=2, producer_id=41, start_offset=7),
+            Entry(partition=3, producer_id=42),
+            Entry(
+                partition=12, producer_id=4000, second_read=SecondRead.UNCHANGED, last_timestamp_ms=NOW_MS - MINUTE_MS
+            ),
+        ],
+        partitions=14,
+        unread=[13],
+        transactions=told,
+        proof=proof(transactions=(ended,)),
+        impact=Impact(
+            offsets=(GroupOffset(group="readers", topic="orders", partition=1, offset=100),),
+            residents=(),
+            failures=("broker 2 did not tell its groups",),
+        ),
+        brokers=(BrokerCoverage(broker=1, host="kafka-1", port=9092, partitions=14, failure="broker 1 is slow"),),
+    )
+    return evaluate(taken, Memory(), Policy())
+
+
+def _on(partition: int) -> frozenset[tuple[str, int]]:
+    return frozenset({("orders", partition)})
+
+
+def hang(*, partition: int = 0, cluster_id: str = "cluster-1", start_offset: int = 100) -> Evaluation:
+    """One partition with a transaction that no coordinator knows."""
+    entry = Entry(partition=partition, producer_id=4000, start_offset=start_offset, second_read=SecondRead.UNCHANGED)
+    return evaluate(snapshot([entry], cluster_id=cluster_id, proof=proof()), Memory(), Policy())
+
+
+def live(*, partition: int = 0) -> Evaluation:
+    """The same partition with a transaction that is fine."""
+    told = transaction(producer_id=4000, partitions=_on(partition))
+    return evaluate(snapshot([Entry(partition=partition, producer_id=4000)], transactions=(told,)), Memory(), Policy())
+
+
+def committed() -> Evaluation:
+    """A late write into a transaction whose coordinator has committed it."""
+    told = transaction("CompleteCommit", partitions=frozenset())
+    entry = Entry(second_read=SecondRead.UNCHANGED)
+    return evaluate(snapshot([entry], transactions=(told,), proof=proof(transactions=(told,))), Memory(), Policy())
+
+
+def stuck() -> Evaluation:
+    """A commit that was decided, and whose marker is owed for a minute."""
+    told = transaction("PrepareCommit", producer_epoch=4)
+    policy = Policy(stuck_after_ms=30_000)
+    first = evaluate(snapshot([Entry()], transactions=(told,)), Memory(), policy)
+    return evaluate(snapshot([Entry()], transactions=(told,), taken_at_ms=NOW_MS + MINUTE_MS), first.memory, policy)
+
+
+def nothing() -> Evaluation:
+    """Nothing is open."""
+    return evaluate(snapshot(), Memory(), Policy())
+
+
+class World(Means):
+    """Means that answer each look with the next of `looks` (the last again and again), on partitions that obey."""
+
+    @classmethod
+    def of(cls, *looks: Evaluation | Callable[[Scope], Evaluation]) -> tuple[World, list[PartitionStandIn]]:
+        """The means, and every partition that was asked for: it shows what was last judged, until a marker comes."""
+        asked: list[PartitionStandIn] = []
+        seen: list[Evaluation] = []
+        left = list(looks)
+
+        def judge(scope: Scope) -> Evaluation:
+            look = left.pop(0) if len(left) > 1 else left[0]
+            seen.append(look if isinstance(look, Evaluation) else look(scope))
+            return seen[-1]
+
+        def partition(_topic: str, _number: int) -> PartitionStandIn:
+            asked.append(PartitionStandIn([tuple(map(_entry, all_rows(seen[-1])))]))
+            return asked[-1]
+
+        return cls(judge=judge, partition=partition), asked
+
+
+def _entry(row: TransactionRow) -> ProducerEntry:
+    return replace(OPEN, producer_id=row.producer_id, start_offset=row.start_offset)
+
+
+def options_of(folder: Path, arguments: Sequence[str]) -> Namespace:
+    """As the command line makes them."""
+    options = build_parser().parse_args(list(arguments))
+    options.state_folder = folder
+    options.may_colour = True
+    return options

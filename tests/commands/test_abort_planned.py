@@ -1,0 +1,290 @@
+"""`abort --plan-file`: who is refused, who goes on, and what the log holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.commands import abort
+from exporter.commands.abort_planned import abort_planned
+from exporter.commands.document import transaction
+from exporter.evaluation.evaluate import all_rows, evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
+from exporter.kafka.scope import Scope
+from exporter.recovery.plan_file import PlanFileError, load, parsed, written
+from tests.commands.scenes import World, committed, hang, live, nothing, options_of
+from tests.evaluation.builders import NOW_MS, snapshot
+from tests.recovery.stand_in import PartitionStandIn
+
+
+def plan_of(looks: Sequence[Evaluation], cluster_id: str = "cluster-1") -> str:
+    rows = [row for look in looks for row in look.suspects]
+    return written(cluster_id, NOW_MS, [(row, transaction(row)) for row in rows])
+
+
+def run(
+    folder: Path, plan: str, now: dict[int, Evaluation], *more: str
+) -> tuple[int, list[PartitionStandIn], list[dict[str, Any]]]:
+    """(status, partitions that were written to, steps of the log)."""
+    path = folder / "plan.json"
+    path.write_text(plan)
+    means, partitions = World.of(lambda scope: now[scope.partition or 0])
+    arguments = ["abort", "--plan-file", str(path), "--audit-log", str(folder / "audit.jsonl"), *more]
+    status = abort_planned(options_of(folder, arguments), means)
+    log = folder / "audit.jsonl"
+    steps = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    return status, [it for it in partitions if it.written], steps
+
+
+def hangs(count: int) -> list[Evaluation]:
+    return [hang(partition=number % 3, start_offset=100 + number) for number in range(count)]
+
+
+OLD_EPOCH = plan_of(hangs(1)).replace('"coordinator_epoch": -1', '"coordinator_epoch": 3', 1)
+
+
+def test_each_is_judged_afresh_and_one_refusal_stops_nobody(tmp_path: Path) -> None:
+    """The first lives again, the second hangs, the third is gone: one marker, status 5, all in the log."""
+    plan = plan_of([hang(partition=number) for number in range(3)])
+
+    status, written_to, steps = run(tmp_path, plan, {0: live(partition=0), 1: hang(partition=1), 2: nothing()}, "--yes")
+
+    assert (status, len(written_to)) == (5, 1)
+    assert written_to[0].written[0].partition == 1
+    assert [step["step"] for step in steps] == [
+        *("plan_file", "confirmed"),
+        *("planned", "refused"),
+        *("planned", "sending", "answered", "ended"),
+        "gone",
+    ]
+    assert (steps[0]["transactions"], steps[0]["hanging"], len(steps[0]["sha256"])) == (3, 1, 64)
+    assert all("partition" in step or "plan" in step for step in steps[2:])
+
+
+def test_a_plan_that_was_carried_out_can_be_used_again(tmp_path: Path) -> None:
+    """What is gone already is neither refused nor a failure, and nobody is asked."""
+    status, written_to, steps = run(tmp_path, plan_of([hang()]), {0: nothing()})
+
+    assert (status, written_to) == (0, [])
+    assert [step["step"] for step in steps] == ["plan_file", "gone"]
+
+
+def test_what_lives_again_while_the_others_are_aborted_is_left_alone(tmp_path: Path) -> None:
+    """It hung when it was agreed to; it is judged once more before its own marker."""
+    (tmp_path / "plan.json").write_text(plan_of([hang(partition=0), hang(partition=1)]))
+    means, partitions = World.of(hang(partition=0), hang(partition=1), hang(partition=0), live(partition=1))
+    options = options_of(
+        tmp_path, ["abort", "--plan-file", str(tmp_path / "plan.json"), "--yes", "--audit-log", str(tmp_path / "log")]
+    )
+
+    assert abort_planned(options, means) == 5
+    assert [it.written[0].partition for it in partitions] == [0]
+
+
+@pytest.mark.parametrize(
+    ("plan", "now", "more", "status", "said"),
+    [
+        (plan_of([hang()], "another"), hang(), ["--yes"], 5, "the plan is for cluster another, this is cluster-1"),
+        (
+            plan_of([hang(partition=n % 3, start_offset=n) for n in range(11)]),
+            hang(),
+            ["--yes"],
+            5,
+            "more than --max-aborts 10",
+        ),
+        (
+            plan_of([hang(), hang(partition=1)]),
+            hang(),
+            ["--yes", "--max-aborts", "1"],
+            5,
+            "2 transactions, more than --max-aborts 1",
+        ),
+        (plan_of([hang()]), hang(), [], 5, "nobody to ask"),
+        (plan_of([hang()])[:-20], hang(), ["--yes"], 1, "is no JSON, or not all of it"),
+        (
+            plan_of([hang()]).replace('"coordinator_epoch": -1', '"coordinator_epoch": 3', 1),
+            hang(),
+            ["--yes"],
+            5,
+            "epochs have changed",
+        ),
+        (plan_of([committed()]), committed(), ["--yes"], 5, "an abort may hide committed records"),
+    ],
+)
+def test_nothing_is_written_and_why(
+    plan: str,
+    now: Evaluation,
+    more: list[str],
+    status: int,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Another cluster, too many, nobody to ask, half a file, changed epochs, a commit."""
+    got, written_to, _ = run(tmp_path, plan, {0: now, 1: now, 2: now}, *more)
+
+    assert (got, written_to) == (status, [])
+    assert said in capsys.readouterr().err
+
+
+def test_a_dry_run_shows_every_plan_and_logs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 5 when one of them would be refused."""
+    plan = plan_of([hang(partition=0), hang(partition=1)])
+
+    status, written_to, steps = run(tmp_path, plan, {0: hang(partition=0), 1: live(partition=1)}, "--dry-run")
+
+    assert (status, written_to, steps) == (5, [], [])
+    assert "1 of 2 would be aborted" in capsys.readouterr().out
+
+
+def test_an_unread_partition_is_a_failure_and_not_a_ghost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A partition that could not be read may still hang: status 1, and the others go on."""
+    unread = evaluate(snapshot(unread=[0, 1, 2]), Memory(), Policy())
+    absent = evaluate(snapshot(partitions=0), Memory(), Policy())
+    plan = plan_of([hang(partition=number) for number in range(3)])
+
+    status, written_to, _ = run(tmp_path, plan, {0: unread, 1: absent, 2: hang(partition=2)}, "--yes")
+
+    assert (status, len(written_to)) == (1, 1)
+    told = capsys.readouterr().err
+    assert "timed_out" in told
+    assert "the partition is not there, or is hidden from us" in told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--plan-file", "f", "--topic", "t"],
+        ["--plan-file", "f", "--force", "hanging_stale_epoch"],
+        ["--plan-file", "f", "--start-offset", "0"],
+        ["--topic", "t", "--partition", "0", "--start-offset", "0", "--max-aborts", "3"],
+        ["--topic", "t", "--start-offset", "0"],
+        ["--partition", "0", "--start-offset", "0"],
+        ["--topic", "t", "--partition", "0"],
+        ["--topic", "t", "--partition", "0", "--producer-id", "1", "--producer-epoch", "0"],
+        ["--topic", "t", "--partition", "0", "--start-offset", "0", "--producer-id", "1"],
+        [],
+    ],
+)
+def test_options_that_do_not_go_together(arguments: list[str], tmp_path: Path) -> None:
+    """Told before any broker is asked."""
+    assert abort.wrong_usage(options_of(tmp_path, ["abort", *arguments])) is not None
+
+
+def test_what_find_hanging_wrote_is_read_back() -> None:
+    """Every name of the transaction, and none of the evidence."""
+    plan = parsed(plan_of([hang(partition=2)]))
+
+    (planned,) = plan.transactions
+    assert (plan.cluster_id, plan.taken_at_ms, str(planned)) == ("cluster-1", NOW_MS, "orders-2 at start offset 100")
+    assert planned.is_unchanged(hang(partition=2).suspects[0])
+    assert not planned.is_same(hang(partition=1).suspects[0])
+
+
+def changed(path: str, value: Any) -> str:
+    """A plan of two with one value changed or, with `...`, taken out."""
+    root = json.loads(plan_of([hang(), hang(partition=1)]))
+    *keys, last = [int(key) if key.isdigit() else key for key in path.split("/")]
+    at: Any = root
+    for key in keys:
+        at = at[key]
+    if value is ...:
+        del at[last]
+    else:
+        at[last] = value
+    return json.dumps(root)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is no JSON, or not all of it"),
+        ("[]", 'is no plan: find-hanging --plan-file writes "format"'),
+        ("{}", "is no plan"),
+        ("[" * 100_000, "is no JSON"),
+        ('{"format": 1, "format": 2}', "the same key twice"),
+        (changed("version", 2), "version must be 1, it is 2: another release has written it"),
+        (changed("version", True), "version must be 1, it is True"),
+        (changed("cluster_id", ...), "cluster_id is missing"),
+        (changed("comment", "hello"), "comment is unknown"),
+        (changed("transactions", {}), "transactions must be a list, it is {}"),
+        (changed("transactions/1", 5), "transactions[1] must be an object"),
+        (changed("transactions/1/topic", "a b"), "[1].topic must be the name of a topic, it is 'a b'"),
+        (changed("transactions/1/topic", ...), "transactions[1].topic is missing"),
+        (
+            changed("transactions/0/partition", "0"),
+            "partition must be a whole number from 0 to 2147483647, it is '0'",
+        ),
+        (changed("transactions/0/partition", True), "transactions[0].partition must be a whole number"),
+        (changed("transactions/0/start_offset", 1.5), "transactions[0].start_offset must be a whole number"),
+        (changed("transactions/0/start_offset", -1), "transactions[0].start_offset must be a whole number"),
+        (changed("transactions/0/producer_epoch", 32768), "transactions[0].producer_epoch must be a whole number"),
+        (
+            changed("transactions/0/verdict", "open_within_timeout"),
+            "[0].verdict must be a verdict that is a proof",
+        ),
+        (changed("transactions/0/transactional_id", 4), "transactions[0].transactional_id must be a string or null"),
+        (changed("transactions/0/evidence", None), "transactions[0].evidence must be an object"),
+        (changed("transactions/0/forced", 1), "transactions[0].forced is unknown"),
+        (changed("transactions/1/partition", 0), "orders-0 at start offset 100 is planned twice"),
+    ],
+)
+def test_a_file_that_is_no_plan_is_refused_with_the_place(text: str, problem: str) -> None:
+    """Cut off, of another release, mistyped, with a key too many or too few."""
+    with pytest.raises(PlanFileError) as told:
+        parsed(text)
+
+    assert problem in str(told.value)
+
+
+def test_every_problem_is_told_at_once_with_the_file_s_name(tmp_path: Path) -> None:
+    """So that a person mends it in one go."""
+    path = tmp_path / "plan.json"
+    root = json.loads(plan_of([hang()]))
+    root["transactions"][0].update(topic="", partition=-1)
+    path.write_text(json.dumps(root))
+
+    with pytest.raises(PlanFileError) as told:
+        load(path)
+    assert [problem.split(" must")[0] for problem in told.value.problems] == [
+        f"{path}: transactions[0].topic",
+        f"{path}: transactions[0].partition",
+    ]
+    for unreadable in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(PlanFileError, match="cannot be read"):
+            load(unreadable)
+
+
+def test_a_plan_holds_only_what_is_proved() -> None:
+    """A suspect that is not proved to hang is printed, and not planned."""
+    rows: list[tuple[TransactionRow, dict[str, object]]] = [(row, {}) for row in all_rows(live())]
+    rows.append((hang().suspects[0], {"reason": "x"}))
+
+    assert len(parsed(written("c", 1, rows)).transactions) == 1
+    assert parsed(written("c", 1, ())).transactions == ()
+
+
+def test_an_empty_plan_is_nothing_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 0, and no question."""
+    assert run(tmp_path, written("c", 1, ()), {})[:2] == (0, [])
+    assert "nothing to do" in capsys.readouterr().out
+
+
+def test_scopes_are_one_partition_each(tmp_path: Path) -> None:
+    """The rest of the cluster is not read for it."""
+    asked: list[Scope] = []
+
+    def look(scope: Scope) -> Evaluation:
+        asked.append(scope)
+        return hang()
+
+    (tmp_path / "plan.json").write_text(plan_of([hang()]))
+    means, _ = World.of(look)
+    abort_planned(options_of(tmp_path, ["abort", "--plan-file", str(tmp_path / "plan.json"), "--dry-run"]), means)
+
+    assert asked == [Scope(topic="orders", partition=0)]

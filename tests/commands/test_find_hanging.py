@@ -1,0 +1,244 @@
+"""Which rows find-hanging prints, how, and how often."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.commands.colour import RED, RESET, YELLOW, by_verdict, paint_for
+from exporter.commands.document import TRANSACTION_KEYS
+from exporter.commands.examine import Judge, policy
+from exporter.commands.find_hanging import printed, run, selected, wrong_usage
+from exporter.commands.rows import as_csv, as_json, as_table
+from exporter.commands.states import states
+from exporter.commands.watch import CLEAR, watch
+from exporter.config.loading import load
+from exporter.evaluation.verdicts import Evaluation, Verdict
+from exporter.kafka.errors import ClusterUnavailableError
+from exporter.kafka.scope import Scope
+from exporter.snapshot import CoordinatorCoverage, Snapshot
+from tests.commands.scenes import ODD_ID, every_kind, hang, nothing, options_of
+from tests.commands.test_terminal import Terminal
+from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
+
+SETTINGS = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "localhost:1"})
+
+
+def options(*arguments: str) -> Namespace:
+    return options_of(Path("/nowhere"), ["find-hanging", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("written", "ids"),
+    [
+        (None, [None, "billing-1", "slow-1", "ends-1", "live-1"]),
+        ("Ongoing", ["slow-1", "live-1"]),
+        ("Ongoing,CompleteCommit", ["billing-1", "slow-1", "live-1"]),
+        ("-", [None]),
+        (" PrepareCommit , - ", [None, "ends-1"]),
+        ("Dead", []),
+    ],
+)
+def test_states_choose_rows_by_what_the_coordinator_has(written: str | None, ids: list[str | None]) -> None:
+    """A dash stands for no coordinator, as it does in the table."""
+    rows = selected(every_kind(), show_all=True, states=states(written, or_unknown=True))
+
+    assert [row.transactional_id for row in rows] == ids
+
+
+@pytest.mark.parametrize("written", ["ongoing", "Ongoing,Ongoin", "-", ",", ""])
+def test_states_that_do_not_exist_are_told(written: str) -> None:
+    """With those that there are; a dash only where it means something."""
+    with pytest.raises(ValueError, match="there are Empty, Ongoing"):
+        states(written)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--partition", "0"],
+        ["--watch", "--exit-code"],
+        ["--watch", "2s", "--plan-file", "f"],
+        ["--watch", "--format", "csv"],
+        ["--states", "Sleeping"],
+    ],
+)
+def test_options_that_do_not_go_together(arguments: list[str]) -> None:
+    """Told before any broker is asked."""
+    assert wrong_usage(options(*arguments)) is not None
+
+
+def test_a_plan_is_never_written_over_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever it is: told before the cluster is asked."""
+    (tmp_path / "plan.json").write_text("mine")
+
+    assert run(options("--plan-file", str(tmp_path / "plan.json")), SETTINGS) == 1
+    assert "is there already" in capsys.readouterr().err
+    assert (tmp_path / "plan.json").read_text() == "mine"
+
+
+def test_csv_has_the_same_columns_with_and_without_rows() -> None:
+    """A script that reads columns by name also runs on a healthy cluster."""
+    full, empty = (printed(it, selected(it), "csv").splitlines() for it in (every_kind(), nothing()))
+
+    assert (full[0], len(full)) == (empty[0], 4)
+    assert empty == [",".join(TRANSACTION_KEYS)]
+
+
+@pytest.mark.parametrize("name", [ODD_ID, "a\rb", "a\nb", 'say "hi", then', "a\tb", "=1+1", "é\u202eb", "a\x00b"])
+def test_a_name_breaks_no_format(name: str) -> None:
+    """CSV and JSON give it back exactly; a table keeps its lines and columns, and shows nothing that a terminal obeys."""
+    row = {"id": name, "state": "Ongoing", "groups": [{"group": "g"}]}
+
+    text = as_csv([row], ["id", "state", "groups"])
+    if "\x00" not in name:  # Python's reader before 3.11 takes none
+        assert next(csv.DictReader(io.StringIO(text, newline="")))["id"] == name
+    assert json.loads(as_json([row])) == [row]
+    assert as_json([row]).isascii()
+    lines = as_table({"id": "Id", "state": "State"}, [row]).split("\n")
+    assert [len(line.split("\t")) for line in lines] == [2, 2]
+    assert all(character.isprintable() or character == "\t" for line in lines for character in line)
+
+
+def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red for what is proved, yellow for the rest that wants a person, and none where it was declined or cannot be seen."""
+    lines = {verdict.label: by_verdict({"verdict": verdict.label}, "x") for verdict in Verdict}
+
+    assert {label for label, line in lines.items() if line == f"{RED}x{RESET}"} == {
+        verdict.label for verdict in Verdict if verdict.is_hanging
+    }
+    assert lines["inconclusive"] == lines["stuck_completing"] == f"{YELLOW}x{RESET}"
+    assert lines["open_within_timeout"] == lines["completing"] == "x"
+    told = options()
+    monkeypatch.setattr("sys.stdout", Terminal())
+    assert paint_for(told) is by_verdict
+    told.may_colour = False
+    assert paint_for(told) is not by_verdict
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    told.may_colour = True
+    assert paint_for(told) is not by_verdict
+
+
+def test_columns_line_up_in_colour() -> None:
+    """The paint is put on after the widths are known."""
+    rows: list[dict[str, Any]] = [{"verdict": "hanging_stale_epoch", "id": "a"}, {"verdict": "completing", "id": "b"}]
+
+    table = as_table({"verdict": "Verdict", "id": "Id"}, rows, by_verdict)
+
+    assert table.replace(RED, "").replace(RESET, "") == as_table({"verdict": "Verdict", "id": "Id"}, rows)
+    assert table.count(RED) == 1
+
+
+def watched(arguments: Sequence[str], looks: Sequence[Evaluation | BaseException]) -> tuple[int, list[float]]:
+    """Status of a watch over `looks`, left by Ctrl-C after the last, and how long it slept."""
+    left = list(looks)
+    slept: list[float] = []
+
+    def look() -> Evaluation:
+        if not left:
+            raise KeyboardInterrupt
+        it = left.pop(0)
+        if isinstance(it, BaseException):
+            raise it
+        return it
+
+    told = options(*arguments)
+    clock = iter(range(1000))
+    status = watch(
+        told,
+        look,
+        lambda evaluation: printed(evaluation, selected(evaluation), told.format),
+        clock=lambda: float(next(clock)),
+        sleep=slept.append,
+    )
+    return status, slept
+
+
+def test_a_watch_prints_each_look_until_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
+    """One table after the other where nobody looks, at the pace that was asked for, and status 0 in the end."""
+    status, slept = watched(["--watch"], [hang(), nothing()])
+
+    out = capsys.readouterr().out
+    assert (status, slept) == (0, [4.0, 4.0])  # a look took a second of this clock
+    assert out.count("2027-01-15T08:00:00+00:00  cluster cluster-1, every 5 s\n") == 2
+    assert out.count("hanging_no_transactional_id") == 1
+    assert CLEAR not in out
+
+
+def test_a_watch_as_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that a reader takes it line by line."""
+    watched(["--watch", "500ms", "--format", "json"], [hang(), nothing()])
+
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (len(first["transactions"]), second["transactions"]) == (1, [])
+
+
+def test_a_watch_on_a_terminal_takes_the_place_of_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As watch(1) does."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+
+    watched(["--watch"], [hang(), nothing()])
+
+    assert terminal.getvalue().count(CLEAR) == 2
+    assert terminal.getvalue().startswith(CLEAR)
+
+
+def test_a_watch_survives_a_cluster_that_goes_away(capsys: pytest.CaptureFixture[str]) -> None:
+    """But a cluster that was never there is status 1 at once."""
+    gone = ClusterUnavailableError("no broker answered")
+
+    assert watched(["--watch"], [nothing(), gone, nothing()])[0] == 0
+    assert capsys.readouterr().err == "kafka-transaction-exporter: no broker answered\n"
+    assert watched(["--watch"], [gone]) == (1, [])
+
+
+def test_a_watch_tells_what_is_missing_each_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty table of a cluster that half answers is not health."""
+    watched(["--watch"], [every_kind(), every_kind()])
+
+    assert capsys.readouterr().err.count("incomplete: broker 1 is slow") == 2
+
+
+class Completing:
+    """A collector that finds one transaction completing, a second later at each look."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def collect(self, *, seen_before: None, scope: Scope, progress: object) -> Snapshot:
+        del seen_before, scope, progress
+        self.looks += 1
+        told = transaction("PrepareCommit", producer_epoch=4)
+        coordinators = (CoordinatorCoverage(broker=1, failure=None),)
+        return snapshot(
+            [Entry()], transactions=(told,), taken_at_ms=NOW_MS + self.looks * 1000, coordinators=coordinators
+        )
+
+
+def test_a_completion_is_waited_for_once() -> None:
+    """Looked at until it is stuck; the next judgement knows it at the first look."""
+    collector = Completing()
+    slept: list[float] = []
+    judge = Judge(collector, policy(SETTINGS, stuck_after_ms=3000), sleep=slept.append)
+
+    assert judge.judge(Scope()).transactions.verdict.tolist() == [Verdict.STUCK_COMPLETING]
+    assert (collector.looks, slept) == (5, [1.0] * 4)
+    assert judge.judge(Scope()).transactions.verdict.tolist() == [Verdict.STUCK_COMPLETING]
+    assert collector.looks == 6
+
+
+def test_without_a_wait_a_completion_is_never_stuck() -> None:
+    """`--stuck-after 0` neither waits nor claims, however often it looks."""
+    collector = Completing()
+    judge = Judge(collector, policy(SETTINGS, stuck_after_ms=0))
+
+    assert [int(judge.judge(Scope()).transactions.verdict[0]) for _ in range(3)] == [Verdict.COMPLETING] * 3
+    assert collector.looks == 3

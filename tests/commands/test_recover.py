@@ -1,0 +1,161 @@
+"""`abort` and `complete`: asking, judging once more, and what is logged when somebody leaves."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from exporter.commands.consent import agrees, audit_log
+from exporter.commands.recover import recover
+from exporter.evaluation.verdicts import Evaluation
+from exporter.recovery.plan import Action
+from tests.commands.scenes import World, hang, live, nothing, options_of
+from tests.commands.test_terminal import Terminal
+from tests.recovery.stand_in import PartitionStandIn
+
+ABORT = ("abort", "--topic", "orders", "--partition", "0", "--start-offset", "100")
+
+
+class Leaving(Terminal):
+    """A person who types Ctrl-C."""
+
+    def readline(self, *_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+
+def at_terminal(monkeypatch: pytest.MonkeyPatch, answer: io.StringIO | None) -> Terminal:
+    """Standard input answers so; what is written to standard error."""
+    asked = Terminal()
+    monkeypatch.setattr("sys.stdin", answer)
+    monkeypatch.setattr("sys.stderr", asked)
+    return asked
+
+
+def abort(folder: Path, *looks: Evaluation, more: tuple[str, ...] = ()) -> tuple[int, list[PartitionStandIn]]:
+    means, partitions = World.of(*looks)
+    return recover(options_of(folder, [*ABORT, *more]), means, Action.ABORT), [it for it in partitions if it.written]
+
+
+def steps(folder: Path) -> list[tuple[str, str | None]]:
+    log = folder / "audit.jsonl"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [(step["step"], step.get("by")) for step in map(json.loads, lines)]
+
+
+def test_yes_on_a_terminal_is_consent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The question goes to standard error: standard output may be a file."""
+    asked = at_terminal(monkeypatch, Terminal("yes\n"))
+
+    status, written_to = abort(tmp_path, hang())
+
+    assert (status, len(written_to)) == (0, 1)
+    assert asked.getvalue() == "Write it? Type yes: "
+    assert steps(tmp_path)[:3] == [("planned", None), ("confirmed", "terminal"), ("sending", None)]
+
+
+@pytest.mark.parametrize("answer", ["no\n", "\n", "y\n", "YES\n", "yes please\n", ""])
+def test_anything_else_is_not(answer: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A shorter word, another one, or Ctrl-D: nothing is written, and it is logged."""
+    asked = at_terminal(monkeypatch, Terminal(answer))
+
+    assert abort(tmp_path, hang()) == (5, [])
+    assert steps(tmp_path) == [("planned", None), ("declined", "terminal")]
+    assert "declined, nothing is written" in asked.getvalue()
+
+
+def test_ctrl_c_at_the_question_is_logged_as_declined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """And ends the program as Ctrl-C does."""
+    at_terminal(monkeypatch, Leaving())
+    means, partitions = World.of(hang())
+
+    with pytest.raises(KeyboardInterrupt):
+        recover(options_of(tmp_path, ABORT), means, Action.ABORT)
+
+    assert partitions == []
+    assert steps(tmp_path) == [("planned", None), ("declined", "Ctrl-C")]
+
+
+@pytest.mark.parametrize("stdin", [None, io.StringIO("yes\n")])
+def test_nobody_to_ask_is_no_consent(
+    stdin: io.StringIO | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A closed standard input, or a `yes` that comes down a pipe."""
+    at_terminal(monkeypatch, stdin)
+
+    assert abort(tmp_path, hang()) == (5, [])
+    assert steps(tmp_path)[-1] == ("declined", "nobody to ask")
+
+
+def test_a_question_that_nobody_sees_is_not_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With standard error in a file a person would wait for nothing."""
+    at_terminal(monkeypatch, Terminal("yes\n"))
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+
+    assert abort(tmp_path, hang()) == (5, [])
+
+
+def test_what_changed_while_a_person_thought_is_judged_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The hang became a live transaction at the same offset, or is gone: nothing is written."""
+    at_terminal(monkeypatch, Terminal("yes\n"))
+    assert abort(tmp_path, hang(), live()) == (5, [])
+    assert steps(tmp_path)[-1] == ("refused", None)
+
+    at_terminal(monkeypatch, Terminal("yes\n"))
+    assert abort(tmp_path, hang(), nothing()) == (1, [])
+    assert steps(tmp_path)[-1] == ("ended", None)
+
+
+def test_with_yes_nobody_thinks_and_it_is_judged_once(tmp_path: Path) -> None:
+    """The look before the marker follows at once."""
+    assert abort(tmp_path, hang(), nothing(), more=("--yes",))[0] == 0
+
+
+def test_a_dry_run_writes_nothing_anywhere(tmp_path: Path) -> None:
+    """No marker, no log, no question."""
+    assert abort(tmp_path, hang(), more=("--dry-run",)) == (0, [])
+    assert abort(tmp_path, live(), more=("--dry-run",)) == (5, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_place_for_the_log_nothing_is_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A user without a home names a file."""
+    options = options_of(tmp_path, [*ABORT, "--yes"])
+    options.state_folder = None
+    means, partitions = World.of(hang())
+
+    assert recover(options, means, Action.ABORT) == 1
+    assert partitions == []
+    assert "name a file with --audit-log" in capsys.readouterr().err
+    at_terminal(monkeypatch, None)
+    options.audit_log = str(tmp_path / "log")
+    log = audit_log(options)
+    assert log is not None
+    assert agrees(options, log)
+
+
+@pytest.mark.parametrize(
+    ("producer", "status"),
+    [
+        (("4000", "3", "-1"), 0),
+        (("4000", "3", "0"), 0),
+        (("4000", "3", "7"), 1),
+        (("4000", "4", "-1"), 1),
+    ],
+)
+def test_the_old_form_names_all_three(
+    producer: tuple[str, str, str], status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A coordinator epoch that the partition does not remember names another transaction; -1 and 0 are none."""
+    producer_id, producer_epoch, coordinator_epoch = producer
+    names = ("--producer-id", producer_id, "--producer-epoch", producer_epoch, "--coordinator-epoch", coordinator_epoch)
+    means, _ = World.of(hang())
+
+    assert recover(options_of(tmp_path, [*ABORT[:5], *names, "--yes"]), means, Action.ABORT) == status
+    if status:
+        assert f"no transaction of producer 4000 at epoch {producer_epoch}" in capsys.readouterr().err

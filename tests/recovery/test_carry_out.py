@@ -1,0 +1,276 @@
+"""One marker at most, and the truth about what it did, whatever the partition does."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
+from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
+from exporter.kafka.questions import RefusedError
+from exporter.recovery.audit import AuditError, AuditLog
+from exporter.recovery.carry_out import CHECK_SECONDS, EXPLANATIONS, Outcome, Result, carry_out
+from exporter.recovery.plan import Action, plan_for
+from tests.recovery.stand_in import OPEN, WRITTEN, Look, PartitionStandIn
+from tests.recovery.test_plan import row
+
+LOST = MarkerAnswer(MarkerOutcome.UNCLEAR, "broker 1 did not answer in time")
+FAULTS: Sequence[Exception] = (
+    BrokerFault(FaultReason.CONNECTION_LOST, "broker 1 hung up"),
+    RefusedError("LEADER_NOT_AVAILABLE", "orders-0 has no leader"),
+    ClusterUnavailableError("no broker answered"),
+)
+NEWER = replace(OPEN, producer_epoch=4)
+
+
+class Log(AuditLog):
+    """A real log in a file; `fails_from` counts the steps that still go well."""
+
+    def __init__(self, path: Path, *, fails_from: int = 99) -> None:
+        super().__init__(path, wall_clock=lambda: 1_800_000_000.0)
+        self.path = path
+        self._left = fails_from
+
+    def step(self, step: str, **facts: object) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise AuditError("the disk is full")
+        super().step(step, **facts)
+
+    def steps(self) -> list[str]:
+        return [json.loads(line)["step"] for line in self.path.read_text().splitlines()]
+
+
+class Clock:
+    """Goes on by what is slept, and by a little at each look at it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.01
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "audit.jsonl")
+
+
+def run(partition: PartitionStandIn, log: AuditLog, action: Action = Action.ABORT) -> Result:
+    clock = Clock()
+    state = "PrepareCommit" if action is Action.COMPLETE else "Empty"
+    plan = plan_for(action, row(coordinator_state=state))
+    return carry_out(plan, partition, log, clock=clock, sleep=clock.sleep)
+
+
+def test_one_marker_and_the_offset_that_it_freed(log: Log) -> None:
+    """Done is said only after the partition was seen without it."""
+    partition = PartitionStandIn(after=[(OPEN,), (OPEN,), ()])
+
+    result = run(partition, log)
+
+    assert result == Result(Outcome.DONE, "the transaction is closed; the last stable offset went from 100 to 150")
+    assert (result.is_done, len(partition.written), partition.looks) == (True, 1, 4)
+    assert log.steps() == ["sending", "answered", "ended"]
+
+
+def test_a_completion_says_what_the_coordinator_still_shows(log: Log) -> None:
+    """Its Prepare state outlives the marker."""
+    result = run(PartitionStandIn(), log, Action.COMPLETE)
+
+    assert "coordinator 1 will go on showing PrepareCommit until it loads" in result.sentence
+
+
+@pytest.mark.parametrize(
+    ("look", "outcome", "sentence"),
+    [
+        ((), Outcome.GONE, "nothing was written: the transaction is gone, it has ended since it was judged"),
+        ((NEWER,), Outcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged"),
+        *((fault, Outcome.UNTOUCHED, f"nothing was written: {fault}") for fault in FAULTS),
+        (KeyboardInterrupt(), None, ""),
+    ],
+)
+def test_nothing_is_sent_when_the_last_look_differs(
+    look: Look, outcome: Outcome | None, sentence: str, log: Log
+) -> None:
+    """Gone, changed, unreadable or interrupted: no marker, and no `sending` in the log."""
+    partition = PartitionStandIn(before=[look])
+
+    if outcome is None:
+        with pytest.raises(KeyboardInterrupt):
+            run(partition, log)
+    else:
+        assert run(partition, log) == Result(outcome, sentence)
+    assert partition.written == []
+    assert "sending" not in log.steps()
+
+
+@pytest.mark.parametrize("code", [*EXPLANATIONS, "KAFKA_STORAGE_ERROR"])
+def test_a_refusal_is_explained(code: str, log: Log) -> None:
+    """The broker's own word, and what to do."""
+    partition = PartitionStandIn(answer=MarkerAnswer(MarkerOutcome.REFUSED, code))
+
+    result = run(partition, log)
+
+    why = EXPLANATIONS.get(code, "look again with find-hanging")
+    assert result == Result(Outcome.REFUSED, f"the broker refused the marker ({code}): {why}")
+    assert log.steps()[-1] == "ended"
+
+
+def test_a_lost_answer_is_settled_by_reading(log: Log) -> None:
+    """Gone: done, although nobody said so. Still open: told, with what was lost, and not sent again."""
+    gone = PartitionStandIn(answer=LOST)
+    still = PartitionStandIn(answer=LOST, after=[(OPEN,)])
+
+    assert run(gone, log).outcome is Outcome.DONE
+    assert run(still, log) == Result(
+        Outcome.STILL_OPEN,
+        f"the broker's answer was lost ({LOST.detail}), and the transaction is still open after 10 s: "
+        "look again before anything else is written",
+    )
+    assert (len(gone.written), len(still.written)) == (1, 1)
+    assert still.looks > 40
+
+
+def test_a_transaction_at_a_newer_epoch_is_still_open(log: Log) -> None:
+    """Same producer and start offset: it has not ended, whoever has written since."""
+    assert run(PartitionStandIn(after=[(NEWER,)]), log).outcome is Outcome.STILL_OPEN
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_partition_that_cannot_be_read_afterwards_is_not_called_open(fault: Exception, log: Log) -> None:
+    """It was not seen to end: that is all that is known."""
+    result = run(PartitionStandIn(after=[fault]), log)
+
+    assert result.outcome is Outcome.STILL_OPEN
+    assert f"was not seen to end within {CHECK_SECONDS:.0f} s (the last look failed: {fault})" in result.sentence
+
+
+@pytest.mark.parametrize(
+    ("stable", "said"),
+    [
+        ((100, 100), "the last stable offset stands at 100: something else holds it, see describe-producers"),
+        ((100, -1), "where the last stable offset stands could not be read"),
+        ((-1, 150), "the last stable offset stands at 150, where it stood before could not be read"),
+        ((0, 1), "the last stable offset went from 0 to 1"),
+    ],
+)
+def test_the_last_stable_offset_is_told_as_it_is(stable: tuple[int, int], said: str, log: Log) -> None:
+    """A closed transaction need not have been the only one."""
+    assert run(PartitionStandIn(stable=stable), log).sentence == f"the transaction is closed; {said}"
+
+
+def test_nothing_is_sent_without_a_log(tmp_path: Path) -> None:
+    """The step `sending` is on disk first; a log that cannot even be opened stops it earlier."""
+    partition = PartitionStandIn()
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(AuditError, match="disk is full"):
+        run(partition, Log(tmp_path / "audit.jsonl", fails_from=0))
+    with pytest.raises(AuditError, match="so nothing is done"):
+        run(partition, Log(tmp_path / "file" / "audit.jsonl"))
+
+    assert partition.written == []
+
+
+@pytest.mark.parametrize("fails_from", [1, 2])
+def test_a_log_that_fails_after_the_marker_is_told_and_changes_nothing(fails_from: int, tmp_path: Path) -> None:
+    """What happened has happened: it is said all the same."""
+    result = run(PartitionStandIn(), Log(tmp_path / "audit.jsonl", fails_from=fails_from))
+
+    assert result.outcome is Outcome.DONE
+    assert result.sentence.endswith("(not logged: the disk is full)")
+
+
+@pytest.mark.parametrize(
+    "partition", [PartitionStandIn(answer=KeyboardInterrupt()), PartitionStandIn(after=[KeyboardInterrupt()])]
+)
+def test_who_leaves_after_the_marker_is_told_that_it_may_be_there(partition: PartitionStandIn, log: Log) -> None:
+    """Ctrl-C while the answer or the effect is awaited is logged, and never followed by another marker."""
+    result = run(partition, log)
+
+    assert result.outcome is Outcome.INTERRUPTED
+    assert "may have been written: look again" in result.sentence
+    assert (len(partition.written), log.steps()[-1]) == (1, "ended")
+
+
+def test_there_is_never_a_second_marker(tmp_path: Path) -> None:
+    """Every first look, answer, later look, offset and failure of the log, in every combination."""
+    looks: list[Look] = [(OPEN,), (), (NEWER,), *FAULTS, KeyboardInterrupt()]
+    answers: list[MarkerAnswer | BaseException] = [
+        WRITTEN,
+        LOST,
+        KeyboardInterrupt(),
+        *(MarkerAnswer(MarkerOutcome.REFUSED, code) for code in EXPLANATIONS),
+    ]
+    ran = 0
+    for before, answer, after, stable, fails_from in itertools.product(
+        looks, answers, itertools.product(looks, repeat=2), [(100, 150), (100, -1)], [0, 1, 99]
+    ):
+        partition = PartitionStandIn([before], list(after), answer=answer, stable=stable)
+        result = None
+        try:
+            result = run(partition, Unwritten(tmp_path, fails_from))
+        except (AuditError, KeyboardInterrupt):
+            assert partition.written == []
+        ran += 1
+        may_be_sent = before == (OPEN,) and fails_from > 0
+        assert len(partition.written) == int(may_be_sent)
+        assert result is None or result.is_done == (result.outcome is Outcome.DONE)
+        if result is not None and result.is_done:
+            assert may_be_sent
+            assert () in after
+
+    assert ran > 10_000 / 2
+
+
+class Unwritten(Log):
+    """Counts steps, without a disk."""
+
+    def __init__(self, folder: Path, fails_from: int) -> None:
+        super().__init__(folder / "audit.jsonl", fails_from=fails_from)
+
+    def step(self, step: str, **_: object) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise AuditError(f"{step}: the disk is full")
+
+
+class Slow(PartitionStandIn):
+    """Leaves time between the last look and the marker."""
+
+    def last_stable_offset(self) -> int:
+        stable = super().last_stable_offset()
+        time.sleep(0.1)
+        return stable
+
+
+def test_two_at_once_take_turns_and_the_second_finds_it_gone(tmp_path: Path) -> None:
+    """Both judged it hanging; one marker is written, and the other one says why it wrote none."""
+    partition = Slow()
+    arrived = threading.Barrier(2)
+    results: list[Result] = []
+
+    def abort() -> None:
+        arrived.wait()
+        results.append(run(partition, Log(tmp_path / "audit.jsonl")))
+
+    threads = [threading.Thread(target=abort) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {result.outcome for result in results} == {Outcome.DONE, Outcome.GONE}
+    assert len(partition.written) == 1

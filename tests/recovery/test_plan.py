@@ -1,0 +1,123 @@
+"""What would be written about one transaction, and what stands against it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
+from exporter.kafka.questions import ProducerEntry
+from exporter.recovery.plan import Action, document, in_words, is_open, is_unchanged, plan_for, refusal
+from tests.publication.builders import transaction
+from tests.recovery.stand_in import OPEN
+
+HANGING = [verdict for verdict in Verdict if verdict.is_hanging]
+
+
+def row(verdict: Verdict = Verdict.HANGING_NOT_IN_TRANSACTION, **changes: object) -> TransactionRow:
+    """The transaction of `OPEN`, with a verdict."""
+    facts: dict[str, object] = {"coordinator_epoch": -1, "start_offset": 100, "coordinator_state": "Empty", **changes}
+    return replace(transaction(verdict=verdict), **facts)  # type: ignore[arg-type]  # the tests' own keywords
+
+
+@pytest.mark.parametrize(("remembered", "sent"), [(-1, 0), (0, 0), (7, 7)])
+@pytest.mark.parametrize("action", Action)
+def test_the_marker_carries_what_the_partition_shows(action: Action, remembered: int, sent: int) -> None:
+    """The very producer epoch, and the remembered coordinator epoch: 0 only where the entry has none."""
+    marker = plan_for(action, row(coordinator_epoch=remembered, coordinator_producer_epoch=9)).marker
+
+    assert (marker.topic, marker.partition, marker.producer_id) == ("orders", 0, 4000)
+    assert (marker.producer_epoch, marker.coordinator_epoch) == (3, sent)
+
+
+@pytest.mark.parametrize(
+    "state", [None, "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Unknown"]
+)
+@pytest.mark.parametrize("action", Action)
+def test_a_commit_is_written_only_where_the_coordinator_has_decided_it(action: Action, state: str | None) -> None:
+    """`complete` of PrepareCommit is the one COMMIT of this program; an abort is an ABORT in every state."""
+    plan = plan_for(action, row(coordinator_state=state))
+
+    assert plan.marker.commit == (action is Action.COMPLETE and state == "PrepareCommit")
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+@pytest.mark.parametrize("outcome", OutcomeEvidence)
+@pytest.mark.parametrize("forced", [None, *Verdict])
+def test_an_abort_needs_a_proof_or_its_verdict_typed_out(
+    verdict: Verdict, outcome: OutcomeEvidence, forced: Verdict | None
+) -> None:
+    """Every verdict, outcome and force: written on a proof that nothing contradicts, or on the right word, and else not."""
+    plan = plan_for(Action.ABORT, row(verdict, outcome_evidence=outcome))
+
+    against = refusal(plan, forced)
+
+    is_proved = verdict in HANGING and outcome is not OutcomeEvidence.COMMITTED
+    assert (against is None) == (forced is verdict or (forced is None and is_proved))
+    if forced is not None and forced is not verdict:
+        typed = f"--force {forced.label} was typed"
+        assert against == f"{typed}, but the verdict is {verdict.label} now: look again"
+    elif against is not None:
+        assert against.endswith(f"If you know better, repeat it with --force {verdict.label}")
+        assert ("committed" in against) == (verdict in HANGING)
+        assert "--force" not in (refusal(plan, forced, may_force=False) or "")
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+@pytest.mark.parametrize("forced", [None, *Verdict])
+def test_only_a_stuck_completion_is_completed(verdict: Verdict, forced: Verdict | None) -> None:
+    """No force helps: there is nothing decided to write."""
+    against = refusal(plan_for(Action.COMPLETE, row(verdict)), forced)
+
+    expected = f"only stuck_completing can be completed, and the verdict is {verdict.label}"
+    assert against == (None if verdict is Verdict.STUCK_COMPLETING else expected)
+
+
+@pytest.mark.parametrize(
+    ("entries", "unchanged", "still_open"),
+    [
+        ((OPEN,), True, True),
+        ((replace(OPEN, producer_id=1), OPEN), True, True),
+        ((replace(OPEN, last_sequence=9, last_timestamp_ms=9),), True, True),
+        ((replace(OPEN, producer_epoch=4),), False, True),
+        ((replace(OPEN, coordinator_epoch=5),), False, True),
+        ((replace(OPEN, start_offset=101),), False, False),
+        ((replace(OPEN, start_offset=-1),), False, False),
+        ((replace(OPEN, producer_id=1),), False, False),
+        ((), False, False),
+    ],
+)
+def test_what_counts_as_changed_and_as_open(
+    entries: tuple[ProducerEntry, ...], *, unchanged: bool, still_open: bool
+) -> None:
+    """Any other epoch is a change; another start offset is another transaction; a later write is neither."""
+    plan = plan_for(Action.ABORT, row())
+
+    assert (is_unchanged(plan, entries), is_open(plan, entries)) == (unchanged, still_open)
+
+
+def test_a_person_reads_what_will_be_written() -> None:
+    """Kind of marker, epochs, what it frees, verdict and evidence; the outcome with where it is known from."""
+    plan = plan_for(Action.ABORT, row(transactional_id="app,\x1b[2J\n1", reason="Because."))
+
+    assert in_words(plan).splitlines() == [
+        (
+            "abort on orders-0: write one ABORT marker for producer 4000 at epoch 3 (coordinator epoch 0), closing the "
+            "transaction open since offset 100, which holds back 42 records."
+        ),
+        "  transactional id 'app,\\x1b[2J\\n1', verdict hanging_not_in_transaction",
+        "  outcome, as far as its coordinator's state tells: none",
+        "  Because.",
+    ]
+    unknown = plan_for(Action.COMPLETE, row(transactional_id=None, last_stable_offset_lag=None))
+    assert "transactional id unknown" in in_words(unknown)
+    assert "holds back" not in in_words(unknown)
+
+
+def test_a_plan_is_logged_whole() -> None:
+    """Everything that the marker is made of, and why."""
+    told = document(plan_for(Action.ABORT, row(coordinator_epoch=7)))
+
+    assert told["marker"] == {"commit": False, "coordinator_epoch": 7}
+    assert (told["action"], told["verdict"], told["start_offset"]) == ("abort", "hanging_not_in_transaction", 100)
