@@ -65,9 +65,9 @@ class Topics:
         """Set some of a topic's settings, the others stay."""
         self._alter(ResourceType.TOPIC, name, config)
 
-    def configure_brokers(self, config: Mapping[str, str]) -> None:
-        """Set dynamic settings of all brokers; the brokers apply them within moments (poll for the effect)."""
-        self._alter(ResourceType.BROKER, "", config)
+    def configure_broker(self, node_id: int, config: Mapping[str, str]) -> None:
+        """Set dynamic settings of one broker, which applies them within moments (poll for the effect)."""
+        self._alter(ResourceType.BROKER, str(node_id), config)
 
     def _alter(self, kind: ResourceType, name: str, config: Mapping[str, str]) -> None:
         set_to = AlterConfigOpType.SET

@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from exporter.evaluation.verdicts import TransactionRow, Verdict
+from exporter.kafka.questions import producers_of
 from tests.brokers.broker import Broker
 from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.watching import Watch, rows_on
@@ -79,6 +81,43 @@ def test_a_follower_with_the_marker_makes_it_diverged(make_cluster: MakeCluster,
 
     assert before.producer_id == after.producer_id == hang.producer_id
     assert "the replica on broker 2 has its end" in after.reason
+
+
+def test_a_follower_that_is_behind_says_nothing(make_cluster: MakeCluster) -> None:
+    """A replica that is up and lags has not seen the open record: the hang is proved all the same, and nothing diverges."""
+    cluster = make_cluster("4.3.1", nodes=3)
+    create_on_two(cluster)
+    cluster.topics.configure(TOPIC, {"leader.replication.throttled.replicas": "*"})
+    cluster.topics.configure_broker(1, {"leader.replication.throttled.rate": "1"})
+    cluster.broker(2).stop()
+    write_megabytes(cluster, 3)  # the first fetch of a throttled follower is let through, and takes one
+    hang = plant_hang(cluster.bootstrap, TOPIC, 0, "app")
+    cluster.broker(2).start()
+    cluster.wait_until_serving()
+
+    with Watch(cluster.bootstrap) as watch:
+        row = verdict_until(watch, Verdict.HANGING_NOT_IN_TRANSACTION)
+        verdicts = {rows_on(watch.cycle(), TOPIC)[0].verdict for _ in range(20)}
+        leader, follower = (producers_at(watch, broker) for broker in (1, 2))
+
+    assert row.producer_id == hang.producer_id
+    assert hang.producer_id in leader
+    assert hang.producer_id not in follower, "the follower was meant to lag"
+    assert verdicts == {Verdict.HANGING_NOT_IN_TRANSACTION}
+
+
+def write_megabytes(cluster: KafkaCluster, count: int) -> None:
+    """Plain records, so many megabytes of them."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for _ in range(count * 100):
+        producer.produce(TOPIC, b"x" * 10_000, partition=0)
+    assert producer.flush(60) == 0
+
+
+def producers_at(watch: Watch, broker: int) -> set[int]:
+    """The producers that one replica knows."""
+    entries = watch.collector.inquire(lambda inquiry: producers_of(inquiry, TOPIC, 0, broker))
+    return {entry.producer_id for entry in entries}
 
 
 def verdict_until(watch: Watch, verdict: Verdict) -> TransactionRow:
