@@ -137,11 +137,15 @@ def write_marker(
         coordinator_epoch=coordinator_epoch,
         transaction_version=transaction_version,
     )
-    with Wire(*until_answered(lambda: leaders(bootstrap, topic), LEADER_ERRORS)[partition]) as wire:
-        answer = wire.ask(WriteTxnMarkersRequest, WriteTxnMarkersResponse, version_cap=2, markers=[marker])
-    error_code = answer.markers[0].topics[0].partitions[0].error_code
-    if error_code:
-        raise BrokerRefused("WriteTxnMarkers", error_code)
+
+    def attempt() -> None:
+        with Wire(*leaders(bootstrap, topic)[partition]) as wire:
+            answer = wire.ask(WriteTxnMarkersRequest, WriteTxnMarkersResponse, version_cap=2, markers=[marker])
+        error_code = answer.markers[0].topics[0].partitions[0].error_code
+        if error_code:
+            raise BrokerRefused("WriteTxnMarkers", error_code)
+
+    until_answered(attempt, LEADER_ERRORS)  # a topic just made is known to its leader a moment later
 
 
 def init_producer_id(bootstrap: str, transactional_id: str, *, timeout_ms: int = 60_000) -> tuple[int, int]:
