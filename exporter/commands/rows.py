@@ -39,10 +39,15 @@ def as_csv(rows: Sequence[Row], keys: Sequence[str]) -> str:
 def _csv_line(cells: Sequence[Any]) -> str:
     text = io.StringIO()
     # With \r\n as the end of a line, a cell with either of them is quoted, by every version of the library.
-    csv.writer(text, lineterminator="\r\n").writerow(
-        [json.dumps(cell) if isinstance(cell, list | dict) else cell for cell in cells]
-    )
+    csv.writer(text, lineterminator="\r\n").writerow(map(_csv_cell, cells))
     return text.getvalue().removesuffix("\r\n")
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        return json.dumps(value)
+    # A NUL has no place in CSV: before Python 3.11 it can neither be written nor read.
+    return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value
 
 
 def as_json(document: Mapping[str, Any] | Sequence[Row]) -> str:

@@ -94,12 +94,11 @@ def test_csv_has_the_same_columns_with_and_without_rows() -> None:
 
 @pytest.mark.parametrize("name", [ODD_ID, "a\rb", "a\nb", 'say "hi", then', "a\tb", "=1+1", "é\u202eb", "a\x00b"])
 def test_a_name_breaks_no_format(name: str) -> None:
-    """CSV and JSON give it back exactly; a table keeps its lines and columns, and shows nothing that a terminal obeys."""
+    """CSV (but for a NUL) and JSON give it back exactly; a table keeps its lines and columns, and shows nothing that a terminal obeys."""
     row = {"id": name, "state": "Ongoing", "groups": [{"group": "g"}]}
 
     text = as_csv([row], ["id", "state", "groups"])
-    if "\x00" not in name:  # Python's reader before 3.11 takes none
-        assert next(csv.DictReader(io.StringIO(text, newline="")))["id"] == name
+    assert next(csv.DictReader(io.StringIO(text, newline="")))["id"] == name.replace("\0", "\ufffd")
     assert json.loads(as_json([row])) == [row]
     assert as_json([row]).isascii()
     lines = as_table({"id": "Id", "state": "State"}, [row]).split("\n")
