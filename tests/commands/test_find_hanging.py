@@ -94,7 +94,7 @@ def test_csv_has_the_same_columns_with_and_without_rows() -> None:
 
 @pytest.mark.parametrize("name", [ODD_ID, "a\rb", "a\nb", 'say "hi", then', "a\tb", "=1+1", "é\u202eb", "a\x00b"])
 def test_a_name_breaks_no_format(name: str) -> None:
-    """CSV (but for a NUL) and JSON give it back exactly; a table keeps its lines and columns, and shows nothing that a terminal obeys."""
+    """CSV (but for a NUL) and JSON give it back exactly; a table keeps its shape, and shows nothing a terminal obeys."""
     row = {"id": name, "state": "Ongoing", "groups": [{"group": "g"}]}
 
     text = as_csv([row], ["id", "state", "groups"])
