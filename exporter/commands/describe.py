@@ -6,7 +6,7 @@ import argparse
 import time
 
 from exporter.commands.report import with_collector
-from exporter.commands.rows import Row, as_csv, as_json, as_table
+from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.kafka.collect import Collector
@@ -34,12 +34,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 def _describe(options: argparse.Namespace, collector: Collector) -> int:
     told = collector.inquire(lambda inquiry: describe_id(inquiry, options.transactional_id))
     row = described(told, int(time.time() * 1000))
-    if options.format == "json":
-        print(as_json(row))
-    elif options.format == "csv":
-        print(as_csv([row], list(HEADINGS)))
-    else:
-        print(as_table(HEADINGS, [row]))
+    print(in_format(options.format, HEADINGS, [row], document=row))
     return ExitStatus.ANSWERED
 
 

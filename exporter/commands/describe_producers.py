@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from exporter.commands.report import with_collector
-from exporter.commands.rows import Row, as_csv, as_json, as_table
+from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.kafka.collect import Collector
@@ -32,13 +32,7 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
     entries = collector.inquire(
         lambda inquiry: producers_of(inquiry, options.topic, options.partition, options.broker_id)
     )
-    rows = rows_of(entries)
-    if options.format == "json":
-        print(as_json(rows))
-    elif options.format == "csv":
-        print(as_csv(rows, list(HEADINGS)))
-    else:
-        print(table(entries))
+    print(printed(entries, options.format))
     return ExitStatus.ANSWERED
 
 
@@ -50,6 +44,8 @@ def rows_of(entries: Iterable[ProducerEntry]) -> list[Row]:
     ]
 
 
-def table(entries: Iterable[ProducerEntry]) -> str:
-    """As Kafka's own tool prints it, with None where nothing is open."""
-    return as_table(HEADINGS, [{**it, "start_offset": str(it["start_offset"])} for it in rows_of(entries)])
+def printed(entries: Iterable[ProducerEntry], output: str) -> str:
+    """A table is as Kafka's own tool prints it, with None where nothing is open."""
+    rows = rows_of(entries)
+    for_table = [{**it, "start_offset": str(it["start_offset"])} for it in rows]
+    return in_format(output, HEADINGS, rows, for_table=for_table)

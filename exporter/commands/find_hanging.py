@@ -16,7 +16,7 @@ from exporter.commands.states import UNKNOWN, states
 from exporter.commands.status import ExitStatus
 from exporter.commands.watch import watch
 from exporter.config.settings import Settings
-from exporter.evaluation.evaluate import all_rows
+from exporter.evaluation.evaluate import worst_first
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.kafka.collect import Collector
 from exporter.kafka.scope import Scope
@@ -108,9 +108,9 @@ def selected(
 ) -> tuple[TransactionRow, ...]:
     """Suspects at least that old and every proved hang, or everything that is open, in `states` or any; worst first."""
     if show_all:
-        rows = sorted(all_rows(evaluation), key=lambda row: (row.verdict, -row.duration_ms))
+        rows = worst_first(evaluation)
     else:
-        rows = [row for row in evaluation.suspects if row.verdict.is_hanging or row.duration_ms >= at_least_ms]
+        rows = tuple(row for row in evaluation.suspects if row.verdict.is_hanging or row.duration_ms >= at_least_ms)
     return tuple(row for row in rows if not states or _state(row) in states)
 
 

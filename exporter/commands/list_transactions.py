@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 
 from exporter.commands.report import complain, complain_of_gaps, with_collector
-from exporter.commands.rows import Row, as_csv, as_json, as_table
+from exporter.commands.rows import Row, in_format
 from exporter.commands.states import states
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
@@ -46,12 +46,7 @@ def _list(
 ) -> int:
     listings, transactions = collector.inquire(lambda inquiry: _ask(inquiry, options.duration_filter, wanted))
     rows = listed(it for it in transactions if pattern.fullmatch(it.transactional_id))
-    if options.format == "json":
-        print(as_json(rows))
-    elif options.format == "csv":
-        print(as_csv(rows, list(HEADINGS)))
-    else:
-        print(as_table(HEADINGS, rows))
+    print(in_format(options.format, HEADINGS, rows))
     return ExitStatus.INCOMPLETE if complain_of_gaps(listings.gaps) else ExitStatus.ANSWERED
 
 

@@ -12,40 +12,35 @@ from typing import Any
 from exporter import __version__
 from exporter.commands.document import document, gaps
 from exporter.commands.progress import Progress
+from exporter.commands.report import complain_of_gaps, with_collector
+from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
 from exporter.commands.table import duration, render
 from exporter.config.settings import Settings
-from exporter.evaluation.evaluate import all_rows, evaluate
+from exporter.evaluation.evaluate import all_rows, evaluate, worst_first
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation
-from exporter.kafka.collect import Collector, open_collector
-from exporter.kafka.errors import ClusterUnavailableError
+from exporter.kafka.collect import Collector
 from exporter.publication.facts import ExporterFacts, Publication
 from exporter.wiring import policy_of, publish_options_of
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Run as many cycles as asked for in this process and print the last, or with `--timings` how long each took."""
-    collector = open_collector(settings.kafka, settings.scan)
-    try:
-        evaluation, seconds = _cycle(settings, collector, Memory())
-        laps = [seconds]
-        for _ in range(options.repeat - 1):
-            evaluation, seconds = _cycle(settings, collector, evaluation.memory)
-            laps.append(seconds)
-    except ClusterUnavailableError as error:
-        print(f"kafka-transaction-exporter: {error}", file=sys.stderr)
-        return ExitStatus.COULD_NOT_RUN
-    finally:
-        collector.close()
+    return with_collector(settings, lambda collector: _once(options, settings, collector))
+
+
+def _once(options: argparse.Namespace, settings: Settings, collector: Collector) -> int:
+    evaluation, seconds = _cycle(settings, collector, Memory())
+    laps = [seconds]
+    for _ in range(options.repeat - 1):
+        evaluation, seconds = _cycle(settings, collector, evaluation.memory)
+        laps.append(seconds)
     if options.timings is not None:
         print(json.dumps({"partitions": len(evaluation.snapshot.partitions), "cycles": laps}))
     else:
         print(_printed(settings, evaluation, options.format))
-    missing = gaps(evaluation.snapshot)
-    for sentence in missing:
-        print(f"kafka-transaction-exporter: incomplete: {sentence}", file=sys.stderr)
-    return ExitStatus.INCOMPLETE if missing else ExitStatus.ANSWERED
+    return ExitStatus.INCOMPLETE if complain_of_gaps(gaps(evaluation.snapshot)) else ExitStatus.ANSWERED
 
 
 def _cycle(settings: Settings, collector: Collector, memory: Memory) -> tuple[Evaluation, dict[str, Any]]:
@@ -65,7 +60,7 @@ def _cycle(settings: Settings, collector: Collector, memory: Memory) -> tuple[Ev
 
 def _printed(settings: Settings, evaluation: Evaluation, output: str) -> str:
     if output == "json":
-        return json.dumps(document(evaluation, all_rows(evaluation)), indent=2)
+        return as_json(document(evaluation, all_rows(evaluation)))
     if output == "prometheus":
         return _exposition(settings, evaluation)
     return _table(evaluation)
@@ -73,8 +68,7 @@ def _printed(settings: Settings, evaluation: Evaluation, output: str) -> str:
 
 def _table(evaluation: Evaluation) -> str:
     snapshot = evaluation.snapshot
-    rows = all_rows(evaluation)
-    worst_first = sorted(rows, key=lambda row: (row.verdict, -row.duration_ms))
+    rows = worst_first(evaluation)
     suspects = sum(row.verdict.is_suspect for row in rows)
     late = sum(row.is_late for row in rows)
     took = duration(snapshot.finished_at_ms - snapshot.taken_at_ms)
@@ -82,7 +76,7 @@ def _table(evaluation: Evaluation) -> str:
         f"cluster {snapshot.cluster_id}: {len(snapshot.partitions)} partitions read in {took}, "
         f"{len(rows)} open transactions, {late} late, {suspects} suspect"
     )
-    return f"{render(worst_first)}\n\n{summary}" if rows else summary
+    return f"{render(rows)}\n\n{summary}" if rows else summary
 
 
 def _exposition(settings: Settings, evaluation: Evaluation) -> str:

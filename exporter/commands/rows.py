@@ -20,6 +20,22 @@ def plain(_: Row, line: str) -> str:
     return line
 
 
+def in_format(
+    output: str,
+    headings: Mapping[str, str],
+    rows: Sequence[Row],
+    *,
+    document: Row | None = None,
+    for_table: Sequence[Row] | None = None,
+) -> str:
+    """`rows` as `table`, `csv` or `json`: JSON is `document` where there is one, a table shows `for_table` instead."""
+    if output == "json":
+        return as_json(rows if document is None else document)
+    if output == "csv":
+        return as_csv(rows, list(headings))
+    return as_table(headings, rows if for_table is None else for_table)
+
+
 def as_table(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = plain) -> str:
     """Columns in the order of `headings` (key -> heading), lined up; what is not known is a dash."""
     cells = [[_cell(row.get(key)) for key in headings] for row in rows]

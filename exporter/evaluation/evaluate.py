@@ -135,6 +135,11 @@ def all_rows(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
     )
 
 
+def worst_first(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
+    """Every open transaction as a row for people: by verdict, then the longest open."""
+    return tuple(sorted(all_rows(evaluation), key=lambda row: (row.verdict, -row.duration_ms)))
+
+
 def _remember(snapshot: Snapshot, memory: Memory, evidence: tuple[Evidence, ...]) -> Memory:
     """What is open now, and what was open on partitions that could not be read this time."""
     kept = _still_possible(snapshot, memory) if memory.cluster_id == snapshot.cluster_id else {}

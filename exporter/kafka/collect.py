@@ -37,8 +37,11 @@ from exporter.kafka.suspects import ask_around
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     NO_LEADER,
+    Answer,
     ApiStatistics,
+    BoolColumn,
     BrokerCoverage,
+    Int16Column,
     Int32Column,
     Int64Column,
     MaxTimeout,
@@ -239,18 +242,28 @@ async def _with_offsets(inquiry: Inquiry, reading: Reading) -> OpenTransactions:
         coordinator_epoch=entries.coordinator_epoch,
         start_offset=entries.start_offset,
         second_read=reading.second_read,
-        diverged_replicas=tuple(reading.diverged.get(reading.at_leader(i), ()) for i in range(len(entries))),
+        diverged_replicas=_diverged(reading),
         last_stable_offset=pairs[:, 0].copy(),
         high_watermark=pairs[:, 1].copy(),
     )
+
+
+def _diverged(reading: Reading) -> tuple[tuple[int, ...], ...]:
+    """(N,) followers against each entry; empty where none is against any, which is every ordinary cycle."""
+    if not reading.diverged:
+        return ()
+    return tuple(reading.diverged.get(reading.at_leader(i), ()) for i in range(len(reading.entries)))
 
 
 def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms: int, finished_at_ms: int) -> Snapshot:
     topology, scan = reading.topology, reading.scan
     exists = scan.is_subject()
     new_row = np.cumsum(exists) - 1
-    reasons = tuple(sorted({str(reason) for reason in scan.reason[exists]} - {""}))
-    reason_index = {reason: index for index, reason in enumerate(reasons)} | {"": -1}
+    unread = np.flatnonzero(scan.answer[exists] != Answer.READ)
+    told = [str(reason) for reason in scan.reason[exists][unread]]
+    reasons = tuple(sorted(set(told)))
+    reason: Int16Column = np.full(np.count_nonzero(exists), -1, dtype=np.int16)
+    reason[unread] = [reasons.index(it) for it in told]
     partitions = Partitions(
         topics=topology.topics,
         topic=topology.topic[exists],
@@ -258,7 +271,7 @@ def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms
         leader=topology.leader[exists],
         answer=scan.answer[exists],
         reasons=reasons,
-        reason=np.array([reason_index[str(reason)] for reason in scan.reason[exists]], dtype=np.int16),
+        reason=reason,
         producers=scan.producers[exists],
     )
     moved = replace(open_transactions, partition_row=new_row[open_transactions.partition_row].astype(np.int32))
@@ -272,14 +285,14 @@ def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms
         unclear_producer_ids=reading.unclear_producer_ids,
         proof=reading.proof,
         impact=reading.impact,
-        brokers=_brokers(topology, scan),
+        brokers=_brokers(topology, scan, exists),
         coordinators=coverage_of(reading.listings),
         max_timeout=reading.max_timeout,
     )
 
 
-def _brokers(topology: Topology, scan: Scan) -> tuple[BrokerCoverage, ...]:
-    led_by = topology.leader[scan.is_subject() & (topology.leader != NO_LEADER)]
+def _brokers(topology: Topology, scan: Scan, exists: BoolColumn) -> tuple[BrokerCoverage, ...]:
+    led_by = topology.leader[exists & (topology.leader != NO_LEADER)]
     asked, count = np.unique(led_by, return_counts=True)
     led = dict(zip(asked.tolist(), count.tolist(), strict=True))
     return tuple(

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
-    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -23,6 +22,7 @@ from examples.workload.planting import plant_hang, plant_hang_without_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Verdict
 from exporter.snapshot import Answer
+from tests.brokers.acls import every_acl
 from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.watching import Watch, rows_on
 
@@ -62,17 +62,7 @@ def acl(guarded: KafkaCluster) -> Iterator[Callable[..., None]]:
             made.result(10)
 
     yield make
-    any_name: str = None  # type: ignore[assignment]  # None matches every name; the stub does not say so
-    anything = AclBindingFilter(
-        ResourceType.ANY,
-        any_name,
-        ResourcePatternType.ANY,
-        any_name,
-        any_name,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
-    )
-    for gone in admin.delete_acls([anything]).values():
+    for gone in admin.delete_acls([every_acl()]).values():
         gone.result(10)
 
 

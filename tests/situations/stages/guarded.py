@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import (
     AclBinding,
-    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -22,6 +21,7 @@ from confluent_kafka.admin import (
 
 from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id
 from exporter.evaluation.verdicts import InconclusiveReason
+from tests.brokers.acls import every_acl
 from tests.brokers.second_door import GuardedCluster, java_login
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.situations.ground import GROUP, coordinator_address, until
@@ -240,17 +240,7 @@ def make(admin: AdminClient, bindings: Iterable[AclBinding]) -> None:
     wanted = list(bindings)
     for made in admin.create_acls(wanted).values():
         made.result(30)
-    any_name: str = None  # type: ignore[assignment]  # None matches every name; the stub does not say so
-    anything = AclBindingFilter(
-        ResourceType.ANY,
-        any_name,
-        ResourcePatternType.ANY,
-        any_name,
-        any_name,
-        AclOperation.ANY,
-        AclPermissionType.ANY,
-    )
-    until(lambda: set(wanted) <= set(admin.describe_acls(anything).result(30)), "the authorizer has the ACLs")
+    until(lambda: set(wanted) <= set(admin.describe_acls(every_acl()).result(30)), "the authorizer has the ACLs")
 
 
 def acl(name: str, grant: Grant, permission: AclPermissionType = AclPermissionType.ALLOW) -> AclBinding:
