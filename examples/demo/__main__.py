@@ -54,7 +54,6 @@ def main() -> int:
 
 
 def _run(seconds: float) -> None:
-    until = time.monotonic() + seconds
     print(f"booting Kafka {KAFKA} (the first time, Maven brings its jars) ...", flush=True)
     # Since 3.6 a broker asks the coordinator before it lets a transaction in; switched off, a hang can be planted.
     with KafkaCluster(KAFKA, properties={"transaction.partition.verification.enable": "false"}) as cluster:
@@ -65,6 +64,7 @@ def _run(seconds: float) -> None:
         with Workload(cluster.bootstrap, topics) as workload, _exporter(cluster.bootstrap) as exporter:
             workload.add("checkout", "commit", 0.05).add("billing", "commit", 0.4).add("import", "abort", 0.2)
             workload.add("nightly-report", "commit", 8.0)
+            until = time.monotonic() + seconds  # from here on: the first boot may wait for Maven
             try:
                 suspects = _watch(exporter, cluster.bootstrap, until)
             finally:
