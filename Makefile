@@ -58,10 +58,12 @@ java:
 	  || { echo "Java 17 or newer is needed, found $${version:-an unknown version}." >&2; exit 1; }
 	@command -v mvn >/dev/null || { echo "Maven (mvn) is missing: on Debian install maven." >&2; exit 1; }
 
-# Debian would start a Prometheus server as a service on installation: policy-rc.d answering 101 forbids that.
-tools: java install  ## programs that the tests run: promtool, chromium (installed by apt-get where we are root)
+# Debian would start Prometheus and Alertmanager as services on installation: policy-rc.d answering 101 forbids that.
+tools: java install  ## programs that the tests run: Prometheus, Alertmanager, jsonnet, chromium (installed by apt-get where we are root)
 	@missing=""; \
 	command -v promtool >/dev/null || missing="$$missing prometheus"; \
+	command -v amtool >/dev/null || missing="$$missing prometheus-alertmanager"; \
+	command -v jsonnet >/dev/null || missing="$$missing jsonnet"; \
 	command -v chromium >/dev/null || missing="$$missing chromium fonts-dejavu-core"; \
 	[ -n "$$missing" ] || exit 0; \
 	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \

@@ -84,10 +84,10 @@ class Daemon:
         self._record = _Record(started_at_ms=self._now_ms(), heartbeat=clock())
         self._evaluation: Evaluation | None = None
         self._memory = self._recall()
+        self._publish()  # a scrape between the first listening and the first cycle is answered too
 
     def run(self, stop: threading.Event) -> None:
         """Cycle until `stop` is set, then end within a second, even in the middle of a cycle."""
-        self._publish()
         scheduler = BackgroundScheduler(timezone="UTC")
         scheduler.add_listener(self._on_missed, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
         scheduler.add_listener(self._on_error, EVENT_JOB_ERROR)

@@ -115,9 +115,8 @@ def test_cycles_that_cannot_begin_make_it_stale_as_well() -> None:
 
 
 def test_before_the_first_cycle_it_is_alive_and_not_ready() -> None:
-    """Readiness is the first cycle's end, be it a failure; liveness does not wait for it."""
+    """Readiness is the first cycle's end, be it a failure; liveness and a first scrape do not wait for it."""
     daemon = daemon_on(Script(down()), Clock())
-    daemon._publish()
     assert (get(daemon, "/-/ready")[0], get(daemon, "/-/healthy")[0], get(daemon, "/metrics")[0]) == (503, 200, 200)
 
     daemon.cycle()
