@@ -299,6 +299,31 @@ class Impact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndMarker:
+    """A COMMIT or ABORT marker in a partition's log."""
+
+    producer_id: int
+    producer_epoch: int
+    """TransactionVersion 2 writes it with the epoch after that of the records which it ends."""
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    """By the clock of the partition's leader."""
+    commit: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndMarkers:
+    """How the producers of doubtful transactions ended others, on partitions where they have nothing open."""
+
+    markers: tuple[EndMarker, ...]
+    """In the order of producer id and time."""
+    failures: tuple[tuple[int, str], ...]
+    """(producer id, sentence) of partitions that could not be searched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerCoverage:
     """One broker that had to be asked."""
 
@@ -348,6 +373,8 @@ class Snapshot:
     """None when no transaction was in doubt."""
     impact: Impact | None = None
     """None when nobody needed to be asked."""
+    end_markers: EndMarkers | None = None
+    """None when no log was searched: only a person's question is worth it."""
     brokers: tuple[BrokerCoverage, ...]
     coordinators: tuple[CoordinatorCoverage, ...]
     """Empty when nothing was open: the coordinators were not asked."""
@@ -362,22 +389,3 @@ class Snapshot:
             and all(coordinator.failure is None for coordinator in self.coordinators)
             and (self.proof is None or self.proof.failure is None)
         )
-
-
-LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Upper bounds of the latency histograms; the last bucket, +Inf, is implied."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiStatistics:
-    """Requests of one Kafka API since the process started."""
-
-    api: str
-    """Kafka's name: `DescribeProducers`."""
-    requests: int
-    failures: int
-    """Requests without a usable answer: refused, lost, timed out, not understood."""
-    seconds_total: float
-    """Sum of the latencies of answered requests."""
-    latency_counts: tuple[int, ...]
-    """Answered requests by latency: one more than LATENCY_BUCKETS_SECONDS, not cumulative, the last is +Inf."""

@@ -10,12 +10,13 @@ import pytest
 from apscheduler.events import JobEvent
 from prometheus_client.parser import text_string_to_metric_families
 
+from exporter.api_statistics import ApiStatistics
 from exporter.config.loading import load
 from exporter.daemon import Daemon
 from exporter.kafka.collect import Collector
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.publication.site import Request
-from exporter.snapshot import ApiStatistics, Snapshot
+from exporter.snapshot import Snapshot
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
 
 FLAGS = {"kafka.bootstrap.servers": "a:1", "scan.interval": "10s", "scan.deadline": "9s"}

@@ -96,6 +96,7 @@ _TRANSACTION: Mapping[str, Callable[[TransactionRow], Any]] = {
         for it in row.groups
     ],
     "outcome_evidence": lambda row: row.outcome_evidence.value,
+    "outcome_seen": lambda row: list(row.outcome_seen),
     "verdict": lambda row: row.verdict.label,
     "inconclusive_reason": lambda row: None if row.inconclusive_reason is None else row.inconclusive_reason.value,
     "reason": lambda row: row.reason,

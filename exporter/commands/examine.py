@@ -24,7 +24,7 @@ REREAD_SECONDS = 1.0
 class Collects(Protocol):
     """What is needed of a Collector."""
 
-    def collect(self, *, seen_before: None, scope: Scope, progress: Report) -> Snapshot: ...
+    def collect(self, *, seen_before: None, scope: Scope, progress: Report, search_logs: bool) -> Snapshot: ...
 
 
 def policy(settings: Settings, *, stuck_after_ms: int, overdue_slack_ms: int | None = None) -> Policy:
@@ -52,7 +52,7 @@ class Judge:
     def look(self, scope: Scope) -> Evaluation:
         """One whole cycle over `scope`. Raises ClusterUnavailableError."""
         with Progress(sys.stderr) as progress:
-            snapshot = self._collector.collect(seen_before=None, scope=scope, progress=progress)
+            snapshot = self._collector.collect(seen_before=None, scope=scope, progress=progress, search_logs=True)
         evaluation = evaluate(snapshot, self._memory, self._policy)
         self._memory = evaluation.memory
         return evaluation

@@ -9,6 +9,8 @@ from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.snapshot import (
     CoordinatorTransaction,
     Denials,
+    EndMarker,
+    EndMarkers,
     OpenTransactions,
     Ownership,
     SecondRead,
@@ -47,6 +49,12 @@ class Evidence:
     """A DENY may hide the transactional id while made-up ids are visible, and it has not been watched for long enough."""
     diverged_replicas: tuple[int, ...]
     """Followers that have seen the transaction end, which the leader shows open."""
+    last_timestamp_ms: int
+    """Of the producer's last write here: a client's clock."""
+    end_markers: tuple[EndMarker, ...]
+    """Of the same producer id at this epoch or the next, on other partitions, in the order of time."""
+    unsearched: tuple[str, ...]
+    """Partitions of the same producer id that could not be searched for such markers, a sentence each."""
     remembered: Remembered | None
 
     @property
@@ -133,8 +141,23 @@ def _evidence(
         is_topic_hidden=proof is not None and key.topic in proof.hidden_topics,
         may_be_denied=denials is Denials.POSSIBLE and watched_ms <= late_after_ms,
         diverged_replicas=open_.diverged_replicas[row] if open_.diverged_replicas else (),
+        last_timestamp_ms=int(open_.last_timestamp_ms[row]),
+        end_markers=_end_markers(snapshot.end_markers, key.producer_id, producer_epoch),
+        unsearched=_unsearched(snapshot.end_markers, key.producer_id),
         remembered=remembered,
     )
+
+
+def _end_markers(found: EndMarkers | None, producer_id: int, producer_epoch: int) -> tuple[EndMarker, ...]:
+    if found is None:
+        return ()
+    # TransactionVersion 2, and a time-out in every version, end a transaction with the next epoch's marker.
+    epochs = {producer_epoch, producer_epoch + 1}
+    return tuple(it for it in found.markers if it.producer_id == producer_id and it.producer_epoch in epochs)
+
+
+def _unsearched(found: EndMarkers | None, producer_id: int) -> tuple[str, ...]:
+    return () if found is None else tuple(sentence for it, sentence in found.failures if it == producer_id)
 
 
 def _coordinator_age_ms(transaction: CoordinatorTransaction | None, now_ms: int) -> int | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from exporter.evaluation.evidence import Evidence
-from exporter.evaluation.rules import missing_proof, outcome_of
+from exporter.evaluation.rules import decided_by_coordinator, missing_proof, nearest_end_marker, outcome_of
 from exporter.evaluation.verdicts import (
     InconclusiveReason,
+    OutcomeEvidence,
     PartitionColumns,
     StartSource,
     TransactionColumns,
@@ -13,7 +14,7 @@ from exporter.evaluation.verdicts import (
     Verdict,
     WaitingGroup,
 )
-from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, CoordinatorTransaction, Ownership, Snapshot
+from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, CoordinatorTransaction, EndMarker, Ownership, Snapshot
 
 _MISSING = {
     InconclusiveReason.ID_LISTED_NOT_DESCRIBED: (
@@ -82,9 +83,34 @@ def transaction_row(
         last_stable_offset_lag=None if lag < 0 else lag,
         groups=waiting_groups(snapshot, evidence, int(open_.high_watermark[row])),
         outcome_evidence=outcome_of(evidence),
+        outcome_seen=outcome_seen(evidence),
         verdict=verdict,
         inconclusive_reason=missing,
         reason=_sentence(evidence, verdict, missing),
+    )
+
+
+def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
+    """Who told how the transaction ended, and which partitions could not be searched for it."""
+    seen = []
+    transaction, nearest = evidence.transaction, nearest_end_marker(evidence)
+    if transaction is not None and decided_by_coordinator(evidence) is not OutcomeEvidence.NONE:
+        seen.append(_coordinator_said(transaction))
+    if nearest is not None:
+        seen.append(_marker_said(nearest, evidence.last_timestamp_ms))
+    others = {marker.commit for marker in evidence.end_markers if marker != nearest}
+    if nearest is not None and others - {nearest.commit}:
+        kind = "ABORT" if nearest.commit else "COMMIT"
+        seen.append(f"this producer also has {kind} markers at these epochs")
+    return (*seen, *evidence.unsearched)
+
+
+def _marker_said(marker: EndMarker, last_write_ms: int) -> str:
+    after_ms = marker.timestamp_ms - last_write_ms
+    when = f"{abs(after_ms) / 1000:.0f} s {'after' if after_ms >= 0 else 'before'} the last write here"
+    return (
+        f"{'COMMIT' if marker.commit else 'ABORT'} marker at epoch {marker.producer_epoch} on "
+        f"{marker.topic}-{marker.partition}, offset {marker.offset}, {when}"
     )
 
 

@@ -11,6 +11,7 @@ from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, Po
 from exporter.snapshot import (
     COMPLETING_STATES,
     TIMEOUT_MS_TWO_PHASE_COMMIT,
+    EndMarker,
     Ownership,
     SecondRead,
     TransactionState,
@@ -118,11 +119,32 @@ def is_hanging_no_transactional_id(evidence: Evidence) -> bool:
 
 
 def outcome_of(evidence: Evidence) -> OutcomeEvidence:
-    """What the coordinator decided at this epoch, or at the next: TransactionVersion 2 bumps it as it decides.
+    """How the transaction ended for all that can be seen: by its coordinator's state and by markers on other partitions.
 
-    Under an older version later transactions share the epoch, so this may tell of one of those: it is a reason to be
-    careful, not a proof.
+    Under TransactionVersion 0 and 1 a producer's transactions share an epoch, so either may tell of another one. So a
+    commit counts whoever tells of it, and `aborted` needs that nobody does.
     """
+    nearest = nearest_end_marker(evidence)
+    decided = decided_by_coordinator(evidence)
+    if decided is OutcomeEvidence.COMMITTED or (nearest is not None and nearest.commit):
+        return OutcomeEvidence.COMMITTED
+    is_aborted = decided is OutcomeEvidence.ABORTED or nearest is not None
+    if is_aborted and not any(marker.commit for marker in evidence.end_markers):
+        return OutcomeEvidence.ABORTED
+    return OutcomeEvidence.NONE
+
+
+def nearest_end_marker(evidence: Evidence) -> EndMarker | None:
+    """The first after the last write here: what ended the transaction on another partition, if the clocks agree.
+
+    Where none comes after it, as with a timestamp in the future, the last one there is.
+    """
+    after = [marker for marker in evidence.end_markers if marker.timestamp_ms >= evidence.last_timestamp_ms]
+    return after[0] if after else evidence.end_markers[-1] if evidence.end_markers else None
+
+
+def decided_by_coordinator(evidence: Evidence) -> OutcomeEvidence:
+    """What the coordinator decided at this epoch, or at the next: TransactionVersion 2 bumps it as it decides."""
     transaction = evidence.transaction
     if transaction is None or not 0 <= transaction.producer_epoch - evidence.producer_epoch <= 1:
         return OutcomeEvidence.NONE

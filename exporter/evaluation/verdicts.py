@@ -168,6 +168,8 @@ class TransactionRow:
     groups: tuple[WaitingGroup, ...] = ()
     """Who waits, the longest queue first; only for suspects, and only groups that we may see."""
     outcome_evidence: OutcomeEvidence = OutcomeEvidence.NONE
+    outcome_seen: tuple[str, ...] = ()
+    """Where that was seen, and where it could not be looked for, a phrase each."""
     verdict: Verdict
     inconclusive_reason: InconclusiveReason | None
     reason: str

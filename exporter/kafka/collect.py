@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from exporter.api_statistics import ApiStatistics
 from exporter.config.settings import KafkaSettings, ScanSettings
 from exporter.kafka.broker_configs import max_timeout
 from exporter.kafka.connections import Address, Connections
@@ -38,7 +39,6 @@ from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     NO_LEADER,
     Answer,
-    ApiStatistics,
     BoolColumn,
     BrokerCoverage,
     Int16Column,
@@ -101,14 +101,16 @@ class Collector:
         seen_before: Collection[SeenTransaction] | None = (),
         scope: Scope = EVERYTHING,
         progress: Progress | None = None,
+        search_logs: bool = False,
     ) -> Snapshot:
         """Read one snapshot of what is in `scope`.
 
         Only transactions in `seen_before` are described: those that come and go between two cycles cost nothing; None
-        describes all. Raises ClusterUnavailableError when no broker tells the metadata, ClientClosedError when the
+        describes all. `search_logs` has other partitions' logs read for how suspects ended there: for a person who asks,
+        not for every cycle. Raises ClusterUnavailableError when no broker tells the metadata, ClientClosedError when the
         connections are closed meanwhile; everything less is told in the snapshot's coverage.
         """
-        snapshot: Snapshot = self._connections.run(self._collect, seen_before, scope, progress)
+        snapshot: Snapshot = self._connections.run(self._collect, seen_before, scope, progress, search_logs)
         return snapshot
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
@@ -134,7 +136,11 @@ class Collector:
         )
 
     async def _collect(
-        self, seen_before: Collection[SeenTransaction] | None, scope: Scope, progress: Progress | None
+        self,
+        seen_before: Collection[SeenTransaction] | None,
+        scope: Scope,
+        progress: Progress | None,
+        search_logs: bool,  # noqa: FBT001 - handed on by position
     ) -> Snapshot:
         stopwatch = _Stopwatch(self._clock)
         inquiry = self._inquiry()
@@ -148,7 +154,7 @@ class Collector:
             stopwatch.lap("transactions")
             doubtful = await settle_doubts(inquiry, reading)
             stopwatch.lap("proof")
-            await ask_around(inquiry, reading, doubtful, taken_at_ms)
+            await ask_around(inquiry, reading, doubtful, taken_at_ms, search_logs=search_logs)
             stopwatch.lap("impact")
         open_transactions = await _with_offsets(inquiry, reading)
         stopwatch.lap("offsets")
@@ -169,7 +175,7 @@ class Collector:
         )
         assert isinstance(scan, Scan)
         assert isinstance(limit, MaxTimeout)
-        entries = scan.open_entries()
+        entries = scan.entries()
         second_read = np.full(len(entries), SecondRead.NOT_ASKED, dtype=np.int8)
         return Reading(scan.topology, scan, limit, entries, second_read)
 
@@ -285,6 +291,7 @@ def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms
         unclear_producer_ids=reading.unclear_producer_ids,
         proof=reading.proof,
         impact=reading.impact,
+        end_markers=reading.end_markers,
         brokers=_brokers(topology, scan, exists),
         coordinators=coverage_of(reading.listings),
         max_timeout=reading.max_timeout,

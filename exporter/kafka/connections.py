@@ -23,8 +23,8 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
+from exporter.api_statistics import LATENCY_BUCKETS_SECONDS, ApiStatistics
 from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason, MalformedAnswerError
-from exporter.snapshot import LATENCY_BUCKETS_SECONDS, ApiStatistics
 
 T = TypeVar("T")
 

@@ -12,14 +12,15 @@ The answer, after the response header (DescribeProducersResponse.json; every len
     | tagged fields
 
 `decode` walks the partitions, notes where their entries begin, and looks at the sign byte of every start offset at once:
-only open transactions are unpacked. When any entry carries tagged fields, `decode_slowly`, the specification of both,
-reads the answer field by field. No length is believed before the bytes behind it are known to be there.
+only open transactions are unpacked, or whatever certain producers have left. When any entry carries tagged fields,
+`decode_slowly`, the specification of both, reads the answer field by field. No length is believed before the bytes behind
+it are known to be there.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -54,7 +55,7 @@ _MAX_UVARINT_BYTES = 5
 
 @dataclass(frozen=True, kw_only=True)
 class ProducersAnswer:
-    """One answer as columns: P partitions, and N open transactions on them."""
+    """One answer as columns: P partitions, and N of their entries: open transactions, unless producers were named."""
 
     throttle_time_ms: int
     topics: tuple[str, ...]
@@ -65,7 +66,7 @@ class ProducersAnswer:
     """(P,) Kafka error code."""
     producers: Int32Column
     """(P,) entries, idle and idempotent ones included."""
-    open_partition: Int32Column
+    entry_partition: Int32Column
     """(N,) index into the P partitions of this answer."""
     producer_id: Int64Column
     producer_epoch: Int32Column
@@ -73,6 +74,7 @@ class ProducersAnswer:
     last_timestamp_ms: Int64Column
     coordinator_epoch: Int32Column
     start_offset: Int64Column
+    """(N,) -1 where nothing is open."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ProducersAnswer):
@@ -93,22 +95,28 @@ def request(partitions: Mapping[str, npt.ArrayLike]) -> RawRequest:
     return RawRequest(name="DescribeProducers", api_key=API_KEY, api_version=0, body=b"".join(parts))
 
 
-def decode(body: memoryview) -> ProducersAnswer:
-    """The answer's columns. Raises MalformedAnswerError when `body` is not such an answer to its last byte."""
+def decode(body: memoryview, producer_ids: Collection[int] | None = None) -> ProducersAnswer:
+    """The answer's columns: its open transactions, or every entry of `producer_ids`.
+
+    Raises MalformedAnswerError when `body` is not such an answer to its last byte.
+    """
     try:
         layout = _walk_partitions(body)
     except (IndexError, struct.error, UnicodeDecodeError, MalformedAnswerError):
         # An entry with tagged fields throws the quick walk off its feet; the slow walk knows whether it is that.
-        return decode_slowly(body)
+        return decode_slowly(body, producer_ids)
     bytes_ = np.frombuffer(body, dtype=np.uint8)
     at = _entry_offsets(layout)
     if np.any(bytes_[at + _TAGS_AT]):
-        return decode_slowly(body)
-    is_open = bytes_[at + _START_OFFSET_AT] < 0x80  # noqa: PLR2004 - the sign bit of a big-endian i64
-    open_at = at[is_open]
-    rows = bytes_[open_at[:, None] + np.arange(ENTRY_BYTES)].reshape(-1).view(_ENTRY_ROWS)
-    open_partition = np.repeat(np.arange(len(layout.count), dtype=np.int32), layout.count)[is_open]
-    return _answer(layout, open_partition, rows)
+        return decode_slowly(body, producer_ids)
+    if producer_ids is None:
+        is_picked = bytes_[at + _START_OFFSET_AT] < 0x80  # noqa: PLR2004 - the sign bit of a big-endian i64
+    else:
+        told = bytes_[at[:, None] + np.arange(8)].reshape(-1).view(">i8")
+        is_picked = np.isin(told, np.fromiter(producer_ids, dtype=np.int64))
+    rows = bytes_[at[is_picked][:, None] + np.arange(ENTRY_BYTES)].reshape(-1).view(_ENTRY_ROWS)
+    entry_partition = np.repeat(np.arange(len(layout.count), dtype=np.int32), layout.count)[is_picked]
+    return _answer(layout, entry_partition, rows)
 
 
 @dataclass(slots=True)
@@ -174,7 +182,7 @@ def _entry_offsets(layout: _Layout) -> npt.NDArray[np.int64]:
     return at
 
 
-def _answer(layout: _Layout, open_partition: npt.NDArray[np.int32], rows: npt.NDArray[np.void]) -> ProducersAnswer:
+def _answer(layout: _Layout, entry_partition: npt.NDArray[np.int32], rows: npt.NDArray[np.void]) -> ProducersAnswer:
     return ProducersAnswer(
         throttle_time_ms=layout.throttle_time_ms,
         topics=tuple(layout.topics),
@@ -182,7 +190,7 @@ def _answer(layout: _Layout, open_partition: npt.NDArray[np.int32], rows: npt.ND
         partition=np.asarray(layout.partition, dtype=np.int32),
         error=np.asarray(layout.error, dtype=np.int16),
         producers=np.asarray(layout.count, dtype=np.int32),
-        open_partition=open_partition,
+        entry_partition=entry_partition,
         producer_id=rows["producer_id"].astype(np.int64),
         producer_epoch=rows["producer_epoch"].astype(np.int32),
         last_sequence=rows["last_sequence"].astype(np.int32),
@@ -192,19 +200,19 @@ def _answer(layout: _Layout, open_partition: npt.NDArray[np.int32], rows: npt.ND
     )
 
 
-def decode_slowly(body: memoryview) -> ProducersAnswer:
+def decode_slowly(body: memoryview, producer_ids: Collection[int] | None = None) -> ProducersAnswer:
     """Read the answer field by field, tagged fields included. Raises MalformedAnswerError like `decode`."""
     try:
-        return _decode_slowly(body)
+        return _decode_slowly(body, producer_ids)
     except (IndexError, struct.error, UnicodeDecodeError) as error:
         raise MalformedAnswerError(f"DescribeProducers answer of {len(body)} bytes ends too early: {error}") from error
 
 
-def _decode_slowly(body: memoryview) -> ProducersAnswer:
+def _decode_slowly(body: memoryview, producer_ids: Collection[int] | None) -> ProducersAnswer:
     (throttle_time_ms,) = struct.unpack_from(">i", body, 0)
     layout = _Layout.empty(throttle_time_ms)
-    open_entries: list[tuple[int, ...]] = []
-    open_partition: list[int] = []
+    picked: list[tuple[int, ...]] = []
+    entry_partition: list[int] = []
     topic_count, at = _length(body, 4)
     for topic in range(topic_count):
         name, at = _compact_string(body, at)
@@ -212,34 +220,33 @@ def _decode_slowly(body: memoryview) -> ProducersAnswer:
         partition_count, at = _length(body, at)
         for _ in range(partition_count):
             entries, at = _read_partition(body, at, topic, layout)
-            open_entries += entries
-            open_partition += [len(layout.count) - 1] * len(entries)
+            entries = [it for it in entries if (it[5] >= 0 if producer_ids is None else it[0] in producer_ids)]
+            picked += entries
+            entry_partition += [len(layout.count) - 1] * len(entries)
         at = _skip_tags(body, at)
     at = _skip_tags(body, at)
     if at != len(body):
         raise MalformedAnswerError(f"{len(body) - at} bytes after the end of the DescribeProducers answer")
-    rows = np.array([(*entry, 0) for entry in open_entries], dtype=_ENTRY_ROWS)
-    return _answer(layout, np.asarray(open_partition, dtype=np.int32), rows)
+    rows = np.array([(*entry, 0) for entry in picked], dtype=_ENTRY_ROWS)
+    return _answer(layout, np.asarray(entry_partition, dtype=np.int32), rows)
 
 
-def _read_partition(body: memoryview, at: int, topic: int, layout: _Layout) -> tuple[Sequence[tuple[int, ...]], int]:
-    """The open entries of one partition, and where the next begins; everything else goes into `layout`."""
+def _read_partition(body: memoryview, at: int, topic: int, layout: _Layout) -> tuple[list[tuple[int, ...]], int]:
+    """The entries of one partition, and where the next begins; everything else goes into `layout`."""
     partition, error = _PARTITION_HEAD.unpack_from(body, at)
     at += 6
     _, at = (None, at + 1) if body[at] == 0 else _compact_string(body, at)
     count, at = _length(body, at)
     layout.first_entry_at.append(at)
-    open_entries = []
+    entries = []
     for _ in range(count):
-        entry = _ENTRY.unpack_from(body, at)
+        entries.append(_ENTRY.unpack_from(body, at))
         at = _skip_tags(body, at + _TAGS_AT)
-        if entry[5] >= 0:
-            open_entries.append(entry)
     layout.topic.append(topic)
     layout.partition.append(partition)
     layout.error.append(error)
     layout.count.append(count)
-    return open_entries, _skip_tags(body, at)
+    return entries, _skip_tags(body, at)
 
 
 def _uvarint(value: int) -> bytes:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from exporter.kafka.coordinators import by_producer_id, prove
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.leaders import OpenEntries, Scan, read_rows
+from exporter.kafka.leaders import Entries, Scan, read_rows
 from exporter.kafka.reading import Reading
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, Answer, Int32Column, Ownership, SecondRead, ownership
@@ -80,7 +80,7 @@ async def _read_again(inquiry: Inquiry, reading: Reading, doubtful: npt.NDArray[
     rows = np.unique(entries.row[doubtful])
     leader = await _current_leaders(inquiry, reading.topology, rows)
     await read_rows(inquiry, again, rows[leader[rows] != NO_LEADER], leader)
-    found = again.open_entries()
+    found = again.entries()
     epochs = {
         (row, producer_id, start): epoch
         for row, producer_id, start, epoch in zip(
@@ -102,6 +102,6 @@ async def _read_again(inquiry: Inquiry, reading: Reading, doubtful: npt.NDArray[
         elif reading.second_read[i] != SecondRead.CHANGED:
             same = epoch == entries.producer_epoch[i]
             reading.second_read[i] = SecondRead.UNCHANGED if same else SecondRead.CHANGED
-    reading.entries = OpenEntries(**{name: getattr(entries, name)[keep] for name in OpenEntries.__dataclass_fields__})
+    reading.entries = Entries(**{name: getattr(entries, name)[keep] for name in Entries.__dataclass_fields__})
     reading.second_read = reading.second_read[keep]
     return doubtful[keep]

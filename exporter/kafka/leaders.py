@@ -50,8 +50,8 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenEntries:
-    """Open transactions as columns, `row` being the row of their partition in the topology that was scanned."""
+class Entries:
+    """Producer entries as columns, `row` being the row of their partition in the topology that was scanned."""
 
     row: Int64Column
     producer_id: Int64Column
@@ -60,6 +60,7 @@ class OpenEntries:
     last_timestamp_ms: Int64Column
     coordinator_epoch: Int32Column
     start_offset: Int64Column
+    """(N,) -1 where nothing is open: only in a scan for certain producers."""
 
     def __len__(self) -> int:
         return len(self.row)
@@ -83,6 +84,8 @@ class Scan:
 
     topology: Topology
     """With the leaders that were asked last."""
+    producer_ids: frozenset[int] | None
+    """Whose entries are kept; None keeps open transactions only, of any producer."""
     answer: Int8Column
     reason: npt.NDArray[np.object_]
     """(P,) why a row was not read, "" where it was."""
@@ -92,7 +95,9 @@ class Scan:
     parts: list[tuple[npt.NDArray[np.generic], ...]] = field(default_factory=list)
 
     @classmethod
-    def unasked(cls, topology: Topology, wanted: BoolColumn | None = None) -> Scan:
+    def unasked(
+        cls, topology: Topology, wanted: BoolColumn | None = None, producer_ids: frozenset[int] | None = None
+    ) -> Scan:
         """Every `wanted` row unavailable for want of a leader, until an answer says otherwise."""
         count = len(topology)
         reason = np.full(count, NO_LEADER_REASON, dtype=object)
@@ -100,19 +105,20 @@ class Scan:
             reason[~wanted] = NOT_WANTED_REASON
         return cls(
             topology=topology,
+            producer_ids=producer_ids,
             answer=np.full(count, Answer.UNAVAILABLE, dtype=np.int8),
             reason=reason,
             producers=np.zeros(count, dtype=np.int32),
         )
 
-    def open_entries(self) -> OpenEntries:
-        """The open transactions of all answers so far, in the order of partition, producer id and start offset."""
+    def entries(self) -> Entries:
+        """The entries of all answers so far, in the order of partition, producer id and start offset."""
         columns = [
             np.concatenate([part[i] for part in self.parts]).astype(dtype) if self.parts else np.empty(0, dtype=dtype)
             for i, dtype in enumerate(_DTYPES)
         ]
         order = np.lexsort((columns[6], columns[1], columns[0]))
-        return OpenEntries(**{name: column[order] for name, column in zip(_COLUMNS, columns, strict=True)})
+        return Entries(**{name: column[order] for name, column in zip(_COLUMNS, columns, strict=True)})
 
     def fail(self, rows: Rows, reason: str) -> None:
         """Note that `rows` could not be read."""
@@ -130,10 +136,10 @@ class Scan:
         self.producers[row[good]] = answer.producers[good]
         for index in np.flatnonzero(was_asked & ~good):
             self._refused(int(row[index]), int(answer.error[index]))
-        keep = good[answer.open_partition]
+        keep = good[answer.entry_partition]
         self.parts.append(
             (
-                row[answer.open_partition[keep]],
+                row[answer.entry_partition[keep]],
                 answer.producer_id[keep],
                 answer.producer_epoch[keep],
                 answer.last_sequence[keep],
@@ -176,14 +182,16 @@ async def scan_leaders(
     topology: Topology,
     *,
     wanted: BoolColumn | None = None,
+    producer_ids: frozenset[int] | None = None,
     expected_producers: Int32Column | None = None,
     progress: Progress | None = None,
 ) -> Scan:
     """Read every `wanted` partition of `topology`, or all; what could not be read is in the result with its reason.
 
+    Open transactions are kept, or every entry of `producer_ids`.
     `expected_producers` (P,) sizes the chunks; without it every partition is taken to hold few.
     """
-    scan = Scan.unasked(topology, wanted)
+    scan = Scan.unasked(topology, wanted, producer_ids)
     rows = np.flatnonzero(scan.is_subject() & (topology.leader != NO_LEADER))
     await read_rows(inquiry, scan, rows, topology.leader, expected_producers, progress)
     await _ask_again_where_moved(inquiry, scan)
@@ -245,20 +253,20 @@ async def _read_chunk(inquiry: Inquiry, scan: Scan, broker: int, chunk: Rows) ->
     """True when the broker answered; else its partitions are noted as unavailable."""
     topology = scan.topology
     topics: dict[str, npt.ArrayLike] = {}
+
+    def columns(answer: RawAnswer) -> ProducersAnswer:
+        return describe_producers.decode(answer.body, scan.producer_ids)
+
     for index in np.unique(topology.topic[chunk]):
         topics[topology.topics[index]] = topology.partition[chunk[topology.topic[chunk] == index]]
     try:
-        answer = await inquiry.ask(broker, "DescribeProducers", describe_producers.request(topics), _columns)
+        answer = await inquiry.ask(broker, "DescribeProducers", describe_producers.request(topics), columns)
     except BrokerFault as fault:
         scan.fail(chunk, fault.reason.value)
         scan.faults[broker] = str(fault)
         return False
     scan.add(chunk, answer)
     return True
-
-
-def _columns(answer: RawAnswer) -> ProducersAnswer:
-    return describe_producers.decode(answer.body)
 
 
 def _last_reason(scan: Scan, chunk: Rows) -> str:

@@ -1,4 +1,4 @@
-"""High watermark and last stable offset of single partitions: ListOffsets (API key 2) at both isolation levels."""
+"""Offsets of single partitions: ListOffsets (API key 2) for the high watermark, the last stable offset, and a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
-from exporter.kafka.errors import BrokerFault, ErrorCode
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.inquiry import Inquiry
 from exporter.snapshot import UNKNOWN_OFFSET
 
@@ -42,6 +42,16 @@ async def latest_offsets(inquiry: Inquiry, leaders: dict[TopicPartition, int]) -
     return offsets
 
 
+async def offset_at_time(inquiry: Inquiry, leader: int, partition: TopicPartition, timestamp_ms: int) -> int | None:
+    """The first offset with that timestamp or a later one; None when there is none. Raises BrokerFault."""
+    request = _request([partition], READ_UNCOMMITTED, timestamp_ms)
+    told = await inquiry.ask(leader, "ListOffsets", request, lambda answer: _rows(answer).get(partition))
+    code, offset = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1) if told is None else told
+    if code != ErrorCode.NONE:
+        raise BrokerFault(FaultReason.REFUSED, f"broker {leader} answers {error_name(code)}")
+    return None if offset < 0 else offset
+
+
 async def _ask(
     inquiry: Inquiry, broker: int, partitions: Iterable[TopicPartition], isolation_level: int
 ) -> dict[TopicPartition, int]:
@@ -52,15 +62,19 @@ async def _ask(
 
 
 def _offsets(answer: Any) -> dict[TopicPartition, int]:
+    return {partition: offset for partition, (code, offset) in _rows(answer).items() if code == ErrorCode.NONE}
+
+
+def _rows(answer: Any) -> dict[TopicPartition, tuple[int, int]]:
+    """(error code, offset) of each partition."""
     return {
-        (topic.name, row.partition_index): row.offset
+        (topic.name, row.partition_index): (row.error_code, row.offset)
         for topic in answer.topics
         for row in topic.partitions
-        if row.error_code == ErrorCode.NONE
     }
 
 
-def _request(partitions: Iterable[TopicPartition], isolation_level: int) -> Any:
+def _request(partitions: Iterable[TopicPartition], isolation_level: int, timestamp_ms: int = _LATEST) -> Any:
     topic_type = ListOffsetsRequest.ListOffsetsTopic
     partition_type = topic_type.ListOffsetsPartition
     by_topic: dict[str, list[int]] = defaultdict(list)
@@ -70,7 +84,8 @@ def _request(partitions: Iterable[TopicPartition], isolation_level: int) -> Any:
         topic_type(
             name=topic,
             partitions=[
-                partition_type(partition_index=index, current_leader_epoch=-1, timestamp=_LATEST) for index in indexes
+                partition_type(partition_index=index, current_leader_epoch=-1, timestamp=timestamp_ms)
+                for index in indexes
             ],
         )
         for topic, indexes in by_topic.items()

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from exporter.kafka.coordinators import Listing
-from exporter.kafka.leaders import OpenEntries, Scan
+from exporter.kafka.leaders import Entries, Scan
 from exporter.kafka.replicas import OpenAtLeader
 from exporter.kafka.topology import Topology
-from exporter.snapshot import CoordinatorProof, CoordinatorTransaction, Impact, Int8Column, MaxTimeout
+from exporter.snapshot import CoordinatorProof, CoordinatorTransaction, EndMarkers, Impact, Int8Column, MaxTimeout
 
 
 @dataclass(slots=True)
@@ -19,13 +19,14 @@ class Reading:
     topology: Topology
     scan: Scan
     max_timeout: MaxTimeout
-    entries: OpenEntries
+    entries: Entries
     second_read: Int8Column
     listings: tuple[Listing, ...] = ()
     transactions: tuple[CoordinatorTransaction, ...] = ()
     unclear_producer_ids: frozenset[int] = frozenset()
     proof: CoordinatorProof | None = None
     impact: Impact | None = None
+    end_markers: EndMarkers | None = None
     diverged: Mapping[OpenAtLeader, tuple[int, ...]] = field(default_factory=dict)
 
     def at_leader(self, entry: int) -> OpenAtLeader:
@@ -35,6 +36,7 @@ class Reading:
             producer_id=int(self.entries.producer_id[entry]),
             producer_epoch=int(self.entries.producer_epoch[entry]),
             last_sequence=int(self.entries.last_sequence[entry]),
+            last_timestamp_ms=int(self.entries.last_timestamp_ms[entry]),
             start_offset=int(self.entries.start_offset[entry]),
         )
 

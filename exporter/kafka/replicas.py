@@ -32,6 +32,7 @@ class OpenAtLeader:
     producer_id: int
     producer_epoch: int
     last_sequence: int
+    last_timestamp_ms: int
     start_offset: int
 
 

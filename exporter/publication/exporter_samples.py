@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from exporter.api_statistics import LATENCY_BUCKETS_SECONDS
 from exporter.publication.cluster_samples import is_series_limited
 from exporter.publication.facts import ExporterFacts, Publication
 from exporter.publication.families import Distribution, Sample, Samples
-from exporter.snapshot import LATENCY_BUCKETS_SECONDS
 
 
 def fact(value: Callable[[ExporterFacts], float | None]) -> Callable[[Publication], Samples]:

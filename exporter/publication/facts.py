@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from exporter.api_statistics import ApiStatistics
 from exporter.evaluation.verdicts import Evaluation
-from exporter.snapshot import ApiStatistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,11 @@ from html import escape as _e
 
 import numpy as np
 
+from exporter.api_statistics import ApiStatistics
 from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.publication.cluster_samples import is_read, late_transactions, open_by_verdict, unread_by_reason
 from exporter.publication.facts import ExporterFacts
 from exporter.publication.words import count_words, duration_words, instant_words
-from exporter.snapshot import ApiStatistics
 
 _FAILURES_SHOWN_MAX = 50
 _EXAMPLES_SHOWN_MAX = 5

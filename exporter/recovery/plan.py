@@ -58,7 +58,7 @@ def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> st
 
     Without `may_force` the sentence does not tell how: where many are aborted at once, nothing is forced.
     """
-    verdict = plan.row.verdict
+    row, verdict = plan.row, plan.row.verdict
     hint = f" If you know better, repeat it with --force {verdict.label}" if may_force else ""
     if plan.action is Action.COMPLETE:
         return _refusal_to_complete(verdict)
@@ -67,9 +67,10 @@ def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> st
     if forced is not None:
         return None
     if not verdict.is_hanging:
-        return f"the verdict is {verdict.label}, no proof that it hangs: {plan.row.reason}{hint}"
-    if plan.row.outcome_evidence is OutcomeEvidence.COMMITTED:
-        return f"its coordinator has committed this producer's transaction: an abort may hide committed records.{hint}"
+        return f"the verdict is {verdict.label}, no proof that it hangs: {row.reason}{hint}"
+    if row.outcome_evidence is OutcomeEvidence.COMMITTED:
+        seen = "; ".join(row.outcome_seen)
+        return f"it was committed elsewhere, so an abort may hide committed records ({seen}).{hint}"
     return None
 
 
@@ -110,6 +111,7 @@ def document(plan: Plan) -> dict[str, Any]:
         "transactional_id": row.transactional_id,
         "verdict": row.verdict.label,
         "outcome_evidence": row.outcome_evidence.value,
+        "outcome_seen": list(row.outcome_seen),
         "reason": row.reason,
         "marker": {"commit": marker.commit, "coordinator_epoch": marker.coordinator_epoch},
     }
@@ -120,12 +122,13 @@ def in_words(plan: Plan) -> str:
     row, marker = plan.row, plan.marker
     kind = "COMMIT" if marker.commit else "ABORT"
     held_back = "" if row.last_stable_offset_lag is None else f", which holds back {row.last_stable_offset_lag} records"
+    seen = f" ({'; '.join(row.outcome_seen)})" if row.outcome_seen else ", nothing was seen of it"
     return (
         f"{plan.action.value} on {row.topic}-{row.partition}: write one {kind} marker for producer {row.producer_id} at "
         f"epoch {row.producer_epoch} (coordinator epoch {marker.coordinator_epoch}), closing the transaction open since "
         f"offset {row.start_offset}{held_back}.\n"
         f"  transactional id {'unknown' if row.transactional_id is None else repr(row.transactional_id)}, "
         f"verdict {row.verdict.label}\n"
-        f"  outcome, as far as its coordinator's state tells: {row.outcome_evidence.value}\n"
+        f"  outcome elsewhere: {row.outcome_evidence.value}{seen}\n"
         f"  {row.reason}"
     )

@@ -212,8 +212,9 @@ class Completing:
     def __init__(self) -> None:
         self.looks = 0
 
-    def collect(self, *, seen_before: None, scope: Scope, progress: object) -> Snapshot:
+    def collect(self, *, seen_before: None, scope: Scope, progress: object, search_logs: bool) -> Snapshot:
         del seen_before, scope, progress
+        assert search_logs
         self.looks += 1
         told = transaction("PrepareCommit", producer_epoch=4)
         coordinators = (CoordinatorCoverage(broker=1, failure=None),)

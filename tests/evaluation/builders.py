@@ -76,6 +76,9 @@ def evidence(told: CoordinatorTransaction | None, **fields: Any) -> Evidence:
         "is_topic_hidden": False,
         "may_be_denied": False,
         "diverged_replicas": (),
+        "last_timestamp_ms": NOW_MS - 500,
+        "end_markers": (),
+        "unsearched": (),
         "remembered": None,
     }
     return Evidence(**{**known, **fields})

@@ -90,15 +90,16 @@ def by_kafka_python(topics: Topics, throttle_time_ms: int) -> bytes:
     return bytes(answer.encode())
 
 
-def expected(topics: Topics, throttle_time_ms: int) -> tuple[Any, ...]:
+def expected(topics: Topics, throttle_time_ms: int, producer_ids: set[int] | None = None) -> tuple[Any, ...]:
     """What the columns must hold, worked out without any decoder."""
     told = [(i, p) for i, (_, partitions) in enumerate(topics) for p in partitions]
-    opened = [(i, entry) for i, (_, p) in enumerate(told) for entry in p.entries if entry[5] >= 0]
+    entries = [(i, entry) for i, (_, p) in enumerate(told) for entry in p.entries]
+    picked = [it for it in entries if (it[1][5] >= 0 if producer_ids is None else it[1][0] in producer_ids)]
     return (
         throttle_time_ms,
         tuple(name for name, _ in topics),
         [(topic, p.index, p.error, len(p.entries)) for topic, p in told],
-        opened,
+        picked,
     )
 
 
@@ -119,7 +120,7 @@ def columns(answer: ProducersAnswer) -> tuple[Any, ...]:
         list(zip(*(column.tolist() for column in partitions), strict=True)),
         list(
             zip(
-                answer.open_partition.tolist(),
+                answer.entry_partition.tolist(),
                 zip(*(column.tolist() for column in entries), strict=True),
                 strict=True,
             )
@@ -127,9 +128,9 @@ def columns(answer: ProducersAnswer) -> tuple[Any, ...]:
     )
 
 
-def both(body: bytes) -> ProducersAnswer:
+def both(body: bytes, producer_ids: set[int] | None = None) -> ProducersAnswer:
     """What both decoders make of `body`, which must be the same."""
-    quick, slow = decode(memoryview(body)), decode_slowly(memoryview(body))
+    quick, slow = decode(memoryview(body), producer_ids), decode_slowly(memoryview(body), producer_ids)
     assert quick == slow
     return quick
 
@@ -139,6 +140,17 @@ def both(body: bytes) -> ProducersAnswer:
 def test_an_answer_encoded_by_kafka_python_decodes_to_its_columns(topics: Topics, throttle_time_ms: int) -> None:
     """Every field of every open transaction, in order; entries that are not open are only counted."""
     assert columns(both(by_kafka_python(topics, throttle_time_ms))) == expected(topics, throttle_time_ms)
+
+
+@given(TOPICS, st.data())
+@example([("t", [Told(0, 0, None, ((1, 0, 0, 0, -1, 0), (2, 0, 0, 0, -1, -1)))])], None)
+def test_the_entries_of_named_producers_are_picked_open_or_not(topics: Topics, data: st.DataObject | None) -> None:
+    """With producer ids named, every entry of theirs and of nobody else."""
+    there = sorted({entry[0] for _, partitions in topics for told in partitions for entry in told.entries})
+    some = st.sets(st.sampled_from(there)) if there else st.just(set[int]())
+    producer_ids = {2, 77} if data is None else data.draw(some) | {77}
+
+    assert columns(both(by_kafka_python(topics, 0), producer_ids)) == expected(topics, 0, producer_ids)
 
 
 if sys.version_info >= (3, 11):

@@ -151,7 +151,7 @@ def producers_by_name(answer: describe_producers.ProducersAnswer) -> dict[tuple[
         )
     }
     names = list(rows)
-    for i, row in enumerate(answer.open_partition):
+    for i, row in enumerate(answer.entry_partition):
         columns = (
             answer.producer_id,
             answer.producer_epoch,

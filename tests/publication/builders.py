@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from exporter.api_statistics import ApiStatistics
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import (
     Evaluation,
@@ -24,7 +25,6 @@ from exporter.publication.facts import ExporterFacts
 from exporter.snapshot import (
     NO_LEADER,
     Answer,
-    ApiStatistics,
     BrokerCoverage,
     CoordinatorCoverage,
     MaxTimeout,

@@ -107,9 +107,13 @@ def test_a_person_reads_what_will_be_written() -> None:
             "transaction open since offset 100, which holds back 42 records."
         ),
         "  transactional id 'app,\\x1b[2J\\n1', verdict hanging_not_in_transaction",
-        "  outcome, as far as its coordinator's state tells: none",
+        "  outcome elsewhere: none, nothing was seen of it",
         "  Because.",
     ]
+    told = row(outcome_evidence=OutcomeEvidence.ABORTED, outcome_seen=("ABORT marker on orders-1", "orders-2 was not"))
+    assert "  outcome elsewhere: aborted (ABORT marker on orders-1; orders-2 was not)" in in_words(
+        plan_for(Action.ABORT, told)
+    )
     unknown = plan_for(Action.COMPLETE, row(transactional_id=None, last_stable_offset_lag=None))
     assert "transactional id unknown" in in_words(unknown)
     assert "holds back" not in in_words(unknown)

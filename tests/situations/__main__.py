@@ -1,4 +1,4 @@
-"""`python -m tests.situations`: play every situation on every version, and write `docs/situations.md`."""
+"""`python -m tests.situations`: play every situation on every version, and write the end of `docs/verdicts.md`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def main() -> int:
         print("\n".join(["nothing is written:", *wrong]), file=sys.stderr)
         return 1
     today = dt.datetime.now(tz=dt.timezone.utc).date()
-    DOCUMENT.write_text(document(performances, today.isoformat()), encoding="utf-8")
+    before = DOCUMENT.read_text(encoding="utf-8")
+    DOCUMENT.write_text(document(before, performances, today.isoformat()), encoding="utf-8")
     return 0
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from kafka.protocol.admin import (
     DescribeProducersRequest,
@@ -62,21 +63,32 @@ class Described:
 
 def open_entries(bootstrap: str, topic: str, partition: int) -> dict[int, Entry]:
     """Producer id -> its open transaction."""
-    asked = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
 
     def attempt() -> dict[int, Entry]:
-        with Wire(*leaders(bootstrap, topic)[partition]) as wire:
-            answer = wire.ask(DescribeProducersRequest, DescribeProducersResponse, version_cap=0, topics=[asked])
-        told = answer.topics[0].partitions[0]
-        if told.error_code:
-            raise BrokerRefused("DescribeProducers", told.error_code)
         return {
             producer.producer_id: Entry(producer.producer_epoch, producer.current_txn_start_offset)
-            for producer in told.active_producers
+            for producer in _active_producers(leaders(bootstrap, topic)[partition], topic, partition)
             if producer.current_txn_start_offset >= 0
         }
 
     return until_answered(attempt, LEADER_ERRORS)
+
+
+def producers_at(bootstrap: str, topic: str, partition: int, node_id: int) -> set[int]:
+    """The producers that one replica knows, open or not."""
+    with open_wire(bootstrap) as wire:
+        brokers = {broker.node_id: (broker.host, broker.port) for broker in metadata(wire, []).brokers}
+    return {producer.producer_id for producer in _active_producers(brokers[node_id], topic, partition)}
+
+
+def _active_producers(broker: Address, topic: str, partition: int) -> Any:
+    asked = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
+    with Wire(*broker) as wire:
+        answer = wire.ask(DescribeProducersRequest, DescribeProducersResponse, version_cap=0, topics=[asked])
+    told = answer.topics[0].partitions[0]
+    if told.error_code:
+        raise BrokerRefused("DescribeProducers", told.error_code)
+    return told.active_producers
 
 
 def coordinator_address(bootstrap: str, key: str, key_type: int = TRANSACTION) -> Address:

@@ -1,4 +1,4 @@
-"""The table of `docs/situations.md`: every situation, its truth, what we said and what Kafka's own tool said."""
+"""The end of `docs/verdicts.md`: every situation, its truth, what we said and what Kafka's own tool said."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tests.situations.play import Performance
 from tests.situations.scene import Scene, score_java, score_ours
 from tests.situations.stages import STAGES, VERSIONS, Stage
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "situations.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "verdicts.md"
+BEGINNING = "<!-- From here on made by `python -m tests.situations`. -->\n"
 IN_THIS_RUN = "in this run: "
 NOT_THERE = "–"  # noqa: RUF001 - the dash of an empty cell
 HEADING = ("situation", "what is true", "our verdict", "`find-hanging`")
@@ -21,7 +22,7 @@ Performances = Mapping[tuple[str, str], Performance]
 """By stage and version."""
 
 PREAMBLE = """\
-# Situations
+## Situations
 
 Every situation below was planted on real brokers, and its truth was read from them with raw DescribeProducers, \
 DescribeTransactions and ListTransactions before and after the scans, \
@@ -38,19 +39,25 @@ sends a marker for nothing. *missed*: passed over in silence what needs a person
 
 PLAYED = """\
 Played on {date} on Apache Kafka {versions}. Where the versions differ, both answers are given. Made by \
-`python -m tests.situations`; the tests play it again and hold the answers to this table.
+`python -m tests.situations`; the tests play it again and hold the answers to these tables.
 """
 
 
-def document(performances: Performances, date: str) -> str:
-    """The whole document."""
+def document(before: str, performances: Performances, date: str) -> str:
+    """The document `before`, its situations made anew."""
+    by_hand, mark, _ = before.partition(BEGINNING)
+    assert mark, f"{DOCUMENT} lacks the line {BEGINNING}"
+    return f"{by_hand}{mark}\n{_situations(performances, date)}"
+
+
+def _situations(performances: Performances, date: str) -> str:
     parts = [
         PREAMBLE.format(patience_s=PATIENCE_S),
         PLAYED.format(date=date, versions=" and ".join(VERSIONS)),
         _summary(performances),
     ]
     for stage in STAGES:
-        parts.append(f"## {stage.title}\n\n{stage.sentence}\n")
+        parts.append(f"### {stage.title}\n\n{stage.sentence}\n")
         parts.append(_table(HEADING, [_row(stage, name, performances) for name in names(stage)]))
     return "\n".join(parts)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from tests.brokers.cluster import KafkaCluster, Properties
 from tests.conftest import HANGS_CAN_BE_PLANTED
-from tests.situations.ground import described, leader_ids, until, until_closed
+from tests.situations.ground import described, leader_ids, producers_at, until, until_closed
 from tests.situations.play import Performance, Play, failing_alone
 from tests.situations.play import perform as perform_stage
 from tests.situations.scene import UNKNOWN, Scene
@@ -24,6 +25,7 @@ from tests.situations.words import Collection, Truth
 SILENT = Collection("nodes")
 GIVEN_UP = Collection("nodes")
 BACK = Collection("nodes")
+LAGGING = Collection("nodes")
 DATA_ONLY = Collection("nodes")
 
 STATE = "__transaction_state"
@@ -90,12 +92,19 @@ def another_coordinator_offline(scene: Scene) -> None:
 @GIVEN_UP.add()
 def marker_held_back(scene: Scene) -> None:
     """Committed while one of two replicas that must be in sync is gone: its marker waits for the replica."""
-    topic, name = scene.own(scene.name()), id_coordinated_by(scene, 1, "id")
-    two_in_sync = NewTopic(topic, num_partitions=1, replica_assignment=[[1, 3]], config={"min.insync.replicas": "2"})
-    admin = AdminClient({"bootstrap.servers": scene.bootstrap})
-    admin.create_topics([two_in_sync])[topic].result(30)
-    until(lambda: leader_ids(scene.bootstrap, topic) == {0: 1}, f"{topic} has a leader")
+    topic, name = replicated_topic(scene, {"min.insync.replicas": "2"}), id_coordinated_by(scene, 1, "id")
     scene.live(Client.begin(scene.bootstrap, name).open(topic, 0))
+
+
+def replicated_topic(scene: Scene, config: dict[str, str]) -> str:
+    """A topic of one partition, led by node 1 and followed by node 3."""
+    topic = scene.own(scene.name())
+    admin = AdminClient({"bootstrap.servers": scene.bootstrap})
+    admin.create_topics([NewTopic(topic, num_partitions=1, replica_assignment=[[1, 3]], config=config)])[topic].result(
+        30
+    )
+    until(lambda: leader_ids(scene.bootstrap, topic) == {0: 1}, f"{topic} has a leader")
+    return topic
 
 
 def commit_marker_held_back(scene: Scene) -> None:
@@ -125,6 +134,31 @@ def coordinator_back(scene: Scene) -> None:
     scene.hanging(plant_hang_without_id(scene.bootstrap, topic, 2, producer_id=8_400_000_001), UNKNOWN)
 
 
+@LAGGING.add()
+def replica_lags(scene: Scene) -> None:
+    """A replica that was away is back, and so far behind that it has not seen the hanging record yet."""
+    scene.cluster.topics.configure_broker(1, {"leader.replication.throttled.rate": "1"})
+    replicated_topic(scene, {"min.insync.replicas": "1", "leader.replication.throttled.replicas": "*"})
+
+
+def hang_behind_megabytes(scene: Scene) -> None:
+    """The second half of `replica_lags`, while the replica is away: what it has missed comes in a trickle."""
+    (topic,) = scene.topics
+    producer = Producer({"bootstrap.servers": scene.bootstrap})
+    for _ in range(300):  # 3 MB: the first fetch of a throttled follower is let through, and takes one
+        producer.produce(topic, bytes(10_000), partition=0)
+    assert producer.flush(60) == 0
+    scene.hanging(hang(scene, topic, 0, coordinator=1))
+
+
+def knows_nothing_of_it(scene: Scene) -> None:
+    """The lagging replica must not have the producer, or the scene proves nothing."""
+    (expected,) = scene.expected
+    topic, partition, producer_id = expected.key
+    if producer_id in producers_at(scene.bootstrap, topic, partition, 3):
+        scene.failure = "the replica was meant to lag, and knows the producer"
+
+
 @DATA_ONLY.add()
 def data_leader_gone(scene: Scene) -> None:
     """A broker that leads data and coordinates nothing is gone: its hang is unread, the others are proved."""
@@ -151,8 +185,9 @@ def timeline(play: Play) -> None:
     node_1 = cluster.broker(1).address
     cluster.topics.create_on(STATE, STATE_LEADERS)
     silent, given_up = play.some(SILENT.situations), play.some(GIVEN_UP.situations)
-    back, data_only = play.some(BACK.situations), play.some(DATA_ONLY.situations)
-    play.plant([*silent, *given_up, *back, *data_only])
+    back, lagging = play.some(BACK.situations), play.some(LAGGING.situations)
+    data_only = play.some(DATA_ONLY.situations)
+    play.plant([*silent, *given_up, *back, *lagging, *data_only])
 
     cluster.broker(3).pause()
     play.scan(silent, bootstrap=node_1, request_timeout_ms=700)
@@ -165,11 +200,18 @@ def timeline(play: Play) -> None:
             scene.verify()
     play.scan(given_up, bootstrap=node_1)
     play.ask_java(given_up, bootstrap=node_1)
+    for scene in lagging:
+        with failing_alone(scene):
+            hang_behind_megabytes(scene)
+            scene.verify()
 
     cluster.broker(3).resume()
     until_partition(play, STATE, OF_NODE_3, lambda leader: leader == 3)
-    play.scan(back, cycles=3, pause_s=0.3)
-    play.ask_java(back)
+    play.scan([*back, *lagging], cycles=3, pause_s=0.3)
+    play.ask_java([*back, *lagging])
+    for scene in lagging:
+        with failing_alone(scene):
+            knows_nothing_of_it(scene)
     for scene in play.some(s for s in GIVEN_UP.situations if s.plant is marker_held_back):
         with failing_alone(scene):
             ((topic, partition, _),) = [e.key for e in scene.expected]
@@ -185,5 +227,6 @@ def timeline(play: Play) -> None:
 
 
 def perform(version: str) -> Performance:
-    situations = [*SILENT.situations, *GIVEN_UP.situations, *BACK.situations, *DATA_ONLY.situations]
+    collections = (SILENT, GIVEN_UP, BACK, LAGGING, DATA_ONLY)
+    situations = [situation for collection in collections for situation in collection.situations]
     return perform_stage(KafkaCluster(version, nodes=3, properties=PROPERTIES), situations, timeline)

@@ -1,0 +1,167 @@
+"""Markers that real brokers refuse: without the right, behind a newer coordinator, behind a newer producer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
+from exporter.evaluation.evaluate import all_rows
+from exporter.kafka.markers import Marker, MarkerAnswer
+from exporter.recovery.audit import AuditLog
+from exporter.recovery.carry_out import Outcome, Result, carry_out
+from exporter.recovery.partition import PartitionOnBrokers
+from exporter.recovery.plan import Action, plan_for
+from tests.brokers.cluster import KafkaCluster
+from tests.brokers.second_door import GuardedCluster, java_login
+from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.real_brokers.exporting import command
+from tests.real_brokers.watching import Watch
+
+MakeTopic = Callable[..., str]
+FreshName = Callable[[str], str]
+OPERATOR = "operator"
+CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
+
+
+@pytest.fixture(scope="module", params=["4.3.1", "3.9.1"])
+def guarded(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
+    """A user who sees everything and may write nothing."""
+    cluster = GuardedCluster(request.param, users=[OPERATOR], properties=HANGS_CAN_BE_PLANTED)
+    with cluster:
+        for resource, operation in (
+            (ResourceType.TOPIC, AclOperation.READ),
+            (ResourceType.TRANSACTIONAL_ID, AclOperation.DESCRIBE),
+        ):
+            grant(cluster, resource, "*", operation)
+        grant(cluster, CLUSTER, "kafka-cluster", AclOperation.DESCRIBE)
+        yield cluster
+
+
+def grant(cluster: KafkaCluster, resource: ResourceType, name: str, operation: AclOperation) -> None:
+    binding = AclBinding(
+        resource, name, ResourcePatternType.LITERAL, f"User:{OPERATOR}", "*", operation, AclPermissionType.ALLOW
+    )
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for made in admin.create_acls([binding]).values():
+        made.result(10)
+
+
+def abort_as_operator(cluster: GuardedCluster, topic: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    properties = folder / "client.properties"
+    properties.write_text(java_login(OPERATOR))
+    arguments = ("abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes")
+    return subprocess.run(
+        command("--bootstrap-server", cluster.door, "--command-config", str(properties), *arguments),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={"HOME": str(folder), "PATH": os.environ["PATH"]},
+    )
+
+
+def test_without_the_right_nothing_is_written_and_the_right_is_named(
+    guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """Proved to hang, refused by the broker, told what to grant; ALTER on the cluster is enough from 3.8 on."""
+    topic = guarded.topics.create(fresh_name("topic"))
+    plant_hang(guarded.bootstrap, topic, 0, fresh_name("hang"))
+
+    refused = abort_as_operator(guarded, topic, tmp_path)
+    grant(guarded, CLUSTER, "kafka-cluster", AclOperation.ALTER)
+    allowed = until_allowed(guarded, topic, tmp_path)
+
+    assert refused.returncode == 1
+    assert "the broker refused the marker (CLUSTER_AUTHORIZATION_FAILED): we may not write markers" in refused.stderr
+    assert "grant ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster" in refused.stderr
+    assert "the transaction is closed" in allowed.stdout
+    steps = [json.loads(line) for line in next(tmp_path.rglob("audit.jsonl")).read_text().splitlines()]
+    assert next(step["outcome"] for step in steps if step["step"] == "answered") == "refused"
+    assert [step["done"] for step in steps if step["step"] == "ended"][-1] is True
+
+
+def until_allowed(cluster: GuardedCluster, topic: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Brokers take an ACL over within moments."""
+    deadline = time.monotonic() + 60
+    while True:
+        run = abort_as_operator(cluster, topic, folder)
+        if run.returncode == 0 or time.monotonic() > deadline:
+            assert run.returncode == 0, run.stderr
+            return run
+
+
+class Interrupted(PartitionOnBrokers):
+    """Something happens between the last look and the marker."""
+
+    meanwhile: Callable[[], None]
+
+    def write(self, marker: Marker) -> MarkerAnswer:
+        self.meanwhile()
+        return super().write(marker)
+
+
+def aborted_after(
+    cluster: KafkaCluster, planted: PlantedTransaction, meanwhile: Callable[[], None], folder: Path
+) -> Result:
+    with Watch(cluster.bootstrap) as watch:
+        rows = all_rows(watch.cycle(describe_all=True))
+        (row,) = [it for it in rows if (it.topic, it.partition) == (planted.topic, planted.partition)]
+        partition = Interrupted(watch.collector, planted.topic, planted.partition)
+        partition.meanwhile = meanwhile
+        return carry_out(plan_for(Action.ABORT, row), partition, AuditLog(folder / "audit.jsonl", wall_clock=time.time))
+
+
+def test_a_newer_coordinator_fences_the_marker(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """Its coordinator's marker came first, from a newer epoch: ours is refused, and said to have come too late."""
+    topic = make_topic(broker)
+    hang = plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
+
+    result = aborted_after(
+        broker,
+        hang,
+        lambda: write_marker(broker.bootstrap, topic, 0, hang.producer_id, 0, coordinator_epoch=5),
+        tmp_path,
+    )
+
+    assert result.outcome is Outcome.REFUSED
+    assert "(TRANSACTION_COORDINATOR_FENCED): the partition remembers a newer coordinator epoch" in result.sentence
+
+
+def test_a_newer_producer_epoch_refuses_the_marker(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """The producer came back at a newer epoch in the last moment: ours is refused, and it is said to live."""
+    topic = make_topic(broker)
+    hang = plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
+
+    result = aborted_after(
+        broker,
+        hang,
+        lambda: plant_again(broker, topic, hang),
+        tmp_path,
+    )
+
+    assert result.outcome is Outcome.REFUSED
+    assert "(INVALID_PRODUCER_EPOCH): the partition has seen a newer epoch of this producer" in result.sentence
+
+
+def plant_again(cluster: KafkaCluster, topic: str, hang: PlantedTransaction) -> None:
+    plant_hang_without_id(cluster.bootstrap, topic, 0, producer_id=hang.producer_id, producer_epoch=1)
