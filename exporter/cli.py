@@ -16,8 +16,9 @@ from pathlib import Path
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.status import ExitStatus
 from exporter.config.java_properties import from_java
-from exporter.config.loading import ConfigurationError, load
+from exporter.config.loading import ConfigurationError, Loaded, load_with_sources
 from exporter.config.settings import Settings
+from exporter.log_lines import formatter_of
 
 COMMANDS = {
     "serve": "serve",
@@ -31,6 +32,7 @@ COMMANDS = {
     "force-terminate": "force_terminate",
     "forceTerminateTransaction": "force_terminate",
     "completion": "completion",
+    "config": "config",
 }
 """Command -> its module in exporter/commands/, imported when it is run: `once` must not pay for the web server."""
 
@@ -48,15 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     options.state_folder = state_folder(os.environ)
     options.may_colour = may_colour(os.environ)
+    if options.command in WITHOUT_SETTINGS:
+        return _run(options, None)
+    options.load = lambda: _load(options, os.environ)
+    options.sources = tuple(Path(path) for path in _source_files(options) if path is not None)
     try:
-        settings = None if options.command in WITHOUT_SETTINGS else _settings(options, os.environ)
+        options.loaded = options.load()
     except ConfigurationError as error:
         for problem in error.problems:
             print(f"{PROGRAM}: {problem}", file=sys.stderr)
         return ExitStatus.COULD_NOT_RUN
-    if settings is not None:
-        _configure_logging(settings.log_level)
-        options.state_path = state_path(settings, options.state_folder)
+    settings = options.loaded.settings
+    _configure_logging(settings)
+    options.state_path = state_path(settings, options.state_folder)
     return _run(options, settings)
 
 
@@ -100,11 +106,17 @@ def may_colour(environment: Mapping[str, str]) -> bool:
     return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
-def _settings(options: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
+def _source_files(options: argparse.Namespace) -> tuple[str | None, str | None]:
+    """Paths of the YAML file and of the Java client's file."""
+    given = vars(options)
+    return given.get("config_file"), given.get("command_config")
+
+
+def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded:
     given = vars(options)
     flags = {name.removeprefix("setting:"): value for name, value in given.items() if name.startswith("setting:")}
-    config_file, java_file = given.get("config_file"), given.get("command_config")
-    return load(
+    config_file, java_file = _source_files(options)
+    return load_with_sources(
         file=None if config_file is None else (config_file, _text(config_file)),
         java={} if java_file is None else from_java(java_file, _text(java_file)),
         environment=environment,
@@ -141,12 +153,11 @@ def state_path(settings: Settings, folder: Path | None) -> Path | None:
     return folder / f"state-{name}.json"
 
 
-def _configure_logging(level: str) -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+def _configure_logging(settings: Settings) -> None:
+    level = settings.log_level
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter_of(settings.log_format, on_terminal=sys.stderr.isatty()))
+    logging.basicConfig(handlers=[handler], level=level.upper())
     # What a client library has to say about a broker is told by us, once per change, with what it costs.
     quiet = logging.DEBUG if level == "debug" else logging.CRITICAL
     for name in ("kafka", "apscheduler", "uvicorn"):

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import logging
 import platform
+import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from enum import Enum
 from pathlib import Path
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
 
 from exporter import __version__, state_file
 from exporter.config.settings import Settings
@@ -28,11 +31,24 @@ from exporter.publication.exposition import Renderer
 from exporter.publication.facts import ExporterFacts, Publication
 from exporter.publication.page import render_page
 from exporter.publication.site import Site
+from exporter.reloading import Reloaded, Reloader
 from exporter.state_file import StateFileDamagedError, StateFileError
 from exporter.wiring import policy_of, publish_options_of
 
 log = logging.getLogger("exporter")
 
+
+class Order(Enum):
+    """What a running daemon can be told."""
+
+    STOP = "stop"
+    RELOAD = "reload"
+
+
+Orders = queue.SimpleQueue[Order]
+"""From signal handlers and other threads: unlike an Event it may be filled by a handler that interrupts its reader."""
+
+CYCLE_JOB = "cycle"
 LIVENESS_CYCLES = 3
 """The loop is dead when no cycle has ended for this many intervals and deadlines."""
 
@@ -67,18 +83,22 @@ class Daemon:
         collector: Collector,
         *,
         state_path: Path | None,
+        reloader: Reloader | None = None,
+        orders: Orders | None = None,
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._collector = collector
-        self.site = Site(self.liveness)
+        self._reloader = reloader
+        self._reloaded: Reloaded | None = None
+        self._orders = Orders() if orders is None else orders
+        may_reload = settings.publish.reload_endpoint
+        self.site = Site(self.liveness, reload=(lambda: self._orders.put(Order.RELOAD)) if may_reload else None)
         self._renderer = Renderer()
         self._state_path = state_path
         self._wall_clock = wall_clock
         self._clock = clock
-        self._policy = policy_of(settings)
-        self._publish_options = publish_options_of(settings)
         self._lock = threading.Lock()
         self._publishing = threading.Lock()
         self._record = _Record(started_at_ms=self._now_ms(), heartbeat=clock())
@@ -86,36 +106,73 @@ class Daemon:
         self._memory = self._recall()
         self._publish()  # a scrape between the first listening and the first cycle is answered too
 
-    def run(self, stop: threading.Event) -> None:
-        """Cycle until `stop` is set, then end within a second, even in the middle of a cycle."""
+    def run(self) -> None:
+        """Cycle until the order to stop, then end within a second, even in the middle of a cycle."""
         scheduler = BackgroundScheduler(timezone="UTC")
         scheduler.add_listener(self._on_missed, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
         scheduler.add_listener(self._on_error, EVENT_JOB_ERROR)
         scheduler.add_job(
             self.cycle,
-            "interval",
-            seconds=self._settings.scan.interval_ms / 1000,
+            _every(self._settings),
+            id=CYCLE_JOB,
             coalesce=True,
             max_instances=1,
             misfire_grace_time=None,
             next_run_time=datetime.now(timezone.utc),
         )
         scheduler.start()
-        stop.wait()
+        while (order := self._next_order()) is not Order.STOP:
+            self._reload(scheduler, only_if_changed=order is None)
         scheduler.shutdown(wait=False)
         self._collector.close()
+
+    def _next_order(self) -> Order | None:
+        """None when it is time to look whether a file has changed."""
+        watch_s = self._settings.watch_interval_ms / 1000
+        try:
+            return self._orders.get(timeout=watch_s or None)
+        except queue.Empty:
+            return None
+
+    def _reload(self, scheduler: BackgroundScheduler, *, only_if_changed: bool) -> None:
+        """Read the settings again; they apply from the next cycle on."""
+        if self._reloader is None:
+            return
+        before = self._reloader.facts
+        reloaded = self._reloader.if_changed() if only_if_changed else self._reloader.now()
+        if reloaded is not None:
+            with self._lock:
+                old = self._settings if self._reloaded is None else self._reloaded.settings
+                untaken = self._reloaded is not None and self._reloaded.files_changed
+                self._reloaded = replace(reloaded, files_changed=reloaded.files_changed or untaken)
+            logging.getLogger().setLevel(reloaded.settings.log_level.upper())
+            if old.scan.interval_ms != reloaded.settings.scan.interval_ms:
+                scheduler.reschedule_job(CYCLE_JOB, trigger=_every(reloaded.settings))
+        if self._reloader.facts != before:
+            self._publish()
+
+    def _take_settings(self) -> None:
+        """Go by the settings that were read since the last cycle."""
+        with self._lock:
+            reloaded, self._reloaded = self._reloaded, None
+            if reloaded is None:
+                return
+            old, self._settings = self._settings, reloaded.settings
+        reconnect = reloaded.files_changed or old.kafka != reloaded.settings.kafka
+        self._collector.use(reloaded.settings.kafka, reloaded.settings.scan, reconnect=reconnect)
 
     def cycle(self) -> None:
         """One pass: this function is the architecture."""
         began = self._clock()
         try:
+            self._take_settings()
             snapshot = self._collector.collect(seen_before=self._memory.transactions.keys())
         except ClientClosedError:
             return
         except ClusterUnavailableError as error:
             self._failed(began, str(error))
             return
-        evaluation = evaluate(snapshot, self._memory, self._policy)
+        evaluation = evaluate(snapshot, self._memory, policy_of(self._settings))
         self._memory = evaluation.memory
         self._succeeded(began, evaluation)
         self._publish()
@@ -180,14 +237,16 @@ class Daemon:
     def _say(self, subject: str, sentence: str, level: int) -> None:
         if self._record.said.get(subject) != sentence:
             self._record.said[subject] = sentence
-            log.log(level, sentence)
+            log.log(level, sentence, extra={"subject": subject})
 
     def _publish(self) -> None:
         """Make the bytes that scrapes are sent from now on."""
         with self._publishing:
             facts = self._facts()
             publication = Publication(
-                evaluation=None if facts.is_stale else self._evaluation, facts=facts, options=self._publish_options
+                evaluation=None if facts.is_stale else self._evaluation,
+                facts=facts,
+                options=publish_options_of(self._settings),
             )
             self.site.publish(self._renderer.render(publication), render_page(publication), is_ready=facts.cycles > 0)
 
@@ -212,6 +271,10 @@ class Daemon:
                 and record.missed_in_a_row >= self._settings.publish.stale_after_cycles,
                 api_statistics=self._collector.statistics(),
                 phase_durations=record.phases,
+                settings_reloaded=True if self._reloader is None else self._reloader.facts.succeeded,
+                settings_loaded_at_ms=(
+                    record.started_at_ms if self._reloader is None else self._reloader.facts.last_success_at_ms
+                ),
             )
 
     def _recall(self) -> Memory:
@@ -244,3 +307,7 @@ class Daemon:
             self._say("state", f"first-seen times would be lost by a restart: {error}", logging.WARNING)
         else:
             self._say("state", f"first-seen times are kept in {self._state_path}", logging.INFO)
+
+
+def _every(settings: Settings) -> IntervalTrigger:
+    return IntervalTrigger(seconds=settings.scan.interval_ms / 1000, timezone=timezone.utc)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import cast
 
 import pytest
 from apscheduler.events import JobEvent
+from apscheduler.schedulers.background import BackgroundScheduler
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.api_statistics import ApiStatistics
 from exporter.config.loading import load
-from exporter.daemon import Daemon
+from exporter.config.settings import Settings
+from exporter.daemon import CYCLE_JOB, Daemon, Order, Orders
 from exporter.kafka.collect import Collector
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.publication.site import Request
+from exporter.reloading import Reloaded, Reloader, ReloadFacts
 from exporter.snapshot import Snapshot
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
 
@@ -173,3 +178,95 @@ def test_an_unwritable_state_file_harms_nothing(tmp_path: Path, caplog: pytest.L
 
     assert values(daemon)["kafka_transaction_exporter_last_cycle_success"] == 1
     assert len([r for r in caplog.records if "would be lost by a restart" in r.message]) == 1
+
+
+class Reloads:
+    """Stands in for a Reloader: gives what it was told to give, and counts."""
+
+    def __init__(self, *results: Reloaded | None) -> None:
+        self.results = list(results)
+        self.asked: list[str] = []
+        self.facts = ReloadFacts(succeeded=True, last_success_at_ms=NOW_MS)
+
+    def now(self) -> Reloaded | None:
+        self.asked.append("now")
+        return self._next()
+
+    def if_changed(self) -> Reloaded | None:
+        self.asked.append("if changed")
+        return self._next() if self.results else None
+
+    def _next(self) -> Reloaded | None:
+        result = self.results.pop(0)
+        self.facts = ReloadFacts(succeeded=result is not None, last_success_at_ms=NOW_MS + len(self.asked))
+        return result
+
+
+def settings_with(**flags: str) -> Settings:
+    named = {name.replace("__", "."): value for name, value in flags.items()}
+    return load(file=None, environment={}, flags={**FLAGS, **named})
+
+
+def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read in mid-cycle waits for its end; a rotated file reconnects also where a later reload changes nothing."""
+    clock = Clock()
+    collector = Script(healthy(), healthy(10), healthy(20))
+    used: list[tuple[int, bool]] = []
+    monkeypatch.setattr(
+        collector, "use", lambda _, scan, *, reconnect: used.append((scan.interval_ms, reconnect)), raising=False
+    )
+    changed = settings_with(scan__interval="20s", publish__suspects_limit="7")
+    reloads = Reloads(Reloaded(changed, files_changed=True), Reloaded(changed, files_changed=False), None)
+    orders = Orders()
+    daemon = Daemon(
+        settings_with(),
+        cast("Collector", collector),
+        state_path=None,
+        reloader=cast("Reloader", reloads),
+        orders=orders,
+        wall_clock=clock,
+        clock=clock,
+    )
+    scheduler = BackgroundScheduler()
+    scheduler.start(paused=True)
+    scheduler.add_job(daemon.cycle, "interval", seconds=10, id=CYCLE_JOB)
+    daemon.cycle()
+
+    for _ in range(3):
+        daemon._reload(scheduler, only_if_changed=False)
+    interval = scheduler.get_job(CYCLE_JOB).trigger.interval.total_seconds()
+    scheduler.shutdown(wait=False)
+
+    assert used == []
+    assert values(daemon)["kafka_transaction_exporter_config_last_reload_successful"] == 0
+    daemon.cycle()
+    daemon.cycle()
+    assert used == [(20_000, True)]
+    assert interval == 20
+    assert values(daemon)["kafka_transaction_exporter_cycle_interval_seconds"] == 20
+
+
+def test_orders_are_followed_until_the_one_to_stop() -> None:
+    """Reload by order, a look at the files when nothing is ordered for a while, and the end."""
+    clock = Clock()
+    orders = Orders()
+    reloads = Reloads(None)
+    daemon = Daemon(
+        settings_with(reload__watch_interval="10ms"),
+        cast("Collector", Script(*[healthy()] * 50)),
+        state_path=None,
+        reloader=cast("Reloader", reloads),
+        orders=orders,
+        wall_clock=clock,
+        clock=clock,
+    )
+    orders.put(Order.RELOAD)
+    thread = threading.Thread(target=daemon.run)
+    thread.start()
+    while reloads.asked.count("if changed") < 2:
+        time.sleep(0.01)
+    orders.put(Order.STOP)
+    thread.join(10)
+
+    assert not thread.is_alive()
+    assert reloads.asked[0] == "now"

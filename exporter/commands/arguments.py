@@ -64,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
     )
+    add_config(commands.add_parser("config", parents=[shared], help="the settings, checked or shown"))
     add_completion(commands.add_parser("completion", help="a script that completes commands and options in a shell"))
     return parser
 
@@ -103,6 +104,15 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
                 default=argparse.SUPPRESS,
                 help=setting.help.replace("%", "%%") + default,
             )
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """`config check` and `config dump`."""
+    parser.add_argument(
+        "action",
+        choices=("check", "dump"),
+        help="check: say what is wrong, with its place. dump: every setting as YAML, with where it came from",
+    )
 
 
 def add_once(parser: argparse.ArgumentParser) -> None:

@@ -6,24 +6,26 @@ import argparse
 import logging
 import signal
 import sys
-import threading
+import time
 
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
-from exporter.daemon import Daemon
+from exporter.daemon import Daemon, Order, Orders
 from exporter.kafka.collect import open_collector
 from exporter.publication.web import WebServer, WebServerError
+from exporter.reloading import Reloader
 
 log = logging.getLogger("exporter")
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Serve until told to stop; the exit status."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    orders = Orders()
+    for number, order in ((signal.SIGTERM, Order.STOP), (signal.SIGINT, Order.STOP), (signal.SIGHUP, Order.RELOAD)):
+        signal.signal(number, lambda *_, order=order: orders.put(order))
     collector = open_collector(settings.kafka, settings.scan)
-    daemon = Daemon(settings, collector, state_path=options.state_path)
+    reloader = Reloader(options.load, options.loaded, options.sources, wall_clock=time.time)
+    daemon = Daemon(settings, collector, state_path=options.state_path, reloader=reloader, orders=orders)
     server = WebServer(settings.publish.listen_address, daemon.site)
     try:
         server.start()
@@ -33,7 +35,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         return ExitStatus.COULD_NOT_RUN
     log.info("serving %s/metrics", server.url)
     try:
-        daemon.run(stop)
+        daemon.run()
     finally:
         server.close()
     log.info("ended")

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import yaml
 
-from exporter.config.settings import ALIASES, BY_NAME, SETTINGS, Settings, impossible, settings_of
+from exporter.config.kafka_section import ALIASES
+from exporter.config.references import Elsewhere, ReadText, read_text
+from exporter.config.settings import BY_NAME, SETTINGS, Settings, impossible, settings_of
+from exporter.config.table import FILE_SUFFIX
 
 ENVIRONMENT_PREFIX = "KAFKA_TRANSACTION_EXPORTER__"
 """Two underscores, so that the variables which Kubernetes makes for a Service of our name are not taken for settings."""
+
+
+_SECRETS = frozenset(setting.name for setting in SETTINGS if setting.is_secret)
+_COMPANIONS = frozenset(secret + FILE_SUFFIX for secret in _SECRETS)
 
 
 class ConfigurationError(Exception):
@@ -28,9 +36,22 @@ class ConfigurationError(Exception):
 class Written:
     """A value as somebody wrote it, and where."""
 
-    value: Any
+    value: Any = field(repr=False)
     place: str
     """`config.yaml:12`, `KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVAL`, `--scan.interval`, `default`."""
+    reference: str | None = None
+    """As it was written, where it refers to what stands elsewhere: that may be a secret, this is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """Settings, and what they were made of."""
+
+    settings: Settings
+    written: Mapping[str, Written] = field(repr=False)
+    """By setting; those left at their default are not in it. References are resolved: secrets are among them."""
+    files: tuple[Path, ...]
+    """Whatever changes these changes the settings, or what they stand for: certificates too."""
 
 
 def environment_name(name: str) -> str:
@@ -50,11 +71,24 @@ def load(
     environment: Mapping[str, str],
     flags: Mapping[str, str],
     java: Mapping[str, Written] = MappingProxyType({}),
+    read: ReadText = read_text,
 ) -> Settings:
     """The settings of `file` (its path and text), `java`, `environment` and `flags` (setting name -> value).
 
     Raises ConfigurationError with every problem found.
     """
+    return load_with_sources(file=file, environment=environment, flags=flags, java=java, read=read).settings
+
+
+def load_with_sources(
+    *,
+    file: tuple[str, str] | None,
+    environment: Mapping[str, str],
+    flags: Mapping[str, str],
+    java: Mapping[str, Written] = MappingProxyType({}),
+    read: ReadText = read_text,
+) -> Loaded:
+    """Like `load`, with where each value came from. Raises ConfigurationError with every problem found."""
     problems: list[str] = []
     written: dict[str, Written] = {}
     if file is not None:
@@ -62,12 +96,45 @@ def load(
     written |= java
     written |= _from_environment(environment, problems)
     written |= {name: Written(value, flag_name(name)) for name, value in flags.items()}
+    elsewhere = Elsewhere(environment, read)
+    written = _resolved(written, elsewhere, problems)
     parsed = _parse(written, problems)
     if not problems:
         problems += [f"{_place(written, name)}: {name} {sentence}" for name, sentence in impossible(parsed)]
     if problems:
         raise ConfigurationError(problems)
-    return settings_of(parsed)
+    named = [Path(parsed[setting.name]) for setting in SETTINGS if setting.is_path and parsed[setting.name] is not None]
+    return Loaded(settings=settings_of(parsed), written=written, files=tuple(dict.fromkeys([*elsewhere.files, *named])))
+
+
+def _resolved(written: Mapping[str, Written], elsewhere: Elsewhere, problems: list[str]) -> dict[str, Written]:
+    """What stands elsewhere, put where it was referred to."""
+    resolved: dict[str, Written] = {}
+    for name, source in written.items():
+        try:
+            value = _with_references(source.value, elsewhere)
+            reference = str(source.value) if value != source.value else None
+            resolved[name] = replace(source, value=value, reference=reference)
+        except ValueError as error:
+            problems.append(f"{source.place}: {name} {error}")
+    for name, source in list(resolved.items()):
+        secret = name.removesuffix(FILE_SUFFIX)
+        if secret not in _SECRETS or secret == name:
+            continue
+        if secret in resolved:
+            problems.append(f"{source.place}: {name} and {secret} (at {resolved[secret].place}) exclude each other")
+            continue
+        try:
+            resolved[secret] = Written(elsewhere.contents(str(source.value)), f"{source.place} ({source.value})")
+        except ValueError as error:
+            problems.append(f"{source.place}: {name} {error}")
+    return resolved
+
+
+def _with_references(value: Any, elsewhere: Elsewhere) -> Any:
+    if isinstance(value, list):
+        return [_with_references(item, elsewhere) for item in value]
+    return elsewhere.resolve(value) if isinstance(value, str) else value
 
 
 def _parse(written: Mapping[str, Written], problems: list[str]) -> dict[str, Any]:
@@ -78,7 +145,7 @@ def _parse(written: Mapping[str, Written], problems: list[str]) -> dict[str, Any
             parsed[setting.name] = None
             continue
         try:
-            parsed[setting.name] = setting.parse(source.value)
+            parsed[setting.name] = setting.kind.parse(source.value)
         except ValueError as error:
             problems.append(f"{source.place}: {setting.name} {error}")
     if parsed.get("kafka.bootstrap.servers", "") is None:
@@ -107,7 +174,7 @@ def _from_environment(environment: Mapping[str, str], problems: list[str]) -> di
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, [it for it in known if it not in _COMPANIONS], n=1, cutoff=0.6)
     return f"; did you mean {close[0]}?" if close else ""
 
 

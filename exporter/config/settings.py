@@ -1,7 +1,6 @@
 """Every setting: its name, what it takes, its default and what it is for, in one table; and the records that code reads.
 
-Sections are rooms. The `kafka` section speaks librdkafka's property names; they are translated to kafka-python's here,
-and a name that would be silently ignored is not in the table, so it is refused.
+Sections are rooms; the `kafka` section has a file of its own.
 """
 
 from __future__ import annotations
@@ -11,179 +10,122 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from exporter.config import values
-from exporter.config.values import Parser
+from exporter.config.kafka_section import KAFKA_SETTINGS, KafkaSettings, impossible_in_kafka, kafka_settings
+from exporter.config.table import Setting, with_files
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One row of the table."""
-
-    name: str
-    """`section.key`; keys of the kafka section contain dots of their own."""
-    parse: Parser
-    default: Any
-    """As a user would write it; None when there is none."""
-    help: str
-    is_secret: bool = False
-    """Never accepted on a command line, never shown."""
-
-
-SETTINGS: tuple[Setting, ...] = (
-    Setting(
-        name="kafka.bootstrap.servers",
-        parse=values.bootstrap_servers,
-        default=None,
-        help="Brokers to ask first, as host:port[,host:port...]. Required.",
-    ),
-    Setting(
-        name="kafka.client.id",
-        parse=values.text,
-        default="kafka-transaction-exporter",
-        help="The name under which brokers see this client, in their logs and quotas.",
-    ),
-    Setting(
-        name="kafka.request.timeout.ms",
-        parse=values.whole_number(100, 600_000),
-        default=10000,
-        help="How long a broker may take to answer one request, connecting included, in milliseconds.",
-    ),
-    Setting(
-        name="kafka.security.protocol",
-        parse=values.one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        default="PLAINTEXT",
-        help="How brokers are spoken to.",
-    ),
-    Setting(
-        name="kafka.sasl.mechanism",
-        parse=values.one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
-        default=None,
-        help="The SASL mechanism, with SASL_PLAINTEXT and SASL_SSL.",
-    ),
-    Setting(name="kafka.sasl.username", parse=values.text, default=None, help="The SASL user."),
-    Setting(name="kafka.sasl.password", parse=values.text, default=None, help="The SASL password.", is_secret=True),
-    Setting(
-        name="kafka.ssl.ca.location",
-        parse=values.text,
-        default=None,
-        help="PEM file with the authorities that sign brokers' certificates; the system's when left out.",
-    ),
-    Setting(
-        name="kafka.ssl.certificate.location",
-        parse=values.text,
-        default=None,
-        help="PEM file with this client's certificate.",
-    ),
-    Setting(
-        name="kafka.ssl.key.location", parse=values.text, default=None, help="PEM file with this client's private key."
-    ),
-    Setting(
-        name="kafka.ssl.key.password",
-        parse=values.text,
-        default=None,
-        help="The password of that private key.",
-        is_secret=True,
-    ),
-    Setting(
-        name="kafka.ssl.endpoint.identification.algorithm",
-        parse=values.one_of("https", "none"),
-        default="https",
-        help="`none` accepts a broker's certificate for any host name.",
-    ),
+_ROWS: tuple[Setting, ...] = (
+    *KAFKA_SETTINGS,
     Setting(
         name="scan.interval",
-        parse=values.positive_duration_ms,
+        kind=values.POSITIVE_DURATION,
         default="30s",
         help="Time from the start of one cycle to the start of the next.",
     ),
     Setting(
         name="scan.deadline",
-        parse=values.positive_duration_ms,
+        kind=values.POSITIVE_DURATION,
         default="25s",
         help="A cycle ends after this with whatever was answered. Must be shorter than the interval.",
     ),
     Setting(
         name="verdicts.late_padding",
-        parse=values.duration_ms,
+        kind=values.DURATION,
         default="5m",
         help="A transaction is late when it is open for longer than transaction.max.timeout.ms and this.",
     ),
     Setting(
         name="verdicts.max_timeout_fallback",
-        parse=values.positive_duration_ms,
+        kind=values.POSITIVE_DURATION,
         default="15m",
         help="Used when no broker lets us read transaction.max.timeout.ms (DESCRIBE_CONFIGS on the cluster).",
     ),
     Setting(
         name="verdicts.overdue_slack",
-        parse=values.duration_ms,
+        kind=values.DURATION,
         default="30s",
         help="How far past its own time-out a transaction is overdue; coordinators look every 10 s.",
     ),
     Setting(
         name="verdicts.stuck_after",
-        parse=values.duration_ms,
+        kind=values.DURATION,
         default="1m",
         help="A transaction seen completing for longer than this is stuck.",
     ),
     Setting(
         name="publish.listen_address",
-        parse=values.listen_address,
+        kind=values.LISTEN_ADDRESS,
         default="0.0.0.0:9814",
         help="Where /metrics and the status page are served.",
+        needs_restart=True,
     ),
     Setting(
         name="publish.partition_series",
-        parse=values.one_of("all", "open"),
+        kind=values.one_of_kind("all", "open"),
         default="all",
         help="Whether partitions without an open transaction get a 0 series of the longest duration.",
     ),
     Setting(
         name="publish.partition_series_limit",
-        parse=values.whole_number(0, 10_000_000),
+        kind=values.whole_number_kind(0, 10_000_000),
         default=100000,
         help="With more partitions than this, `all` falls back to `open`, and a gauge says so.",
     ),
     Setting(
         name="publish.suspects_limit",
-        parse=values.whole_number(0, 100_000),
+        kind=values.whole_number_kind(0, 100_000),
         default=100,
         help="Suspects that get a series of their own, worst first; the others are counted.",
     ),
     Setting(
         name="publish.stale_after_cycles",
-        parse=values.whole_number(1, 1000),
+        kind=values.whole_number_kind(1, 1000),
         default=3,
         help="After this many missed cycles the rows of the cluster are dropped; the exporter's own stay.",
     ),
     Setting(
+        name="publish.transactional_ids",
+        kind=values.SWITCH,
+        default=True,
+        help="Whether transactional ids are shown to whoever reads /metrics and the status page; else they are empty.",
+    ),
+    Setting(
+        name="publish.reload_endpoint",
+        kind=values.SWITCH,
+        default=False,
+        help="Whether POST /-/reload reads the settings again. SIGHUP always does.",
+        needs_restart=True,
+    ),
+    Setting(
+        name="reload.watch_interval",
+        kind=values.DURATION,
+        default="10s",
+        help="How often files of settings, secrets and certificates are compared with what was read; 0 is never.",
+    ),
+    Setting(
         name="state.file",
-        parse=values.text,
+        kind=values.TEXT,
         default="auto",
         help="Where first-seen times are kept over restarts: a path, `none`, or `auto` for the user's state directory.",
+        needs_restart=True,
     ),
     Setting(
         name="log.level",
-        parse=values.one_of("debug", "info", "warning", "error"),
+        kind=values.one_of_kind("debug", "info", "warning", "error"),
         default="info",
         help="What is logged to standard error.",
     ),
+    Setting(
+        name="log.format",
+        kind=values.one_of_kind("auto", "text", "logfmt", "json"),
+        default="auto",
+        help="A line of the log: `auto` is `text` on a terminal and `logfmt` elsewhere.",
+        needs_restart=True,
+    ),
 )
 
+SETTINGS = with_files(_ROWS)
+
 BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
-
-ALIASES: Mapping[str, str] = {"kafka.sasl.mechanisms": "kafka.sasl.mechanism"}
-"""Other spellings of the same property."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSettings:
-    """The cluster to watch and how to reach it."""
-
-    bootstrap_servers: tuple[tuple[str, int], ...]
-    client_id: str
-    request_timeout_ms: int
-    options: Mapping[str, Any]
-    """kafka-python's names: security_protocol, sasl_*, ssl_*."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +155,8 @@ class PublishSettings:
     partition_series_limit: int
     suspects_limit: int
     stale_after_cycles: int
+    transactional_ids: bool
+    reload_endpoint: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,18 +169,16 @@ class Settings:
     publish: PublishSettings
     state_file: str
     """A path, `none` or `auto`."""
+    watch_interval_ms: int
+    """0 watches nothing."""
     log_level: str
+    log_format: Literal["auto", "text", "logfmt", "json"]
 
 
 def settings_of(value: Mapping[str, Any]) -> Settings:
     """The records made from parsed values by full name, each name of the table present."""
     return Settings(
-        kafka=KafkaSettings(
-            bootstrap_servers=value["kafka.bootstrap.servers"],
-            client_id=value["kafka.client.id"],
-            request_timeout_ms=value["kafka.request.timeout.ms"],
-            options=kafka_python_options(value),
-        ),
+        kafka=kafka_settings(value),
         scan=ScanSettings(interval_ms=value["scan.interval"], deadline_ms=value["scan.deadline"]),
         verdicts=VerdictSettings(
             late_padding_ms=value["verdicts.late_padding"],
@@ -250,26 +192,14 @@ def settings_of(value: Mapping[str, Any]) -> Settings:
             partition_series_limit=value["publish.partition_series_limit"],
             suspects_limit=value["publish.suspects_limit"],
             stale_after_cycles=value["publish.stale_after_cycles"],
+            transactional_ids=value["publish.transactional_ids"],
+            reload_endpoint=value["publish.reload_endpoint"],
         ),
         state_file=value["state.file"],
+        watch_interval_ms=value["reload.watch_interval"],
         log_level=value["log.level"],
+        log_format=value["log.format"],
     )
-
-
-def kafka_python_options(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The `kafka` section in kafka-python's names; what was not set is left out."""
-    options = {
-        "security_protocol": value["kafka.security.protocol"],
-        "sasl_mechanism": value["kafka.sasl.mechanism"],
-        "sasl_plain_username": value["kafka.sasl.username"],
-        "sasl_plain_password": value["kafka.sasl.password"],
-        "ssl_cafile": value["kafka.ssl.ca.location"],
-        "ssl_certfile": value["kafka.ssl.certificate.location"],
-        "ssl_keyfile": value["kafka.ssl.key.location"],
-        "ssl_password": value["kafka.ssl.key.password"],
-        "ssl_check_hostname": value["kafka.ssl.endpoint.identification.algorithm"] == "https",
-    }
-    return {name: option for name, option in options.items() if option is not None}
 
 
 def impossible(value: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -277,19 +207,4 @@ def impossible(value: Mapping[str, Any]) -> list[tuple[str, str]]:
     problems = []
     if value["scan.deadline"] >= value["scan.interval"]:
         problems.append(("scan.deadline", "must be shorter than scan.interval, or cycles would pile up"))
-    uses_sasl = value["kafka.security.protocol"].startswith("SASL")
-    if uses_sasl and value["kafka.sasl.mechanism"] is None:
-        problems.append(("kafka.sasl.mechanism", "is required by kafka.security.protocol"))
-    if not uses_sasl:
-        problems += [
-            (name, "would be ignored: kafka.security.protocol is not SASL_PLAINTEXT or SASL_SSL")
-            for name in ("kafka.sasl.mechanism", "kafka.sasl.username", "kafka.sasl.password")
-            if value[name] is not None
-        ]
-    if not value["kafka.security.protocol"].endswith("SSL"):
-        problems += [
-            (name, "would be ignored: kafka.security.protocol is not SSL or SASL_SSL")
-            for name in value
-            if name.startswith("kafka.ssl.") and name.endswith(("location", "password")) and value[name] is not None
-        ]
-    return problems
+    return [*problems, *impossible_in_kafka(value)]

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from exporter.config.loading import environment_name, flag_name
-from exporter.config.settings import SETTINGS, Setting
+from exporter.config.settings import SETTINGS
+from exporter.config.table import Setting
 
 _INTRODUCTION = """\
 # Configuration
@@ -20,6 +21,17 @@ environment variable, its flag. `kafka: {sasl: {username: me}}` and `kafka.sasl.
 Everything that is wrong is reported at once, with file and line, variable or flag: an unknown name, a value of the wrong
 kind, a setting that would be ignored, two that cannot work together.
 
+A value may stand elsewhere: `${file:/run/secrets/password}` and `${env:PASSWORD}` are replaced (`$${` is `${`), and a
+secret may be given by the file that holds it, under its own name and `_file`. These files are read again when they
+change, like the YAML file and the certificates (`reload.watch_interval`); SIGHUP reads everything again at once.
+Settings are taken whole or not at all: when something is wrong the old ones stay, the log says what, and
+`kafka_transaction_exporter_config_last_reload_successful` is 0. What is marked *restart* below takes effect at the next
+start, and is named in the log when it changes.
+
+`config check` says what is wrong and exits with 1; `config dump` prints every setting and where it came from, without
+secrets. Every setting is in [examples/config.yaml](../examples/config.yaml), and
+[schema/config.schema.json](schema/config.schema.json) tells editors.
+
 Durations are written as `500ms`, `30s`, `5m`, `1h`, `2d`, or a number of seconds.
 Passwords have no flag: a command line can be read by everybody on the machine.
 """
@@ -29,6 +41,7 @@ _SECTIONS = {
     "scan": "The pace of the loop.",
     "verdicts": "What counts as late, overdue and stuck. No verdict of *hanging* depends on these: it is a proof.",
     "publish": "What is served, and where.",
+    "reload": "Settings are read again on SIGHUP, and when a file that they are made of changes.",
     "state": "What outlives a restart.",
     "log": "What is said on standard error.",
 }
@@ -53,9 +66,11 @@ def _section(name: str, settings: Iterable[Setting]) -> str:
 
 
 def _row(setting: Setting) -> str:
-    default = "none" if setting.default is None else f"`{setting.default}`"
+    written = str(setting.default).lower() if isinstance(setting.default, bool) else setting.default
+    default = "none" if written is None else f"`{written}`"
     flag = "none: it is a secret" if setting.is_secret else f"`{flag_name(setting.name)}`"
-    return f"| `{setting.name}` | {default} | {setting.help} | `{environment_name(setting.name)}` | {flag} |"
+    meaning = f"{setting.help} *Restart.*" if setting.needs_restart else setting.help
+    return f"| `{setting.name}` | {default} | {meaning} | `{environment_name(setting.name)}` | {flag} |"
 
 
 if __name__ == "__main__":

@@ -1,15 +1,26 @@
 """Turning written values into typed ones: each parser takes what YAML, an environment variable or a flag holds.
 
-A parser raises ValueError with the end of a sentence: "must be ...".
+A parser raises ValueError with the end of a sentence: "must be ...". A `Kind` adds what a JSON schema says of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 Parser = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a setting takes."""
+
+    parse: Parser
+    schema: Mapping[str, Any] = field(hash=False)
+    """JSON schema of what may be written in YAML."""
+
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1000}
@@ -38,6 +49,13 @@ def text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("must be a string")  # noqa: TRY004 - a parser's one error
     return str(value)
+
+
+def switch(value: Any) -> bool:
+    """`true` or `false`, as YAML has them or written out."""
+    if str(value).lower() not in {"true", "false"}:
+        raise ValueError("must be true or false")
+    return str(value).lower() == "true"
 
 
 def whole_number(minimum: int, maximum: int) -> Parser:
@@ -85,3 +103,27 @@ def listen_address(value: Any) -> str:
     if match is None or int(match["port"]) > PORT_MAX:
         raise ValueError("must be host:port, or :port for every address")
     return written
+
+
+_DURATION_SCHEMA = {"type": ["string", "number"], "pattern": f"^{_DURATION.pattern}$"}
+DURATION = Kind(duration_ms, _DURATION_SCHEMA)
+POSITIVE_DURATION = Kind(positive_duration_ms, _DURATION_SCHEMA)
+TEXT = Kind(text, {"type": ["string", "number"]})
+SWITCH = Kind(switch, {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]})
+SERVERS = Kind(bootstrap_servers, {"type": ["string", "array"], "items": {"type": "string"}})
+LISTEN_ADDRESS = Kind(listen_address, {"type": "string"})
+
+
+def whole_number_kind(minimum: int, maximum: int) -> Kind:
+    """`whole_number`, with its schema; digits in quotes are taken too."""
+    return Kind(
+        whole_number(minimum, maximum),
+        {"type": ["integer", "string"], "minimum": minimum, "maximum": maximum, "pattern": r"^\s*-?\d+\s*$"},
+    )
+
+
+def one_of_kind(*choices: str) -> Kind:
+    """`one_of`, with its schema, which knows them as they are written here."""
+    return Kind(
+        one_of(*choices), {"type": "string", "enum": [*choices, *sorted({it.lower() for it in choices} - {*choices})]}
+    )

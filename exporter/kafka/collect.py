@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from exporter.api_statistics import ApiStatistics
-from exporter.config.settings import KafkaSettings, ScanSettings
+from exporter.config.kafka_section import KafkaSettings
+from exporter.config.settings import ScanSettings
 from exporter.kafka.broker_configs import max_timeout
 from exporter.kafka.connections import Address, Connections
 from exporter.kafka.coordinators import (
@@ -66,11 +67,16 @@ class CollectOptions:
 
 def open_collector(kafka: KafkaSettings, scan: ScanSettings) -> Collector:
     """A collector for the cluster of these settings. Nothing is connected yet."""
-    return Collector(
-        Connections(kafka.options, client_id=kafka.client_id),
-        [Address(host, port) for host, port in kafka.bootstrap_servers],
-        CollectOptions(deadline_s=scan.deadline_ms / 1000, request_timeout_s=kafka.request_timeout_ms / 1000),
-    )
+    connections = Connections(kafka.options, client_id=kafka.client_id)
+    return Collector(connections, _bootstrap(kafka), _collect_options(kafka, scan))
+
+
+def _bootstrap(kafka: KafkaSettings) -> tuple[Address, ...]:
+    return tuple(Address(host, port) for host, port in kafka.bootstrap_servers)
+
+
+def _collect_options(kafka: KafkaSettings, scan: ScanSettings) -> CollectOptions:
+    return CollectOptions(deadline_s=scan.deadline_ms / 1000, request_timeout_s=kafka.request_timeout_ms / 1000)
 
 
 class Collector:
@@ -112,6 +118,17 @@ class Collector:
         """
         snapshot: Snapshot = self._connections.run(self._collect, seen_before, scope, progress, search_logs)
         return snapshot
+
+    def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
+        """Go by these settings from now on. Not while it collects.
+
+        `reconnect`: end the connections and forget the cluster, as it may be another one, or other credentials.
+        """
+        self._options = _collect_options(kafka, scan)
+        self._bootstrap = _bootstrap(kafka)
+        if reconnect:
+            self._topology = self._producers = None
+            self._connections.use(kafka.options, client_id=kafka.client_id)
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Requests so far, by API. May be called from any thread."""

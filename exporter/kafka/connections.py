@@ -18,13 +18,12 @@ from typing import Any, TypeVar
 
 import kafka.errors as foreign
 from kafka.future import Future
-from kafka.net.connection import KafkaConnection
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
-from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from exporter.api_statistics import LATENCY_BUCKETS_SECONDS, ApiStatistics
 from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason, MalformedAnswerError
+from exporter.kafka.transport import Connection, PlainTransport, TlsTransport
 
 T = TypeVar("T")
 
@@ -58,22 +57,6 @@ class _Tally:
         self.latencies[bucket] += 1
 
 
-class _Connection(KafkaConnection):  # type: ignore[misc]
-    """kafka-python's connection, which ends when bytes come that cannot be decoded, whatever that raises.
-
-    kafka-python expects only its own exceptions there: any other would end its reading, and the request would wait for
-    its time-out.
-    """
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            super().data_received(data)
-        except foreign.KafkaProtocolError:
-            raise
-        except Exception as error:
-            raise foreign.KafkaProtocolError(f"not a decodable answer: {error!r}") from error
-
-
 def _as_it_is(answer: Any) -> Any:
     return answer
 
@@ -87,7 +70,7 @@ class Connections:
     def __init__(
         self, options: Mapping[str, Any], *, client_id: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._options = {**options, "client_id": client_id, "receive_message_max_bytes": FRAME_BYTES_MAX}
+        self._options = _all_options(options, client_id)
         self._clock = clock
         self._net = NetworkSelector(client_id=client_id, slow_task_threshold_secs=0)
         self._connections: dict[Address, Any] = {}
@@ -111,6 +94,16 @@ class Connections:
                 raise ClientClosedError from None
             raise
         return result
+
+    def use(self, options: Mapping[str, Any], *, client_id: str) -> None:
+        """Connect with these options from now on; connections that are open are ended. Between two calls of `run`."""
+        self._options = _all_options(options, client_id)
+        self.run(self._drop_all)
+
+    async def _drop_all(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
 
     def close(self) -> None:
         """Close every connection; a `run` that waits in another thread ends with ClientClosedError. May be repeated."""
@@ -244,9 +237,11 @@ class Connections:
             sockets = self._opening_sockets[address] = []
             try:
                 transport = await self._build_transport(address, timeout_at, sockets)
-                connection = _Connection(self._net, node_id=str(address), **self._options)
+                connection = Connection(self._net, node_id=str(address), **self._options)
                 connection.connection_made(transport)
                 await connection.initialize(timeout_at=timeout_at)
+                if connection.login_failure is not None:
+                    raise connection.login_failure
                 await connection  # raises what initialize only noted
             finally:
                 self._opening_sockets.pop(address, None)
@@ -301,12 +296,16 @@ class Connections:
         sock = await self._connect(address, timeout_at, sockets)
         if self._options.get("security_protocol") in ("SSL", "SASL_SSL"):
             tls = {name: value for name, value in self._options.items() if name.startswith("ssl_")}
-            transport = KafkaSSLTransport(self._net, sock, host=address.host, **tls)
+            transport = TlsTransport(self._net, sock, host=address.host, **tls)
             sockets.append(transport._sock)  # noqa: SLF001 - the wrapped socket, to be closed should the handshake stall
         else:
-            transport = KafkaTCPTransport(self._net, sock, host=address.host)
+            transport = PlainTransport(self._net, sock, host=address.host)
         await transport.handshake()
         return transport
+
+
+def _all_options(options: Mapping[str, Any], client_id: str) -> dict[str, Any]:
+    return {**options, "client_id": client_id, "receive_message_max_bytes": FRAME_BYTES_MAX}
 
 
 def _close_all(sockets: list[Any]) -> None:

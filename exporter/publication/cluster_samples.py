@@ -115,7 +115,7 @@ def suspects(publication: Publication) -> Samples:
     """The worst suspects, up to the limit; the value is the start, so that an age grows while we are down."""
     if publication.evaluation is None:
         return ()
-    shown = publication.evaluation.suspects[: publication.options.suspects_limit]
+    shown = publication.suspects[: publication.options.suspects_limit]
     return tuple(Sample(_suspect_labels(row), row.start_timestamp_ms / 1000) for row in shown)
 
 

@@ -6,11 +6,11 @@ unless the name says otherwise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from exporter.api_statistics import ApiStatistics
-from exporter.evaluation.verdicts import Evaluation
+from exporter.evaluation.verdicts import Evaluation, TransactionRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,8 @@ class PublishOptions:
     """Above this many read partitions `all` falls back to `open`, and a gauge says so."""
     suspects_limit: int = 100
     """Series of suspects, worst first; a gauge counts those left out."""
+    transactional_ids: bool = True
+    """Whether transactional ids are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,10 @@ class ExporterFacts:
     is_stale: bool = False
     """True when a snapshot existed and is too old to be shown."""
     api_statistics: tuple[ApiStatistics, ...] = ()
+    settings_reloaded: bool = True
+    """False when the latest attempt to read the settings failed, and older ones are in use."""
+    settings_loaded_at_ms: int | None = None
+    """When the settings in use were read."""
     phase_durations: tuple[tuple[str, float], ...] = ()
     """(phase, seconds) of the last cycle, in order."""
 
@@ -64,3 +70,18 @@ class Publication:
     """None before the first snapshot and when it has become stale: all rows of the cluster vanish."""
     facts: ExporterFacts
     options: PublishOptions
+
+    @property
+    def suspects(self) -> tuple[TransactionRow, ...]:
+        """Those of the evaluation as they may be shown, worst first."""
+        if self.evaluation is None:
+            return ()
+        rows = self.evaluation.suspects
+        return rows if self.options.transactional_ids else tuple(map(without_transactional_id, rows))
+
+
+def without_transactional_id(row: TransactionRow) -> TransactionRow:
+    """The row with nothing in it that tells the transactional id."""
+    if row.transactional_id is None:
+        return row
+    return replace(row, transactional_id=None, reason=row.reason.replace(repr(row.transactional_id), "(hidden)"))

@@ -208,6 +208,20 @@ EXPORTER_METRICS = (
         samples=fact(lambda facts: facts.is_stale),
     ),
     Metric(
+        name="kafka_transaction_exporter_config_last_reload_successful",
+        help="1 when the settings in use are those of the latest reading, 0 when that failed and older ones are kept.",
+        kind="gauge",
+        labels=(),
+        samples=fact(lambda facts: facts.settings_reloaded),
+    ),
+    Metric(
+        name="kafka_transaction_exporter_config_last_reload_success_timestamp_seconds",
+        help="When the settings in use were read.",
+        kind="gauge",
+        labels=(),
+        samples=fact(lambda facts: seconds(facts.settings_loaded_at_ms)),
+    ),
+    Metric(
         name="kafka_transaction_exporter_cycle_interval_seconds",
         help="Time from the start of one cycle to the start of the next, as configured.",
         kind="gauge",

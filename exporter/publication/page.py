@@ -47,7 +47,11 @@ def render_page(publication: Publication) -> Page:
     evaluation, facts = publication.evaluation, publication.facts
     rest = [_banner(headline(evaluation, facts)), facts_section(evaluation, facts)]
     if evaluation is not None:
-        rest += [_suspects_section(evaluation), '<div class="columns">', verdicts_section(evaluation)]
+        rest += [
+            _suspects_section(publication.suspects, evaluation),
+            '<div class="columns">',
+            verdicts_section(evaluation),
+        ]
         rest += [coverage_section(evaluation), "</div>"]
     rest += [exporter_section(facts), "</body></html>"]
     return Page(head=_bytes([_head(evaluation, facts)]), rest=_bytes(rest))
@@ -88,8 +92,7 @@ GROUPS_SHOWN_MAX = 5
 """Of each suspect."""
 
 
-def _suspects_section(evaluation: Evaluation) -> str:
-    suspects = evaluation.suspects
+def _suspects_section(suspects: tuple[TransactionRow, ...], evaluation: Evaluation) -> str:
     if not suspects:
         return ""
     hidden = len(suspects) - SUSPECTS_SHOWN_MAX

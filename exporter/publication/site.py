@@ -1,6 +1,7 @@
 """What the web server answers: the newest publication, health, and nothing that could ask or change anything.
 
-Law of this file: a request only sends bytes that exist. No path, header or body leads to Kafka or to a setting.
+Law of this file: a request only sends bytes that exist. No path, header or body leads to Kafka or to a setting; the one
+that may be allowed to do something has the settings read again, and they come from where they came from at the start.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from exporter.publication.exposition import Exposition
 from exporter.publication.page import Page
 
+RELOAD_PATH = "/-/reload"
 HEADER_BYTES_MAX = 16 * 1024
 """Of all headers of one request."""
 
@@ -62,9 +64,13 @@ class _Published:
 class Site:
     """Holds the newest publication: one thread replaces it whole, another reads it."""
 
-    def __init__(self, liveness: Callable[[], str | None]) -> None:
-        """`liveness` is called for every request to the health endpoint and must be cheap: None, or why not alive."""
+    def __init__(self, liveness: Callable[[], str | None], *, reload: Callable[[], None] | None = None) -> None:
+        """`liveness` is called for every request to the health endpoint and must be cheap: None, or why not alive.
+
+        `reload` asks for the settings to be read again; None where nobody may ask for that over HTTP.
+        """
         self._liveness = liveness
+        self._reload = reload
         self._published: _Published | None = None
 
     def publish(self, exposition: Exposition, page: Page, *, is_ready: bool) -> None:
@@ -76,8 +82,20 @@ class Site:
         refusal = _refusal(request)
         if refusal is not None:
             return refusal
+        if request.path == RELOAD_PATH:
+            return self._ask_for_reload(request)
         handler = _PATHS.get(request.path)
         return _plain(404, "Not found.") if handler is None else handler(self, request)
+
+    def _ask_for_reload(self, request: Request) -> Answer:
+        if self._reload is None:
+            return _plain(403, "Reloading over HTTP is off: set publish.reload_endpoint, or send SIGHUP.")
+        if request.method != "POST":
+            return _plain(405, "Only POST.", ("Allow", "POST"))
+        self._reload()
+        return _plain(
+            202, "The settings are read again: kafka_transaction_exporter_config_last_reload_* tell how it went."
+        )
 
     def _metrics(self, request: Request) -> Answer:
         published = self._published
@@ -117,7 +135,7 @@ _PATHS: dict[str, Callable[[Site, Request], Answer]] = {
 def _refusal(request: Request) -> Answer | None:
     if request.header_bytes > HEADER_BYTES_MAX:
         return _plain(431, "Too many headers.", ("Connection", "close"))
-    if request.method not in ("GET", "HEAD"):
+    if request.method not in ("GET", "HEAD") and (request.method, request.path) != ("POST", RELOAD_PATH):
         return _plain(405, "Only GET and HEAD.", ("Allow", "GET, HEAD"), ("Connection", "close"))
     if "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0":
         return _plain(413, "No request here has a body.", ("Connection", "close"))

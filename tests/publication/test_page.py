@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.evaluation.verdicts import InconclusiveReason, TransactionRow, Verdict, WaitingGroup
+from exporter.publication.exposition import Renderer
 from exporter.publication.facts import ExporterFacts, Publication, PublishOptions
 from exporter.publication.headline import Level, coverage_gaps, headline
 from exporter.publication.page import render_page
@@ -354,3 +355,22 @@ def test_instants_in_words() -> None:
     """UTC to the second; a client clock that no calendar holds is shown as it came."""
     assert instant_words(TAKEN_AT_MS) == "2027-01-15 08:00:00 UTC"
     assert instant_words(2**63 - 1) == "9223372036854775807 ms"
+
+
+def test_transactional_ids_can_be_kept_from_readers() -> None:
+    """Neither as a field nor in a sentence, on the page and in /metrics; the rest is as it was."""
+    row = transaction(
+        verdict=Verdict.HANGING_NOT_IN_TRANSACTION,
+        transactional_id="payments-7",
+        reason="Coordinator 1 has transactional id 'payments-7' Empty, so it has no transaction on orders-0.",
+    )
+    shown = Publication(evaluation=evaluation([Partition()], [row]), facts=facts(), options=PublishOptions())
+    hidden = replace(shown, options=PublishOptions(transactional_ids=False))
+
+    def texts(publication: Publication) -> list[str]:
+        metrics = b"".join(Renderer().render(publication).choose("", "").chunks).decode()
+        return [render_page(publication).with_alarm(None).decode(), metrics]
+
+    assert all("payments-7" in text for text in texts(shown))
+    assert not any("payments-7" in text for text in texts(hidden))
+    assert "Coordinator 1 has transactional id (hidden) Empty" in texts(hidden)[0]

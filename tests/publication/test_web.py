@@ -22,7 +22,7 @@ from exporter.publication.exposition import OPENMETRICS, TEXT, Renderer
 from exporter.publication.facts import Publication, PublishOptions
 from exporter.publication.page import render_page
 from exporter.publication.peers import PeerLimits
-from exporter.publication.site import Site
+from exporter.publication.site import Request, Site
 from exporter.publication.web import WebServer, WebServerError
 from tests.publication.builders import evaluation_of, facts, many_partitions
 from tests.publication.scenarios import healthy, render, three_hangs
@@ -160,7 +160,7 @@ def test_ready_is_when_the_first_cycle_has_ended() -> None:
         assert _ask(web, "/-/ready").status == 200
 
 
-@pytest.mark.parametrize("path", ["/metrics/", "/favicon.ico", "/-/reload", "/-/quit", "//", "/..%2fmetrics", "/abort"])
+@pytest.mark.parametrize("path", ["/metrics/", "/favicon.ico", "/-/quit", "//", "/..%2fmetrics", "/abort"])
 def test_unknown_paths_are_not_found(web: WebServer, path: str) -> None:
     """There is nothing else behind this port."""
     assert _ask(web, path).status == 404
@@ -448,3 +448,20 @@ def test_a_wrong_address_is_one_clear_sentence(address: str, sentence: str) -> N
     with pytest.raises(WebServerError) as caught:
         WebServer(address, _site(healthy())).start()
     assert str(caught.value) == sentence
+
+
+def test_reloading_over_http_is_off_unless_it_is_allowed() -> None:
+    """403 says how to turn it on; where it is on, only a POST without a body asks for it, and it is asked for once."""
+    asked: list[str] = []
+    forbidding = Site(lambda: None)
+    allowing = Site(lambda: None, reload=lambda: asked.append("reload"))
+
+    def status(site: Site, method: str, **headers: str) -> int:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return site.answer(Request(method=method, path="/-/reload", headers=named)).status
+
+    assert (status(forbidding, "POST"), status(forbidding, "GET")) == (403, 403)
+    assert (status(allowing, "GET"), status(allowing, "DELETE"), asked) == (405, 405, [])
+    assert (status(allowing, "POST", content_length="9"), asked) == (413, [])
+    assert (status(allowing, "POST", content_length="0"), asked) == (202, ["reload"])
+    assert allowing.answer(Request(method="POST", path="/metrics", headers={})).status == 405

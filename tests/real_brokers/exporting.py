@@ -64,21 +64,30 @@ def command(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def serving(bootstrap: str, folder: Path, **settings: str) -> Iterator[Exporter]:
-    """`serve` against `bootstrap` at a cycle every half second, ended by its own pid."""
+def serving(
+    bootstrap: str | None, folder: Path, *, config_file: Path | None = None, **settings: str
+) -> Iterator[Exporter]:
+    """`serve` against `bootstrap` at a cycle every half second, ended by its own pid.
+
+    A dot in the name of a setting is two underscores here. What `config_file` holds is not given by flags as well.
+    """
     (port,) = free_ports(1)
+    in_file = "" if config_file is None else config_file.read_text()
     chosen = {
         "publish.listen_address": f"127.0.0.1:{port}",
-        "scan.interval": "500ms",
-        "scan.deadline": "400ms",
+        **({} if "scan" in in_file else {"scan.interval": "500ms", "scan.deadline": "400ms"}),
         "state.file": str(folder / "state.json"),
-        **settings,
+        **{name.replace("__", "."): value for name, value in settings.items()},
     }
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in chosen.items()]
+    if bootstrap is not None:
+        flags.append(f"--bootstrap-server={bootstrap}")
+    if config_file is not None:
+        flags.append(f"--config.file={config_file}")
     log = folder / f"exporter-{port}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command("serve", "--bootstrap-server", bootstrap, *flags),
+            command("serve", *flags),
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, "HOME": str(folder)},

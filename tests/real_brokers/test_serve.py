@@ -157,10 +157,11 @@ def test_sigterm_ends_cleanly_in_the_middle_of_a_cycle(
 ) -> None:
     """While a broker is silent and a cycle waits for it, SIGTERM ends the exporter long before the cycle's deadline."""
     cluster = make_cluster("4.3.1")
-    patient = {"scan.interval": "40s", "scan.deadline": "30s", "kafka.request.timeout.ms": "30000"}
     cluster.broker(1).pause()
 
-    with serving(cluster.bootstrap, tmp_path, **patient) as exporter:
+    with serving(
+        cluster.bootstrap, tmp_path, scan__interval="40s", scan__deadline="30s", kafka__request__timeout__ms="30000"
+    ) as exporter:
         time.sleep(0.5)  # into the cycle that cannot end; whenever the signal comes, the end must be clean
         seconds = end(exporter)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.config.settings import KafkaSettings, ScanSettings
+from exporter.config.kafka_section import KafkaSettings
+from exporter.config.settings import ScanSettings
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow

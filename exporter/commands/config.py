@@ -1,0 +1,54 @@
+"""`config check` and `config dump`: the settings as they would be used, without asking a broker."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import groupby
+from typing import Any
+
+import yaml
+
+from exporter.commands.status import ExitStatus
+from exporter.config.loading import Loaded
+from exporter.config.settings import SETTINGS, Settings
+from exporter.config.table import Setting
+
+REDACTED = "<secret>"
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Reaching this point means that they are good; the exit status."""
+    del settings
+    if options.action == "dump":
+        print(dump(options.loaded), end="")
+    else:
+        print("The settings are good.")
+    return ExitStatus.ANSWERED
+
+
+def dump(loaded: Loaded) -> str:
+    """Every setting as YAML that can be used as a file, secrets left out; behind each where it came from."""
+    lines = []
+    for section, settings in groupby(SETTINGS, key=lambda setting: setting.name.split(".", 1)[0]):
+        lines.append(f"{section}:")
+        lines += [_line(setting, loaded) for setting in settings]
+    return "\n".join(lines) + "\n"
+
+
+def _line(setting: Setting, loaded: Loaded) -> str:
+    key = setting.name.split(".", 1)[1]
+    written = loaded.written.get(setting.name)
+    value = setting.default if written is None else written.value
+    place = "default" if written is None else written.place
+    if value is None:
+        return f"  # {key}: not set"
+    if written is not None and written.reference is not None:
+        return f"  {key}: {_scalar(written.reference)}  # {place}"
+    if setting.is_secret:
+        return f"  # {key}: {REDACTED}  # {place}"
+    return f"  {key}: {_scalar(value)}  # {place}"
+
+
+def _scalar(value: Any) -> str:
+    """On one line."""
+    return yaml.safe_dump(value, default_flow_style=True, width=10**9).removesuffix("\n...\n").strip()

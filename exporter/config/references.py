@@ -1,0 +1,56 @@
+"""Values that stand elsewhere: `${file:/run/secrets/password}`, `${env:PASSWORD}`, and the file of a `*_file` setting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ReadText = Callable[[Path], str]
+"""Raises OSError and UnicodeDecodeError."""
+
+_REFERENCE = re.compile(r"\$(?P<escaped>\$)?\{(?P<inside>[^{}]*)\}")
+
+
+def read_text(path: Path) -> str:
+    """The whole file."""
+    return path.read_text(encoding="utf-8")
+
+
+@dataclass(slots=True)
+class Elsewhere:
+    """Where values may be fetched from; remembers which files were asked for."""
+
+    environment: Mapping[str, str]
+    read: ReadText = read_text
+    files: list[Path] = field(default_factory=list)
+
+    def resolve(self, written: str) -> str:
+        """`written` with each reference replaced; `$${` stands for `${`. Raises ValueError with the end of a sentence."""
+        return _REFERENCE.sub(self._value, written)
+
+    def contents(self, path: str) -> str:
+        """A file's contents without the line end after them. Raises ValueError with the end of a sentence."""
+        file = Path(path)
+        self.files.append(file)
+        try:
+            return self.read(file).rstrip("\r\n")
+        except OSError as error:
+            raise ValueError(f"names the file {path}, which cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ValueError(f"names the file {path}, which is no UTF-8 text") from error
+
+    def _value(self, match: re.Match[str]) -> str:
+        if match["escaped"]:
+            return match[0][1:]
+        kind, _, name = match["inside"].partition(":")
+        if kind == "file" and name:
+            return self.contents(name)
+        if kind == "env" and name:
+            if name not in self.environment:
+                raise ValueError(f"refers to the environment variable {name}, which is not set")
+            return self.environment[name]
+        raise ValueError(
+            f"holds {match[0]}: only ${{file:PATH}} and ${{env:NAME}} are known; write $${{ for ${{ itself"
+        )

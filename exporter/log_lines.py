@@ -1,0 +1,60 @@
+"""What a line of the log looks like: for a person, as logfmt, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from datetime import datetime, timezone
+
+_BARE = re.compile(r"[^\s\"=\\\x00-\x1f\x7f]+")
+
+
+class StructuredFormatter(logging.Formatter):
+    """One line a record, whatever is in it: `ts`, `level`, `logger`, `subject` where there is one, `msg`, `error`."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, without a line end."""
+        fields = {
+            "ts": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+        }
+        subject = getattr(record, "subject", None)
+        if subject is not None:
+            fields["subject"] = subject
+        fields["msg"] = record.getMessage()
+        if record.exc_info:
+            fields["error"] = self.formatException(record.exc_info)
+        if self._as_json:
+            return json.dumps(fields)
+        return " ".join(f"{name}={_logfmt(value)}" for name, value in fields.items())
+
+
+class TextFormatter(logging.Formatter):
+    """For a person at a terminal; a line stays a line, and nothing in it can command the terminal."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        """The line without a traceback."""
+        return "".join(
+            character if character.isprintable() else character.encode("unicode_escape").decode()
+            for character in super().formatMessage(record)
+        )
+
+
+def _logfmt(value: str) -> str:
+    return value if _BARE.fullmatch(value) else json.dumps(value)
+
+
+def formatter_of(log_format: str, *, on_terminal: bool) -> logging.Formatter:
+    """The formatter for the setting `log.format`."""
+    if log_format == "text" or (log_format == "auto" and on_terminal):
+        return TextFormatter()
+    return StructuredFormatter(as_json=log_format == "json")

@@ -1,0 +1,118 @@
+"""Values that stand elsewhere: files, variables, and the file of a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exporter.config.loading import ConfigurationError, Loaded, load_with_sources
+
+BROKER = "kafka:\n  bootstrap.servers: a:1\n"
+SASL = BROKER + "  security.protocol: SASL_PLAINTEXT\n  sasl.mechanism: PLAIN\n  sasl.username: me\n"
+
+
+def loaded(text: str, files: dict[str, str | bytes] | None = None, **environment: str) -> Loaded:
+    def read(path: Path) -> str:
+        content = (files or {}).get(str(path))
+        if content is None:
+            raise FileNotFoundError(2, "No such file or directory")
+        return content if isinstance(content, str) else content.decode()
+
+    return load_with_sources(file=("config.yaml", text), environment=environment, flags={}, read=read)
+
+
+def problems(text: str, files: dict[str, str | bytes] | None = None, **environment: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        loaded(text, files, **environment)
+    return list(caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("line", "files"),
+    [
+        ("sasl.password: ${file:/run/secret}", {"/run/secret": "s3cret\n"}),
+        ("sasl.password_file: /run/secret", {"/run/secret": "s3cret\r\n"}),
+        ("sasl: {password: '${env:PASSWORD}'}", {}),
+        ("sasl.password: 's3${env:MIDDLE}et'", {}),
+        ("sasl.password: s3cret", {}),
+    ],
+)
+def test_a_password_is_the_same_wherever_it_stands(line: str, files: dict[str, str | bytes]) -> None:
+    """In a file, in a variable, in part or as a whole; the line end after it is not part of it."""
+    settings = loaded(f"{SASL}  {line}\n", files, PASSWORD="s3cret", MIDDLE="cr").settings
+
+    assert settings.kafka.options["sasl_plain_password"] == "s3cret"
+    assert "s3cret" not in repr(settings)
+
+
+def test_what_settings_are_made_of_is_known() -> None:
+    """Files of references, of secrets and of certificates, so that a change of any is seen."""
+    text = (
+        BROKER
+        + "  security.protocol: SASL_SSL\n  sasl.mechanism: PLAIN\n  sasl.username: ${file:/run/user}\n"
+        + "  sasl.password_file: /run/password\n  ssl.ca.location: /etc/ca.pem\n"
+    )
+
+    files = loaded(text, {"/run/user": "me", "/run/password": "x"}).files
+
+    assert sorted(map(str, files)) == ["/etc/ca.pem", "/run/password", "/run/user"]
+
+
+def test_a_dollar_is_a_dollar() -> None:
+    """Only a dollar and a brace mean something, and two dollars take that away."""
+    options = loaded(SASL + "  sasl.password: 'a$b$$c$${env:HOME}{x}'\n").settings.kafka.options
+
+    assert options["sasl_plain_password"] == "a$b$$c${env:HOME}{x}"
+
+
+@pytest.mark.parametrize(
+    ("line", "files", "problem"),
+    [
+        (
+            "sasl.password_file: /run/none",
+            {},
+            (
+                "config.yaml:6: kafka.sasl.password_file names the file /run/none, which cannot be read: "
+                "No such file or directory"
+            ),
+        ),
+        (
+            "sasl.password: ${file:/run/bytes}",
+            {"/run/bytes": b"\xff\xfe"},
+            "config.yaml:6: kafka.sasl.password names the file /run/bytes, which is no UTF-8 text",
+        ),
+        (
+            "sasl.password: ${env:NOBODY}",
+            {},
+            "config.yaml:6: kafka.sasl.password refers to the environment variable NOBODY, which is not set",
+        ),
+        (
+            "sasl.password: ${vault:secret}",
+            {},
+            (
+                "config.yaml:6: kafka.sasl.password holds ${vault:secret}: only ${file:PATH} and ${env:NAME} are known; "
+                "write $${ for ${ itself"
+            ),
+        ),
+    ],
+)
+def test_what_cannot_be_fetched_is_told_with_its_place(line: str, files: dict[str, str | bytes], problem: str) -> None:
+    """Each in a sentence, none with a secret in it."""
+    assert problems(f"{SASL}  {line}\n", files) == [problem]
+
+
+def test_a_secret_and_its_file_exclude_each_other() -> None:
+    """Wherever the two were set: which one is meant cannot be known."""
+    told = problems(
+        SASL + "  sasl.password_file: /run/secret\n",
+        {"/run/secret": "one"},
+        KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD="two",
+    )
+
+    assert told == [
+        (
+            "config.yaml:6: kafka.sasl.password_file and kafka.sasl.password "
+            "(at KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD) exclude each other"
+        )
+    ]

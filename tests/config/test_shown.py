@@ -1,0 +1,103 @@
+"""What is made of the table for others: the schema, the example file, and `config dump`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from exporter.commands.config import dump
+from exporter.config.example_file import example_file
+from exporter.config.loading import environment_name, flag_name, load, load_with_sources
+from exporter.config.settings import SETTINGS
+from exporter.config.settings_schema import settings_schema
+
+ROOT = Path(__file__).parents[2]
+GOOD = [
+    "kafka: {bootstrap.servers: 'a:1'}",
+    "kafka: {bootstrap: {servers: [a:1, b:2]}}\nscan: {interval: 10, deadline: 5s}",
+    "kafka.bootstrap.servers: a:1\nkafka: {sasl: {mechanisms: scram-sha-512}, security: {protocol: sasl_plaintext}}",
+    "kafka: {bootstrap.servers: 'a:1'}\npublish: {transactional_ids: false, suspects_limit: '7'}",
+]
+BAD = [
+    "kafka: {bootstrap.servers: 'a:1', sasl.pasword: x}",
+    "kafka: {bootstrap.servers: 'a:1'}\nscan: {interval: soon}",
+    "kafka: {bootstrap.servers: 'a:1'}\npublish: {partition_series: some}",
+    "kafka: {bootstrap.servers: 'a:1'}\npublish: {suspects_limit: -1}",
+    "kafka: {bootstrap.servers: 'a:1'}\npublish: [x]",
+    "telemetry: {on: true}",
+]
+
+
+def schema_problems(text: str) -> list[str]:
+    validator = jsonschema.Draft202012Validator(settings_schema())
+    return [error.message for error in validator.iter_errors(yaml.safe_load(text))]
+
+
+def test_the_published_files_are_those_of_the_table() -> None:
+    """`python -m exporter.config.settings_schema` and `.example_file` write them."""
+    assert json.loads((ROOT / "docs" / "schema" / "config.schema.json").read_text()) == settings_schema()
+    assert (ROOT / "examples" / "config.yaml").read_text() == example_file()
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_the_schema_takes_what_the_program_takes(text: str) -> None:
+    """Nested and dotted keys, other spellings, digits in quotes."""
+    load(file=("config.yaml", text), environment={}, flags={})
+
+    assert schema_problems(text) == []
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_the_schema_refuses_what_the_program_refuses(text: str) -> None:
+    """Unknown keys, wrong kinds, values out of range."""
+    assert schema_problems(text)
+
+
+def test_the_example_is_good_and_holds_every_setting() -> None:
+    """As it stands, and with every line that has a value taken in."""
+    text = example_file()
+    assert load(file=("config.yaml", text), environment={}, flags={}).kafka.bootstrap_servers == (("localhost", 9092),)
+    taken_in = "\n".join(
+        line.replace("# ", "", 1) if line.startswith(("# ", "  # ")) and line.rstrip().endswith(":") else line
+        for line in text.splitlines()
+    )
+    assert all(setting.name.split(".", 1)[1] + ":" in taken_in for setting in SETTINGS)
+
+
+def test_a_dump_can_be_loaded_and_tells_no_secret() -> None:
+    """Every setting with its place; secrets and what references stand for are left out; read again, it is the same."""
+    text = (
+        "kafka:\n  bootstrap.servers: [a:1, b:2]\n  security.protocol: SASL_SSL\n  sasl.mechanism: PLAIN\n"
+        "  sasl.username: ${env:WHO}\n  sasl.password: c4nary\nscan.interval: 20s\n"
+    )
+    environment = {"WHO": "somebody", environment_name("scan.deadline"): "7s"}
+    loaded = load_with_sources(
+        file=("config.yaml", text), environment=environment, flags={"publish.suspects_limit": "3"}
+    )
+
+    dumped = dump(loaded)
+
+    assert "c4nary" not in dumped
+    assert "somebody" not in dumped
+    for line in (
+        "  bootstrap.servers: ['a:1', 'b:2']  # config.yaml:2",
+        "  sasl.username: ${env:WHO}  # config.yaml:5",
+        "  # sasl.password: <secret>  # config.yaml:6",
+        "  interval: 20s  # config.yaml:7",
+        f"  deadline: 7s  # {environment_name('scan.deadline')}",
+        f"  suspects_limit: '3'  # {flag_name('publish.suspects_limit')}",
+        "  stale_after_cycles: 3  # default",
+        "  # ssl.ca.location: not set",
+    ):
+        assert line in dumped.splitlines()
+    again: Any = load(
+        file=("dump.yaml", dumped),
+        environment={"WHO": "somebody", environment_name("kafka.sasl.password"): "c4nary"},
+        flags={},
+    )
+    assert again == loaded.settings

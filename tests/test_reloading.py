@@ -1,0 +1,138 @@
+"""Reading settings again: when, what stays when they are bad, and what a restart is needed for."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from exporter.config.loading import Loaded, load_with_sources
+from exporter.reloading import Reloader
+
+
+class Files:
+    """A YAML file and a password file, and a Reloader over them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.yaml, self.password = folder / "config.yaml", folder / "password"
+        self.now_s = 1000.0
+        self.password.write_text("one")
+        self.write("10s")
+        self.reloader = Reloader(self.load, self.load(), (self.yaml,), wall_clock=lambda: self.now_s)
+
+    def write(self, interval: str, more: str = "") -> None:
+        self.yaml.write_text(
+            "kafka: {bootstrap.servers: 'a:1', security.protocol: SASL_PLAINTEXT, sasl.mechanism: PLAIN, "
+            f"sasl.username: me, sasl.password_file: '{self.password}'}}\n"
+            f"scan: {{interval: {interval}, deadline: 1s}}\n{more}"
+        )
+
+    def load(self) -> Loaded:
+        return load_with_sources(file=(str(self.yaml), self.yaml.read_text()), environment={}, flags={})
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_nothing_changes_while_no_file_does(files: Files) -> None:
+    """Not by time, not by being written with the same contents."""
+    files.write("10s")
+
+    assert files.reloader.if_changed() is None
+    assert (files.reloader.facts.succeeded, files.reloader.facts.last_success_at_ms) == (True, 1_000_000)
+
+
+def test_a_changed_file_is_read_once(files: Files) -> None:
+    """By its contents; a moment later there is nothing new."""
+    files.write("20s")
+    files.now_s = 2000.0
+
+    reloaded = files.reloader.if_changed()
+
+    assert reloaded is not None
+    assert (reloaded.settings.scan.interval_ms, reloaded.files_changed) == (20_000, False)
+    assert files.reloader.facts.last_success_at_ms == 2_000_000
+    assert files.reloader.if_changed() is None
+
+
+def test_a_rotated_password_is_a_change_of_its_own(files: Files) -> None:
+    """The YAML file is as it was; the settings are others, and connections must be made anew."""
+    files.password.write_text("two")
+
+    reloaded = files.reloader.if_changed()
+
+    assert reloaded is not None
+    assert reloaded.files_changed
+    assert reloaded.settings.kafka.options["sasl_plain_password"] == "two"
+
+
+def test_a_swapped_link_is_seen(files: Files, tmp_path: Path) -> None:
+    """As Kubernetes mounts secrets: a link to a folder, swapped under an unchanged path."""
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "password").write_text(name)
+    (tmp_path / "data").symlink_to("old")
+    files.password = tmp_path / "data" / "password"
+    files.write("10s")
+    assert files.reloader.if_changed() is not None
+
+    (tmp_path / "swap").symlink_to("new")
+    (tmp_path / "swap").rename(tmp_path / "data")
+
+    reloaded = files.reloader.if_changed()
+    assert reloaded is not None
+    assert reloaded.settings.kafka.options["sasl_plain_password"] == "new"
+
+
+def test_a_bad_file_is_told_once_and_changes_nothing(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    """Every problem, once; mended, it is taken; asked for by name, it is told again."""
+    files.write("soon", "nonsense: 1\n")
+    files.now_s = 2000.0
+
+    assert files.reloader.if_changed() is None
+    assert files.reloader.if_changed() is None
+    assert [record.getMessage() for record in caplog.records] == [
+        f"settings are not reloaded, the old ones stay: {files.yaml}:3: nonsense: unknown setting",
+        (
+            f"settings are not reloaded, the old ones stay: {files.yaml}:2: scan.interval must be a duration such as "
+            "500ms, 30s, 5m or 1h"
+        ),
+    ]
+    assert (files.reloader.facts.succeeded, files.reloader.facts.last_success_at_ms) == (False, 1_000_000)
+    assert files.reloader.now() is None
+    assert len(caplog.records) == 4
+
+    files.write("30s")
+    reloaded = files.reloader.if_changed()
+    assert reloaded is not None
+    assert files.reloader.facts.succeeded
+
+
+def test_a_secret_that_vanishes_keeps_the_old_settings(files: Files) -> None:
+    """A file that is not there for a moment, as while it is being replaced."""
+    files.password.unlink()
+    assert files.reloader.if_changed() is None
+    assert not files.reloader.facts.succeeded
+
+    files.password.write_text("back")
+    reloaded = files.reloader.if_changed()
+    assert reloaded is not None
+    assert reloaded.settings.kafka.options["sasl_plain_password"] == "back"
+
+
+def test_what_needs_a_restart_is_named(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    """Each setting that changed and is looked at only at the start; the others are taken."""
+    caplog.set_level(logging.INFO)
+    files.write("20s", "publish: {listen_address: ':1', suspects_limit: 5}\nstate.file: none\n")
+
+    assert files.reloader.now() is not None
+
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "publish.listen_address has changed, and takes effect at the next start",
+        "state.file has changed, and takes effect at the next start",
+        "settings are reloaded",
+    ]
