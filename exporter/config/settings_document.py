@@ -24,9 +24,9 @@ kind, a setting that would be ignored, two that cannot work together.
 A value may stand elsewhere: `${file:/run/secrets/password}` and `${env:PASSWORD}` are replaced (`$${` is `${`), and a
 secret may be given by the file that holds it, under its own name and `_file`. These files are read again when they
 change, like the YAML file and the certificates (`reload.watch_interval`); SIGHUP reads everything again at once.
-Settings are taken whole or not at all: when something is wrong the old ones stay, the log says what, and
-`kafka_transaction_exporter_config_last_reload_successful` is 0. What is marked *restart* below takes effect at the next
-start, and is named in the log when it changes.
+Settings are taken whole or not at all: when something is wrong the old ones stay, the log says what, and the gauge of
+the last reload in [metrics.md](metrics.md) is 0. What is marked *restart* below takes effect at the next start, and is
+named in the log when it changes.
 
 `config check` says what is wrong and exits with 1; `config dump` prints every setting and where it came from, without
 secrets. Every setting is in [examples/config.yaml](../examples/config.yaml), and

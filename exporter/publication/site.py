@@ -94,7 +94,7 @@ class Site:
             return _plain(405, "Only POST.", ("Allow", "POST"))
         self._reload()
         return _plain(
-            202, "The settings are read again: kafka_transaction_exporter_config_last_reload_* tell how it went."
+            202, "The settings are read again: the log and /metrics tell how it goes."
         )
 
     def _metrics(self, request: Request) -> Answer:
