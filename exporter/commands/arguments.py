@@ -29,7 +29,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     add_connection(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("serve", parents=[shared], help="watch the cluster and serve /metrics and a status page")
+    add_serve(
+        commands.add_parser("serve", parents=[shared], help="watch the cluster and serve /metrics and a status page")
+    )
     add_once(commands.add_parser("once", parents=[shared], help="one full cycle, printed"))
     add_find_hanging(
         commands.add_parser(
@@ -104,6 +106,18 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
                 default=argparse.SUPPRESS,
                 help=setting.help.replace("%", "%%") + default,
             )
+
+
+def add_serve(parser: argparse.ArgumentParser) -> None:
+    """`serve`: the names that Prometheus' own exporters have for two of the settings."""
+    for flag, name in (("--web.listen-address", "listen_address"), ("--web.config.file", "web_config_file")):
+        parser.add_argument(
+            flag,
+            dest=f"setting:publish.{name}",
+            metavar="VALUE",
+            default=argparse.SUPPRESS,
+            help=f"the same as {flag_name('publish.' + name)}",
+        )
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:

@@ -4,26 +4,49 @@ from __future__ import annotations
 
 import argparse
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
-from exporter.config.loading import Loaded
+from exporter.config.loading import ConfigurationError, Loaded
 from exporter.config.settings import SETTINGS, Settings
 from exporter.config.table import Setting
+from exporter.publication.server_tls import RenewingContext, ServerTlsError
+from exporter.publication.web_file import WebFile
 
 REDACTED = "<secret>"
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Reaching this point means that they are good; the exit status."""
-    del settings
+    problems = web_problems(settings)
+    if problems:
+        for problem in problems:
+            complain(problem)
+        return ExitStatus.COULD_NOT_RUN
     if options.action == "dump":
         print(dump(options.loaded), end="")
     else:
         print("The settings are good.")
     return ExitStatus.ANSWERED
+
+
+def web_problems(settings: Settings) -> tuple[str, ...]:
+    """What is wrong with the web configuration file."""
+    if settings.publish.web_config_file is None:
+        return ()
+    try:
+        tls = WebFile(Path(settings.publish.web_config_file)).current().tls
+        if tls is not None:
+            RenewingContext(tls)
+    except ConfigurationError as error:
+        return error.problems
+    except ServerTlsError as error:
+        return (f"{settings.publish.web_config_file}: {error}",)
+    return ()
 
 
 def dump(loaded: Loaded) -> str:

@@ -7,12 +7,19 @@ import logging
 import signal
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 from exporter.commands.status import ExitStatus
+from exporter.config.loading import ConfigurationError
 from exporter.config.settings import Settings
 from exporter.daemon import Daemon, Order, Orders
 from exporter.kafka.collect import open_collector
+from exporter.publication.guard import Guard
+from exporter.publication.server_tls import RenewingContext, ServerTlsError
+from exporter.publication.site import Site
 from exporter.publication.web import WebServer, WebServerError
+from exporter.publication.web_file import WebFile
 from exporter.reloading import Reloader
 
 log = logging.getLogger("exporter")
@@ -23,10 +30,15 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     orders = Orders()
     for number, order in ((signal.SIGTERM, Order.STOP), (signal.SIGINT, Order.STOP), (signal.SIGHUP, Order.RELOAD)):
         signal.signal(number, lambda *_, order=order: orders.put(order))
+    try:
+        server_of = web_server(settings)
+    except (ConfigurationError, ServerTlsError) as error:
+        print("\n".join(f"kafka-transaction-exporter: {line}" for line in str(error).splitlines()), file=sys.stderr)
+        return ExitStatus.COULD_NOT_RUN
     collector = open_collector(settings.kafka, settings.scan)
     reloader = Reloader(options.load, options.loaded, options.sources, wall_clock=time.time)
     daemon = Daemon(settings, collector, state_path=options.state_path, reloader=reloader, orders=orders)
-    server = WebServer(settings.publish.listen_address, daemon.site)
+    server = server_of(daemon.site)
     try:
         server.start()
     except WebServerError as error:
@@ -40,3 +52,15 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         server.close()
     log.info("ended")
     return ExitStatus.ANSWERED
+
+
+def web_server(settings: Settings) -> Callable[[Site], WebServer]:
+    """The web server that the settings ask for, but for what it serves. Raises ConfigurationError and ServerTlsError."""
+    path = settings.publish.web_config_file
+    file = WebFile(None if path is None else Path(path))
+    tls = file.current().tls
+    context = None if tls is None else RenewingContext(tls).context
+    sans = frozenset[str]() if tls is None else tls.client_allowed_sans
+    return lambda site: WebServer(
+        settings.publish.listen_address, site, tls=context, allowed_sans=sans, guard=Guard(file.current)
+    )

@@ -59,6 +59,13 @@ _ROWS: tuple[Setting, ...] = (
         needs_restart=True,
     ),
     Setting(
+        name="publish.web_config_file",
+        kind=values.TEXT,
+        default=None,
+        help="TLS, client certificates, basic auth and headers of the web server, in the format of Prometheus' exporters.",
+        needs_restart=True,
+    ),
+    Setting(
         name="publish.partition_series",
         kind=values.one_of_kind("all", "open"),
         default="all",
@@ -151,6 +158,7 @@ class PublishSettings:
     """What is served, and where."""
 
     listen_address: str
+    web_config_file: str | None
     partition_series: Literal["all", "open"]
     partition_series_limit: int
     suspects_limit: int
@@ -188,6 +196,7 @@ def settings_of(value: Mapping[str, Any]) -> Settings:
         ),
         publish=PublishSettings(
             listen_address=value["publish.listen_address"],
+            web_config_file=value["publish.web_config_file"],
             partition_series=value["publish.partition_series"],
             partition_series_limit=value["publish.partition_series_limit"],
             suspects_limit=value["publish.suspects_limit"],

@@ -93,9 +93,7 @@ class Site:
         if request.method != "POST":
             return _plain(405, "Only POST.", ("Allow", "POST"))
         self._reload()
-        return _plain(
-            202, "The settings are read again: the log and /metrics tell how it goes."
-        )
+        return _plain(202, "The settings are read again: the log and /metrics tell how it goes.")
 
     def _metrics(self, request: Request) -> Answer:
         published = self._published

@@ -9,14 +9,17 @@ import asyncio
 import logging
 import ssl
 import threading
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from types import TracebackType
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from exporter.publication.addresses import WebServerError, listen, url_of
+from exporter.publication.guard import Guard
 from exporter.publication.peers import Listener, PeerLimits
+from exporter.publication.server_tls import is_allowed
 from exporter.publication.site import HEADER_BYTES_MAX, Answer, Request, Site
 
 __all__ = ["WebServer", "WebServerError"]
@@ -47,9 +50,16 @@ class WebServer:
         *,
         limits: PeerLimits | None = None,
         tls: ssl.SSLContext | None = None,
+        allowed_sans: frozenset[str] = frozenset(),
+        guard: Guard | None = None,
     ) -> None:
-        """`tls` may be given a renewed certificate (`load_cert_chain`) at any time: the next peer is shown it."""
+        """`tls` may be given a renewed certificate (`load_cert_chain`) at any time: the next peer is shown it.
+
+        `allowed_sans`: names of which a peer's certificate must carry one; empty for any. `guard` says who gets answers.
+        """
         self._tls = tls
+        self._allowed_sans = allowed_sans
+        self._guard = guard or Guard()
         self._listen_address = listen_address
         self._site = site
         self._limits = limits or PeerLimits()
@@ -59,7 +69,7 @@ class WebServer:
         """Returns when requests are answered; WebServerError, in one sentence, when that cannot be."""
         assert self._serving is None, "a server is started once"
         listener = listen(self._listen_address, self._limits)
-        self._serving = _Serving(listener, self._site, self._limits, self._tls)
+        self._serving = _Serving(listener, self._site, self._limits, self._tls, self._allowed_sans, self._guard)
         if not self._serving.started.wait(_START_SECONDS_MAX):
             raise WebServerError(f"The web server on {self._listen_address} did not start.")
 
@@ -87,6 +97,7 @@ class WebServer:
         """Stops listening, gives answers in flight a moment, ends every connection. Takes less than a second."""
         if self._serving is not None:
             self._serving.close()
+            self._guard.close()
 
     def __enter__(self) -> WebServer:
         self.start()
@@ -104,12 +115,22 @@ class WebServer:
 class _Serving:
     """One listener, one thread, one event loop."""
 
-    def __init__(self, listener: Listener, site: Site, limits: PeerLimits, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        listener: Listener,
+        site: Site,
+        limits: PeerLimits,
+        tls: ssl.SSLContext | None,
+        allowed_sans: frozenset[str],
+        guard: Guard,
+    ) -> None:
         self.listener = listener
         self.url = url_of(listener, "http" if tls is None else "https")
         self.port: int = listener.getsockname()[1]
         self.started = threading.Event()
         self._site = site
+        self._guard = guard
+        self._allowed_sans = allowed_sans
         self._loop = asyncio.new_event_loop()
         self._server = uvicorn.Server(self._configuration(limits, tls))
         self.thread = threading.Thread(target=self._run, name="web", daemon=True)
@@ -128,7 +149,7 @@ class _Serving:
         return uvicorn.Config(
             self._application,
             interface="asgi3",
-            http="h11",
+            http=type("_Protocol", (_NamedPeers,), {"allowed_sans": self._allowed_sans}),
             ws="none",
             lifespan="off",
             loop="asyncio",
@@ -164,9 +185,22 @@ class _Serving:
         client = scope["client"]
         self.listener.request_begins(client)
         try:
-            await _send_answer(self._site.answer(_request(scope)), send)
+            request = _request(scope)
+            answer = await self._guard.refusal(request) or self._site.answer(request)
+            await _send_answer(answer, self._guard.headers, send)
         finally:
             self.listener.request_ends(client)
+
+
+class _NamedPeers(H11Protocol):
+    """uvicorn's protocol, which ends a connection whose certificate carries none of the allowed names."""
+
+    allowed_sans: frozenset[str] = frozenset()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if not is_allowed(transport.get_extra_info("peercert"), self.allowed_sans):
+            transport.abort()
 
 
 def _request(scope: Scope) -> Request:
@@ -187,9 +221,11 @@ def _joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     return joined
 
 
-async def _send_answer(answer: Answer, send: Send) -> None:
-    """In pieces, each of which waits until the peer has taken what came before."""
-    headers = [(name.encode(), value.encode()) for name, value in answer.all_headers]
+async def _send_answer(answer: Answer, more_headers: Mapping[str, str], send: Send) -> None:
+    """In pieces, each of which waits until the peer has taken what came before. `more_headers` win over the answer's."""
+    own = {name.lower(): value for name, value in answer.all_headers}
+    merged = {**own, **{name.lower(): value for name, value in more_headers.items()}}
+    headers = [(name.encode(), value.encode()) for name, value in merged.items()]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     for chunk in answer.chunks:
         for begin in range(0, len(chunk), _SEND_BYTES):

@@ -279,6 +279,14 @@ def test_a_peer_that_does_not_read_is_dropped() -> None:
         assert 0 < received < 10_000_000
 
 
+def test_answers_are_not_held_back_to_be_joined(web: WebServer) -> None:
+    """Nagle's algorithm is off on every connection: with TLS a scrape would wait 40 ms for it."""
+    with _connect(web):
+        _wait_until(lambda: web.connections == 1)
+        peers = web._started.listener._peers.values()
+        assert [peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for peer in peers] == [1]
+
+
 def test_an_answer_ends_and_the_idle_time_begins(web: WebServer) -> None:
     """After its answer a peer is waiting again, also when it claims to come from somewhere else."""
     with _connect(web) as peer:

@@ -1,0 +1,125 @@
+"""Who may have an answer: basic auth with bcrypt, a rate limit, and headers that every answer gets.
+
+Law of this file: no sockets. bcrypt is slow on purpose, so it runs off the event loop, one at a time, and what was verified
+is remembered for a while; a scrape that is known never waits for a stranger's guess.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import bcrypt
+
+from exporter.config.web_config import RateLimit, WebConfig
+from exporter.publication.site import Answer, Request
+
+REMEMBER_SECONDS = 60.0
+REMEMBERED_MAX = 100
+WAITING_MAX = 20
+"""Guesses that may wait for their turn; more are refused at once."""
+_NOBODY = b"$2b$10$" + b"." * 21 + b"O" + b"A" * 31
+"""Compared with where the user is unknown, so that it takes as long."""
+
+
+@dataclass(slots=True)
+class Guard:
+    """Of one web server. Belongs to the thread of its event loop."""
+
+    current: Callable[[], WebConfig] = WebConfig
+    """Users (nobody lets everybody in), headers and rate limit as they are now; called for every request."""
+    clock: Callable[[], float] = time.monotonic
+    _pepper: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    _verified: dict[bytes, float] = field(default_factory=dict)
+    """Digest of user, password and hash -> until when."""
+    _checker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "bcrypt"))
+    _waiting: int = 0
+    _tokens: float = -1.0
+    _filled_at: float = 0.0
+
+    async def refusal(self, request: Request) -> Answer | None:
+        """None when the request may be answered."""
+        config = self.current()
+        if config.rate_limit is not None and not self._takes_token(config.rate_limit):
+            return _plain(429, "Too many requests.")
+        if not config.users:
+            return None
+        credentials = _credentials(request.headers.get("authorization", ""))
+        if credentials is not None and await self._is_known(config.users, *credentials):
+            return None
+        return _plain(401, "Unauthorized.", ("WWW-Authenticate", 'Basic realm="kafka-transaction-exporter"'))
+
+    def close(self) -> None:
+        """Ends the thread that checks passwords."""
+        self._checker.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What every answer carries."""
+        return self.current().headers
+
+    async def _is_known(self, users: Mapping[str, bytes], user: str, password: bytes) -> bool:
+        hashed = users.get(user, _NOBODY)
+        digest = hashlib.blake2b(b"\0".join((user.encode(), password, hashed)), key=self._pepper).digest()
+        if self._verified.get(digest, 0.0) > self.clock():
+            return True
+        if self._waiting >= WAITING_MAX:
+            return False
+        self._waiting += 1
+        try:
+            matches = await asyncio.get_running_loop().run_in_executor(self._checker, _matches, password, hashed)
+        finally:
+            self._waiting -= 1
+        is_known = matches and user in users
+        if is_known:
+            if len(self._verified) >= REMEMBERED_MAX:
+                self._verified.clear()
+            self._verified[digest] = self.clock() + REMEMBER_SECONDS
+        return is_known
+
+    def _takes_token(self, limit: RateLimit) -> bool:
+        now = self.clock()
+        if self._tokens < 0:
+            self._tokens, self._filled_at = float(limit.burst), now
+        gained = (now - self._filled_at) * 1000 / limit.interval_ms
+        self._tokens, self._filled_at = min(self._tokens + gained, float(limit.burst)), now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+def _credentials(header: str) -> tuple[str, bytes] | None:
+    """User and password of RFC 7617; None where the header holds none."""
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        return (user.decode(), password) if colon else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _matches(password: bytes, hashed: bytes) -> bool:
+    # bcrypt looks at 72 bytes; a longer password matches nothing rather than by its beginning.
+    try:
+        return len(password) <= 72 and bcrypt.checkpw(password, hashed)  # noqa: PLR2004
+    except ValueError:
+        return False
+
+
+def _plain(status: int, sentence: str, *headers: tuple[str, str]) -> Answer:
+    return Answer(
+        status=status,
+        content_type="text/plain; charset=utf-8",
+        chunks=(f"{sentence}\n".encode(),),
+        headers=(*headers, ("Connection", "close")),
+    )

@@ -1,0 +1,56 @@
+"""The web configuration file while the server runs: read again by whoever asks after it has changed.
+
+Users, headers and the rate limit apply at once, as with Prometheus' exporters; which certificate files there are, and what
+peers must show, is looked at when the server starts. The certificates themselves are renewed (`server_tls.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from exporter.config.loading import ConfigurationError
+from exporter.config.web_config import WebConfig, web_config
+
+log = logging.getLogger("exporter")
+
+
+class WebFile:
+    """The file at `path`; no file is an empty one."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Raises ConfigurationError with every problem."""
+        self._path = path
+        self._stamp = self._stamped()
+        self._newest = WebConfig() if path is None else _read(path)
+
+    def current(self) -> WebConfig:
+        """As it is now; while it is wrong, as it was."""
+        stamp = self._stamped()
+        if self._path is not None and stamp != self._stamp:
+            self._stamp = stamp
+            problems: tuple[str, ...] = ()
+            try:
+                self._newest = _read(self._path)
+            except ConfigurationError as error:
+                problems = error.problems
+            for problem in problems:
+                log.error("the web configuration is not reloaded, the old one stays: %s", problem)
+        return self._newest
+
+    def _stamped(self) -> tuple[int, int, int] | None:
+        try:
+            it = None if self._path is None else self._path.stat()
+        except OSError:
+            return None
+        return None if it is None else (it.st_mtime_ns, it.st_ino, it.st_size)
+
+
+def _read(path: Path) -> WebConfig:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError([f"{path}: cannot be read: {error.strerror}"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError([f"{path}: is no UTF-8 text"]) from error
+    return web_config(path, text)
