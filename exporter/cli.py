@@ -116,12 +116,19 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded
     given = vars(options)
     flags = {name.removeprefix("setting:"): value for name, value in given.items() if name.startswith("setting:")}
     config_file, java_file = _source_files(options)
-    return load_with_sources(
+    loaded = load_with_sources(
         file=None if config_file is None else (config_file, _text(config_file)),
         java={} if java_file is None else from_java(java_file, _text(java_file)),
         environment=environment,
         flags=flags,
     )
+    from exporter.kafka.credentials import CredentialsError, client_options  # noqa: PLC0415 - not for completion
+
+    try:
+        client_options(loaded.settings.kafka)
+    except CredentialsError as error:
+        raise ConfigurationError([str(error)]) from error
+    return loaded
 
 
 def _text(path: str) -> str:

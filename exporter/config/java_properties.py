@@ -6,7 +6,7 @@ A property that would be silently ignored is refused, unless it cannot change wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from exporter.config.loading import ConfigurationError, Written
 
@@ -16,9 +16,10 @@ NAMES = {
     "request.timeout.ms": "kafka.request.timeout.ms",
     "security.protocol": "kafka.security.protocol",
     "sasl.mechanism": "kafka.sasl.mechanism",
-    "ssl.truststore.location": "kafka.ssl.ca.location",
-    "ssl.keystore.location": "kafka.ssl.certificate.location",
-    "ssl.key.password": "kafka.ssl.key.password",
+    "sasl.oauthbearer.token.endpoint.url": "kafka.sasl.oauthbearer.token.endpoint.url",
+    "sasl.kerberos.service.name": "kafka.sasl.kerberos.service.name",
+    "ssl.truststore.password": "kafka.ssl.truststore.password",
+    "ssl.keystore.password": "kafka.ssl.keystore.password",
     "ssl.endpoint.identification.algorithm": "kafka.ssl.endpoint.identification.algorithm",
 }
 HARMLESS = frozenset(
@@ -47,11 +48,26 @@ HARMLESS = frozenset(
 )
 """Pace and metrics of the Java client: they change neither who we are nor what we see."""
 
-_LOGIN = re.compile(
-    r"\s*(?P<module>org\.apache\.kafka\.common\.security\.(?:plain\.PlainLoginModule|scram\.ScramLoginModule))"
-    r"\s+required\s+(?P<options>.*?);?\s*",
-    re.DOTALL,
-)
+_MODULES = {
+    "org.apache.kafka.common.security.plain.PlainLoginModule": {
+        "username": "kafka.sasl.username",
+        "password": "kafka.sasl.password",
+    },
+    "org.apache.kafka.common.security.scram.ScramLoginModule": {
+        "username": "kafka.sasl.username",
+        "password": "kafka.sasl.password",
+    },
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": {
+        "clientId": "kafka.sasl.oauthbearer.client.id",
+        "clientSecret": "kafka.sasl.oauthbearer.client.secret",
+        "scope": "kafka.sasl.oauthbearer.scope",
+    },
+}
+"""Login module -> its options and our settings."""
+_OPTIONAL = frozenset({"scope"})
+_CALLBACK_HANDLERS = "org.apache.kafka.common.security.oauthbearer."
+_STORE_TYPES = frozenset({"PEM", "PKCS12", "JKS"})
+_LOGIN = re.compile(r"\s*(?P<module>[\w.]+)\s+required\b\s*(?P<options>.*?);?\s*", re.DOTALL)
 _OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -85,10 +101,13 @@ def from_java(path: str, text: str) -> dict[str, Written]:
     """Our settings in a Java client's properties file. Raises ConfigurationError with every problem."""
     found: dict[str, Written] = {}
     problems: list[str] = []
-    for line, key, value in properties(text):
+    lines = [(line, key, value.strip()) for line, key, value in properties(text)]
+    # Java's own default is JKS, and it reads PKCS12 under that name as well.
+    types = {key: value.upper() for _, key, value in lines if key.endswith("store.type")}
+    for line, key, value in lines:
         place = f"{path}:{line}"
         try:
-            found.update({name: Written(ours, place) for name, ours in _ours(key, value.strip()).items()})
+            found.update({name: Written(ours, place) for name, ours in _ours(key, value, types).items()})
         except ValueError as error:
             problems.append(f"{place}: {key} {error}")
     if problems:
@@ -96,34 +115,50 @@ def from_java(path: str, text: str) -> dict[str, Written]:
     return found
 
 
-def _ours(key: str, value: str) -> dict[str, str]:
+def _ours(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
     """Our settings for one property. Raises ValueError with the end of a sentence."""
     if key in HARMLESS:
         return {}
     if key == "sasl.jaas.config":
         return _login(value)
-    if key in {"ssl.truststore.type", "ssl.keystore.type"}:
-        if value.upper() != "PEM":
-            raise ValueError(f"is {value}: only PEM stores can be read, convert it with keytool and openssl")
+    if key in types:
+        if types[key] not in _STORE_TYPES:
+            raise ValueError(f"is {value}: only PEM and PKCS12 stores can be read")
+        return {}
+    if key in {"ssl.truststore.location", "ssl.keystore.location"}:
+        return _store(key, value, is_pem=types.get(key.replace("location", "type")) == "PEM")
+    if key == "ssl.key.password":
+        return {"kafka.ssl.key.password": value} if types.get("ssl.keystore.type") == "PEM" else {}
+    if key == "sasl.login.callback.handler.class" and value.startswith(_CALLBACK_HANDLERS):
         return {}
     if key not in NAMES:
         raise ValueError("would be ignored: it is not supported here")
     if key == "ssl.endpoint.identification.algorithm" and not value:
         return {NAMES[key]: "none"}
+    return {NAMES[key]: value}
+
+
+def _store(key: str, value: str, *, is_pem: bool) -> dict[str, str]:
+    if not is_pem:
+        return {f"kafka.{key}": value}
     if key == "ssl.keystore.location":
         # A PEM key store holds the key and the certificate chain in one file.
         return {"kafka.ssl.certificate.location": value, "kafka.ssl.key.location": value}
-    return {NAMES[key]: value}
+    return {"kafka.ssl.ca.location": value}
 
 
 def _login(value: str) -> dict[str, str]:
     match = _LOGIN.fullmatch(value)
-    if match is None:
-        raise ValueError("must name PlainLoginModule or ScramLoginModule with username and password")
+    if match is None or match["module"] not in _MODULES:
+        raise ValueError(
+            "must name PlainLoginModule or ScramLoginModule with username and password, or OAuthBearerLoginModule"
+        )
+    names = _MODULES[match["module"]]
     options = {
         name: re.sub(r"\\(.)", r"\1", double or single or bare)
         for name, double, single, bare in _OPTION.findall(match["options"])
     }
-    if not {"username", "password"} <= options.keys():
-        raise ValueError("must hold username and password")
-    return {"kafka.sasl.username": options["username"], "kafka.sasl.password": options["password"]}
+    missing = [name for name in names if name not in options and name not in _OPTIONAL]
+    if missing:
+        raise ValueError(f"must hold {' and '.join(missing)}")
+    return {ours: options[name] for name, ours in names.items() if name in options}

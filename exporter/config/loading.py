@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from exporter.config.kafka_section import ALIASES
+from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
 from exporter.config.references import Elsewhere, ReadText, read_text
 from exporter.config.settings import BY_NAME, SETTINGS, Settings, impossible, settings_of
 from exporter.config.table import FILE_SUFFIX
@@ -100,7 +100,7 @@ def load_with_sources(
     written = _resolved(written, elsewhere, problems)
     parsed = _parse(written, problems)
     if not problems:
-        problems += [f"{_place(written, name)}: {name} {sentence}" for name, sentence in impossible(parsed)]
+        problems += [f"{_place(written, name)}{name} {sentence}" for name, sentence in impossible(parsed)]
     if problems:
         raise ConfigurationError(problems)
     named = [Path(parsed[setting.name]) for setting in SETTINGS if setting.is_path and parsed[setting.name] is not None]
@@ -156,7 +156,8 @@ def _parse(written: Mapping[str, Written], problems: list[str]) -> dict[str, Any
 
 
 def _place(written: Mapping[str, Written], name: str) -> str:
-    return written[name].place if name in written else "default"
+    """Where it was written, before a sentence about it; nothing where it was not."""
+    return f"{written[name].place}: " if name in written else ""
 
 
 def _from_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, Written]:
@@ -210,6 +211,10 @@ def _flatten(mapping: yaml.MappingNode, prefix: str) -> Iterable[tuple[str, yaml
 def _take(path: str, name: str, node: yaml.Node, found: dict[str, Written], problems: list[str]) -> None:
     place = f"{path}:{node.start_mark.line + 1}"
     known = ALIASES.get(name, name)
+    if name in SAME_AS_OURS:
+        if str(getattr(node, "value", "")).lower() != SAME_AS_OURS[name]:
+            problems.append(f"{place}: {name} is {SAME_AS_OURS[name]} here, and nothing else")
+        return
     if known not in BY_NAME:
         problems.append(f"{place}: {name}: unknown setting{_nearest(name, BY_NAME)}")
         return

@@ -96,6 +96,15 @@ def bootstrap_servers(value: Any) -> tuple[tuple[str, int], ...]:
     return tuple(servers)
 
 
+def pairs(value: Any) -> tuple[tuple[str, str], ...]:
+    """`key=value[,key=value...]`, in order."""
+    written = [part.strip() for part in str(value).split(",") if part.strip()]
+    found = tuple((key.strip(), rest.strip()) for key, _, rest in (part.partition("=") for part in written))
+    if not found or not all(key and rest for key, rest in found):
+        raise ValueError("must be key=value[,key=value...]")
+    return found
+
+
 def listen_address(value: Any) -> str:
     """`host:port`, `:port` for every address, IPv6 in brackets."""
     written = str(value).strip()
@@ -111,6 +120,7 @@ POSITIVE_DURATION = Kind(positive_duration_ms, _DURATION_SCHEMA)
 TEXT = Kind(text, {"type": ["string", "number"]})
 SWITCH = Kind(switch, {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]})
 SERVERS = Kind(bootstrap_servers, {"type": ["string", "array"], "items": {"type": "string"}})
+PAIRS = Kind(pairs, {"type": "string"})
 LISTEN_ADDRESS = Kind(listen_address, {"type": "string"})
 
 

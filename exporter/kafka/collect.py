@@ -11,7 +11,7 @@ and after its coordinator was asked, was open *while* it was asked.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from exporter.kafka.coordinators import (
     describe,
     list_transactions,
 )
+from exporter.kafka.credentials import client_options
 from exporter.kafka.doubts import settle_doubts
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Progress, Scan, scan_leaders
@@ -36,6 +37,7 @@ from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.reading import Reading
 from exporter.kafka.scope import EVERYTHING, Scope
 from exporter.kafka.suspects import ask_around
+from exporter.kafka.tokens import ClientCredentials
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     NO_LEADER,
@@ -66,9 +68,16 @@ class CollectOptions:
 
 
 def open_collector(kafka: KafkaSettings, scan: ScanSettings) -> Collector:
-    """A collector for the cluster of these settings. Nothing is connected yet."""
-    connections = Connections(kafka.options, client_id=kafka.client_id)
-    return Collector(connections, _bootstrap(kafka), _collect_options(kafka, scan))
+    """A collector for the cluster of these settings. Nothing is connected yet. Raises CredentialsError."""
+    options = client_options(kafka)
+    connections = Connections(options, client_id=kafka.client_id)
+    return Collector(connections, _bootstrap(kafka), _collect_options(kafka, scan), tokens=_tokens(options))
+
+
+def _tokens(options: Mapping[str, Any]) -> ClientCredentials | None:
+    """Where the client gets its tokens; None where it logs in otherwise, or not at all."""
+    provider = options.get("sasl_oauth_token_provider")
+    return provider if isinstance(provider, ClientCredentials) else None
 
 
 def _bootstrap(kafka: KafkaSettings) -> tuple[Address, ...]:
@@ -88,10 +97,12 @@ class Collector:
         bootstrap: Sequence[Address],
         options: CollectOptions,
         *,
+        tokens: ClientCredentials | None = None,
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connections = connections
+        self._tokens = tokens
         self._bootstrap = tuple(bootstrap)
         self._options = options
         self._wall_clock = wall_clock
@@ -116,19 +127,22 @@ class Collector:
         not for every cycle. Raises ClusterUnavailableError when no broker tells the metadata, ClientClosedError when the
         connections are closed meanwhile; everything less is told in the snapshot's coverage.
         """
+        self._refresh_token()
         snapshot: Snapshot = self._connections.run(self._collect, seen_before, scope, progress, search_logs)
         return snapshot
 
     def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
-        """Go by these settings from now on. Not while it collects.
+        """Go by these settings from now on. Not while it collects. Raises CredentialsError, and then nothing changes.
 
         `reconnect`: end the connections and forget the cluster, as it may be another one, or other credentials.
         """
+        options = client_options(kafka) if reconnect else {}
         self._options = _collect_options(kafka, scan)
         self._bootstrap = _bootstrap(kafka)
         if reconnect:
             self._topology = self._producers = None
-            self._connections.use(kafka.options, client_id=kafka.client_id)
+            self._tokens = _tokens(options)
+            self._connections.use(options, client_id=kafka.client_id)
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Requests so far, by API. May be called from any thread."""
@@ -140,7 +154,12 @@ class Collector:
 
     def inquire(self, question: Callable[[Inquiry], Coroutine[Any, Any, T]]) -> T:
         """Run `question` with the means and the deadline of one cycle. Raises what it raises, and ClientClosedError."""
+        self._refresh_token()
         return self._connections.run(question, self._inquiry())
+
+    def _refresh_token(self) -> None:
+        if self._tokens is not None:
+            self._tokens.refresh(self._options.request_timeout_s)
 
     def _inquiry(self) -> Inquiry:
         return Inquiry(

@@ -23,6 +23,7 @@ from kafka.net.selector import NetworkSelector
 
 from exporter.api_statistics import LATENCY_BUCKETS_SECONDS, ApiStatistics
 from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason, MalformedAnswerError
+from exporter.kafka.explain import in_words, is_tls_spoken, tls_error_in
 from exporter.kafka.transport import Connection, PlainTransport, TlsTransport
 
 T = TypeVar("T")
@@ -336,16 +337,20 @@ class _Border:
         if error is None or isinstance(error, BrokerFault) or not isinstance(error, Exception):
             return
         reason = _reason(error, connecting=self._doing != "asked")
-        what = str(error) or type(error).__name__
         raise BrokerFault(
-            reason, f"broker at {self._address} cannot be {self._doing} ({reason.value}): {what}"
+            reason, f"broker at {self._address} cannot be {self._doing} ({reason.value}): {in_words(error)}"
         ) from error
 
 
 def _reason(error: Exception, *, connecting: bool) -> FaultReason:
     if isinstance(error, foreign.KafkaTimeoutError | foreign.RequestTimedOutError | TimeoutError):
         return FaultReason.TIMED_OUT
-    if isinstance(error, foreign.SaslAuthenticationFailedError | foreign.UnsupportedSaslMechanismError):
+    if tls_error_in(error) is not None or is_tls_spoken(error):
+        return FaultReason.TLS_FAILED if connecting else FaultReason.CONNECTION_LOST
+    if isinstance(
+        error,
+        foreign.SaslAuthenticationFailedError | foreign.UnsupportedSaslMechanismError | foreign.IllegalSaslStateError,
+    ):
         return FaultReason.AUTHENTICATION_FAILED
     if isinstance(error, foreign.IncompatibleBrokerVersion | foreign.UnsupportedVersionError):
         return FaultReason.UNSUPPORTED_API

@@ -47,6 +47,7 @@ class FaultReason(Enum):
     TIMED_OUT = "timed_out"
     CONNECTION_LOST = "connection_lost"
     AUTHENTICATION_FAILED = "authentication_failed"
+    TLS_FAILED = "tls_failed"
     UNSUPPORTED_API = "unsupported_api"
     MALFORMED_ANSWER = "malformed_answer"
     UNKNOWN_BROKER = "unknown_broker"

@@ -9,7 +9,11 @@ import kafka.errors as foreign
 from kafka.net.connection import KafkaConnection
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
+from exporter.kafka.explain import TLS_SPOKEN_HERE
+
 RECEIVE_BYTES = 256 * 1024
+_TLS_ALERT = b"\x15\x03"
+"""As the length of an answer it would be 350 MB."""
 
 
 class Connection(KafkaConnection):  # type: ignore[misc]
@@ -23,6 +27,8 @@ class Connection(KafkaConnection):  # type: ignore[misc]
     login_failure: Exception | None = None
 
     def data_received(self, data: bytes) -> None:
+        if self.initializing and data.startswith(_TLS_ALERT):
+            raise foreign.KafkaProtocolError(TLS_SPOKEN_HERE)
         try:
             super().data_received(data)
         except foreign.KafkaProtocolError:

@@ -8,7 +8,7 @@ from typing import Final
 from tests.brokers.broker import HOST, Broker
 from tests.brokers.cluster import KafkaCluster, Properties, free_ports
 
-PASSWORD: Final = "let-me-in"  # noqa: S105 - of users that live as long as a test
+PASSWORD: Final = "let-me-in"
 LISTENER: Final = "SECOND"
 SASL_LOGIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

@@ -57,10 +57,42 @@ def test_a_pem_key_store_is_key_and_certificate() -> None:
     }
 
 
+def test_stores_are_pkcs12_unless_they_are_said_to_be_pem() -> None:
+    """Java's own default reads PKCS12 as well; a key's password is the store's there."""
+    assert ours(
+        "ssl.truststore.location=/t.p12\nssl.truststore.password=one\nssl.keystore.location=/k.p12\n"
+        "ssl.keystore.type=PKCS12\nssl.keystore.password=two\nssl.key.password=two"
+    ) == {
+        "kafka.ssl.truststore.location": "/t.p12",
+        "kafka.ssl.truststore.password": "one",
+        "kafka.ssl.keystore.location": "/k.p12",
+        "kafka.ssl.keystore.password": "two",
+    }
+
+
+def test_client_credentials_are_understood() -> None:
+    """Java's login module for OAUTHBEARER, its handler, and where tokens come from."""
+    module = "org.apache.kafka.common.security.oauthbearer"
+    assert ours(
+        f"sasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url=https://idp/token\n"
+        f"sasl.login.callback.handler.class={module}.OAuthBearerLoginCallbackHandler\n"
+        f'sasl.jaas.config={module}.OAuthBearerLoginModule required clientId="me" clientSecret="x y" scope="kafka";'
+    ) == {
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+        "kafka.sasl.oauthbearer.client.id": "me",
+        "kafka.sasl.oauthbearer.client.secret": "x y",
+        "kafka.sasl.oauthbearer.scope": "kafka",
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("ssl.truststore.type=JKS", "client.properties:1: ssl.truststore.type is JKS: only PEM stores can be read"),
+        (
+            "ssl.truststore.type=BKS",
+            "client.properties:1: ssl.truststore.type is BKS: only PEM and PKCS12 stores can be",
+        ),
         (
             "\nsasl.login.callback.handler.class=x",
             "client.properties:2: sasl.login.callback.handler.class would be ignored",
@@ -68,7 +100,7 @@ def test_a_pem_key_store_is_key_and_certificate() -> None:
         ("sasl.jaas.config=com.sun.Krb5LoginModule required;", "must name PlainLoginModule or ScramLoginModule"),
         (
             "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username=a;",
-            "must hold username and password",
+            "must hold password",
         ),
     ],
 )

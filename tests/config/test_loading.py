@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.config.kafka_section import TlsSettings
 from exporter.config.loading import ConfigurationError, environment_name, flag_name, load
 from exporter.config.settings import SETTINGS, Settings
 
@@ -49,10 +50,12 @@ def test_file_environment_and_flags_win_in_that_order() -> None:
 def test_nested_and_dotted_keys_are_the_same() -> None:
     """`kafka: {sasl: {mechanisms: ...}}` and `kafka: {sasl.mechanism: ...}` name one property, librdkafka's alias too."""
     nested = load_yaml(
-        "kafka: {bootstrap: {servers: [a:1, b:2]}, security: {protocol: sasl_ssl}, sasl: {mechanisms: SCRAM-SHA-512}}"
+        "kafka: {bootstrap: {servers: [a:1, b:2]}, security: {protocol: sasl_ssl},\n"
+        "  sasl: {mechanisms: SCRAM-SHA-512, username: u, password: p}}"
     )
     dotted = load_yaml(
-        "kafka.bootstrap.servers: a:1,b:2\nkafka: {security.protocol: SASL_SSL, sasl.mechanism: scram-sha-512}"
+        "kafka.bootstrap.servers: a:1,b:2\nkafka.sasl.username: u\n"
+        "kafka: {security.protocol: SASL_SSL, sasl.mechanism: scram-sha-512, sasl.password: p}"
     )
 
     assert nested == dotted
@@ -82,12 +85,20 @@ kafka:
         "sasl_mechanism": "PLAIN",
         "sasl_plain_username": "exporter",
         "sasl_plain_password": "with,comma",
-        "ssl_cafile": "/ca.pem",
-        "ssl_certfile": "/client.pem",
-        "ssl_keyfile": "/client.key",
-        "ssl_password": "0042",
-        "ssl_check_hostname": False,
     }
+    assert settings.kafka.tls == TlsSettings(
+        ca_location="/ca.pem",
+        crl_location=None,
+        certificate_location="/client.pem",
+        key_location="/client.key",
+        key_password="0042",
+        keystore_location=None,
+        keystore_password=None,
+        truststore_location=None,
+        truststore_password=None,
+        check_hostname=False,
+    )
+    assert "0042" not in repr(settings)
 
 
 def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
@@ -116,7 +127,7 @@ def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
         ),
         (
             "kafka.security.protocol: SASL_SSL",
-            "default: kafka.sasl.mechanism is required by kafka.security.protocol",
+            "kafka.sasl.mechanism is required by kafka.security.protocol",
         ),
         (
             "kafka.sasl.username: me",
@@ -132,6 +143,26 @@ def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
         (
             "kafka.sasl.jaas.config: x",
             "config.yaml:3: kafka.sasl.jaas.config: unknown setting; did you mean kafka.sasl.password?",
+        ),
+        (
+            "kafka: {security.protocol: SASL_SSL, sasl.mechanism: GSSAPI, sasl.username: me}",
+            "config.yaml:3: kafka.sasl.username would be ignored: kafka.sasl.mechanism is GSSAPI",
+        ),
+        (
+            "kafka: {security.protocol: SASL_PLAINTEXT, sasl.mechanism: AWS_MSK_IAM}",
+            "config.yaml:3: kafka.security.protocol must be SASL_SSL with kafka.sasl.mechanism AWS_MSK_IAM",
+        ),
+        (
+            "kafka: {security.protocol: SSL, ssl.key.location: /k.pem}",
+            "config.yaml:3: kafka.ssl.key.location is of no use without kafka.ssl.certificate.location",
+        ),
+        (
+            "kafka: {security.protocol: SSL, ssl.ca.location: /c.pem, ssl.truststore.location: /t.p12}",
+            "config.yaml:3: kafka.ssl.truststore.location and kafka.ssl.ca.location exclude each other",
+        ),
+        (
+            "kafka.enable.ssl.certificate.verification: false",
+            "config.yaml:3: kafka.enable.ssl.certificate.verification is true here, and nothing else",
         ),
         ("kafka.bootstrap.servers: b:1", "config.yaml:3: kafka.bootstrap.servers is set twice, first at config.yaml:2"),
     ],

@@ -20,7 +20,10 @@ ROOT = Path(__file__).parents[2]
 GOOD = [
     "kafka: {bootstrap.servers: 'a:1'}",
     "kafka: {bootstrap: {servers: [a:1, b:2]}}\nscan: {interval: 10, deadline: 5s}",
-    "kafka.bootstrap.servers: a:1\nkafka: {sasl: {mechanisms: scram-sha-512}, security: {protocol: sasl_plaintext}}",
+    (
+        "kafka.bootstrap.servers: a:1\nkafka: {sasl: {mechanisms: scram-sha-512, username: u, password: p},\n"
+        "  security: {protocol: sasl_plaintext}}"
+    ),
     "kafka: {bootstrap.servers: 'a:1'}\npublish: {transactional_ids: false, suspects_limit: '7'}",
 ]
 BAD = [

@@ -94,7 +94,7 @@ def test_a_silent_peer_is_cut_at_the_timeout_and_leaves_no_socket(protocol: str)
         assert connections._connections == {}
 
 
-def test_a_peer_that_does_not_speak_tls_is_unreachable() -> None:
+def test_a_peer_that_does_not_speak_tls_is_told_as_such() -> None:
     """Plain text in place of a handshake is told at once, and leaves no socket."""
 
     def talk(connection: socket.socket) -> None:
@@ -107,7 +107,7 @@ def test_a_peer_that_does_not_speak_tls_is_unreachable() -> None:
         fault = fault_of(connections, listener)
         wait_until(lambda: open_descriptors() == before)
 
-    assert fault.reason is FaultReason.UNREACHABLE
+    assert fault.reason is FaultReason.TLS_FAILED
 
 
 def test_a_refused_login_is_tried_again_next_time() -> None:

@@ -1,0 +1,72 @@
+"""Why a broker could not be spoken to, in words that say what to do about it."""
+
+from __future__ import annotations
+
+import re
+import ssl
+
+import kafka.errors as foreign
+
+_VERIFICATION = {
+    9: "its certificate is not valid yet: compare the clocks",
+    10: "its certificate has expired",
+    18: "its certificate is signed by itself: name it as kafka.ssl.ca.location if it is to be trusted",
+    23: "its certificate is revoked",
+}
+_UNKNOWN_AUTHORITY = frozenset({2, 19, 20, 21})
+_OTHER_HOST = frozenset({62, 63, 64})
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
+_WRAPPING = re.compile(r"^(?:\[Error \d+\] )?(?:\w+Error: )*")
+TLS_SPOKEN_HERE = "TLS is spoken on this port: set kafka.security.protocol to SSL or SASL_SSL"
+
+
+def tls_error_in(error: BaseException) -> ssl.SSLError | None:
+    """The TLS error that this is, or that a client library wrapped."""
+    if isinstance(error, ssl.SSLError):
+        return error
+    inner = error.args[0] if isinstance(error, foreign.KafkaConnectionError) and error.args else None
+    return inner if isinstance(inner, ssl.SSLError) else None
+
+
+def in_words(error: BaseException) -> str:
+    """A phrase without a full stop."""
+    tls_error = tls_error_in(error)
+    if tls_error is not None:
+        return _tls_in_words(tls_error)
+    if isinstance(error, foreign.IllegalSaslStateError):
+        return "nobody logs in on this port: set kafka.security.protocol to PLAINTEXT or SSL"
+    if isinstance(error, foreign.SaslAuthenticationFailedError | foreign.UnsupportedSaslMechanismError):
+        # Number and name stand before the broker's own sentence, once for each time that kafka-python wrapped it.
+        return _WRAPPING.sub("", str(error)) or "the broker does not say why"
+    if is_tls_spoken(error):
+        return TLS_SPOKEN_HERE
+    return str(error) or type(error).__name__
+
+
+def is_tls_spoken(error: BaseException) -> bool:
+    """True when a broker answered plain bytes with a TLS alert."""
+    return isinstance(error, foreign.KafkaProtocolError) and TLS_SPOKEN_HERE in str(error)
+
+
+def _tls_in_words(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        code = error.verify_code
+        if code in _UNKNOWN_AUTHORITY:
+            return "its certificate is signed by an authority that is not known here: set kafka.ssl.ca.location"
+        if code in _OTHER_HOST:
+            return f"its certificate is for another host: {error.verify_message}"
+        return _VERIFICATION.get(code, f"its certificate is not accepted: {error.verify_message}")
+    if isinstance(error, ssl.SSLEOFError):
+        return (
+            "it ends the connection in the TLS handshake, as a port does where no TLS is spoken: set "
+            "kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT if that is so"
+        )
+    reason = error.reason or ""
+    if reason in _NO_TLS:
+        return "no TLS is spoken on this port: set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT"
+    if "ALERT" in reason and ("CERTIFICATE" in reason or reason.endswith(("UNKNOWN_CA", "HANDSHAKE_FAILURE"))):
+        return (
+            f"it does not accept this client's certificate ({reason}): set kafka.ssl.certificate.location and "
+            "kafka.ssl.key.location to one that it trusts"
+        )
+    return f"TLS failed: {reason or error}"

@@ -1,0 +1,143 @@
+"""Tokens for OAUTHBEARER: when they are fetched, what is sent, and what is said of an endpoint that gives none."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import kafka.errors as foreign
+import pytest
+
+from exporter.config.kafka_section import OauthSettings
+from exporter.kafka.tokens import ClientCredentials
+from tests.brokers.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def provider(url: str, *, secret: str = CLIENT_SECRET, clock: Clock | None = None) -> ClientCredentials:
+    oauth = OauthSettings(
+        token_endpoint_url=url,
+        client_id=CLIENT_ID,
+        client_secret=secret,
+        scope=None,
+        extensions=(("traceId", "1"),),
+        https_ca_location=None,
+    )
+    return ClientCredentials(oauth, clock=clock or Clock())
+
+
+def failure(tokens: ClientCredentials) -> str:
+    tokens.refresh(5)
+    with pytest.raises(foreign.SaslAuthenticationFailedError) as caught:
+        tokens.token()
+    return str(caught.value)
+
+
+def test_a_token_is_used_until_little_of_its_life_is_left() -> None:
+    """One request for many logins; a new one before the old one is over."""
+    clock = Clock()
+    with TokenEndpoint(life_s=100) as endpoint:
+        tokens = provider(endpoint.url, clock=clock)
+        for _ in range(5):
+            tokens.refresh(5)
+        first = tokens.token()
+        clock.now += 79
+        tokens.refresh(5)
+        assert (tokens.token(), endpoint.issued) == (first, 1)
+        clock.now += 2
+        tokens.refresh(5)
+        assert (tokens.token() == first, endpoint.issued) == (False, 2)
+
+    assert tokens.extensions() == {"traceId": "1"}
+    assert endpoint.asked[0] == {"grant_type": "client_credentials"}
+
+
+def test_a_token_at_hand_outlives_an_endpoint_that_fails_for_a_while() -> None:
+    """While it is good it is used; when it is over, the reason is told."""
+    clock = Clock()
+    with TokenEndpoint(life_s=100) as endpoint:
+        tokens = provider(endpoint.url, clock=clock)
+        tokens.refresh(5)
+        endpoint.failing = 500
+        clock.now += 90
+        tokens.refresh(5)
+        assert tokens.token()
+        clock.now += 11
+        assert "it answers 500 Internal Server Error" in failure(tokens)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"<html>", "its answer is no JSON"),
+        (b"[]", "its answer holds no access_token"),
+        (json.dumps({"access_token": ""}).encode(), "its answer holds no access_token"),
+        (json.dumps({"access_token": "a\x01auth=x"}).encode(), "its answer holds no access_token"),
+        (json.dumps({"access_token": 7}).encode(), "its answer holds no access_token"),
+        (json.dumps({"access_token": "x", "expires_in": "soon"}).encode(), "could not convert string to float"),
+        (json.dumps({"access_token": "x", "expires_in": None}).encode(), "its answer says null for expires_in"),
+        (json.dumps({"access_token": "x", "expires_in": -1}).encode(), "its token is over already"),
+        (b"\xff\xfe", "its answer is no JSON"),
+    ],
+)
+def test_an_answer_without_a_token_is_told(body: bytes, why: str) -> None:
+    """Whatever stands there: the login says what the endpoint did wrong, and nothing is raised in the cycle."""
+    with TokenEndpoint() as endpoint:
+        endpoint.body = body
+        sentence = failure(provider(endpoint.url))
+
+    assert why in sentence
+    assert f"token endpoint {endpoint.url} gives no token: " in sentence
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 500, 503])
+def test_a_refusal_is_told_by_its_status(status: int) -> None:
+    """And the secret is not."""
+    with TokenEndpoint() as endpoint:
+        endpoint.failing = status
+        sentence = failure(provider(endpoint.url))
+
+    assert f"it answers {status} " in sentence
+    assert CLIENT_SECRET not in sentence
+
+
+@pytest.mark.parametrize("status", [301, 307])
+def test_the_secret_is_not_sent_elsewhere(status: int) -> None:
+    """A redirect is an answer like any other that is no token."""
+    with TokenEndpoint() as endpoint:
+        endpoint.failing = status
+        assert f"it answers {status} " in failure(provider(endpoint.url))
+
+
+def test_wrong_credentials_and_no_endpoint_are_told() -> None:
+    """401, a port where nobody listens, and a URL of another kind."""
+    with TokenEndpoint() as endpoint:
+        assert "it answers 401 " in failure(provider(endpoint.url, secret="wrong"))
+    assert "Connection refused" in failure(provider("http://127.0.0.1:1/token"))
+    assert "neither http nor https" in failure(provider("file:///etc/passwd"))
+    with pytest.raises(foreign.SaslAuthenticationFailedError, match="no token was asked for yet"):
+        provider("http://127.0.0.1:1").token()
+
+
+def test_a_slow_endpoint_is_given_up() -> None:
+    """It holds up the cycle for its time-out and no longer, and nobody on the client's own thread."""
+    with TokenEndpoint() as endpoint:
+        release = threading.Event()
+        real = endpoint.answer
+        endpoint.answer = lambda authorization: (release.wait(30), real(authorization))[1]  # type: ignore[method-assign]
+        tokens = provider(endpoint.url)
+        began = time.monotonic()
+        tokens.refresh(0.2)
+        waited = time.monotonic() - began
+        release.set()
+
+    assert waited < 10
+    with pytest.raises(foreign.SaslAuthenticationFailedError, match="timed out"):
+        tokens.token()

@@ -1,0 +1,97 @@
+"""Exactly the README's grants: enough for everything, each for what the document says, and no right to write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from exporter.kafka.markers import Marker, MarkerOutcome, write_marker
+from tests.brokers.second_door import PASSWORD, GuardedCluster
+from tests.real_brokers.privileges import (
+    BEGINNING,
+    DOCUMENT,
+    FULL,
+    GRANTS,
+    KNOWN,
+    USERS,
+    guarded,
+    losses,
+    seen_by,
+    settled,
+    table,
+)
+from tests.situations.play import Watch
+
+ROOT = Path(__file__).parents[2]
+LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": USERS[FULL]}
+
+
+@pytest.fixture(scope="module", params=["4.3.1", "3.9.1"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
+    with guarded(request.param) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def client(cluster: GuardedCluster) -> dict[str, str | int | float | bool]:
+    """For librdkafka, as the user with all grants."""
+    return {"bootstrap.servers": cluster.door, **LOGIN, "sasl.password": PASSWORD, "log_level": 0}
+
+
+def test_the_readme_names_these_grants_and_no_others() -> None:
+    """A row of its table for each."""
+    text = (ROOT / "README.md").read_text().split("## Least ACLs")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([A-Z_]+) \| (.+?) \|", text, re.MULTILINE)
+
+    words = {"every topic": "topics", "every transactional id": "transactional ids", "the cluster": "the cluster"}
+    words["every group"] = "groups"
+    named = [
+        f"{operation} on {next(name for start, name in words.items() if on.startswith(start))}"
+        for operation, on in rows
+    ]
+    assert named == list(GRANTS)
+
+
+def test_each_missing_grant_costs_what_the_document_says(cluster: GuardedCluster) -> None:
+    """With all of them everything is proved and known; without one, what its row says and nothing else."""
+    views = {FULL: settled(cluster, USERS[FULL], lambda view: "inconclusive" not in str(view))}
+    views |= {grant: seen_by(cluster, USERS[grant]) for grant in GRANTS}
+
+    assert views[FULL] == {
+        "a hang whose id is known": "hanging_not_in_transaction",
+        "a hang whose id nobody knows": "hanging_no_transactional_id",
+        "a live transaction": "open_within_timeout",
+        "`transaction.max.timeout.ms`": "read",
+        "groups that wait": "named",
+    }
+    assert all(losses(views).values()), "a grant that nothing is lost without is not among the least"
+    assert DOCUMENT.read_text().split(BEGINNING)[1].strip() == table(views).strip()
+
+
+def test_these_grants_write_nothing(cluster: GuardedCluster, client: dict[str, str | int | float | bool]) -> None:
+    """No marker, no record, no transaction, no topic."""
+    with Watch(cluster.door, user=USERS[FULL]) as watch:
+        marker = Marker(topic=KNOWN, partition=0, producer_id=1, producer_epoch=0, coordinator_epoch=0, commit=False)
+        watch.cycle()
+        answer = watch._collector.inquire(lambda inquiry: write_marker(inquiry, 1, marker))
+    refused: list[str] = []
+    producer = Producer(client)
+    producer.produce(
+        KNOWN, b"x", on_delivery=lambda error, _: refused.append("none" if error is None else error.name())
+    )
+    producer.flush(30)
+    transactional = Producer({**client, "transactional.id": "mine"})
+    admin = AdminClient({**client})
+    created = admin.create_topics([NewTopic("mine", 1, 1)])["mine"]
+
+    assert (answer.outcome, answer.detail) == (MarkerOutcome.REFUSED, "CLUSTER_AUTHORIZATION_FAILED")
+    assert refused == ["TOPIC_AUTHORIZATION_FAILED"]
+    with pytest.raises(KafkaException, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+        transactional.init_transactions(30)
+    with pytest.raises(KafkaException, match="AUTHORIZATION_FAILED"):
+        created.result(30)

@@ -1,0 +1,348 @@
+"""Every way of speaking with a broker and of logging in, against real ones; and what is said where it does not work."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException
+
+from examples.workload.planting import plant_hang
+from exporter.config.loading import load
+from exporter.kafka.credentials import librdkafka_properties
+from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
+from tests.brokers.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
+from tests.certificates import key_store
+from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.real_brokers.exporting import Series, command, serving
+
+Settings = dict[str, str]
+SUCCESS = "kafka_transaction_exporter_last_cycle_success"
+FAILED = "kafka_transaction_exporter_cycles_failed_total"
+TOPIC = "guarded"
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates.made_in(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def cluster(certificates: Certificates) -> Iterator[SecureCluster]:
+    """A hang on its topic is what everybody must see."""
+    made = SecureCluster("4.3.1", certificates, properties=HANGS_CAN_BE_PLANTED)
+    with made:
+        made.add_scram_users()
+        made.topics.create(TOPIC)
+        plant_hang(made.bootstrap, TOPIC, 0, "hang")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def tokens() -> Iterator[TokenEndpoint]:
+    with TokenEndpoint() as endpoint:
+        yield endpoint
+
+
+def tls_by_pem(cluster: SecureCluster) -> Settings:
+    return {"security.protocol": "SSL", "ssl.ca.location": str(cluster.certificates.authority.path)}
+
+
+def login(mechanism: str) -> Settings:
+    return {"sasl.mechanism": mechanism, "sasl.username": USER, "sasl.password": PASSWORD}
+
+
+def oauth(tokens: TokenEndpoint) -> Settings:
+    return {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": tokens.url,
+        "sasl.oauthbearer.client.id": CLIENT_ID,
+        "sasl.oauthbearer.client.secret": CLIENT_SECRET,
+        "sasl.oauthbearer.scope": "kafka.read",
+        "sasl.oauthbearer.extensions": "traceId=1,region=eu",
+    }
+
+
+def mutual(cluster: SecureCluster, **files: str) -> Settings:
+    return {**tls_by_pem(cluster), **{name.replace("_", "."): path for name, path in files.items()}}
+
+
+Way = Callable[[SecureCluster, TokenEndpoint], tuple[str, Settings]]
+
+WAYS: dict[str, Way] = {
+    "plaintext": lambda c, _: (c.bootstrap, {}),
+    "tls": lambda c, _: (c.door("TLS"), tls_by_pem(c)),
+    "tls, PKCS12 trust store": lambda c, _: (
+        c.door("TLS"),
+        {
+            "security.protocol": "SSL",
+            "ssl.truststore.location": str(c.certificates.authority.trust_store("tru5t")),
+            "ssl.truststore.password": "tru5t",
+        },
+    ),
+    "tls to another host name": lambda c, _: (
+        c.door("OTHER"),
+        {**tls_by_pem(c), "ssl.endpoint.identification.algorithm": "none"},
+    ),
+    "mutual tls": lambda c, _: (
+        c.door("MUTUAL"),
+        mutual(
+            c,
+            ssl_certificate_location=str(c.certificates.client.certificate),
+            ssl_key_location=str(c.certificates.client.key),
+        ),
+    ),
+    "mutual tls, locked key": lambda c, _: (
+        c.door("MUTUAL"),
+        mutual(
+            c,
+            ssl_certificate_location=str(c.certificates.locked_client.certificate),
+            ssl_key_location=str(c.certificates.locked_client.key),
+            ssl_key_password=c.certificates.key_password,
+        ),
+    ),
+    "mutual tls, PKCS12 key store": lambda c, _: (
+        c.door("MUTUAL"),
+        mutual(
+            c,
+            ssl_keystore_location=str(key_store(c.certificates.client, "st0re")),
+            ssl_keystore_password="st0re",
+        ),
+    ),
+    **{
+        f"{mechanism} over {protocol}": lambda c, _, m=mechanism, p=protocol, d=door: (  # type: ignore[misc]
+            c.door(d),
+            {**(tls_by_pem(c) if p == "SASL_SSL" else {}), "security.protocol": p, **login(m)},
+        )
+        for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+        for protocol, door in (("SASL_PLAINTEXT", "LOGIN"), ("SASL_SSL", "BOTH"))
+    },
+    "OAUTHBEARER over SASL_PLAINTEXT": lambda c, t: (
+        c.door("LOGIN"),
+        {"security.protocol": "SASL_PLAINTEXT", **oauth(t)},
+    ),
+    "OAUTHBEARER over SASL_SSL": lambda c, t: (
+        c.door("BOTH"),
+        {**tls_by_pem(c), "security.protocol": "SASL_SSL", **oauth(t)},
+    ),
+}
+
+
+def written(folder: Path, bootstrap: str, settings: Settings) -> Path:
+    """A YAML file; JSON strings are YAML strings."""
+    lines = [f"  {name}: {json.dumps(value)}" for name, value in {"bootstrap.servers": bootstrap, **settings}.items()]
+    path = folder / "config.yaml"
+    path.write_text("\n".join(["kafka:", *lines, ""]))
+    return path
+
+
+def found(config: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command("find-hanging", f"--config.file={config}", "--format=json", "--exit-code"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={"HOME": str(config.parent), "PATH": "/usr/bin:/bin"},
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_hang_is_found_in_every_way_of_coming_in(
+    cluster: SecureCluster, tokens: TokenEndpoint, tmp_path: Path, way: str
+) -> None:
+    """Connections are encrypted and logged in as the settings say, and see what there is to see."""
+    bootstrap, settings = WAYS[way](cluster, tokens)
+
+    run = found(written(tmp_path, bootstrap, settings))
+
+    assert run.returncode == 3, run.stderr
+    assert [row["topic"] for row in json.loads(run.stdout)["transactions"]] == [TOPIC]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_librdkafka_comes_in_the_same_way(cluster: SecureCluster, tokens: TokenEndpoint, way: str) -> None:
+    """The consumer of the transaction log is configured from the same settings, and none of them is lost."""
+    bootstrap, settings = WAYS[way](cluster, tokens)
+    flags = {f"kafka.{name}": value for name, value in {"bootstrap.servers": bootstrap, **settings}.items()}
+    consumer = Consumer(
+        {**librdkafka_properties(load(file=None, environment={}, flags=flags).kafka), "group.id": "g", "log_level": 0}
+    )
+    try:
+        consumer.poll(0)  # serves the fetching of a token
+        assert TOPIC in consumer.list_topics(timeout=30).topics
+    finally:
+        consumer.close()
+
+
+BAD: dict[str, tuple[Callable[[SecureCluster], tuple[str, Settings]], str]] = {
+    "wrong password": (
+        lambda c: (
+            c.door("LOGIN"),
+            {"security.protocol": "SASL_PLAINTEXT", **login("PLAIN"), "sasl.password": "c4nary-wrong"},
+        ),
+        "(authentication_failed): Authentication failed: Invalid username or password",
+    ),
+    "wrong password, SCRAM": (
+        lambda c: (
+            c.door("BOTH"),
+            {
+                **tls_by_pem(c),
+                "security.protocol": "SASL_SSL",
+                **login("SCRAM-SHA-256"),
+                "sasl.password": "c4nary-wrong",
+            },
+        ),
+        "(authentication_failed): ",
+    ),
+    "unknown authority": (
+        lambda c: (c.door("TLS"), {"security.protocol": "SSL"}),
+        "(tls_failed): its certificate is signed by an authority that is not known here: set kafka.ssl.ca.location",
+    ),
+    "expired certificate": (
+        lambda c: (c.door("EXPIRED"), tls_by_pem(c)),
+        "(tls_failed): its certificate has expired",
+    ),
+    "wrong host name": (
+        lambda c: (c.door("OTHER"), tls_by_pem(c)),
+        "(tls_failed): its certificate is for another host: IP address mismatch",
+    ),
+    "no client certificate": (
+        lambda c: (c.door("MUTUAL"), tls_by_pem(c)),
+        "it does not accept this client's certificate (",
+    ),
+    "a stranger's client certificate": (
+        lambda c: (
+            c.door("MUTUAL"),
+            mutual(
+                c,
+                ssl_certificate_location=str(c.certificates.stranger.certificate),
+                ssl_key_location=str(c.certificates.stranger.key),
+            ),
+        ),
+        "it does not accept this client's certificate (",
+    ),
+    "plaintext to a TLS port": (
+        lambda c: (c.door("TLS"), {}),
+        "(tls_failed): TLS is spoken on this port: set kafka.security.protocol to SSL or SASL_SSL",
+    ),
+    "TLS to a plaintext port": (
+        lambda c: (c.bootstrap, tls_by_pem(c)),
+        "where no TLS is spoken: set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT if that is so",
+    ),
+    "login at a port without": (
+        lambda c: (c.bootstrap, {"security.protocol": "SASL_PLAINTEXT", **login("PLAIN")}),
+        "(authentication_failed): nobody logs in on this port: set kafka.security.protocol to PLAINTEXT or SSL",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_does_not_work_is_one_clear_sentence(cluster: SecureCluster, tmp_path: Path, case: str) -> None:
+    """Which broker, what is wrong, and where there is something to do, what; no secret and no traceback."""
+    make, sentence = BAD[case]
+    bootstrap, settings = make(cluster)
+
+    run = found(written(tmp_path, bootstrap, settings))
+
+    print(run.stderr)
+    assert run.returncode == 1
+    assert sentence in run.stderr
+    assert f"broker at {bootstrap} cannot be connected to" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert len(run.stderr.strip().splitlines()) == 1
+    assert "c4nary" not in run.stderr
+
+
+UNUSABLE = {
+    "ssl.ca.location": "holds no PEM certificate",
+    "ssl.certificate.location": "is no PEM certificate of the key in",
+    "ssl.keystore.location": "is no PKCS12 file, or kafka.ssl.keystore.password is wrong",
+    "ssl.truststore.location": "is no PKCS12 file, or kafka.ssl.truststore.password is wrong",
+    "ssl.crl.location": "holds no PEM list of revoked certificates",
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+@pytest.mark.parametrize("content", [None, "rubbish"], ids=["missing", "rubbish"])
+def test_files_that_cannot_be_used_are_told_before_anybody_is_asked(
+    tmp_path: Path, name: str, content: str | None
+) -> None:
+    """`config check` finds them, with the setting's name."""
+    file = tmp_path / "file"
+    if content is not None:
+        file.write_text(content)
+    settings = {"security.protocol": "SSL", name: str(file)}
+    if name == "ssl.certificate.location":
+        settings["ssl.key.location"] = str(file)
+    config = written(tmp_path, "127.0.0.1:1", settings)
+
+    run = subprocess.run(
+        [sys.executable, "-m", "exporter", "config", "check", f"--config.file={config}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert run.returncode == 1
+    why = UNUSABLE[name] if content is not None else "cannot be read: No such file or directory"
+    assert run.stderr.startswith(f"kafka-transaction-exporter: kafka.{name}: {file} {why}")
+
+
+def value(metrics: dict[str, Series], name: str) -> float | None:
+    return metrics.get(name, {}).get(())
+
+
+def test_a_rotated_client_certificate_is_used_without_a_restart(
+    cluster: SecureCluster, certificates: Certificates, tmp_path: Path
+) -> None:
+    """A stranger's certificate is refused; the right one in the same files, and cycles succeed."""
+    files = {name: tmp_path / name for name in ("crt", "key")}
+    for name, path in files.items():
+        path.write_bytes(certificates.stranger.certificate.with_suffix(f".{name}").read_bytes())
+    settings = mutual(cluster, ssl_certificate_location=str(files["crt"]), ssl_key_location=str(files["key"]))
+    config = written(tmp_path, cluster.door("MUTUAL"), settings)
+
+    with serving(None, tmp_path, config_file=config, reload__watch_interval="100ms") as exporter:
+        exporter.until(lambda m: (value(m, FAILED) or 0) >= 2)
+        for name, path in files.items():
+            path.write_bytes(certificates.client.certificate.with_suffix(f".{name}").read_bytes())
+        exporter.until(lambda m: value(m, SUCCESS) == 1)
+
+    assert "it does not accept this client's certificate" in exporter.log
+
+
+def test_tokens_are_renewed_in_mid_run_and_a_failing_endpoint_is_told(cluster: SecureCluster, tmp_path: Path) -> None:
+    """Tokens of two seconds: cycle after cycle succeeds with new ones. The endpoint fails, and comes back."""
+    with TokenEndpoint(life_s=2) as endpoint:
+        config = written(tmp_path, cluster.door("LOGIN"), {"security.protocol": "SASL_PLAINTEXT", **oauth(endpoint)})
+        with serving(None, tmp_path, config_file=config) as exporter:
+            exporter.until(lambda _: endpoint.issued >= 4)
+            before = exporter.until(lambda m: value(m, SUCCESS) == 1)
+            endpoint.failing = 503
+            exporter.until(lambda m: value(m, SUCCESS) == 0)
+            endpoint.failing = None
+            exporter.until(lambda m: value(m, SUCCESS) == 1)
+
+    assert (value(before, FAILED) or 0) <= 1, "a session that ends with its token may cost the cycle that it ends in"
+    assert "gives no token: it answers 503 Service Unavailable" in exporter.log
+    assert CLIENT_SECRET not in exporter.log
+    assert endpoint.asked[0] == {"grant_type": "client_credentials", "scope": "kafka.read"}
+
+
+def test_a_consumer_with_other_settings_is_refused(cluster: SecureCluster) -> None:
+    """The comparison of both clients means something: without the authority librdkafka does not come in."""
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.door("TLS"), "security.protocol": "SSL", "group.id": "g", "log_level": 0}
+    )
+    try:
+        with pytest.raises(KafkaException):
+            consumer.list_topics(timeout=3)
+    finally:
+        consumer.close()
