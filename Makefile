@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-CODE := $(wildcard exporter tests examples benchmarks)
+CODE := $(wildcard exporter tests examples benchmarks grafana alerts)
 UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
@@ -13,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help install demo test test-all bench lint types contracts tools java clean constraints
+.PHONY: help install demo test test-all bench kerberos dashboard-pictures lint types contracts tools java clean constraints
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 14
@@ -36,11 +36,31 @@ demo: java install  ## a real Kafka, a workload, a planted hanging transaction a
 test: tools lint types contracts  ## lint, types, contracts and all tests but the slow ones
 	$(BIN)/pytest -m "not slow"
 
-test-all: tools lint types contracts  ## the same and the slow tests (more Kafka versions)
+test-all: tools kerberos lint types contracts  ## the same and the slow tests (more Kafka versions, Kerberos)
 	$(BIN)/pytest
 
 bench: java install  ## measured floors beside the peers
 	$(BIN)/python -m benchmarks
+
+kerberos: install  ## a KDC and Kerberos for Python, for its slow tests (installed by apt-get where we are root)
+	@missing=""; \
+	command -v krb5kdc >/dev/null || [ -x /usr/sbin/krb5kdc ] || missing="$$missing krb5-kdc krb5-admin-server krb5-user"; \
+	command -v krb5-config >/dev/null || missing="$$missing libkrb5-dev gcc"; \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	    echo "The Kerberos tests are skipped without these Debian packages or their like:$$missing"; exit 0; \
+	  fi; \
+	  echo "installing$$missing"; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq && apt-get install -qq --no-install-recommends $$missing >/dev/null; \
+	fi; \
+	$(BIN)/python -c 'import gssapi' 2>/dev/null \
+	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/kerberos.txt
+
+dashboard-pictures: tools  ## every dashboard in every scenario, drawn with Grafana's own components (needs Node.js 20+ and npm)
+	@for program in node npm; do command -v $$program >/dev/null \
+	  || { echo "$$program is missing: on Debian install nodejs and npm." >&2; exit 1; }; done
+	$(BIN)/python -m tests.grafana.pictures
 
 lint: install  ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -82,7 +102,8 @@ constraints:  ## make constraints/*.txt anew: the newest versions that pyproject
 	@compile="build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes"; \
 	export UV_CUSTOM_COMPILE_COMMAND="make constraints"; \
 	$$compile --extra dev pyproject.toml -o constraints/dev.txt; \
-	$$compile --constraints constraints/dev.txt pyproject.toml -o constraints/runtime.txt
+	$$compile --constraints constraints/dev.txt pyproject.toml -o constraints/runtime.txt; \
+	$$compile --constraints constraints/dev.txt --extra gssapi pyproject.toml -o constraints/kerberos.txt
 	@rm -rf build/uv
 
 clean:  ## what was made here (Kafka's jars stay in the cache of the home directory)

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from exporter.cli import COMMANDS
 from exporter.commands.arguments import build_parser
@@ -137,3 +138,11 @@ def test_the_example_of_a_problem_is_real() -> None:
             environment={},
             flags={"kafka.bootstrap.servers": "a:1", "kafka.ssl.ca.location": "/ca.pem"},
         )
+
+
+def test_the_alert_in_the_readme_is_the_one_that_prometheus_makes() -> None:
+    """Word by word what `promtool` expects of KafkaTransactionHanging in tests/alerts."""
+    page = yaml.safe_load((ROOT / "tests/alerts/timelines/KafkaTransactionHanging.yaml").read_text())["pages"]["critical"]
+    quoted = [line.removeprefix("> ").strip("`*") for line in README.splitlines() if line.startswith("> ")]
+
+    assert quoted == [page["summary"], *page["description"].strip().splitlines()]

@@ -16,6 +16,8 @@ _VERIFICATION = {
 _UNKNOWN_AUTHORITY = frozenset({2, 19, 20, 21})
 _OTHER_HOST = frozenset({62, 63, 64})
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
+_MAJOR = re.compile(r"^Major .*, Minor \(\d+\): ", re.DOTALL)
+"""What GSS-API says in general, before what Kerberos says."""
 _WRAPPING = re.compile(r"^(?:\[Error \d+\] )?(?:\w+Error: )*")
 TLS_SPOKEN_HERE = "TLS is spoken on this port: set kafka.security.protocol to SSL or SASL_SSL"
 
@@ -41,6 +43,14 @@ def in_words(error: BaseException) -> str:
     if is_tls_spoken(error):
         return TLS_SPOKEN_HERE
     return str(error) or type(error).__name__
+
+
+def login_in_words(error: BaseException) -> str:
+    """Why a login did not even begin, where a library of the mechanism says so."""
+    said = str(error) or type(error).__name__
+    if type(error).__module__.partition(".")[0] == "gssapi":
+        return f"Kerberos: {_MAJOR.sub('', said)}"
+    return said
 
 
 def is_tls_spoken(error: BaseException) -> bool:

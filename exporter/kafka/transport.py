@@ -9,7 +9,7 @@ import kafka.errors as foreign
 from kafka.net.connection import KafkaConnection
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
-from exporter.kafka.explain import TLS_SPOKEN_HERE
+from exporter.kafka.explain import TLS_SPOKEN_HERE, login_in_words
 
 RECEIVE_BYTES = 256 * 1024
 _TLS_ALERT = b"\x15\x03"
@@ -42,6 +42,12 @@ class Connection(KafkaConnection):  # type: ignore[misc]
         except (foreign.SaslAuthenticationFailedError, foreign.UnsupportedSaslMechanismError) as error:
             self.login_failure = error
             raise
+        except foreign.KafkaError:
+            raise
+        except Exception as error:
+            # Kerberos and AWS have libraries and exceptions of their own: no ticket, no credentials.
+            self.login_failure = foreign.SaslAuthenticationFailedError(login_in_words(error))
+            raise self.login_failure from error
 
 
 class _WholeReads:

@@ -1,0 +1,590 @@
+// Made from recording.yaml and alerts.yaml by `python -m alerts mixin`: change those.
+{
+  _config+:: {
+    // One page for each alert, of the same name.
+    runbookBase: "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks",
+    // Names of alerts to leave out.
+    disabledAlerts: [],
+    // Text, as it stands in the expressions.
+    thresholds: {
+      clock_ahead_seconds: "30",
+      cluster_wide_transactions: "10",
+      fresh_cycles: "5",
+      inconclusive_seconds: "600",
+      lost_cycles_ratio: "0.2",
+      stuck_critical_seconds: "900",
+    },
+  },
+
+  prometheusRules+:: { groups+: [
+    {
+      "name": "kafka-transaction-signals",
+      "interval": "10s",
+      "rules": [
+        {
+          "record": "instance:kafka_transaction_exporter_snapshot_timestamp_seconds:age",
+          "expr": |||
+            timestamp(kafka_transaction_exporter_snapshot_timestamp_seconds)
+            - kafka_transaction_exporter_snapshot_timestamp_seconds
+          |||,
+        },
+        {
+          "record": "instance:kafka_transaction_exporter_cluster_info:fresh",
+          "expr": |||
+            kafka_transaction_exporter_cluster_info
+            and ignoring (cluster_id)
+              instance:kafka_transaction_exporter_snapshot_timestamp_seconds:age
+              <= kafka_transaction_exporter_cycle_interval_seconds
+                 * %(fresh_cycles)s # threshold: fresh_cycles
+          ||| % $._config.thresholds,
+        },
+        {
+          "record": "transaction:kafka_suspect_transaction_start_timestamp_seconds:age",
+          "expr": |||
+            clamp_min(time() - kafka_suspect_transaction_start_timestamp_seconds, 0)
+            * ignoring (
+                topic, partition, producer_id, producer_epoch, start_offset, transactional_id, verdict, cluster_id
+              ) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "partition:kafka_partition_max_active_transaction_duration_seconds:late",
+          "expr": |||
+            (kafka_partition_max_active_transaction_duration_seconds and kafka_partition_late_transactions > 0)
+            * ignoring (topic, partition, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "partition:kafka_partition_last_stable_offset_lag:suspect",
+          "expr": |||
+            kafka_partition_last_stable_offset_lag
+            * ignoring (topic, partition, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+            and ignoring (producer_id, producer_epoch, start_offset, transactional_id, verdict)
+              transaction:kafka_suspect_transaction_start_timestamp_seconds:age
+          |||,
+        },
+        {
+          "record": "instance:kafka_open_transactions:fresh",
+          "expr": |||
+            kafka_open_transactions
+            * ignoring (verdict, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "instance:kafka_suspect_transactions_hidden:fresh",
+          "expr": |||
+            kafka_suspect_transactions_hidden
+            * ignoring (cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "instance:kafka_transaction_exporter_coverage_complete:fresh",
+          "expr": |||
+            kafka_transaction_exporter_coverage_complete
+            * ignoring (cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "instance:kafka_transaction_exporter_partitions:fresh",
+          "expr": |||
+            kafka_transaction_exporter_partitions
+            * ignoring (answer, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "instance:kafka_transaction_exporter_inconclusive_transactions:fresh",
+          "expr": |||
+            kafka_transaction_exporter_inconclusive_transactions
+            * ignoring (reason, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "instance:kafka_transaction_exporter_cycles:lost_ratio15m",
+          "expr": |||
+            (
+              increase(kafka_transaction_exporter_cycles_failed_total[15m])
+              + increase(kafka_transaction_exporter_cycles_missed_total[15m])
+            )
+            / (
+              increase(kafka_transaction_exporter_cycles_total[15m])
+              + increase(kafka_transaction_exporter_cycles_missed_total[15m])
+            )
+          |||,
+        },
+      ],
+    },
+  ] },
+
+  prometheusAlerts+:: {
+    groups+: [
+      group { rules: [rule for rule in super.rules if !std.member($._config.disabledAlerts, rule.alert)] }
+      for group in [
+        {
+          "name": "kafka-transactions",
+          "interval": "10s",
+          "rules": [
+            {
+              "alert": "KafkaTransactionHanging",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
+                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict=~"hanging_.+"}
+                  )
+                )
+              |||,
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "critical",
+                "verdict": "",
+                "transactional_id": "",
+              },
+              "annotations": {
+                "summary": "A Kafka transaction is proved to hang; nothing will ever close it.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} left a transaction open {{ humanizeDuration $value }} ago. Verdict: {{ $labels.verdict }}. read_committed consumers see nothing from offset {{ $labels.start_offset }} on.\nNext, the evidence and who waits:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}\nThen what an abort would do; this writes nothing, and the runbook says when not to abort:\nkafka-transaction-exporter abort --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }} --start-offset {{ $labels.start_offset }} --dry-run",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionHanging.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionHangingClusterWide",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  sum without (verdict) (instance:kafka_open_transactions:fresh{verdict=~"hanging_.+"})
+                )
+                > %(cluster_wide_transactions)s # threshold: cluster_wide_transactions
+              ||| % $._config.thresholds,
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "critical",
+              },
+              "annotations": {
+                "summary": "Many transactions of one Kafka cluster are proved to hang.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} transactions are proved to hang, verdict hanging_*. They have probably one cause, and it may still be at work.\nNext, all of them, and a plan that abort can take:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --plan-file hanging.json\nThen, when what must not be aborted is deleted from the file, what aborting the rest would do; this writes nothing:\nkafka-transaction-exporter abort --bootstrap-server $BOOTSTRAP --plan-file hanging.json --dry-run",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionHangingClusterWide.md",
+              },
+            },
+            {
+              "alert": "KafkaPartitionsWithLateTransactions",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  partition:kafka_partition_max_active_transaction_duration_seconds:late
+                )
+              |||,
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "critical",
+              },
+              "annotations": {
+                "summary": "A Kafka transaction is open for longer than any transaction may be.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: a transaction is open for {{ humanizeDuration $value }}, which is longer than transaction.max.timeout.ms and padding: it is late, whatever its verdict.\nNext, its verdict and the evidence:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }} --all",
+                "runbook_url": $._config.runbookBase + "/KafkaPartitionsWithLateTransactions.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionReplicaDiverged",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
+                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict="replica_diverged"}
+                  )
+                )
+              |||,
+              "for": "1m",
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "critical",
+                "verdict": "",
+                "transactional_id": "",
+              },
+              "annotations": {
+                "summary": "The replicas of a Kafka partition disagree whether a transaction has ended.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} has a transaction that began {{ humanizeDuration $value }} ago and is open on the leader, while a follower has its end. Verdict: {{ $labels.verdict }}. Do not abort: that could hide committed records.\nNext, what each replica says:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionReplicaDiverged.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionStuckCompleting",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
+                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict="stuck_completing"}
+                  )
+                )
+              |||,
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "warning",
+                "verdict": "",
+                "transactional_id": "",
+              },
+              "annotations": {
+                "summary": "A Kafka transaction is decided, and its marker does not reach a partition.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the transaction of producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} began {{ humanizeDuration $value }} ago; its coordinator has decided it, and the marker does not come. Verdict: {{ $labels.verdict }}.\nNext, what the coordinator has decided:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}\nThen what writing that marker would do; this writes nothing:\nkafka-transaction-exporter complete --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }} --start-offset {{ $labels.start_offset }} --dry-run",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionStuckCompleting.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionStuckCompleting",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
+                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict="stuck_completing"}
+                  )
+                )
+                > %(stuck_critical_seconds)s # threshold: stuck_critical_seconds
+              ||| % $._config.thresholds,
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "critical",
+                "verdict": "",
+                "transactional_id": "",
+              },
+              "annotations": {
+                "summary": "A Kafka transaction is decided, and its marker does not reach a partition.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the transaction of producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} began {{ humanizeDuration $value }} ago; its coordinator has decided it, and the marker does not come. Verdict: {{ $labels.verdict }}.\nNext, what the coordinator has decided:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}\nThen what writing that marker would do; this writes nothing:\nkafka-transaction-exporter complete --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }} --start-offset {{ $labels.start_offset }} --dry-run",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionStuckCompleting.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionOverdueAtCoordinator",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
+                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict="overdue_at_coordinator"}
+                  )
+                )
+              |||,
+              "for": "2m",
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "warning",
+                "verdict": "",
+                "transactional_id": "",
+              },
+              "annotations": {
+                "summary": "A Kafka transaction has outlived its own time-out, and its coordinator does not abort it.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} has a transaction that began {{ humanizeDuration $value }} ago and is Ongoing past its own time-out. Verdict: {{ $labels.verdict }}.\nNext, its coordinator, its time-out and who waits:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionOverdueAtCoordinator.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionBlocksConsumers",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  partition:kafka_partition_last_stable_offset_lag:suspect
+                )
+                > min without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  min_over_time(partition:kafka_partition_last_stable_offset_lag:suspect[10m])
+                )
+                and max without (
+                  instance, pod, node, container, endpoint, pod_template_hash,
+                  producer_id, producer_epoch, start_offset, transactional_id, verdict
+                ) (transaction:kafka_suspect_transaction_start_timestamp_seconds:age)
+              |||,
+              "for": "5m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "Records pile up behind a Kafka transaction that does not end.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} records are hidden from read_committed consumers behind a suspect transaction (verdict not yet hanging_*), and they grow more.\nNext, its verdict and the consumer groups that wait:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionBlocksConsumers.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionBlocksConsumers",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  partition:kafka_partition_last_stable_offset_lag:suspect
+                )
+                > min without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  min_over_time(partition:kafka_partition_last_stable_offset_lag:suspect[10m])
+                )
+                and max without (
+                  instance, pod, node, container, endpoint, pod_template_hash,
+                  producer_id, producer_epoch, start_offset, transactional_id, verdict
+                ) (transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict=~"hanging_.+"})
+              |||,
+              "for": "2m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "critical",
+              },
+              "annotations": {
+                "summary": "Records pile up behind a Kafka transaction that does not end.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} records are hidden from read_committed consumers behind a transaction that is proved to hang (verdict hanging_*), and they grow more.\nNext, the evidence and the consumer groups that wait:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionBlocksConsumers.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionInconclusive",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
+                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict="inconclusive"}
+                  )
+                )
+                > %(inconclusive_seconds)s # threshold: inconclusive_seconds
+              ||| % $._config.thresholds,
+              "for": "5m",
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "warning",
+                "verdict": "",
+                "transactional_id": "",
+              },
+              "annotations": {
+                "summary": "A Kafka transaction has been open for long, and what could judge it is missing.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} has a transaction that began {{ humanizeDuration $value }} ago. Verdict: {{ $labels.verdict }}, so it may be healthy or hanging.\nNext, which part of the proof is missing:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionInconclusive.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionSuspectsHidden",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  instance:kafka_suspect_transactions_hidden:fresh
+                )
+                > 0
+              |||,
+              "for": "5m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "More Kafka transactions are suspect than are shown.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} suspect transactions have no series because of publish.suspects_limit: nothing pages for them. The worst are shown.\nNext, all of them:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionSuspectsHidden.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionSuspectsHidden",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  sum without (verdict) (instance:kafka_open_transactions:fresh{verdict=~"hanging_.+"})
+                  - count without (
+                      topic, partition, producer_id, producer_epoch, start_offset, transactional_id, verdict
+                    ) (transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict=~"hanging_.+"})
+                  or sum without (verdict) (instance:kafka_open_transactions:fresh{verdict=~"hanging_.+"})
+                )
+                > 0
+              |||,
+              "for": "1m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "critical",
+              },
+              "annotations": {
+                "summary": "Kafka transactions that are proved to hang are not shown.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} transactions that are proved to hang, verdict hanging_*, have no series because of publish.suspects_limit: KafkaTransactionHanging cannot page for them.\nNext, all of them:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionSuspectsHidden.md",
+              },
+            },
+          ],
+        },
+        {
+          "name": "kafka-transaction-exporter",
+          "interval": "10s",
+          "rules": [
+            {
+              "alert": "KafkaTransactionExporterDown",
+              "expr": |||
+                (
+                  max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                    max_over_time(kafka_transaction_exporter_cluster_info[1d])
+                  )
+                  unless max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                    kafka_transaction_exporter_cluster_info
+                  )
+                  unless ignoring (cluster_id) max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                    kafka_transaction_exporter_cycle_interval_seconds
+                    unless ignoring (cluster_id) kafka_transaction_exporter_cluster_info
+                  )
+                )
+                or absent_over_time(kafka_transaction_exporter_cycle_interval_seconds[1d])
+              |||,
+              "for": "3m",
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "critical",
+              },
+              "annotations": {
+                "summary": "No exporter watches the transactions of a Kafka cluster.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id \"unknown\" }}, job {{ or $labels.job \"unknown\" }}: no instance of kafka-transaction-exporter answers scrapes. Nothing will page for a hanging transaction.\nNext, the target in Prometheus and the exporter's log. Until it is back, this answers in its place:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterDown.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionExporterSnapshotStale",
+              "expr": |||
+                count without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  max_over_time(kafka_transaction_exporter_cycle_interval_seconds[2m])
+                  unless ignoring (cluster_id)
+                    max_over_time(instance:kafka_transaction_exporter_cluster_info:fresh[2m])
+                )
+              |||,
+              "for": "2m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "critical",
+              },
+              "annotations": {
+                "summary": "An exporter of Kafka transactions answers, and has no fresh snapshot of its cluster.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ $value }} instances of kafka-transaction-exporter have had no fresh snapshot for two minutes. Every other alert about the cluster is silent meanwhile.\nNext, why a cycle fails; this is one cycle by hand:\nkafka-transaction-exporter once --bootstrap-server $BOOTSTRAP",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterSnapshotStale.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionExporterCyclesFailing",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  instance:kafka_transaction_exporter_cycles:lost_ratio15m
+                )
+                > %(lost_cycles_ratio)s # threshold: lost_cycles_ratio
+              ||| % $._config.thresholds,
+              "for": "5m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "An exporter of Kafka transactions loses many of its cycles.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ humanizePercentage $value }} of the cycles of the last 15 minutes failed or could not begin. A hang is found later than promised.\nNext, how long each phase of a cycle takes, or why it fails:\nkafka-transaction-exporter once --bootstrap-server $BOOTSTRAP --timings json",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterCyclesFailing.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionExporterCoverageIncomplete",
+              "expr": |||
+                min without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  instance:kafka_transaction_exporter_coverage_complete:fresh
+                )
+                == 0
+              |||,
+              "for": "10m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "Part of a Kafka cluster is not seen by its transaction exporter.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: not everything that was asked has been answered for ten minutes: where nothing was read, nothing can page.\nNext, what is missing, on standard error:\nkafka-transaction-exporter once --bootstrap-server $BOOTSTRAP",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterCoverageIncomplete.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionExporterPartitionsUnauthorized",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  instance:kafka_transaction_exporter_partitions:fresh{answer="unauthorized"}
+                )
+                > 0
+              |||,
+              "for": "5m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "A transaction exporter may not read some Kafka partitions.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} partitions refuse DescribeProducers: the exporter's principal lacks READ on their topics. A hang there is not seen.\nNext, which topics, on standard error:\nkafka-transaction-exporter once --bootstrap-server $BOOTSTRAP",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterPartitionsUnauthorized.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionExporterTransactionalIdsHidden",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  instance:kafka_transaction_exporter_inconclusive_transactions:fresh{
+                    reason=~"transactional_ids_hidden|ids_may_be_denied|topics_hidden|transaction_state_hidden"
+                  }
+                )
+                > 0
+              |||,
+              "for": "5m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "A transaction exporter is not allowed to see what would prove a hang.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} open transactions stay without a verdict because of {{ $labels.reason }}: the exporter's principal lacks a grant, or is denied one. No hang can be proved there; only KafkaPartitionsWithLateTransactions is left, twenty minutes later.\nNext, which grant is missing:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterTransactionalIdsHidden.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionExporterConfigReloadFailed",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  time() - kafka_transaction_exporter_config_last_reload_success_timestamp_seconds
+                  and kafka_transaction_exporter_config_last_reload_successful == 0
+                )
+              |||,
+              "for": "5m",
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "A transaction exporter refused its changed configuration and runs with the old one.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: the configuration that is in use was read {{ humanizeDuration $value }} ago, and what is there now is refused. A restart would not come up.\nNext, each problem with its place, where the exporter runs; its log says the same:\nkafka-transaction-exporter config check --config.file $CONFIG_FILE",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterConfigReloadFailed.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionExporterClockSkew",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  -instance:kafka_transaction_exporter_snapshot_timestamp_seconds:age
+                )
+                > %(clock_ahead_seconds)s # threshold: clock_ahead_seconds
+              ||| % $._config.thresholds,
+              "for": "10m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "The clock of a transaction exporter is ahead of Prometheus.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: a snapshot was scraped {{ humanizeDuration $value }} before it was taken, by these two clocks. Ages are wrong by as much, and a frozen exporter would be noticed later by as much.\nNext, on both machines:\nchronyc tracking",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterClockSkew.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionWatchdog",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  instance:kafka_transaction_exporter_cluster_info:fresh
+                )
+              |||,
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "none",
+              },
+              "annotations": {
+                "summary": "Always fires while the transactions of a Kafka cluster are watched.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }} is read and judged, and alerts about it reach Alertmanager. Route this to a dead man's switch, which pages when it no longer comes.",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionWatchdog.md",
+              },
+            },
+          ],
+        },
+      ]
+    ],
+  },
+
+  grafanaDashboards+:: {
+    'kafka-transactions-overview.json': import '../../grafana/overview.json',
+    'kafka-transactions-partition.json': import '../../grafana/partition.json',
+    'kafka-transactions-fleet.json': import '../../grafana/fleet.json',
+  },
+}

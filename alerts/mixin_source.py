@@ -1,0 +1,90 @@
+"""The rules as jsonnet: a mixin whose thresholds, runbook base and list of alerts are configuration.
+
+Law of this file: groups in, text out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from alerts.rules import RUNBOOK_BASE, Group, thresholds, with_thresholds
+
+DASHBOARDS: Final = ("overview", "partition", "fleet")
+"""Files of grafana/ that the mixin hands on; jsonnet reads one only where it is asked for."""
+
+HEAD: Final = "// Made from recording.yaml and alerts.yaml by `python -m alerts mixin`: change those."
+
+
+def mixin(recording: list[Group], alerting: list[Group]) -> str:
+    """The text of `mixin.libsonnet`."""
+    return "\n".join(
+        [
+            HEAD,
+            "{",
+            "  _config+:: {",
+            "    // One page for each alert, of the same name.",
+            f"    runbookBase: {_text(RUNBOOK_BASE)},",
+            "    // Names of alerts to leave out.",
+            "    disabledAlerts: [],",
+            "    // Text, as it stands in the expressions.",
+            f"    thresholds: {_indented(_thresholds(thresholds([*recording, *alerting])), 4)},",
+            "  },",
+            "",
+            f"  prometheusRules+:: {{ groups+: {_indented(_value(recording), 2)} }},",
+            "",
+            "  prometheusAlerts+:: {",
+            "    groups+: [",
+            "      group { rules: [rule for rule in super.rules if !std.member($._config.disabledAlerts, rule.alert)] }",
+            f"      for group in {_indented(_value(alerting), 6)}",
+            "    ],",
+            "  },",
+            "",
+            "  grafanaDashboards+:: {",
+            *(f"    'kafka-transactions-{name}.json': import '../../grafana/{name}.json'," for name in DASHBOARDS),
+            "  },",
+            "}",
+            "",
+        ]
+    )
+
+
+def _thresholds(values: Mapping[str, str]) -> str:
+    return "\n".join(["{", *(f"  {name}: {_text(value)}," for name, value in sorted(values.items())), "}"])
+
+
+def _value(value: Any, key: str = "", alert: str = "") -> str:
+    """A value of a rule file as jsonnet; what is configuration is looked up in it."""
+    if isinstance(value, list):
+        return "\n".join(["[", *(f"  {_indented(_value(item), 2)}," for item in value), "]"])
+    if isinstance(value, dict):
+        fields = [
+            f"  {_text(name)}: {_indented(_value(item, name, value.get('alert', alert)), 2)},"
+            for name, item in value.items()
+        ]
+        return "\n".join(["{", *fields, "}"])
+    if key == "expr":
+        return _expression(value)
+    if key == "runbook_url":
+        return f"$._config.runbookBase + {_text(f'/{alert}.md')}"
+    return _text(value)
+
+
+def _expression(expression: str) -> str:
+    """A text block; `%` takes the thresholds where there are any."""
+    lookup = with_thresholds(expression.replace("%", "%%"), lambda name, _value: f"%({name})s")
+    has_thresholds = lookup != expression.replace("%", "%%")
+    block = "\n".join(
+        ["|||", *(f"  {line}" for line in (lookup if has_thresholds else expression).splitlines()), "|||"]
+    )
+    return f"{block} % $._config.thresholds" if has_thresholds else block
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _indented(text: str, width: int) -> str:
+    """All lines but the first moved to the right."""
+    return text.replace("\n", "\n" + " " * width)

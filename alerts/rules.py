@@ -1,0 +1,126 @@
+"""The rule files as data, and the few things about them that a user may choose.
+
+Law of this file: pure but for `load`, which reads the files beside it; what nobody chooses stays as it is written there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+FOLDER: Final = Path(__file__).parent
+RECORDING: Final = FOLDER / "recording.yaml"
+ALERTS: Final = FOLDER / "alerts.yaml"
+RUNBOOK_BASE: Final = (
+    "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks"
+)
+
+Rule = dict[str, Any]
+Group = dict[str, Any]
+
+THRESHOLD: Final = re.compile(r"(?P<value>\S+) # threshold: (?P<name>\w+)")
+"""How an expression marks a number that may be chosen: PromQL has comments, so the mark costs nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What may differ from the files. Everything is text that ends up in a rule, so a template may stand in its place."""
+
+    disabled: frozenset[str] = frozenset()
+    """Names of alerts to leave out."""
+    thresholds: Mapping[str, str] = field(default_factory=dict)
+    """Threshold name -> value."""
+    durations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """`alert.severity` -> `for` and `keep_firing_for`, or one of them."""
+    runbook_base: str = RUNBOOK_BASE
+    """Where the runbooks are: one page for each alert, of the same name."""
+
+
+class UnknownChoiceError(Exception):
+    """A choice names what is in no rule; the message says which."""
+
+
+def load(path: Path) -> list[Group]:
+    """The groups of a rule file."""
+    groups: list[Group] = yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]
+    return groups
+
+
+def rule_groups(choices: Choices | None = None) -> list[Group]:
+    """Signals and alerts in one list: what a PrometheusRule has under `spec.groups`."""
+    return chosen([*load(RECORDING), *load(ALERTS)], choices or Choices())
+
+
+def chosen(groups: list[Group], choices: Choices) -> list[Group]:
+    """The groups as they were chosen; a group that has lost all its rules is gone."""
+    _refuse_unknown(groups, choices)
+    changed = [
+        {**group, "rules": [_chosen_rule(rule, choices) for rule in group["rules"] if not _is_disabled(rule, choices)]}
+        for group in groups
+    ]
+    return [group for group in changed if group["rules"]]
+
+
+def thresholds(groups: list[Group]) -> dict[str, str]:
+    """Every threshold of these groups with its value."""
+    return {
+        found["name"]: found["value"] for rule in rules_of(groups) for found in THRESHOLD.finditer(str(rule["expr"]))
+    }
+
+
+def with_thresholds(expression: str, value_of: Callable[[str, str], str]) -> str:
+    """The expression with `value_of(name, value)` in the place of each marked number."""
+    return THRESHOLD.sub(
+        lambda found: f"{value_of(found['name'], found['value'])} # threshold: {found['name']}", expression
+    )
+
+
+def rules_of(groups: list[Group]) -> Iterator[Rule]:
+    for group in groups:
+        yield from group["rules"]
+
+
+def key_of(rule: Rule) -> str:
+    """What tells an alert from the other step of the same name."""
+    return f"{rule['alert']}.{rule['labels']['severity']}"
+
+
+def prometheus_rule(name: str, groups: list[Group]) -> dict[str, Any]:
+    """The manifest that the Prometheus operator takes."""
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": name},
+        "spec": {"groups": groups},
+    }
+
+
+def _is_disabled(rule: Rule, choices: Choices) -> bool:
+    return rule.get("alert") in choices.disabled
+
+
+def _chosen_rule(rule: Rule, choices: Choices) -> Rule:
+    changed = deepcopy(rule)
+    changed["expr"] = with_thresholds(rule["expr"], choices.thresholds.get)
+    if "alert" in rule:
+        changed.update(choices.durations.get(key_of(rule), {}))
+        changed["annotations"]["runbook_url"] = f"{choices.runbook_base}/{rule['alert']}.md"
+    return changed
+
+
+def _refuse_unknown(groups: list[Group], choices: Choices) -> None:
+    """A misspelt name would otherwise leave an alert on, or a threshold as it was, without a word."""
+    alerts = [rule for rule in rules_of(groups) if "alert" in rule]
+    for kind, named, known in (
+        ("alert", choices.disabled, {rule["alert"] for rule in alerts}),
+        ("threshold", choices.thresholds, thresholds(groups)),
+        ("alert and severity", choices.durations, {key_of(rule) for rule in alerts}),
+    ):
+        if unknown := sorted(set(named) - set(known)):
+            raise UnknownChoiceError(f"no rule has this {kind}: {', '.join(unknown)}")

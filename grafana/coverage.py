@@ -1,0 +1,82 @@
+"""The table of what was not read, and why. Like the table of suspects it needs no recording rule."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from grafana.fields import DOUBTFUL, NEUTRAL, UNKNOWN, column, texts
+from grafana.page import Json
+from grafana.panels import table
+from grafana.queries import EXPORTER, either, fresh, known_exporters, labelled, now, series
+
+NO_GAP: Final = "no gap"
+EVERYTHING: Final = "everything"
+
+
+def coverage() -> Json:
+    """What was not read, and why."""
+    return table(
+        "What was not read",
+        "Each reason for which something is unknown, with how often it counts now. No suspect means little while anything "
+        "stands here but one line that says no gap. For all chosen clusters, whatever the topic.",
+        [_gaps()],
+        no_value="No exporter is known: nothing was read.",
+        no_cell="-",
+        columns=(
+            column("what", "What", {"mappings": [_colours()], **_BACKGROUND, "custom.width": 225}),
+            column("reason", "Why", {"custom.minWidth": 250}),
+            column("Value", "How many", {"unit": "locale", "custom.width": 90}),
+            column("cluster", "Cluster", {"custom.width": 100}),
+            column("instance", "Exporter", {"custom.width": 140}),
+        ),
+        hidden=("job",),
+        sorted_by={"How many": True},
+    )
+
+
+_BACKGROUND: Final[Json] = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
+_NAMED: Final = ("partitions", "brokers", "coordinators", "transactions without verdict", "suspects", "idle partitions")
+
+
+def _gaps() -> str:
+    own = "kafka_transaction_exporter_"
+    answered = "some request had no usable answer"
+    kinds = (
+        labelled(series(f"{own}unread_partitions") + " > 0", what="partitions"),
+        labelled(series(f"{own}brokers", 'answer="failed"') + " > 0", what="brokers", reason=answered),
+        labelled(series(f"{own}coordinators", 'answer="failed"') + " > 0", what="coordinators", reason=answered),
+        labelled(series(f"{own}inconclusive_transactions") + " > 0", what="transactions without verdict"),
+        labelled(
+            series("kafka_suspect_transactions_hidden") + " > 0", what="suspects", reason="over the limit of series"
+        ),
+        labelled(
+            series(f"{own}partition_series_limited") + " > 0",
+            what="idle partitions",
+            reason="too many: only partitions with an open transaction have series",
+        ),
+        labelled(
+            series(f"{own}max_timeout_fallback") + " > 0",
+            what="transaction.max.timeout.ms",
+            reason="no broker let us read it: late is measured with the fallback",
+        ),
+        labelled(
+            series(f"{own}max_timeout_difference_seconds") + " > 0",
+            what="transaction.max.timeout.ms",
+            reason="brokers differ by so many seconds: the largest counts",
+        ),
+    )
+    without = f"({known_exporters()} unless on ({EXPORTER}) {fresh()})"
+    complete = f"(0 * ({fresh()} == 1) unless on ({EXPORTER}) ({either(kinds)}))"
+    return either(
+        (
+            f"max by ({EXPORTER}, what, reason) ({now(f'({either(kinds)})')})",
+            labelled(without, what=EVERYTHING, reason="no fresh snapshot: down, failing, frozen or just begun"),
+            labelled(complete, what=NO_GAP, reason="everything that was asked was answered"),
+        )
+    )
+
+
+def _colours() -> Json:
+    unknown = {name: (name, UNKNOWN) for name in (EVERYTHING, *_NAMED)}
+    limit = {"transaction.max.timeout.ms": ("transaction.max.timeout.ms", DOUBTFUL)}
+    return texts({**unknown, **limit, NO_GAP: (NO_GAP, NEUTRAL)})

@@ -1,0 +1,110 @@
+"""How values look: colours, texts in their place, overrides of single columns and lines.
+
+One law: green says that everything was read and nothing is wrong. Only the state of an exporter can say that, so nothing
+else is green. Purple says "not known". A missing value is purple and says why, and is never left to the colour of the
+lowest threshold, which is what Grafana would take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Any, Final
+
+from exporter.evaluation.verdicts import Verdict
+
+Json = dict[str, Any]
+
+NEUTRAL: Final = "transparent"
+UNKNOWN: Final = "purple"
+WRONG: Final = "red"
+DOUBTFUL: Final = "orange"
+FINE: Final = "green"
+
+
+class State(IntEnum):
+    """What an exporter can say of its cluster, as a number that a panel can colour."""
+
+    FINE = 0
+    SILENT = 1
+    NOT_FRESH = 2
+    CYCLE_FAILED = 3
+    PARTLY_READ = 4
+    SUSPECT = 5
+    HANGING = 6
+
+
+STATE_TEXTS: Final[Mapping[State, tuple[str, str]]] = {
+    State.HANGING: ("HANGING", WRONG),
+    State.SUSPECT: ("suspect", DOUBTFUL),
+    State.PARTLY_READ: ("partly read", UNKNOWN),
+    State.CYCLE_FAILED: ("last cycle failed", UNKNOWN),
+    State.NOT_FRESH: ("no fresh snapshot", UNKNOWN),
+    State.SILENT: ("not answering", UNKNOWN),
+    State.FINE: ("OK, all read", FINE),
+}
+
+VERDICT_COLOURS: Final[Mapping[str, str]] = {
+    **{verdict.label: WRONG for verdict in Verdict if verdict.is_hanging},
+    Verdict.REPLICA_DIVERGED.label: "dark-red",
+    Verdict.STUCK_COMPLETING.label: DOUBTFUL,
+    Verdict.OVERDUE_AT_COORDINATOR.label: "yellow",
+    Verdict.INCONCLUSIVE.label: UNKNOWN,
+    Verdict.COMPLETING.label: "light-blue",
+    Verdict.PREPARED_TWO_PHASE_COMMIT.label: "dark-blue",
+    Verdict.OPEN_WITHIN_TIMEOUT.label: "blue",
+}
+
+
+def thresholds(base: str, steps: Mapping[float, str]) -> Json:
+    """The colour below every step, then from each step on."""
+    return {
+        "mode": "absolute",
+        "steps": [{"color": base, "value": None}, *({"color": to, "value": at} for at, to in steps.items())],
+    }
+
+
+def missing(text: str) -> Json:
+    """What stands where no value came: purple, whatever the thresholds say."""
+    return {"type": "special", "options": {"match": "null+nan", "result": {"text": text, "color": UNKNOWN, "index": 0}}}
+
+
+def texts(known: Mapping[Any, tuple[str, str]]) -> Json:
+    """A text and a colour in the place of each of these values."""
+    return {
+        "type": "value",
+        "options": {
+            str(int(value) if isinstance(value, int) else value): {"text": text, "color": colour, "index": index}
+            for index, (value, (text, colour)) in enumerate(known.items())
+        },
+    }
+
+
+def any_text(text: str) -> Json:
+    """One text in the place of whatever stands there."""
+    return {"type": "regex", "options": {"pattern": ".+", "result": {"text": text, "index": 0}}}
+
+
+def column(name: str, title: str, properties: Mapping[str, Any] | None = None) -> Json:
+    """What is particular to one column of a table."""
+    return override({"id": "byName", "options": name}, {"displayName": title, **(properties or {})})
+
+
+def drawn(pattern: str, properties: Mapping[str, Any]) -> Json:
+    """What is particular to the lines of a graph whose legend matches."""
+    return override({"id": "byRegexp", "options": pattern}, properties)
+
+
+def override(matcher: Json, properties: Mapping[str, Any]) -> Json:
+    """The properties of the fields that `matcher` finds."""
+    return {"matcher": matcher, "properties": [{"id": name, "value": value} for name, value in properties.items()]}
+
+
+def fixed(colour: str) -> Json:
+    """Always this colour."""
+    return {"mode": "fixed", "fixedColor": colour}
+
+
+def verdict_lines() -> Sequence[Json]:
+    """A line for each verdict in its own colour."""
+    return [drawn(f"^{label}$", {"color": fixed(colour)}) for label, colour in VERDICT_COLOURS.items()]

@@ -1,0 +1,50 @@
+"""The table of alerts that fire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from grafana.fields import DOUBTFUL, NEUTRAL, WRONG, column, texts
+from grafana.page import Json
+from grafana.panels import table
+from grafana.queries import series
+
+OUR_ALERTS: Final = 'alertname=~"KafkaTransaction.*|KafkaPartition.*", severity!="none"'
+"""Without the watchdog, which always fires."""
+IN_CLUSTER: Final = 'cluster=~"$cluster", job=~"$job"'
+"""Alerts have no instance: they are about a cluster, whichever replica of an exporter saw it."""
+
+
+def alerts(title: str, description: str, matchers: str = "", links: Sequence[Json] = ()) -> Json:
+    """Alerts that fire now, of those that `matchers` select."""
+    ours = ", ".join(part for part in (OUR_ALERTS, 'alertstate="firing"', matchers) if part)
+    firing = series("ALERTS", ours, narrowed_by=IN_CLUSTER)
+    runbook = {"title": "Open the runbook", "url": "${runbooks:raw}/${__data.fields.alertname}.md", "targetBlank": True}
+    severities = {"critical": ("critical", WRONG), "warning": ("warning", DOUBTFUL), "info": ("info", NEUTRAL)}
+    return table(
+        title,
+        f"{description} Empty also where no alerting rules are loaded. An alert is about a cluster, not about one of its "
+        "exporters, so the chosen instance does not narrow it.",
+        [f"count by (cluster, cluster_id, job, topic, partition, alertname, severity) ({firing})"],
+        no_value="No alert fires, or no rules are loaded.",
+        no_cell="-",
+        columns=(
+            column(
+                "severity",
+                "Severity",
+                {
+                    "mappings": [texts(severities)],
+                    "custom.cellOptions": {"type": "color-background", "mode": "basic"},
+                    "custom.width": 90,
+                },
+            ),
+            column("alertname", "Alert", {"links": [runbook], "custom.minWidth": 280}),
+            column("topic", "Topic", {"links": list(links), "custom.width": 150}),
+            column("partition", "Partition", {"links": list(links), "custom.width": 80}),
+            column("cluster", "Cluster", {"custom.width": 100}),
+            column("cluster_id", "Cluster id", {"custom.width": 200}),
+        ),
+        hidden=("job", "Value"),
+        sorted_by={"Severity": False},
+    )

@@ -1,0 +1,203 @@
+"""All clusters at a glance: which of them is in trouble, and which of them nobody can vouch for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from grafana.fields import DOUBTFUL, NEUTRAL, STATE_TEXTS, UNKNOWN, WRONG, State, column, missing, texts, thresholds
+from grafana.links import FLEET, to_exporter
+from grafana.page import Heading, Json, Line, dashboard
+from grafana.panels import graph, stat, table
+from grafana.queries import (
+    EXPORTER,
+    NOT_PROVED,
+    PROVED,
+    exporters_between,
+    known_exporters,
+    now,
+    series,
+    snapshot_age,
+    state,
+)
+from grafana.variables import of_exporters, of_words
+
+NO_EXPORTER: Final = "no exporter known"
+NAMED: Final = "{{cluster}} {{instance}}"
+
+
+def fleet() -> Json:
+    """The page of those who watch many clusters."""
+    return dashboard(
+        uid=FLEET,
+        title="Kafka transactions: fleet",
+        description="One line for each exporter, and so for each cluster: what it found, and what it could not read.",
+        variables=[*of_exporters(), *of_words()],
+        lines=[*_now(), Heading("Trends"), *_trends()],
+    )
+
+
+def _now() -> Iterator[Line]:
+    yield Line(4, [(6, known()), (6, in_trouble()), (6, doubtful()), (6, unknown())])
+    yield Line(10, [(24, exporters())])
+
+
+def _trends() -> Iterator[Line]:
+    yield Line(9, [(12, hanging()), (12, held_back())])
+    yield Line(9, [(12, coverage()), (12, ages())])
+
+
+def known() -> Json:
+    """How many there are."""
+    return stat(
+        "Exporters known",
+        "Exporters that answered at some time of the chosen range. One that has been silent for longer is not counted: "
+        "choose a longer range.",
+        f"count({known_exporters()})",
+        unit="locale",
+        no_value=NO_EXPORTER,
+    )
+
+
+def in_trouble() -> Json:
+    """How many have found something."""
+    return stat(
+        "With a proved hang",
+        "Exporters whose fresh snapshot has a transaction that nothing will ever close.",
+        exporters_between(State.HANGING, State.HANGING),
+        unit="locale",
+        no_value=NO_EXPORTER,
+        steps={1: WRONG},
+    )
+
+
+def doubtful() -> Json:
+    """How many want a look."""
+    return stat(
+        "With other suspects",
+        "Exporters whose fresh snapshot has a suspect, and no proved hang.",
+        exporters_between(State.SUSPECT, State.SUSPECT),
+        unit="locale",
+        no_value=NO_EXPORTER,
+        steps={1: DOUBTFUL},
+    )
+
+
+def unknown() -> Json:
+    """How many cannot vouch for their cluster."""
+    return stat(
+        "Not fully read",
+        "Exporters that found nothing suspect in what they could read, and could not read everything: silent, without a "
+        "fresh snapshot, failing, or with gaps.",
+        exporters_between(State.SILENT, State.PARTLY_READ),
+        unit="locale",
+        no_value=NO_EXPORTER,
+        steps={1: UNKNOWN},
+    )
+
+
+def exporters() -> Json:
+    """A row for each."""
+    to_overview = [to_exporter()]
+    read = series("instance:kafka_open_transactions:fresh")
+    return table(
+        "Exporters, the worst first",
+        "Green only where a fresh snapshot has read everything and found nothing suspect. An empty cell is unknown: the "
+        "exporter has no fresh snapshot, or the recording rules are not loaded.",
+        [
+            state(),
+            _sum(series("instance:kafka_open_transactions:fresh", PROVED)),
+            _sum(series("instance:kafka_open_transactions:fresh", NOT_PROVED)),
+            _sum(now(series("kafka_late_transactions"))),
+            f"{_sum(series('partition:kafka_partition_last_stable_offset_lag:suspect'))} or 0 * {_sum(read)}",
+            _sum(series("instance:kafka_transaction_exporter_partitions:fresh", 'answer!="read"')),
+            snapshot_age(),
+            f"max by ({EXPORTER}, cluster_id) ({now(series('kafka_transaction_exporter_cluster_info'))})",
+            f"max by ({EXPORTER}, version, python_version) ({series('kafka_transaction_exporter_build_info')})",
+        ],
+        no_value=NO_EXPORTER,
+        no_cell="unknown",
+        columns=(
+            column("Value #A", "State", {**_number(), "mappings": [texts(STATE_TEXTS)], "custom.width": 220}),
+            column("cluster", "Cluster", {"links": to_overview, "custom.width": 150}),
+            column("instance", "Exporter", {"links": to_overview, "custom.width": 210}),
+            column("Value #B", "Proved to hang", _number(WRONG)),
+            column("Value #C", "Other suspects", _number(DOUBTFUL)),
+            column("Value #D", "Late", _number()),
+            column("Value #E", "Held back", _number()),
+            column("Value #F", "Partitions not read", _number(UNKNOWN)),
+            column("Value #G", "Snapshot age", {**_number(), "unit": "s"}),
+            column("cluster_id", "Cluster id", {"custom.width": 220}),
+            column("version", "Version"),
+            column("python_version", "Python"),
+        ),
+        hidden=("job", "Value #H", "Value #I"),
+        sorted_by={"State": True},
+    )
+
+
+def hanging() -> Json:
+    """Where it hung when."""
+    return graph(
+        "Proved to hang, by exporter",
+        "By recording rule; a gap where there was no fresh snapshot.",
+        {NAMED: _sum(series("instance:kafka_open_transactions:fresh", PROVED))},
+        unit="short",
+        no_value="not read",
+        hue="red",
+        beside=True,
+    )
+
+
+def held_back() -> Json:
+    """Whom it held back when."""
+    return graph(
+        "Records held back by suspects, by exporter",
+        "What read_committed consumers cannot see on partitions with a suspect; by recording rule.",
+        {NAMED: _sum(series("partition:kafka_partition_last_stable_offset_lag:suspect"))},
+        unit="short",
+        no_value="No suspect, or not read",
+        hue="orange",
+        beside=True,
+    )
+
+
+def coverage() -> Json:
+    """What was read when."""
+    partitions = series("kafka_transaction_exporter_partitions")
+    read = series("kafka_transaction_exporter_partitions", 'answer="read"')
+    return graph(
+        "Share of partitions that were read",
+        "Below 100% something is unknown; a gap where nothing was read.",
+        {NAMED: f"{_sum(read)} / ({_sum(partitions)} > 0)"},
+        unit="percentunit",
+        no_value="not read",
+        calcs=("lastNotNull", "min"),
+        beside=True,
+    )
+
+
+def ages() -> Json:
+    """How old what is shown is."""
+    return graph(
+        "Age of the newest snapshot, by exporter",
+        "When it was scraped.",
+        {NAMED: snapshot_age()},
+        unit="s",
+        no_value="No snapshot",
+        beside=True,
+    )
+
+
+def _number(alarm: str = NEUTRAL) -> Json:
+    """A count whose cell takes this colour from one on, and the colour of the unknown where there is none."""
+    return {
+        "unit": "locale",
+        "mappings": [missing("unknown")],
+        "thresholds": thresholds(NEUTRAL, {1: alarm}),
+        "custom.cellOptions": {"type": "color-background", "mode": "basic"},
+    }
+
+
+def _sum(selected: str) -> str:
+    return f"sum by ({EXPORTER}) ({selected})"

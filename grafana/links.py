@@ -1,0 +1,34 @@
+"""Where a click leads: other pages of these dashboards, with what was chosen here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from grafana.page import Json
+
+OVERVIEW, PARTITION, FLEET = "kafka-transactions-overview", "kafka-transactions-partition", "kafka-transactions-fleet"
+"""The uids: they are in bookmarks and in alerts, and stay."""
+
+_KEPT: Final = (
+    "${datasource:queryparam}&${job:queryparam}&${bootstrap_server:queryparam}&${runbooks:queryparam}"
+    "&${__url_time_range}"
+)
+_HERE: Final = "var-topic=${__data.fields.topic}&var-partition=${__data.fields.partition}&${cluster:queryparam}"
+
+
+def to_partition(*, instance: str = "var-instance=${__data.fields.instance}") -> Json:
+    """From a row with a topic and a partition to its page, as the exporter of the row sees it."""
+    return {"title": "This partition in depth", "url": f"/d/{PARTITION}?{_HERE}&{instance}&{_KEPT}"}
+
+
+def from_alert() -> Json:
+    """The same from an alert, which has no exporter: as the exporters see it that were chosen."""
+    return to_partition(instance="${instance:queryparam}")
+
+
+def to_exporter() -> Json:
+    """From a row with an exporter to the overview of it alone."""
+    return {
+        "title": "The overview of this cluster",
+        "url": f"/d/{OVERVIEW}?var-instance=${{__data.fields.instance}}&{_KEPT}",
+    }

@@ -1,0 +1,389 @@
+"""Is anything wrong now, where, since when, how sure, who is affected; then trends; then the exporter's own health."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from grafana.coverage import coverage
+from grafana.fields import DOUBTFUL, STATE_TEXTS, UNKNOWN, WRONG, drawn, fixed, texts, verdict_lines
+from grafana.firing import alerts
+from grafana.links import OVERVIEW, from_alert, to_partition
+from grafana.page import Heading, Json, Line, dashboard
+from grafana.panels import graph, stat
+from grafana.queries import EXPORTER, NOT_PROVED, PROVED, series, snapshot_age, state
+from grafana.suspects import suspects
+from grafana.variables import of_exporters, of_words, topics
+
+NOT_READ: Final = "not read"
+IN_TOPIC: Final = 'topic=~"$topic"'
+WHOLE_CLUSTER: Final = "Of all chosen clusters, whatever the topic."
+BY_SIGNAL: Final = "Not read: no fresh snapshot, or the recording rules are not loaded."
+
+
+def overview() -> Json:
+    """The page to open first."""
+    return dashboard(
+        uid=OVERVIEW,
+        title="Kafka transactions: overview",
+        description="Hanging and suspect Kafka transactions: what is wrong now, what is not known, and how it came about.",
+        variables=[*of_exporters(), topics(), *of_words()],
+        lines=[*_now(), Heading("Trends"), *_trends(), Heading("The exporter"), *_exporter()],
+    )
+
+
+def _now() -> Iterator[Line]:
+    yield Line(5, [(7, state_of_exporters()), (4, hanging()), (4, others()), (5, held_back()), (4, unread())])
+    yield Line(
+        10,
+        [
+            (
+                24,
+                suspects(
+                    "Suspect transactions",
+                    "Every open transaction that wants a person, of the chosen topics, up to the limit of series.",
+                    IN_TOPIC,
+                    [to_partition()],
+                ),
+            )
+        ],
+    )
+    yield Line(
+        7,
+        [
+            (12, coverage()),
+            (12, alerts("Alerts that fire", "Ours, of all chosen clusters.", links=[from_alert()])),
+        ],
+    )
+
+
+def _trends() -> Iterator[Line]:
+    yield Line(9, [(12, open_by_verdict()), (12, held_back_by_partition())])
+    yield Line(9, [(12, oldest_suspects()), (12, idle_longest())])
+    yield Line(8, [(8, late()), (8, unread_partitions()), (8, inconclusive())])
+
+
+def _exporter() -> Iterator[Line]:
+    yield Line(8, [(8, ages()), (8, phases()), (8, lost_cycles())])
+    yield Line(8, [(8, requests()), (8, failures()), (8, latencies())])
+    yield Line(7, [(8, partitions_read()), (8, memory()), (8, processor())])
+
+
+def state_of_exporters() -> Json:
+    """The headline."""
+    return stat(
+        "State",
+        "The worst that each exporter can say now. Green is only where a fresh snapshot has read everything that was asked "
+        "for and found nothing suspect; everything else that is not wrong is unknown. Needs no recording rules.",
+        state(),
+        unit="none",
+        no_value="no exporter known",
+        mappings=[texts(STATE_TEXTS)],
+        legend="{{cluster}} {{instance}}",
+    )
+
+
+def hanging() -> Json:
+    """How many are proved."""
+    return stat(
+        "Proved to hang",
+        f"Open transactions that nothing will ever close. {WHOLE_CLUSTER} {BY_SIGNAL}",
+        f"sum({series('instance:kafka_open_transactions:fresh', PROVED)})",
+        unit="locale",
+        no_value=NOT_READ,
+        steps={1: WRONG},
+    )
+
+
+def others() -> Json:
+    """How many want a look."""
+    return stat(
+        "Other suspects",
+        "Open transactions that want a person and are not proved to hang: diverged, stuck, overdue or inconclusive. "
+        f"{WHOLE_CLUSTER} {BY_SIGNAL}",
+        f"sum({series('instance:kafka_open_transactions:fresh', NOT_PROVED)})",
+        unit="locale",
+        no_value=NOT_READ,
+        steps={1: DOUBTFUL},
+    )
+
+
+def held_back() -> Json:
+    """Who is affected, in records."""
+    behind = series("partition:kafka_partition_last_stable_offset_lag:suspect")
+    read = series("instance:kafka_open_transactions:fresh")
+    return stat(
+        "Records held back by suspects",
+        f"Records that read_committed consumers cannot see, on partitions with a suspect. {WHOLE_CLUSTER} {BY_SIGNAL}",
+        f"sum({behind}) or 0 * sum({read})",
+        unit="locale",
+        no_value=NOT_READ,
+        steps={1: DOUBTFUL},
+    )
+
+
+def unread() -> Json:
+    """How much is unknown."""
+    partitions = series("instance:kafka_transaction_exporter_partitions:fresh", 'answer!="read"')
+    return stat(
+        "Partitions not read",
+        f"Partitions that nothing is known of; the table below says why. {WHOLE_CLUSTER} {BY_SIGNAL}",
+        f"sum({partitions})",
+        unit="locale",
+        no_value="unknown",
+        steps={1: UNKNOWN},
+    )
+
+
+def open_by_verdict() -> Json:
+    """What was open when."""
+    return graph(
+        "Open transactions by verdict",
+        "Red is proved to hang, orange and yellow want a look, purple has no verdict, blue is usual. "
+        f"{WHOLE_CLUSTER} {BY_SIGNAL}",
+        {"{{verdict}}": f"sum by (verdict) ({series('instance:kafka_open_transactions:fresh')})"},
+        unit="short",
+        no_value=NOT_READ,
+        overrides=verdict_lines(),
+        stacked=True,
+        calcs=("lastNotNull",),
+        beside=True,
+    )
+
+
+def held_back_by_partition() -> Json:
+    """Where consumers wait."""
+    lag = series("partition:kafka_partition_last_stable_offset_lag:suspect", IN_TOPIC)
+    return graph(
+        "Records held back, worst ten partitions with a suspect",
+        f"High watermark minus last stable offset: it grows while producers write and consumers wait. {BY_SIGNAL}",
+        {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({lag}))"},
+        unit="short",
+        no_value="No partition with a suspect, or not read",
+        hue="orange",
+        beside=True,
+    )
+
+
+def oldest_suspects() -> Json:
+    """Since when."""
+    age = series("transaction:kafka_suspect_transaction_start_timestamp_seconds:age", IN_TOPIC)
+    limit = series("kafka_transaction_max_timeout_seconds")
+    return graph(
+        "Age of suspects, worst ten partitions",
+        "Time since the start of the oldest suspect on the partition. The dashed line is transaction.max.timeout.ms. "
+        f"{BY_SIGNAL}",
+        {
+            "{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({age}))",
+            "transaction.max.timeout.ms": f"max({limit})",
+        },
+        unit="s",
+        no_value=NOT_READ,
+        overrides=[limit_line()],
+        beside=True,
+        hue="orange",
+    )
+
+
+def idle_longest() -> Json:
+    """Who writes no more, suspect or not."""
+    idle = series("kafka_partition_max_transaction_idle_seconds", IN_TOPIC)
+    return graph(
+        "Longest without a write, worst ten partitions",
+        "Time since the last write of any open transaction, by the client's clock: replays of old events look ancient. "
+        "Only partitions with an open transaction.",
+        {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({idle}))"},
+        unit="s",
+        no_value="No open transaction, or not read",
+        beside=True,
+    )
+
+
+def late() -> Json:
+    """What KIP-664 counts."""
+    return graph(
+        "Late transactions",
+        "Open for longer than transaction.max.timeout.ms and padding, and the partitions that they are on. "
+        f"{WHOLE_CLUSTER}",
+        {
+            "transactions": f"sum({series('kafka_late_transactions')})",
+            "partitions": f"sum({series('kafka_partitions_with_late_transactions')})",
+        },
+        unit="short",
+        no_value=NOT_READ,
+        overrides=[
+            drawn("^transactions$", {"color": fixed(DOUBTFUL)}),
+            drawn("^partitions$", {"color": fixed("yellow")}),
+        ],
+    )
+
+
+def unread_partitions() -> Json:
+    """What was not known when."""
+    reasons = series("kafka_transaction_exporter_unread_partitions")
+    return graph(
+        "Partitions not read, by reason",
+        f"Unknown, not fine. Only reasons that occur have a line. {WHOLE_CLUSTER}",
+        {"{{reason}}": f"sum by (reason) ({reasons})"},
+        unit="short",
+        no_value="No reason is known: all read, or no snapshot",
+        hue="purple",
+        stacked=True,
+    )
+
+
+def inconclusive() -> Json:
+    """Which part of the proof was missing when."""
+    reasons = series("instance:kafka_transaction_exporter_inconclusive_transactions:fresh")
+    return graph(
+        "Transactions without a verdict, by reason",
+        f"Open transactions for which part of the proof is missing. {WHOLE_CLUSTER} {BY_SIGNAL}",
+        {"{{reason}}": f"sum by (reason) ({reasons}) > 0"},
+        unit="short",
+        no_value="No such transaction, or not read",
+        hue="purple",
+        stacked=True,
+    )
+
+
+def ages() -> Json:
+    """How old what is shown is."""
+    interval = series("kafka_transaction_exporter_cycle_interval_seconds")
+    return graph(
+        "Age of the newest snapshot",
+        "When it was scraped. The dashed line is the time from cycle to cycle; a snapshot is fresh up to five of them.",
+        {"{{cluster}} {{instance}}": snapshot_age(), "interval": f"max({interval})"},
+        unit="s",
+        no_value="No snapshot",
+        overrides=[limit_line("^interval$")],
+    )
+
+
+def phases() -> Json:
+    """What a cycle takes its time for."""
+    phase = series("kafka_transaction_exporter_cycle_phase_duration_seconds")
+    whole = series("kafka_transaction_exporter_cycle_duration_seconds")
+    return graph(
+        "Duration of a cycle, by phase",
+        "Of the last cycle; the slowest of the chosen exporters.",
+        {"{{phase}}": f"max by (phase) ({phase})", "whole cycle": f"max({whole})"},
+        unit="s",
+        no_value="No cycle",
+        overrides=[limit_line("^whole cycle$")],
+    )
+
+
+def lost_cycles() -> Json:
+    """How reliably it reads."""
+    failed = series("kafka_transaction_exporter_cycles_failed_total")
+    missed = series("kafka_transaction_exporter_cycles_missed_total")
+    done = series("kafka_transaction_exporter_cycles_total")
+    ratio = series("instance:kafka_transaction_exporter_cycles:lost_ratio15m")
+    return graph(
+        "Cycles per minute, and those that brought nothing",
+        "Ended, failed ones included; failed; missed because the one before still ran. The share of a quarter of an hour's "
+        "cycles that were lost is what the alert decides on; it is missing where the recording rules are not loaded.",
+        {
+            "ended": f"60 * sum(rate({done}[$__rate_interval]))",
+            "failed": f"60 * sum(rate({failed}[$__rate_interval]))",
+            "missed": f"60 * sum(rate({missed}[$__rate_interval]))",
+            "share lost": f"max({ratio} >= 0)",
+        },
+        unit="short",
+        no_value="No exporter",
+        overrides=[
+            drawn("^ended$", {"color": fixed("blue")}),
+            drawn("^failed$", {"color": fixed(WRONG)}),
+            drawn("^missed$", {"color": fixed(DOUBTFUL)}),
+            drawn(
+                "^share lost$",
+                {"color": fixed(UNKNOWN), "unit": "percentunit", "max": 1, "custom.axisPlacement": "right"},
+            ),
+        ],
+    )
+
+
+def requests() -> Json:
+    """What it asks of Kafka."""
+    asked = series("kafka_transaction_exporter_requests_total")
+    return graph(
+        "Requests to Kafka",
+        "By API. A scrape never causes one: these follow the cycles alone.",
+        {"{{api}}": f"sum by (api) (rate({asked}[$__rate_interval]))"},
+        unit="reqps",
+        no_value="No exporter",
+        stacked=True,
+    )
+
+
+def failures() -> Json:
+    """What Kafka does not answer."""
+    failed = series("kafka_transaction_exporter_request_failures_total")
+    return graph(
+        "Requests without a usable answer",
+        "Refused, lost, timed out or not understood, by API.",
+        {"{{api}}": f"sum by (api) (rate({failed}[$__rate_interval]))"},
+        unit="reqps",
+        no_value="No exporter",
+        hue="red",
+        stacked=True,
+    )
+
+
+def latencies() -> Json:
+    """How fast Kafka answers."""
+    buckets = series("kafka_transaction_exporter_request_duration_seconds_bucket")
+    return graph(
+        "Latency of answered requests, 99th percentile",
+        "By API; a gap where nothing was asked.",
+        {"{{api}}": f"histogram_quantile(0.99, sum by (le, api) (rate({buckets}[$__rate_interval]))) >= 0"},
+        unit="s",
+        no_value="No request was answered",
+    )
+
+
+def partitions_read() -> Json:
+    """How much of the cluster it reads."""
+    partitions = series("kafka_transaction_exporter_partitions")
+    return graph(
+        "Partitions by answer",
+        "Read, refused for lack of READ, or without an answer.",
+        {"{{answer}}": f"sum by (answer) ({partitions})"},
+        unit="short",
+        no_value=NOT_READ,
+        stacked=True,
+        overrides=[
+            drawn("^read$", {"color": fixed("blue")}),
+            drawn("^unauthorized$", {"color": fixed("dark-purple")}),
+            drawn("^unavailable$", {"color": fixed(UNKNOWN)}),
+        ],
+    )
+
+
+def memory() -> Json:
+    """What it takes of its machine."""
+    return graph(
+        "Resident memory",
+        "Of the exporter's process, as of its last cycle.",
+        {"{{cluster}} {{instance}}": series("process_resident_memory_bytes")},
+        unit="bytes",
+        no_value="No exporter",
+    )
+
+
+def processor() -> Json:
+    """What it takes of its machine."""
+    spent = series("process_cpu_seconds_total")
+    return graph(
+        "Processor time",
+        "Share of one core that the exporter's process takes.",
+        {"{{cluster}} {{instance}}": f"rate({spent}[$__rate_interval])"},
+        unit="percentunit",
+        no_value="No exporter",
+    )
+
+
+def limit_line(pattern: str = r"^transaction\.max\.timeout\.ms$") -> Json:
+    """A dashed line to compare with."""
+    dashed = {"fill": "dash", "dash": [8, 8]}
+    return drawn(pattern, {"color": fixed("text"), "custom.lineStyle": dashed, "custom.lineWidth": 1})

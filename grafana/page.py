@@ -1,0 +1,115 @@
+"""What every dashboard has in common, and where its panels stand.
+
+A page is a list of lines from top to bottom; a line is a heading, or panels of one height with their widths in 24ths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from grafana.queries import series
+
+Json = dict[str, Any]
+
+SCHEMA_VERSION: Final = 41
+"""Grafana 12's; older servers ignore what they do not know, newer ones migrate it."""
+TAG: Final = "kafka-transactions"
+DATASOURCE: Final[Json] = {"type": "prometheus", "uid": "${datasource}"}
+WIDTH: Final = 24
+
+
+@dataclass(frozen=True)
+class Line:
+    """Panels side by side: (width, panel)."""
+
+    height: int
+    panels: Sequence[tuple[int, Json]]
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What the lines below it are about."""
+
+    title: str
+
+
+def dashboard(
+    *, uid: str, title: str, description: str, variables: Sequence[Json], lines: Iterable[Line | Heading]
+) -> Json:
+    """A dashboard of these lines."""
+    return {
+        "uid": uid,
+        "title": title,
+        "description": description,
+        "tags": [TAG],
+        "editable": False,
+        "graphTooltip": 1,
+        "schemaVersion": SCHEMA_VERSION,
+        "version": 1,
+        "refresh": "30s",
+        "time": {"from": "now-6h", "to": "now"},
+        "timezone": "browser",
+        "timepicker": {},
+        "fiscalYearStartMonth": 0,
+        "weekStart": "",
+        "links": [_links_between_dashboards()],
+        "annotations": {"list": list(_annotations())},
+        "templating": {"list": list(variables)},
+        "panels": list(_placed(lines)),
+    }
+
+
+def _placed(lines: Iterable[Line | Heading]) -> Iterator[Json]:
+    """Every panel with a number and a place."""
+    top, number = 0, 1
+    for line in lines:
+        if isinstance(line, Heading):
+            place = {"x": 0, "y": top, "w": WIDTH, "h": 1}
+            yield {"id": number, "type": "row", "title": line.title, "collapsed": False, "gridPos": place, "panels": []}
+            top, number = top + 1, number + 1
+            continue
+        left = 0
+        for width, panel in line.panels:
+            yield {"id": number, "gridPos": {"x": left, "y": top, "w": width, "h": line.height}, **panel}
+            left, number = left + width, number + 1
+        assert left == WIDTH, f"a line of {left} 24ths"
+        top += line.height
+
+
+def _links_between_dashboards() -> Json:
+    return {
+        "type": "dashboards",
+        "title": "Kafka transactions",
+        "tags": [TAG],
+        "asDropdown": False,
+        "includeVars": True,
+        "keepTime": True,
+        "targetBlank": False,
+        "icon": "external link",
+        "tooltip": "",
+        "url": "",
+    }
+
+
+def _annotations() -> Iterator[Json]:
+    """While an alert fires, in every graph. Alerts on an absence carry no instance: only the cluster narrows these."""
+    for severity, colour in (("critical", "red"), ("warning", "orange")):
+        yield {
+            "name": f"Alerts, {severity}",
+            "datasource": DATASOURCE,
+            "enable": True,
+            "hide": False,
+            "iconColor": colour,
+            "expr": series(
+                "ALERTS",
+                f'alertname=~"KafkaTransaction.*|KafkaPartition.*", alertstate="firing", severity="{severity}"',
+                narrowed_by='cluster=~"$cluster"',
+            ),
+            "step": "30s",
+            "titleFormat": "{{alertname}}",
+            "textFormat": "{{topic}} {{partition}}",
+            "tagKeys": "cluster,instance",
+            "useValueForTime": False,
+        }

@@ -1,0 +1,200 @@
+"""The kinds of panels, each with what is always the same about it.
+
+Law of this file: a number or a table shows the present, so it is asked at one instant and never takes an old value for the
+newest; a graph shows the past, and leaves a gap where nothing was known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from grafana.fields import NEUTRAL, missing, override, thresholds
+from grafana.page import DATASOURCE, Json
+
+
+def stat(
+    title: str,
+    description: str,
+    expression: str,
+    *,
+    unit: str,
+    no_value: str,
+    steps: Mapping[float, str] | None = None,
+    mappings: Sequence[Json] = (),
+    legend: str = "__auto",
+) -> Json:
+    """One number, or one for each series, on its colour."""
+    return {
+        "type": "stat",
+        "title": title,
+        "description": description,
+        "datasource": DATASOURCE,
+        "targets": [_instant("A", expression, legend)],
+        "fieldConfig": {
+            "defaults": {
+                "unit": unit,
+                "noValue": no_value,
+                "color": {"mode": "thresholds"},
+                "thresholds": thresholds(NEUTRAL, steps or {}),
+                "mappings": [*mappings, missing(no_value)],
+            },
+            "overrides": [],
+        },
+        "options": {
+            "colorMode": "background_solid",
+            "graphMode": "none",
+            "justifyMode": "center",
+            "orientation": "horizontal",
+            "textMode": "auto",
+            "wideLayout": True,
+            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        },
+    }
+
+
+def table(
+    title: str,
+    description: str,
+    expressions: Sequence[str],
+    *,
+    no_value: str,
+    no_cell: str,
+    columns: Sequence[Json],
+    hidden: Sequence[str] = (),
+    sorted_by: Mapping[str, bool],
+) -> Json:
+    """A row for each series; several expressions share the rows whose labels agree. Columns stand in their given order.
+
+    A column is text unless it has a unit: Grafana would write the producer 4004 as 4.00 K. `no_cell` is what an empty cell
+    says, where otherwise each would say `no_value`. `sorted_by`: {title: whether the largest comes first}.
+    """
+    order = [rule["matcher"]["options"] for rule in columns]
+    return {
+        "type": "table",
+        "title": title,
+        "description": description,
+        "datasource": DATASOURCE,
+        "targets": [
+            {**_instant(chr(ord("A") + number), expression, ""), "format": "table"}
+            for number, expression in enumerate(expressions)
+        ],
+        "transformations": [
+            *([{"id": "merge", "options": {}}] if len(expressions) > 1 else []),
+            {
+                "id": "organize",
+                "options": {
+                    "excludeByName": dict.fromkeys(["Time", *hidden], True),
+                    "indexByName": {name: index for index, name in enumerate(order)},
+                    "renameByName": {},
+                },
+            },
+        ],
+        "fieldConfig": {
+            "defaults": {
+                "unit": "string",
+                "noValue": no_value,
+                "color": {"mode": "thresholds"},
+                "thresholds": thresholds(NEUTRAL, {}),
+                "mappings": [],
+                "custom": {"align": "left", "cellOptions": {"type": "auto"}, "inspect": False, "filterable": True},
+            },
+            "overrides": [override({"id": "byRegexp", "options": ".*"}, {"noValue": no_cell}), *columns],
+        },
+        "options": {
+            "showHeader": True,
+            "cellHeight": "sm",
+            "footer": {"show": False, "reducer": ["sum"], "countRows": False, "fields": ""},
+            "sortBy": [{"displayName": name, "desc": descending} for name, descending in sorted_by.items()],
+        },
+    }
+
+
+def graph(
+    title: str,
+    description: str,
+    lines: Mapping[str, str],
+    *,
+    unit: str,
+    no_value: str,
+    overrides: Sequence[Json] = (),
+    stacked: bool = False,
+    calcs: Sequence[str] = ("lastNotNull", "max"),
+    beside: bool = False,
+    hue: str = "blue",
+) -> Json:
+    """Lines over time: {legend: expression}. A gap stays a gap.
+
+    `beside`: the legend of many lines stands beside them. `hue`: what the lines say, whose shades tell them apart.
+    """
+    return {
+        "type": "timeseries",
+        "title": title,
+        "description": description,
+        "datasource": DATASOURCE,
+        "targets": [
+            {
+                "refId": chr(ord("A") + number),
+                "datasource": DATASOURCE,
+                "editorMode": "code",
+                "expr": expression,
+                "legendFormat": legend,
+                "range": True,
+                "instant": False,
+            }
+            for number, (legend, expression) in enumerate(lines.items())
+        ],
+        "fieldConfig": {
+            "defaults": {
+                "unit": unit,
+                "noValue": no_value,
+                "color": {"mode": "shades", "fixedColor": hue},
+                "mappings": [],
+                "min": 0,
+                "custom": {
+                    "drawStyle": "line",
+                    "lineInterpolation": "stepAfter",
+                    "lineWidth": 2,
+                    "fillOpacity": 25 if stacked else 0,
+                    "showPoints": "never",
+                    "spanNulls": False,
+                    "axisPlacement": "auto",
+                    "scaleDistribution": {"type": "linear"},
+                    "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
+                },
+            },
+            "overrides": list(overrides),
+        },
+        "options": {
+            "legend": {
+                "displayMode": "table" if beside else "list",
+                "placement": "right" if beside else "bottom",
+                "calcs": list(calcs),
+                "showLegend": True,
+            },
+            "tooltip": {"mode": "multi", "sort": "desc", "hideZeros": False},
+        },
+    }
+
+
+def text(title: str, description: str, content: str) -> Json:
+    """Words in Markdown; variables are filled in."""
+    return {
+        "type": "text",
+        "title": title,
+        "description": description,
+        "datasource": DATASOURCE,
+        "options": {"mode": "markdown", "content": content},
+    }
+
+
+def _instant(number: str, expression: str, legend: str) -> dict[str, Any]:
+    return {
+        "refId": number,
+        "datasource": DATASOURCE,
+        "editorMode": "code",
+        "expr": expression,
+        "legendFormat": legend,
+        "instant": True,
+        "range": False,
+    }

@@ -1,0 +1,209 @@
+"""One partition in depth: what is open on it, for how long, whom it holds back, and how to ask more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from grafana.fields import DOUBTFUL, WRONG, drawn, fixed
+from grafana.firing import alerts
+from grafana.links import PARTITION
+from grafana.overview import limit_line
+from grafana.page import Heading, Json, Line, dashboard
+from grafana.panels import graph, stat, text
+from grafana.queries import now, series
+from grafana.suspects import suspects
+from grafana.variables import DURATIONS, of_exporters, of_words, one_partition
+
+HERE: Final = 'topic="$topic", partition="$partition"'
+NOT_READ: Final = "not read"
+NOTHING_OPEN: Final = "Nothing open, or not read"
+READ_ONLY_THEN: Final = "Not read: the partition has no series, so nothing is known of it."
+
+BY_HAND: Final = """\
+What the exporter saw is above; ask the cluster itself before anything is written:
+
+```
+kafka-transaction-exporter find-hanging --bootstrap-server ${bootstrap_server} --all \\
+  --topic ${topic} --partition ${partition}
+kafka-transaction-exporter describe-producers --bootstrap-server ${bootstrap_server} \\
+  --topic ${topic} --partition ${partition}
+```
+"""
+
+
+def partition() -> Json:
+    """The page that rows of the overview lead to."""
+    return dashboard(
+        uid=PARTITION,
+        title="Kafka transactions: one partition",
+        description="What is open on one partition, for how long, and whom it holds back.",
+        variables=[*of_exporters(), *one_partition(), *of_words()],
+        lines=[*_now(), Heading("How it came about"), *_trends()],
+    )
+
+
+def _now() -> Iterator[Line]:
+    yield Line(4, [(5, longest()), (4, open_now()), (4, late_now()), (5, idle_now()), (6, held_back_now())])
+    yield Line(6, [(24, suspects_here())])
+    yield Line(
+        7,
+        [
+            (12, alerts("Alerts that fire for this partition", "Ours, that name this topic and partition.", HERE)),
+            (12, text("Ask by hand", "Commands that only read, for this partition.", BY_HAND)),
+        ],
+    )
+
+
+def _trends() -> Iterator[Line]:
+    yield Line(9, [(12, durations()), (12, held_back())])
+    yield Line(9, [(12, idle()), (12, counts())])
+
+
+def suspects_here() -> Json:
+    """How sure it is, and what to do next."""
+    return suspects(
+        "Suspects on this partition",
+        "Open transactions here that want a person.",
+        HERE,
+        links=(),
+        hidden=("topic", "partition"),
+    )
+
+
+def longest() -> Json:
+    """Whether it was read, and how long anything is open."""
+    return stat(
+        "Longest open transaction",
+        f"Since its start; 0 when none is open. {READ_ONLY_THEN}",
+        _most(DURATIONS),
+        unit="s",
+        no_value=NOT_READ,
+    )
+
+
+def open_now() -> Json:
+    """How many."""
+    return stat(
+        "Open transactions",
+        f"Now. {READ_ONLY_THEN}",
+        _or_none_open(_most("kafka_partition_open_transactions")),
+        unit="locale",
+        no_value=NOT_READ,
+    )
+
+
+def late_now() -> Json:
+    """How many of them are late."""
+    return stat(
+        "Late transactions",
+        f"Open for longer than transaction.max.timeout.ms and padding. {READ_ONLY_THEN}",
+        _or_none_open(_most("kafka_partition_late_transactions")),
+        unit="locale",
+        no_value=NOT_READ,
+        steps={1: WRONG},
+    )
+
+
+def idle_now() -> Json:
+    """How long nobody has written."""
+    return stat(
+        "Longest without a write",
+        f"Since the last write of any open transaction, by the client's clock; 0 when none is open. {READ_ONLY_THEN}",
+        _or_none_open(_most("kafka_partition_max_transaction_idle_seconds")),
+        unit="s",
+        no_value=NOT_READ,
+    )
+
+
+def held_back_now() -> Json:
+    """Whom it holds back, in records."""
+    return stat(
+        "Records held back",
+        "High watermark minus last stable offset: what read_committed consumers cannot see; 0 when nothing is open. "
+        f"{READ_ONLY_THEN} Missing also where something is open and the offsets could not be read.",
+        _or_none_open(
+            _most("kafka_partition_last_stable_offset_lag"),
+            unless=_most("kafka_partition_open_transactions"),
+        ),
+        unit="locale",
+        no_value=NOT_READ,
+    )
+
+
+def durations() -> Json:
+    """How long the longest was open when."""
+    late = series("partition:kafka_partition_max_active_transaction_duration_seconds:late", HERE)
+    return graph(
+        "Longest open transaction over time",
+        "Since its start, red where it is late (by a recording rule); 0 when none is open; a gap where the partition was "
+        "not read. The dashed line is transaction.max.timeout.ms.",
+        {
+            "duration": f"max({series(DURATIONS, HERE)})",
+            "late": f"max({late})",
+            "transaction.max.timeout.ms": f"max({series('kafka_transaction_max_timeout_seconds')})",
+        },
+        unit="s",
+        no_value=NOT_READ,
+        overrides=[
+            drawn("^duration$", {"color": fixed("blue")}),
+            drawn("^late$", {"color": fixed(WRONG)}),
+            limit_line(),
+        ],
+    )
+
+
+def held_back() -> Json:
+    """Whom it held back when."""
+    lag = series("kafka_partition_last_stable_offset_lag", HERE)
+    behind = series("partition:kafka_partition_last_stable_offset_lag:suspect", HERE)
+    return graph(
+        "Records held back over time",
+        "High watermark minus last stable offset, orange while a suspect is open (by a recording rule). Only while a "
+        "transaction is open.",
+        {"held back": f"max({lag})", "behind a suspect": f"max({behind})"},
+        unit="short",
+        no_value=NOTHING_OPEN,
+        overrides=[
+            drawn("^held back$", {"color": fixed("blue")}),
+            drawn("^behind a suspect$", {"color": fixed(DOUBTFUL)}),
+        ],
+    )
+
+
+def idle() -> Json:
+    """How long nobody had written when."""
+    return graph(
+        "Longest without a write over time",
+        "Since the last write of any open transaction, by the client's clock. Only while a transaction is open.",
+        {"idle": f"max({series('kafka_partition_max_transaction_idle_seconds', HERE)})"},
+        unit="s",
+        no_value=NOTHING_OPEN,
+        overrides=[drawn("^idle$", {"color": fixed("blue")})],
+    )
+
+
+def counts() -> Json:
+    """How many were open and late when."""
+    return graph(
+        "Open and late transactions over time",
+        "Only while a transaction is open.",
+        {
+            "open": f"max({series('kafka_partition_open_transactions', HERE)})",
+            "late": f"max({series('kafka_partition_late_transactions', HERE)})",
+        },
+        unit="short",
+        no_value=NOTHING_OPEN,
+        overrides=[drawn("^open$", {"color": fixed("blue")}), drawn("^late$", {"color": fixed(WRONG)})],
+    )
+
+
+def _most(metric: str) -> str:
+    """The present value here; of several exporters that watch the same cluster, the largest."""
+    return f"max({now(series(metric, HERE))})"
+
+
+def _or_none_open(expression: str, *, unless: str = "") -> str:
+    """0 where the partition was read and `expression` has no series because nothing is open."""
+    read = f"0 * {_most(DURATIONS)}"
+    return f"{expression} or ({read} unless {unless})" if unless else f"{expression} or {read}"

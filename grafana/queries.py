@@ -1,0 +1,92 @@
+"""PromQL that more than one panel is made of.
+
+Law of this file: every selector is narrowed by the chosen cluster, job and instance, so that a page never shows what
+was not asked for. A comparison or a join names the labels that it is about; labels that a scrape adds are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from grafana.fields import State
+
+CHOSEN: Final = 'cluster=~"$cluster", job=~"$job", instance=~"$instance"'
+EXPORTER: Final = "cluster, job, instance"
+PARTITION: Final = f"{EXPORTER}, topic, partition"
+
+HANGING_VERDICTS: Final = "hanging_.*"
+PROVED: Final = f'verdict=~"{HANGING_VERDICTS}"'
+NOT_PROVED: Final = 'verdict=~"replica_diverged|stuck_completing|overdue_at_coordinator|inconclusive"'
+"""Suspects that are not proved to hang."""
+FRESH_CYCLES: Final = 5
+"""A snapshot older than so many cycles is not fresh; as in alerts/recording.yaml."""
+
+
+def series(name: str, matchers: str = "", *, narrowed_by: str = CHOSEN) -> str:
+    """The series of a metric or signal that the reader has chosen."""
+    return f"{name}{{{', '.join(part for part in (matchers, narrowed_by) if part)}}}"
+
+
+def labelled(expression: str, **labels: str) -> str:
+    """The same series with these labels besides."""
+    for name, value in labels.items():
+        expression = f'label_replace({expression}, "{name}", "{value}", "", "")'
+    return expression
+
+
+def either(expressions: Iterable[str]) -> str:
+    """The first that has something to say of each series."""
+    return "\nor ".join(expressions)
+
+
+def known_exporters() -> str:
+    """1 for each exporter that answered at some time of the chosen range, whether it answers now or not."""
+    present = series("kafka_transaction_exporter_build_info")
+    return f"max by ({EXPORTER}) (present_over_time({present}[$__range]))"
+
+
+def snapshot_age() -> str:
+    """Seconds from the newest snapshot to the scrape that brought it."""
+    taken = series("kafka_transaction_exporter_snapshot_timestamp_seconds")
+    return f"max by ({EXPORTER}) (timestamp({taken}) - {taken})"
+
+
+def fresh() -> str:
+    """The exporters that show a snapshot which is not too old."""
+    interval = series("kafka_transaction_exporter_cycle_interval_seconds")
+    complete = series("kafka_transaction_exporter_coverage_complete")
+    return (
+        f"(max by ({EXPORTER}) ({complete}) and {snapshot_age()} <= {FRESH_CYCLES} * max by ({EXPORTER}) ({interval}))"
+    )
+
+
+def now(selected: str) -> str:
+    """What is selected, as long as the snapshot that it is of is fresh."""
+    return f"{selected} and on ({EXPORTER}) {fresh()}"
+
+
+def state() -> str:
+    """`State` of each known exporter: the worst that it can say, and never fine unless it has read everything just now."""
+    by_verdict = "sum by ({}) ({}) > 0"
+    hanging = by_verdict.format(EXPORTER, series("kafka_open_transactions", PROVED))
+    suspect = by_verdict.format(EXPORTER, series("kafka_open_transactions", NOT_PROVED))
+    succeeded = f"max by ({EXPORTER}) ({series('kafka_transaction_exporter_last_cycle_success')})"
+    answering = f"max by ({EXPORTER}) ({series('kafka_transaction_exporter_build_info')})"
+    return either(
+        f"{state:d} + 0 * ({condition})"
+        for state, condition in (
+            (State.NOT_FRESH, f"{answering} unless {fresh()}"),
+            (State.HANGING, hanging),
+            (State.SUSPECT, suspect),
+            (State.PARTLY_READ, f"{fresh()} == 0"),
+            (State.CYCLE_FAILED, f"{succeeded} == 0"),
+            (State.FINE, f"{fresh()} == 1"),
+            (State.SILENT, known_exporters()),
+        )
+    )
+
+
+def exporters_between(lowest: State, highest: State) -> str:
+    """How many of the known exporters are in one of these states."""
+    return f"count(({state()}) >= {lowest:d} <= {highest:d})\nor 0 * count({known_exporters()})"

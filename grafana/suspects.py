@@ -1,0 +1,179 @@
+"""The table of suspects: one row each, with how sure it is, whom to ask next and with which command.
+
+It reads the exporter's own series, so that it works where no recording rule is loaded. Where nothing or not everything
+could be read it has a row that says so: it is never empty without a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from grafana.fields import UNKNOWN, VERDICT_COLOURS, any_text, column, texts
+from grafana.page import Json
+from grafana.panels import table
+from grafana.queries import (
+    EXPORTER,
+    HANGING_VERDICTS,
+    PARTITION,
+    either,
+    fresh,
+    known_exporters,
+    labelled,
+    now,
+    series,
+)
+
+PROGRAM: Final = "kafka-transaction-exporter"
+TRANSACTION: Final = f"{PARTITION}, producer_id, producer_epoch, start_offset, transactional_id, verdict"
+ADVISED: Final = f"{TRANSACTION}, rank, certainty, runbook, command"
+NOT_READ, PARTLY_READ = "nothing read", "partly read"
+"""What stands in the place of a verdict where there may be suspects that nobody could see."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is said about some verdicts besides their name."""
+
+    verdicts: str
+    certainty: str
+    runbook: str
+    """The name of the alert, which is the name of its runbook."""
+    command: Sequence[str]
+    """What is typed before the topic, between it and the partition, and so on with the start offset."""
+
+
+def _ask(command: str, *, ends: str = "") -> Sequence[str]:
+    begins = f"{PROGRAM} {command} --bootstrap-server $bootstrap_server --topic"
+    return (begins, "--partition", "--start-offset", ends) if ends else (begins, "--partition")
+
+
+# The worst first: their order is the order of the rows.
+ADVICE: Final = (
+    Advice(HANGING_VERDICTS, "proved", "KafkaTransactionHanging", _ask("abort", ends="--dry-run")),
+    Advice("replica_diverged", "a follower differs", "KafkaTransactionReplicaDiverged", _ask("find-hanging")),
+    Advice(
+        "stuck_completing",
+        "by its coordinator",
+        "KafkaTransactionStuckCompleting",
+        _ask("complete", ends="--dry-run"),
+    ),
+    Advice(
+        "overdue_at_coordinator",
+        "by its coordinator",
+        "KafkaTransactionOverdueAtCoordinator",
+        _ask("find-hanging"),
+    ),
+    Advice(
+        "inconclusive",
+        "proof incomplete",
+        "KafkaTransactionInconclusive",
+        _ask("find-hanging"),
+    ),
+)
+
+
+def suspects(title: str, description: str, matchers: str, links: Sequence[Json], hidden: Sequence[str] = ()) -> Json:
+    """The table of suspects that `matchers` select; `links` lead from a topic or partition to more about it."""
+    return table(
+        title,
+        f"{description} Age counts from the start of the transaction; in a row without a topic, from the newest snapshot. "
+        "The command only shows what it would do; it can be copied as it stands.",
+        [_ages(matchers), _starts(matchers), _held_back(matchers)],
+        no_value="No suspect. Nothing is known where no exporter is.",
+        no_cell="-",
+        columns=_columns(links),
+        hidden=("job", *hidden),
+        sorted_by={"Rank": False, "Age": True},
+    )
+
+
+def advised(advice: Advice, matchers: str) -> str:
+    """The start of each fresh suspect, labelled with what is said about its verdict."""
+    chosen = series(
+        "kafka_suspect_transaction_start_timestamp_seconds",
+        ", ".join(part for part in (f'verdict=~"{advice.verdicts}"', matchers) if part),
+    )
+    words = {f"words_{number}": words for number, words in enumerate(advice.command)}
+    spoken = [name for pair in zip(words, ("topic", "partition", "start_offset", ""), strict=False) for name in pair]
+    joined = ", ".join(f'"{name}"' for name in spoken if name)
+    rank = str(1 + ADVICE.index(advice))
+    said = labelled(chosen, rank=rank, certainty=advice.certainty, runbook=advice.runbook, **words)
+    return f'max by ({ADVISED}) (label_join({said}, "command", " ", {joined}))'
+
+
+def _chosen(matchers: str) -> str:
+    all_of_them = series("kafka_suspect_transaction_start_timestamp_seconds", matchers)
+    return now(f"max by ({TRANSACTION}) ({all_of_them})")
+
+
+def _ages(matchers: str) -> str:
+    starts = either(advised(advice, matchers) for advice in ADVICE)
+    return either((f"clamp_min(time() - ({now(f'({starts})')}), 0)", *_gaps()))
+
+
+def _gaps() -> Iterator[str]:
+    """A row for each exporter that cannot vouch for what it does not show."""
+    taken = series("kafka_transaction_exporter_snapshot_timestamp_seconds")
+    answering = series("kafka_transaction_exporter_build_info")
+    age = f"(time() - max by ({EXPORTER}) (max_over_time({taken}[$__range])) or 0 * {known_exporters()})"
+    for verdict, condition, runbook, command in (
+        (NOT_READ, f"unless on ({EXPORTER}) {answering}", "Down", "find-hanging"),
+        (NOT_READ, f"and on ({EXPORTER}) {answering} unless on ({EXPORTER}) {fresh()}", "SnapshotStale", "once"),
+        (PARTLY_READ, f"and on ({EXPORTER}) ({fresh()} == 0)", "CoverageIncomplete", "once"),
+    ):
+        yield labelled(
+            f"({age} {condition})",
+            verdict=verdict,
+            rank=str(1 + len(ADVICE)),
+            certainty="unknown",
+            runbook=f"KafkaTransactionExporter{runbook}",
+            command=f"{PROGRAM} {command} --bootstrap-server $bootstrap_server",
+        )
+
+
+def _starts(matchers: str) -> str:
+    return f"1000 * ({_chosen(matchers)})"
+
+
+def _held_back(matchers: str) -> str:
+    lag = series("kafka_partition_last_stable_offset_lag", matchers)
+    return f"0 * ({_chosen(matchers)})\n+ on ({PARTITION}) group_left () max by ({PARTITION}) ({lag})"
+
+
+def _columns(links: Sequence[Json]) -> Sequence[Json]:
+    runbook = {"title": "Open the runbook", "url": "${runbooks:raw}/${__data.fields.runbook}.md", "targetBlank": True}
+    # Grafana 13 has moved the wish to wrap from the cell's options to its side.
+    wrapped = {
+        "custom.cellOptions": {"type": "auto", "wrapText": True},
+        "custom.wrapText": True,
+        "custom.inspect": True,
+    }
+    return (
+        column("verdict", "Verdict", {"mappings": [_verdicts()], **_coloured(), "custom.width": 230}),
+        column("certainty", "How sure", {"custom.width": 150}),
+        column("cluster", "Cluster", {"custom.width": 100}),
+        column("topic", "Topic", {"links": list(links), "custom.width": 160}),
+        column("partition", "Partition", {"links": list(links), "custom.width": 80}),
+        column("Value #A", "Age", {"unit": "s", "decimals": 1, "custom.width": 90}),
+        column("Value #C", "Held back", {"unit": "locale", "custom.width": 90}),
+        column("command", "Next command", {**wrapped, "custom.minWidth": 450}),
+        column("runbook", "Runbook", {"mappings": [any_text("open")], "links": [runbook], "custom.width": 80}),
+        column("transactional_id", "Transactional id", {"custom.width": 140}),
+        column("producer_id", "Producer id", {"custom.width": 95}),
+        column("producer_epoch", "Epoch", {"custom.width": 65}),
+        column("start_offset", "Start offset", {"custom.width": 100}),
+        column("Value #B", "Began", {"unit": "dateTimeAsIso", "custom.width": 160}),
+        column("instance", "Exporter", {"custom.width": 160}),
+        column("rank", "Rank", {"custom.width": 60}),
+    )
+
+
+def _verdicts() -> Json:
+    unread = {NOT_READ: UNKNOWN, PARTLY_READ: UNKNOWN}
+    return texts({name: (name, colour) for name, colour in {**VERDICT_COLOURS, **unread}.items()})
+
+
+def _coloured() -> Json:
+    return {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}

@@ -1,0 +1,106 @@
+"""What a reader may choose at the top of a page.
+
+`cluster` is a label of the targets that only those with several clusters have: its All matches its absence as well.
+`job` and `instance` are on every series, and their All asks for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from grafana.page import DATASOURCE, Json
+
+PRESENT: Final = "kafka_transaction_exporter_build_info"
+"""The series that every exporter has from its first answer on, whatever became of Kafka."""
+DURATIONS: Final = "kafka_partition_max_active_transaction_duration_seconds"
+"""The series that every partition has that was read."""
+
+RUNBOOKS: Final = "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks"
+
+
+def of_exporters() -> Sequence[Json]:
+    """Where the data is, and which exporters are meant."""
+    return (
+        {
+            "type": "datasource",
+            "name": "datasource",
+            "label": "Data source",
+            "description": "The Prometheus that scrapes the exporters.",
+            "query": "prometheus",
+            "regex": "",
+            "multi": False,
+            "includeAll": False,
+            "refresh": 1,
+            "hide": 0,
+            "current": {},
+        },
+        _many("cluster", "Cluster", f"label_values({PRESENT}, cluster)", everything=".*"),
+        _many("job", "Job", f'label_values({PRESENT}{{cluster=~"$cluster"}}, job)'),
+        _many("instance", "Instance", f'label_values({PRESENT}{{cluster=~"$cluster", job=~"$job"}}, instance)'),
+    )
+
+
+def topics() -> Json:
+    """The topics that were read; suspects and lines of partitions follow it, totals of a cluster do not."""
+    return _many("topic", "Topic", f"label_values({DURATIONS}{{{_CHOSEN}}}, topic)")
+
+
+def one_partition() -> Sequence[Json]:
+    """Exactly one partition."""
+    return (
+        _one("topic", "Topic", f"label_values({DURATIONS}{{{_CHOSEN}}}, topic)"),
+        _one("partition", "Partition", f'label_values({DURATIONS}{{{_CHOSEN}, topic="$topic"}}, partition)'),
+    )
+
+
+def of_words() -> Sequence[Json]:
+    """What commands and links are completed with."""
+    return (
+        _typed("bootstrap_server", "Bootstrap server", "localhost:9092", "Stands in the commands, ready to be pasted."),
+        _typed("runbooks", "Runbooks", RUNBOOKS, "The address before the name of a runbook."),
+    )
+
+
+_CHOSEN: Final = 'cluster=~"$cluster", job=~"$job", instance=~"$instance"'
+
+
+def _many(name: str, label: str, query: str, *, everything: str = ".+") -> Json:
+    return {
+        **_query(name, label, query),
+        "multi": True,
+        "includeAll": True,
+        "allValue": everything,
+        "current": {"text": ["All"], "value": ["$__all"]},
+    }
+
+
+def _one(name: str, label: str, query: str) -> Json:
+    return {**_query(name, label, query), "multi": False, "includeAll": False, "current": {}}
+
+
+def _query(name: str, label: str, query: str) -> Json:
+    return {
+        "type": "query",
+        "name": name,
+        "label": label,
+        "datasource": DATASOURCE,
+        "query": query,
+        "definition": query,
+        "regex": "",
+        "refresh": 2,
+        "sort": 3 if name == "partition" else 1,
+        "hide": 0,
+    }
+
+
+def _typed(name: str, label: str, value: str, description: str) -> Json:
+    return {
+        "type": "textbox",
+        "name": name,
+        "label": label,
+        "description": description,
+        "query": value,
+        "current": {"text": value, "value": value},
+        "hide": 0,
+    }

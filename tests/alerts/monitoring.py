@@ -1,0 +1,239 @@
+"""A real Prometheus, a real Alertmanager and a receiver for its notifications, on loopback, ended by their own pids."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import yaml
+
+from alerts.rules import FOLDER, Group
+from tests.brokers.cluster import free_ports
+from tests.brokers.process import JavaProcess
+
+HOST: Final = "127.0.0.1"
+PATIENCE_S: Final = 120
+EXTERNAL_CLUSTER: Final = "east"
+Alert = dict[str, Any]
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One POST of Alertmanager."""
+
+    receiver: str
+    received_at: float
+    payload: Mapping[str, Any]
+
+    def alerts(self, status: str, **labels: str) -> list[Alert]:
+        """Its alerts of this status that have these labels."""
+        return [
+            alert
+            for alert in self.payload["alerts"]
+            if alert["status"] == status and labels.items() <= alert["labels"].items()
+        ]
+
+
+class Receiver(ThreadingHTTPServer):
+    """Keeps every notification; its path is the receiver's name."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__((HOST, 0), _Handler)
+        self.notifications: list[Notification] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.server_address[1]}"
+
+    def until(self, seen: Callable[[Notification], bool], patience_s: float = PATIENCE_S) -> Notification:
+        """The first notification, of those that came and will come, for which `seen` holds."""
+
+        def look() -> Notification | None:
+            return next((notification for notification in list(self.notifications) if seen(notification)), None)
+
+        found = until(look, lambda: f"{[each.payload for each in self.notifications]}", patience_s)
+        assert found is not None
+        return found
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        payload = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.notifications.append(Notification(self.path.strip("/"), time.time(), payload))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the name is the base class's
+        """Say nothing."""
+
+
+@dataclass(slots=True)
+class Monitoring:
+    """The running pair and what it told."""
+
+    prometheus: str
+    alertmanager: str
+    receiver: Receiver
+    logs: list[Path] = field(default_factory=list)
+
+    def query(self, expression: str) -> list[dict[str, str]]:
+        """The label sets of an instant query."""
+        answer = _get(f"{self.prometheus}/api/v1/query?{urllib.parse.urlencode({'query': expression})}")
+        return [sample["metric"] for sample in answer["data"]["result"]]
+
+    def known_alerts(self, **labels: str) -> list[Alert]:
+        """What Alertmanager has, muted or not."""
+        return [
+            alert for alert in _get(f"{self.alertmanager}/api/v2/alerts") if labels.items() <= alert["labels"].items()
+        ]
+
+    def post_alert(self, **labels: str) -> None:
+        """An alert that another rule would send."""
+        body = json.dumps([{"labels": labels, "annotations": {}}]).encode()
+        request = urllib.request.Request(
+            f"{self.alertmanager}/api/v2/alerts", body, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE_S):
+            pass
+
+    def until_muted(self, **labels: str) -> None:
+        """Wait until Alertmanager has such an alert and mutes it because of another."""
+        until(
+            lambda: [alert for alert in self.known_alerts(**labels) if alert["status"]["inhibitedBy"]],
+            lambda: f"{self.known_alerts()}",
+        )
+
+
+def until(look: Callable[[], Found], said: Callable[[], str], patience_s: float = PATIENCE_S) -> Found:
+    """The first answer of `look` that is something."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"not seen in {patience_s} s: {said()}")
+
+
+@contextmanager
+def monitoring(
+    exporter: str, groups: list[Group], folder: Path, *, scrape_interval: str, route: Mapping[str, str]
+) -> Iterator[Monitoring]:
+    """Both programs on these rule groups, scraping `exporter` (host:port); `route` changes times of every route."""
+    prometheus_port, alertmanager_port = free_ports(2)
+    with ExitStack() as stack:
+        receiver = stack.enter_context(_receiving())
+        pair = Monitoring(f"http://{HOST}:{prometheus_port}", f"http://{HOST}:{alertmanager_port}", receiver)
+        (folder / "alertmanager.yaml").write_text(yaml.safe_dump(_alertmanager(receiver.url, route)))
+        (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
+        (folder / "prometheus.yaml").write_text(
+            yaml.safe_dump(_prometheus(exporter, alertmanager_port, scrape_interval))
+        )
+        _run(
+            stack,
+            folder,
+            pair.alertmanager,
+            [
+                _program("prometheus-alertmanager", "alertmanager"),
+                "--config.file=alertmanager.yaml",
+                "--storage.path=alertmanager",
+                f"--web.listen-address={HOST}:{alertmanager_port}",
+                "--cluster.listen-address=",
+            ],
+        )
+        _run(
+            stack,
+            folder,
+            pair.prometheus,
+            [
+                _program("prometheus"),
+                "--config.file=prometheus.yaml",
+                "--storage.tsdb.path=prometheus",
+                f"--web.listen-address={HOST}:{prometheus_port}",
+            ],
+        )
+        yield pair
+
+
+def _alertmanager(receiver: str, route: Mapping[str, str]) -> dict[str, Any]:
+    """The example as it is shipped, but that every receiver is ours and needs no secret."""
+    shipped: dict[str, Any] = yaml.safe_load((FOLDER / "alertmanager.yaml").read_text())
+    for each in (shipped["route"], *shipped["route"]["routes"]):
+        each.update({name: value for name, value in route.items() if name in each})
+    return {
+        "route": shipped["route"],
+        "inhibit_rules": shipped["inhibit_rules"],
+        "receivers": [
+            {"name": name, "webhook_configs": [{"url": f"{receiver}/{name}", "send_resolved": True}]}
+            for name in (each["name"] for each in shipped["receivers"])
+        ],
+    }
+
+
+def _prometheus(exporter: str, alertmanager_port: int, scrape_interval: str) -> dict[str, Any]:
+    return {
+        "global": {
+            "scrape_interval": scrape_interval,
+            "scrape_timeout": scrape_interval if scrape_interval == "1s" else "10s",
+            "external_labels": {"cluster": EXTERNAL_CLUSTER},
+        },
+        "rule_files": ["rules.yaml"],
+        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [f"{HOST}:{alertmanager_port}"]}]}]},
+        "scrape_configs": [{"job_name": "kafka-transaction-exporter", "static_configs": [{"targets": [exporter]}]}],
+    }
+
+
+def _program(*names: str) -> str:
+    found = next((path for path in map(shutil.which, names) if path), None)
+    assert found is not None, f"none of {', '.join(names)} is there: run `make tools`"
+    return found
+
+
+def _run(stack: ExitStack, folder: Path, url: str, command: list[str]) -> None:
+    """Start a program, end it with the stack, and go on when it is ready."""
+    log = folder / f"{Path(command[0]).name}.log"
+    process = JavaProcess(command, folder, log)
+    stack.callback(process.end)
+
+    def ready() -> bool:
+        assert process.exit_code is None, log.read_text()
+        try:
+            with urllib.request.urlopen(f"{url}/-/ready", timeout=PATIENCE_S) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+    until(ready, log.read_text)
+
+
+@contextmanager
+def _receiving() -> Iterator[Receiver]:
+    receiver = Receiver()
+    thread = threading.Thread(target=receiver.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        receiver.shutdown()
+        receiver.server_close()
+        thread.join()
+
+
+def _get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+        return json.load(answer)

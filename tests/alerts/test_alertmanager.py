@@ -1,0 +1,154 @@
+"""The example for Alertmanager on its own tools: it loads, routes as it says, and holds no secret."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from alerts.rules import ALERTS, FOLDER, load, rules_of
+
+CONFIGURATION: Final = FOLDER / "alertmanager.yaml"
+HOSTILE: Final = "<!channel> & <b>bold</b>"
+COMMAND: Final = "kafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic orders --partition 3"
+RECEIVERS: Final = {"critical": "pager", "warning": "team", "none": "dead-mans-switch"}
+
+
+def amtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["amtool", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_amtool_takes_it() -> None:
+    """Configuration and templates."""
+    run = amtool("check-config", str(CONFIGURATION))
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "1 templates" in run.stdout
+
+
+def test_amlint_finds_nothing() -> None:
+    """No unreachable route, no inhibition that is too wide; one mutes alerts that come from elsewhere."""
+    program = Path(sys.executable).parent / "amlint"
+    run = subprocess.run(
+        [program, "check", "--strict", "--format", "json", "--rules", str(ALERTS), str(CONFIGURATION)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = re.findall(r'"code": *"([^"]+)"', run.stdout)
+
+    assert found == ["inhibit-unknown-alertname"], run.stdout
+    assert "Consumer.*Lag" in run.stdout
+
+
+@pytest.mark.parametrize(
+    "rule", [pytest.param(rule, id=f"{rule['alert']}-{rule['labels']['severity']}") for rule in rules_of(load(ALERTS))]
+)
+def test_every_alert_reaches_its_receiver(rule: dict[str, dict[str, str]]) -> None:
+    """Critical pages, a warning is mail, and the watchdog goes to the switch and nowhere else."""
+    severity = rule["labels"]["severity"]
+    labels = [f"alertname={rule['alert']}", f"severity={severity}", "cluster_id=east", "topic=orders", "partition=3"]
+    run = amtool(
+        *("config", "routes", "test", f"--config.file={CONFIGURATION}", f"--verify.receivers={RECEIVERS[severity]}"),
+        *labels,
+    )
+
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_what_is_not_ours_is_not_paged() -> None:
+    run = amtool(
+        "config", "routes", "test", f"--config.file={CONFIGURATION}", "alertname=NodeDown", "severity=critical"
+    )
+
+    assert run.stdout.strip() == "team"
+
+
+def test_secrets_are_files() -> None:
+    """Nothing that is named like a secret stands in the file: only where it can be read."""
+    names = re.findall(
+        r"^\s*-?\s*(\w*(?:password|key|token|secret|credentials|api_url)\w*):", CONFIGURATION.read_text(), re.MULTILINE
+    )
+
+    assert names
+    assert all(name.endswith("_file") for name in names)
+
+
+def test_no_alert_can_mute_itself() -> None:
+    """No inhibition has one alert on both sides: source and target differ in name or in severity."""
+    alerts = [{"alertname": rule["alert"], **rule["labels"]} for rule in rules_of(load(ALERTS))]
+    for rule in yaml.safe_load(CONFIGURATION.read_text())["inhibit_rules"]:
+        for alert in alerts:
+            assert not (_matches(rule["source_matchers"], alert) and _matches(rule["target_matchers"], alert)), alert
+
+
+def _matches(matchers: list[str], labels: dict[str, str]) -> bool:
+    for matcher in matchers:
+        label, operator, value = re.fullmatch(r'(\w+) (=~?) "?([^"]+)"?', matcher).groups()  # type: ignore[union-attr]
+        pattern = value if operator == "=~" else re.escape(value)
+        if not re.fullmatch(pattern, labels.get(label, "")):
+            return False
+    return True
+
+
+def rendered(template: str, folder: Path, *, kind: str = "text") -> str:
+    """What a template makes of one page whose description has another line than the command."""
+    annotations = {
+        "summary": "A transaction hangs.",
+        "description": f"{HOSTILE}\n{COMMAND}",
+        "runbook_url": "https://wiki/KafkaTransactionHanging.md",
+    }
+    alert = {
+        "status": "firing",
+        "labels": {"alertname": "KafkaTransactionHanging", "severity": "critical"},
+        "annotations": annotations,
+        "startsAt": "2026-11-21T03:00:00Z",
+        "endsAt": "0001-01-01T00:00:00Z",
+    }
+    data = folder / "data.json"
+    data.write_text(
+        json.dumps(
+            {
+                "status": "firing",
+                "groupLabels": {"topic": "orders"},
+                "commonLabels": {"cluster": "east"},
+                "commonAnnotations": annotations,
+                "alerts": [alert],
+            }
+        )
+    )
+    run = amtool(
+        *("template", "render", f"--template.glob={FOLDER / 'templates' / '*.tmpl'}", f"--template.type={kind}"),
+        *(f"--template.data={data}", f'--template.text={{{{ template "kafka_transactions.{template}" . }}}}'),
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_the_title_says_what_and_where(tmp_path: Path) -> None:
+    assert rendered("title", tmp_path) == "[1 firing] orders: A transaction hangs. (east)"
+    assert rendered("chat.title", tmp_path) == "1 firing: orders, A transaction hangs."
+
+
+@pytest.mark.parametrize(("template", "kind"), [("chat.text", "text"), ("email.html", "html")])
+def test_chat_and_mail_take_a_description_as_text(template: str, kind: str, tmp_path: Path) -> None:
+    """Nothing in it mentions everybody or makes anything bold, and the command can be pasted as it stands."""
+    page = rendered(template, tmp_path, kind=kind)
+
+    assert "&lt;!channel&gt; &amp; &lt;b&gt;bold" in page
+    assert COMMAND in page.replace("</pre>", "\n").splitlines()
+    assert "https://wiki/KafkaTransactionHanging.md" in page
+
+
+def test_the_text_holds_everything(tmp_path: Path) -> None:
+    """For mail without HTML, and for a pager's details."""
+    page = rendered("text", tmp_path)
+
+    assert "KafkaTransactionHanging, critical, since 2026-11-21 03:00:00 UTC" in page
+    assert COMMAND in page.splitlines()

@@ -1,0 +1,143 @@
+"""What is made of the rule files: the mixin on the real jsonnet, PrometheusRules, and what can be chosen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from alerts.__main__ import MIXIN
+from alerts.mixin_source import DASHBOARDS, mixin
+from alerts.rules import ALERTS, RECORDING, Choices, UnknownChoiceError, load, rule_groups, rules_of, thresholds
+
+ROOT: Final = Path(__file__).parents[2]
+
+
+def jsonnet(program: str) -> Any:
+    """What Debian's jsonnet makes of a program that may say `mixin`."""
+    text = f"local mixin = import '{MIXIN}'; {program}"
+    return json.loads(subprocess.run(["jsonnet", "-e", text], capture_output=True, check=True).stdout)
+
+
+def alert(groups: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    (found,) = (rule for rule in rules_of(groups) if rule.get("alert") == name)
+    return found
+
+
+def test_the_mixin_is_made_from_the_files() -> None:
+    """Run `python -m alerts mixin` when this fails."""
+    assert MIXIN.read_text() == mixin(load(RECORDING), load(ALERTS))
+
+
+def test_the_mixin_agrees_with_the_files() -> None:
+    """The real jsonnet makes of the mixin what the YAML files say, to the last blank."""
+    made = jsonnet("{ rules: mixin.prometheusRules.groups, alerts: mixin.prometheusAlerts.groups }")
+
+    assert made == {"rules": load(RECORDING), "alerts": load(ALERTS)}
+
+
+def test_the_mixin_takes_its_configuration() -> None:
+    """Thresholds, the base of the runbooks and the list of alerts are set as in every mixin."""
+    config = "{ _config+:: { runbookBase: 'https://wiki', disabledAlerts: ['KafkaTransactionWatchdog'], thresholds+: "
+    made = jsonnet(f"(mixin + {config} {{ inconclusive_seconds: '60' }} }} }}).prometheusAlerts.groups")
+
+    assert made == [
+        group
+        for group in rule_groups(
+            Choices(
+                disabled=frozenset({"KafkaTransactionWatchdog"}),
+                thresholds={"inconclusive_seconds": "60"},
+                runbook_base="https://wiki",
+            )
+        )
+        if group["name"] != "kafka-transaction-signals"
+    ]
+    assert "> 60 # threshold" in alert(made, "KafkaTransactionInconclusive")["expr"]
+
+
+def test_the_mixin_hands_on_the_dashboards() -> None:
+    """Each is the file of grafana/, and a mixin without dashboards can be asked for its rules alone."""
+    made = jsonnet("mixin.grafanaDashboards")
+
+    assert made == {
+        f"kafka-transactions-{name}.json": json.loads((ROOT / "grafana" / f"{name}.json").read_text())
+        for name in DASHBOARDS
+    }
+
+
+def test_nothing_chosen_is_what_is_written() -> None:
+    assert rule_groups() == [*load(RECORDING), *load(ALERTS)]
+
+
+def test_every_threshold_can_be_chosen() -> None:
+    """Each by its name, text for text, so that a template may stand in its place; and every other number stays."""
+    written = thresholds(rule_groups())
+    values = {name: "{{ .Values." + name + " }}" for name in written}
+    changed = rule_groups(Choices(thresholds=values))
+
+    assert set(written) == {
+        *("fresh_cycles", "cluster_wide_transactions", "stuck_critical_seconds"),
+        *("inconclusive_seconds", "lost_cycles_ratio", "clock_ahead_seconds"),
+    }
+    for rule, was in zip(rules_of(changed), rules_of(rule_groups()), strict=True):
+        text = rule["expr"]
+        for name, value in values.items():
+            text = text.replace(value, written[name])
+        assert text == was["expr"]
+        assert all(f" {name}" not in was["expr"] or value in rule["expr"] for name, value in values.items())
+
+
+def test_durations_are_chosen_for_one_severity() -> None:
+    """The two steps of an alert wait for as long as each is told."""
+    key = "KafkaTransactionBlocksConsumers.warning"
+    changed = rule_groups(Choices(durations={key: {"for": "1h"}}))
+    waits = [rule["for"] for rule in rules_of(changed) if rule.get("alert") == "KafkaTransactionBlocksConsumers"]
+
+    assert waits == ["1h", "2m"]
+
+
+def test_an_alert_that_is_left_out_is_gone_at_every_severity() -> None:
+    left = list(rules_of(rule_groups(Choices(disabled=frozenset({"KafkaTransactionStuckCompleting"})))))
+
+    assert len(left) == len(list(rules_of(rule_groups()))) - 2
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        Choices(disabled=frozenset({"KafkaTransactionHangs"})),
+        Choices(thresholds={"inconclusive": "1"}),
+        Choices(durations={"KafkaTransactionHanging.warning": {"for": "1m"}}),
+    ],
+    ids=["alert", "threshold", "severity"],
+)
+def test_a_choice_that_names_nothing_is_refused(choices: Choices) -> None:
+    """A misspelt name would leave things as they were, without a word."""
+    with pytest.raises(UnknownChoiceError, match="no rule has this"):
+        rule_groups(choices)
+
+
+def test_the_command_prints_a_prometheus_rule() -> None:
+    """It holds what the files hold, but for what is chosen."""
+    command = [sys.executable, "-m", "alerts", "prometheus-rule", "--name", "kafka", "--threshold", "fresh_cycles=7"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+
+    assert yaml.safe_load(run.stdout) == {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": "kafka"},
+        "spec": {"groups": rule_groups(Choices(thresholds={"fresh_cycles": "7"}))},
+    }
+
+
+def test_the_command_refuses_an_unknown_name() -> None:
+    command = [sys.executable, "-m", "alerts", "prometheus-rule", "--disable", "KafkaTransactionHangs"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == "no rule has this alert: KafkaTransactionHangs\n"

@@ -1,0 +1,37 @@
+"""The rules and their time lines on a Prometheus 3 as well: the same files, the same answers."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from alerts.rules import ALERTS, RECORDING
+from tests.alerts.newest_promtool import PromtoolUnavailable, newest_promtool
+from tests.alerts.promtool import TIMELINES, play, shipped_rules
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def promtool() -> str:
+    try:
+        return str(newest_promtool())
+    except PromtoolUnavailable as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("path", [RECORDING, ALERTS], ids=lambda path: path.name)
+def test_it_has_nothing_to_say(path: Path, promtool: str) -> None:
+    command = [promtool, "check", "rules", "--lint=all", "--lint-fatal", str(path)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("alert", sorted(path.stem for path in TIMELINES.glob("*.yaml")))
+def test_it_fires_when_it_should(alert: str, promtool: str, tmp_path: Path) -> None:
+    said = play(alert, shipped_rules(tmp_path), promtool=promtool)
+
+    assert said == "", said

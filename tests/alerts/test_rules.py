@@ -1,0 +1,196 @@
+"""The rule files as text: what they name exists, and what they promise is there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from alerts.rules import ALERTS, RECORDING, RUNBOOK_BASE, load, rules_of, thresholds
+from exporter.commands.arguments import PROGRAM, build_parser
+from exporter.evaluation.verdicts import InconclusiveReason, Verdict
+from exporter.publication.metrics import METRICS
+from exporter.snapshot import Answer
+from tests.alerts.promtool import TIMELINES, timeline_file
+
+RUNBOOKS: Final = Path(__file__).parents[2] / "alerts" / "runbooks"
+DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "alerting.md"
+
+RECORDED: Final = list(rules_of(load(RECORDING)))
+ALERTING: Final = list(rules_of(load(ALERTS)))
+NAMES: Final = sorted({rule["alert"] for rule in ALERTING})
+BY_STEP: Final = [pytest.param(rule, id=f"{rule['alert']}-{rule['labels']['severity']}") for rule in ALERTING]
+
+CHANGES_WITH_A_POD: Final = "instance, pod, node, container, endpoint, pod_template_hash"
+TARGET_LABELS: Final = {*CHANGES_WITH_A_POD.split(", "), "cluster_id"}
+PROMQL: Final = {
+    *("and", "or", "unless", "ignoring", "group_left", "without"),
+    *("max", "min", "sum", "count", "topk", "time", "timestamp", "clamp_min", "increase"),
+    *("max_over_time", "min_over_time", "absent_over_time"),
+}
+LABEL_VALUES: Final = {
+    "verdict": {verdict.label for verdict in Verdict},
+    "reason": {reason.value for reason in InconclusiveReason},
+    "answer": {answer.label for answer in Answer},
+}
+WITHOUT_COMMAND: Final = {
+    "KafkaTransactionExporterClockSkew",  # no business of ours
+    "KafkaTransactionWatchdog",  # nothing is to be done
+}
+
+
+@pytest.mark.parametrize("path", [RECORDING, ALERTS], ids=lambda path: path.name)
+def test_promtool_has_nothing_to_say(path: Path) -> None:
+    """Prometheus loads the files unchanged, and its linter is content."""
+    run = subprocess.run(
+        ["promtool", "check", "rules", "--lint=all", "--lint-fatal", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("rule", [*RECORDED, *ALERTING], ids=lambda rule: rule.get("record") or rule["alert"])
+def test_every_name_in_an_expression_is_one_of_ours(rule: dict[str, str]) -> None:
+    """A metric or label that nobody publishes makes an alert that can never fire."""
+    known = (
+        {metric.name for metric in METRICS}
+        | {label for metric in METRICS for label in metric.labels}
+        | {rule["record"] for rule in RECORDED}
+        | TARGET_LABELS
+        | PROMQL
+    )
+    text = re.sub(r'"[^"]*"|#.*|\[\w+\]', "", rule["expr"])
+
+    assert set(re.findall(r"\b[a-zA-Z_][\w:]*", text)) - known == set()
+
+
+@pytest.mark.parametrize("rule", BY_STEP)
+def test_every_value_of_a_label_exists(rule: dict[str, str]) -> None:
+    """A verdict or reason that was renamed would make an alert that can never fire."""
+    for label, values in re.findall(r'(verdict|reason|answer)=~?"([^"]+)"', rule["expr"]):
+        for pattern in values.split("|"):
+            assert any(re.fullmatch(pattern, value) for value in LABEL_VALUES[label]), pattern
+
+
+def test_every_signal_is_read_by_an_alert() -> None:
+    """A signal that only a panel wants is the panel's own query."""
+    read = {name for rule in [*ALERTING, *RECORDED] for name in re.findall(r"\w+:\w+:\w+", rule["expr"])}
+
+    assert read == {rule["record"] for rule in RECORDED}
+
+
+@pytest.mark.parametrize("rule", BY_STEP)
+def test_a_new_pod_is_the_same_alert(rule: dict[str, str]) -> None:
+    """Every alert aggregates away whatever a restart changes; which labels these are is the same everywhere."""
+    without = re.findall(r"without \(\s*([^)]*?)\s*\)", rule["expr"])
+
+    assert any(labels == CHANGES_WITH_A_POD for labels in without)
+    for labels in without:
+        assert not labels.startswith("instance") or labels.replace("\n", "").startswith(CHANGES_WITH_A_POD)
+
+
+@pytest.mark.parametrize("rule", BY_STEP)
+def test_every_alert_says_what_it_promises(rule: dict[str, dict[str, str]]) -> None:
+    """A constant summary, a description, a runbook, a severity; topic, partition, age and verdict where there are any."""
+    annotations = rule["annotations"]
+    name = str(rule["alert"])
+
+    assert set(annotations) == {"summary", "description", "runbook_url"}
+    assert "{{" not in annotations["summary"]
+    assert annotations["runbook_url"] == f"{RUNBOOK_BASE}/{name}.md"
+    assert rule["labels"]["severity"] in ({"none"} if name.endswith("Watchdog") else {"critical", "warning", "info"})
+    if (
+        "transaction:kafka_suspect" in str(rule["expr"])
+        and "lag" not in str(rule["expr"])
+        and "count" not in str(rule["expr"])
+    ):
+        for word in (
+            "$labels.topic",
+            "$labels.partition",
+            "$labels.verdict",
+            "humanizeDuration $value",
+            "$labels.producer_id",
+        ):
+            assert word in annotations["description"]
+
+
+@pytest.mark.parametrize("rule", BY_STEP)
+def test_a_transactional_id_is_never_shown_as_it_is(rule: dict[str, dict[str, str]]) -> None:
+    """It is whatever a client chose: always through the filter, and in no command."""
+    description = rule["annotations"]["description"]
+    safely = (
+        '{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll "[^-_.:/=+a-zA-Z0-9]" "?" | printf'
+    )
+
+    assert description.count("transactional_id") == description.count(safely)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_is_accepted_as_it_stands(name: str) -> None:
+    """The next command in each description, with its values filled in, is one that the command line takes."""
+    parser = build_parser()
+    descriptions = [page["description"] for page in timeline_file(name)["pages"].values()]
+    commands = [line for text in descriptions for line in text.splitlines() if line.startswith(f"{PROGRAM} ")]
+
+    assert bool(commands) == (name not in WITHOUT_COMMAND)
+    for command in commands:
+        arguments = vars(parser.parse_args(shlex.split(command)[1:]))
+        assert (
+            arguments.get("setting:kafka.bootstrap.servers") == "$BOOTSTRAP"
+            or arguments["config_file"] == "$CONFIG_FILE"
+        )
+
+
+def test_what_writes_is_only_planned() -> None:
+    """A command that could write stands in a description with --dry-run alone."""
+    for rule in ALERTING:
+        for line in rule["annotations"]["description"].splitlines():
+            if re.match(f"{PROGRAM} (abort|complete|force-terminate)", line):
+                assert line.endswith(" --dry-run")
+
+
+def test_the_time_lines_are_those_of_the_alerts() -> None:
+    assert sorted(path.stem for path in TIMELINES.glob("*.yaml")) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_alert_has_all_cases(name: str) -> None:
+    """Positive, negative, boundary, restart, stale and recovery, each with its sentence; and each severity has its page."""
+    file = timeline_file(name)
+
+    assert set(file["cases"]) >= {"positive", "negative", "boundary", "restart", "stale", "recovery"}
+    assert all(case["says"].endswith(".") for case in file["cases"].values())
+    assert "page_at" in file["cases"]["positive"]
+    assert set(file["pages"]) == {rule["labels"]["severity"] for rule in ALERTING if rule["alert"] == name}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_alert_has_a_runbook(name: str) -> None:
+    """`runbook_url` leads to a page of the alert's name, and the page is about it."""
+    assert (RUNBOOKS / f"{name}.md").read_text().startswith(f"# {name}\n")
+
+
+def test_every_runbook_has_an_alert() -> None:
+    assert {path.stem for path in RUNBOOKS.glob("Kafka*.md")} <= set(NAMES)
+
+
+def test_the_document_lists_the_alerts() -> None:
+    """The table of docs/alerting.md: name, severities, and how long it waits and stays."""
+    rows = re.findall(r"^\| `(Kafka\w+)` \| (\w+) \| ([^|]+) \| ([^|]+) \|", DOCUMENT.read_text(), flags=re.MULTILINE)
+
+    assert rows == [
+        (rule["alert"], rule["labels"]["severity"], rule.get("for", "at once"), rule.get("keep_firing_for", "no"))
+        for rule in ALERTING
+    ]
+
+
+def test_the_document_gives_a_reason_for_every_threshold() -> None:
+    for name in thresholds([*load(RECORDING), *load(ALERTS)]):
+        assert f"(`{name}`)" in DOCUMENT.read_text()

@@ -1,0 +1,76 @@
+"""Which questions have no answer in which scenario. Every other question has one, and these have none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tests.grafana.reading import Target
+from tests.grafana.scenarios import SCENARIOS
+
+NEVER: Final = {"never_read"}
+UNREAD: Final = {"unreachable", "never_read", "down", "frozen"}
+"""Nothing is known now."""
+ALL_READ: Final = {"healthy", "failed_once"}
+NOT_SUSPECT: Final = {"healthy", "partly_read", "failed_once"}
+"""Nothing is suspect in what was read."""
+NO_SUSPECT_NOW: Final = NOT_SUSPECT | UNREAD
+NO_SUSPECT_EVER: Final = NOT_SUSPECT | NEVER
+NOTHING_OPEN_HERE: Final = NO_SUSPECT_EVER
+"""Only the hang is ever open on orders-1."""
+
+EMPTY: Final[Mapping[str, set[str]]] = {
+    "overview: Proved to hang: A": UNREAD,
+    "overview: Other suspects: A": UNREAD,
+    "overview: Records held back by suspects: A": UNREAD,
+    "overview: Partitions not read: A": UNREAD,
+    "overview: Suspect transactions: A": ALL_READ,
+    "overview: Suspect transactions: B": NO_SUSPECT_NOW,
+    "overview: Suspect transactions: C": NO_SUSPECT_NOW,
+    "overview: Alerts that fire: A": ALL_READ,
+    "overview: Open transactions by verdict: A": NEVER,
+    "overview: Records held back, worst ten partitions with a suspect: A": NO_SUSPECT_EVER,
+    "overview: Age of suspects, worst ten partitions: A": NO_SUSPECT_EVER,
+    "overview: Age of suspects, worst ten partitions: B": NEVER,
+    "overview: Longest without a write, worst ten partitions: A": NEVER,
+    "overview: Late transactions: A": NEVER,
+    "overview: Late transactions: B": NEVER,
+    "overview: Partitions not read, by reason: A": set(SCENARIOS) - {"partly_read", "fleet"},
+    "overview: Transactions without a verdict, by reason: A": NO_SUSPECT_EVER,
+    "overview: Age of the newest snapshot: A": NEVER,
+    "overview: Partitions by answer: A": NEVER,
+    "partition: Longest open transaction: A": UNREAD,
+    "partition: Open transactions: A": UNREAD,
+    "partition: Late transactions: A": UNREAD,
+    "partition: Longest without a write: A": UNREAD,
+    "partition: Records held back: A": UNREAD,
+    "partition: Suspects on this partition: A": ALL_READ,
+    "partition: Suspects on this partition: B": NO_SUSPECT_NOW,
+    "partition: Suspects on this partition: C": NO_SUSPECT_NOW,
+    "partition: Alerts that fire for this partition: A": NO_SUSPECT_NOW,
+    "partition: Longest open transaction over time: A": NEVER,
+    "partition: Longest open transaction over time: B": NO_SUSPECT_EVER,
+    "partition: Longest open transaction over time: C": NEVER,
+    "partition: Records held back over time: A": NOTHING_OPEN_HERE,
+    "partition: Records held back over time: B": NO_SUSPECT_EVER,
+    "partition: Longest without a write over time: A": NOTHING_OPEN_HERE,
+    "partition: Open and late transactions over time: A": NOTHING_OPEN_HERE,
+    "partition: Open and late transactions over time: B": NOTHING_OPEN_HERE,
+    "fleet: Exporters, the worst first: B": UNREAD,
+    "fleet: Exporters, the worst first: C": UNREAD,
+    "fleet: Exporters, the worst first: D": UNREAD,
+    "fleet: Exporters, the worst first: E": UNREAD,
+    "fleet: Exporters, the worst first: F": UNREAD,
+    "fleet: Exporters, the worst first: G": {"never_read", "down"},
+    "fleet: Exporters, the worst first: H": UNREAD,
+    "fleet: Exporters, the worst first: I": {"down"},
+    "fleet: Proved to hang, by exporter: A": NEVER,
+    "fleet: Records held back by suspects, by exporter: A": NO_SUSPECT_EVER,
+    "fleet: Share of partitions that were read: A": NEVER,
+    "fleet: Age of the newest snapshot, by exporter: A": NEVER,
+}
+
+
+def is_empty(target: Target, scenario: str) -> bool:
+    """Whether this question has no answer in this scenario."""
+    return scenario in EMPTY.get(target.name, ())

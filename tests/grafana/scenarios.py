@@ -1,0 +1,293 @@
+"""Time lines of what exporters have served: each scrape is the exporter's own text of its own evaluation of a snapshot.
+
+Simplified: a cycle every 30 seconds and a scrape a second after it; clusters of three topics; two brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from exporter.api_statistics import ApiStatistics
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Policy
+from exporter.publication.exposition import Renderer
+from exporter.publication.facts import ExporterFacts, Publication, PublishOptions
+from exporter.snapshot import (
+    Answer,
+    BrokerCoverage,
+    CoordinatorCoverage,
+    MaxTimeout,
+    Partitions,
+    SecondRead,
+    Snapshot,
+    StatePartitionProof,
+)
+from tests.evaluation.builders import Entry, proof, snapshot, transaction
+
+CYCLE_MS: Final = 30_000
+MINUTE_MS: Final = 60_000
+LASTS_MS: Final = 90 * MINUTE_MS
+SHOWN_S: Final = 3600
+"""The chosen range of the dashboards: the last hour of a time line."""
+BREAKS_MS: Final = 60 * MINUTE_MS
+"""When what goes wrong with an exporter goes wrong; a hang begins at half of it."""
+
+TOPICS: Final = (("orders", 3), ("payments", 2), ("__consumer_offsets", 2))
+ROWS: Final = [(topic, number) for topic, count in TOPICS for number in range(count)]
+"""(topic, partition) of each row of the partitions below."""
+ORDERS_0, ORDERS_1, ORDERS_2, PAYMENTS_0, PAYMENTS_1, OFFSETS_0, _ = range(len(ROWS))
+HANGING_SINCE_MS: Final = BREAKS_MS // 2
+
+Taking = Callable[[int, int], Snapshot | None]
+"""From the instant and the milliseconds since the beginning to what the cycle read; None where it read nothing."""
+
+
+@dataclass(frozen=True)
+class Scraped:
+    """One target of a scenario."""
+
+    taking: Taking
+    labels: Mapping[str, str] = field(
+        default_factory=lambda: {"job": "kafka-transactions", "instance": "exporter-1:9814"}
+    )
+    answers_until_ms: int = LASTS_MS
+    """From then on no scrape is answered."""
+    frozen_from_ms: int = LASTS_MS
+    """From then on no cycle ends, and the old text is served."""
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """What one scrape brought; None where nobody answered."""
+
+    at_ms: int
+    target: Scraped
+    text: str | None
+
+
+def healthy(at_ms: int, since_ms: int) -> Snapshot:
+    """Two ordinary transactions, new in every cycle."""
+    return _snapshot(at_ms, [_ordinary(at_ms, since_ms)], transactions=_owned(at_ms))
+
+
+def hanging(at_ms: int, since_ms: int) -> Snapshot:
+    """After half an hour one transaction is lost by every coordinator; others are stuck, overdue or without a verdict."""
+    if since_ms < HANGING_SINCE_MS:
+        return healthy(at_ms, since_ms)
+    begun_ms = at_ms - since_ms + HANGING_SINCE_MS
+    behind = (since_ms - HANGING_SINCE_MS) // 1000
+    unchanged = {"second_read": SecondRead.UNCHANGED, "last_timestamp_ms": begun_ms}
+    stuck = transaction(
+        "PrepareCommit",
+        producer_id=4002,
+        transactional_id="payments-7",
+        start_time_ms=begun_ms,
+        timeout_ms=MINUTE_MS,
+        partitions=frozenset({("payments", 0)}),
+    )
+    overdue = transaction(
+        producer_id=4003,
+        transactional_id="nightly-report",
+        start_time_ms=begun_ms,
+        timeout_ms=MINUTE_MS,
+        partitions=frozenset({("payments", 1)}),
+    )
+    entries = [
+        _ordinary(at_ms, since_ms),
+        _entry(ORDERS_1, 4001, 20_154, behind=5 * behind, **unchanged),
+        _entry(PAYMENTS_0, 4002, 777, behind=behind, last_timestamp_ms=begun_ms),
+        _entry(PAYMENTS_1, 4003, 901, behind=2 * behind, last_timestamp_ms=at_ms - 2000),
+        _entry(OFFSETS_0, 4004, 55, behind=behind // 9, **unchanged),
+    ]
+    return _snapshot(
+        at_ms,
+        entries,
+        transactions=(*_owned(at_ms), stuck, overdue),
+        proof=proof(unclear_producer_ids=frozenset({4004})),
+    )
+
+
+def partly_read(at_ms: int, since_ms: int) -> Snapshot:
+    """After an hour READ on one topic is gone, and one broker of two answers no more; nothing else is wrong."""
+    if since_ms < BREAKS_MS:
+        return healthy(at_ms, since_ms)
+    reasons = ("TOPIC_AUTHORIZATION_FAILED", "timed_out")
+    unread = {PAYMENTS_0: 0, PAYMENTS_1: 0, ORDERS_2: 1}
+    answers = (Answer.UNAUTHORIZED, Answer.UNAVAILABLE)
+    read = _partitions()
+    partial = replace(
+        read,
+        answer=np.array([answers[unread[row]] if row in unread else Answer.READ for row in range(len(read))], np.int8),
+        reasons=reasons,
+        reason=np.array([unread.get(row, -1) for row in range(len(read))], np.int16),
+    )
+    return _snapshot(
+        at_ms,
+        [_ordinary(at_ms, since_ms)],
+        transactions=_owned(at_ms),
+        partitions=partial,
+        brokers=(_broker(1), _broker(2, "no answer to DescribeProducers within 10 s")),
+        coordinators=(
+            CoordinatorCoverage(broker=1, failure=None),
+            CoordinatorCoverage(broker=2, failure="connection refused"),
+        ),
+        max_timeout=MaxTimeout(timeout_ms=None, timeout_ms_min=None, unread=((1, "CLUSTER_AUTHORIZATION_FAILED"),)),
+    )
+
+
+def unproved(at_ms: int, since_ms: int) -> Snapshot:
+    """What hangs in `hanging`, where a coordinator does not answer: nothing is proved, and nothing is well."""
+    failed = (StatePartitionProof(partition=0, leader=2, failure="coordinator_unanswered"),)
+    seen = hanging(at_ms, since_ms)
+    coordinators = (CoordinatorCoverage(broker=2, failure="connection refused"),)
+    return replace(
+        seen, proof=None if seen.proof is None else proof(state_partitions=failed), coordinators=coordinators
+    )
+
+
+def unreachable(at_ms: int, since_ms: int) -> Snapshot | None:
+    """After an hour no broker can be reached."""
+    return hanging(at_ms, since_ms) if since_ms < BREAKS_MS else None
+
+
+def failed_once(at_ms: int, since_ms: int) -> Snapshot | None:
+    """The last cycle failed, and the snapshot of the one before is still fresh."""
+    return healthy(at_ms, since_ms) if since_ms < LASTS_MS - CYCLE_MS else None
+
+
+def never_read(_at_ms: int, _since_ms: int) -> None:
+    """No broker was ever reached."""
+    return
+
+
+def of_cluster(cluster: str) -> Mapping[str, str]:
+    """Labels of an exporter in a fleet."""
+    return {"job": "kafka-transactions", "instance": f"exporter.{cluster}:9814", "cluster": cluster}
+
+
+SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
+    "healthy": [Scraped(healthy)],
+    "hanging": [Scraped(hanging)],
+    "partly_read": [Scraped(partly_read)],
+    "unproved": [Scraped(unproved)],
+    "unreachable": [Scraped(unreachable)],
+    "failed_once": [Scraped(failed_once)],
+    "never_read": [Scraped(never_read)],
+    "down": [Scraped(hanging, answers_until_ms=BREAKS_MS)],
+    "frozen": [Scraped(hanging, frozen_from_ms=BREAKS_MS)],
+    "fleet": [
+        Scraped(healthy, of_cluster("berlin")),
+        Scraped(hanging, of_cluster("oslo")),
+        Scraped(partly_read, of_cluster("paris")),
+        Scraped(healthy, of_cluster("rome"), answers_until_ms=BREAKS_MS),
+    ],
+}
+
+
+def played(target: Scraped, begins_ms: int) -> Iterator[Scrape]:
+    """Every scrape of one target."""
+    renderer = Renderer()
+    memory, newest, text = Memory(), None, None
+    failed, taken_at_ms = 0, None
+    for number, since_ms in enumerate(range(0, LASTS_MS, CYCLE_MS)):
+        at_ms = begins_ms + since_ms
+        if since_ms < target.frozen_from_ms:
+            taken = target.taking(at_ms, since_ms)
+            if taken is None:
+                failed += 1
+                is_old = taken_at_ms is None or at_ms - taken_at_ms > 3 * CYCLE_MS
+                newest = None if is_old else newest
+            else:
+                newest = evaluate(taken, memory, Policy())
+                memory, taken_at_ms = newest.memory, at_ms
+            facts = _facts(begins_ms, number + 1, failed, taken_at_ms, succeeded=taken is not None)
+            facts = replace(facts, is_stale=newest is None and taken_at_ms is not None)
+            publication = Publication(evaluation=newest, facts=facts, options=PublishOptions())
+            text = renderer.render(publication).openmetrics.body.decode()
+        answers = since_ms < target.answers_until_ms
+        yield Scrape(at_ms + 1000, target, text if answers else None)
+
+
+def _facts(begins_ms: int, cycles: int, failed: int, taken_at_ms: int | None, *, succeeded: bool) -> ExporterFacts:
+    lost = failed or cycles // 40
+    statistics = (
+        ApiStatistics(
+            api="DescribeProducers",
+            requests=2 * cycles,
+            failures=lost,
+            seconds_total=0.004 * cycles,
+            latency_counts=(0, cycles, cycles - lost, *[0] * 11),
+        ),
+        ApiStatistics(
+            api="ListTransactions",
+            requests=cycles,
+            failures=0,
+            seconds_total=0.02 * cycles,
+            latency_counts=(0, 0, 0, 0, cycles, *[0] * 9),
+        ),
+    )
+    return ExporterFacts(
+        version="0.1.0",
+        python_version="3.11.7",
+        started_at_ms=begins_ms,
+        interval_ms=CYCLE_MS,
+        stale_after_cycles=3,
+        cycles=cycles,
+        failed_cycles=failed,
+        last_cycle_duration_seconds=0.31,
+        last_cycle_succeeded=succeeded,
+        last_failure=None if succeeded else "No broker could be reached.",
+        last_success_at_ms=None if taken_at_ms is None else taken_at_ms + 310,
+        snapshot_taken_at_ms=taken_at_ms,
+        api_statistics=statistics,
+        phase_durations=(("leaders", 0.21), ("coordinators", 0.08), ("evaluate", 0.02)),
+    )
+
+
+def _ordinary(at_ms: int, since_ms: int) -> Entry:
+    return _entry(ORDERS_0, 7, 1000 + since_ms // 100, behind=12, last_timestamp_ms=at_ms - 400)
+
+
+def _owned(at_ms: int) -> tuple[Any, ...]:
+    return (transaction(start_time_ms=at_ms - 4000),)
+
+
+def _entry(row: int, producer_id: int, start_offset: int, *, behind: int, **fields: Any) -> Entry:
+    return Entry(
+        partition=row,
+        producer_id=producer_id,
+        start_offset=start_offset,
+        last_stable_offset=start_offset,
+        high_watermark=start_offset + behind,
+        **fields,
+    )
+
+
+def _snapshot(at_ms: int, entries: Sequence[Entry], **fields: Any) -> Snapshot:
+    known = {"partitions": _partitions(), "brokers": (_broker(1), _broker(2))}
+    taken = snapshot(entries, partitions=len(ROWS), taken_at_ms=at_ms)
+    return replace(taken, **{**known, **fields})
+
+
+def _partitions() -> Partitions:
+    names = tuple(topic for topic, _ in TOPICS)
+    count = len(ROWS)
+    return Partitions(
+        topics=names,
+        topic=np.array([names.index(topic) for topic, _ in ROWS], np.int32),
+        partition=np.array([number for _, number in ROWS], np.int32),
+        leader=np.array([1 + row % 2 for row in range(count)], np.int32),
+        answer=np.full(count, Answer.READ, np.int8),
+        reasons=(),
+        reason=np.full(count, -1, np.int16),
+        producers=np.ones(count, np.int32),
+    )
+
+
+def _broker(number: int, failure: str | None = None) -> BrokerCoverage:
+    return BrokerCoverage(broker=number, host=f"kafka-{number}", port=9092, partitions=4, failure=failure)

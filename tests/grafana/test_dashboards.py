@@ -1,0 +1,239 @@
+"""What every dashboard is held to: generated, identified, laid out, linked, and green only where it means something."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+import yaml
+
+from exporter.cli import COMMANDS
+from exporter.commands.arguments import PROGRAM, build_parser
+from exporter.evaluation.verdicts import Verdict
+from grafana.dashboards import DASHBOARDS, FOLDER, text_of
+from grafana.fields import STATE_TEXTS, State
+from grafana.queries import FRESH_CYCLES
+from grafana.suspects import ADVICE, NOT_READ, PARTLY_READ
+from tests.grafana.promql import selectors
+from tests.grafana.reading import COMMITTED, Json, Target, chosen_on, filled, panels, targets
+from tests.grafana.recorded import ROOT
+
+ALERTS: Final = (ROOT / "alerts" / "alerts.yaml").read_text()
+RECORDING: Final = (ROOT / "alerts" / "recording.yaml").read_text()
+GREEN: Final = re.compile(r"green", re.IGNORECASE)
+
+every_dashboard = pytest.mark.parametrize("name", DASHBOARDS)
+every_target = pytest.mark.parametrize("target", list(targets()), ids=lambda it: it.name)
+
+
+@every_dashboard
+def test_the_committed_file_is_what_the_code_makes(name: str) -> None:
+    """`python -m grafana` has been run after the last change."""
+    assert (FOLDER / f"{name}.json").read_text() == text_of(DASHBOARDS[name]())
+
+
+def test_there_is_no_file_that_no_code_makes() -> None:
+    """Whoever imports every JSON file of the folder gets these dashboards and nothing else."""
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(DASHBOARDS)
+
+
+@every_dashboard
+def test_a_dashboard_can_be_provisioned_beside_others(name: str) -> None:
+    """A fixed uid of at most 40 characters, no number of a database, the usual time, no source of ours by name."""
+    dashboard = COMMITTED[name]
+
+    assert dashboard["uid"] == f"kafka-transactions-{name}"
+    assert len(dashboard["uid"]) <= 40
+    assert "id" not in dashboard
+    assert (dashboard["time"]["from"], dashboard["refresh"], dashboard["timezone"]) == ("now-6h", "30s", "browser")
+    assert (dashboard["graphTooltip"], dashboard["editable"], dashboard["tags"]) == (1, False, ["kafka-transactions"])
+    assert set(re.findall(r'"uid": "([^"]*)"', json.dumps(dashboard))) == {dashboard["uid"], "${datasource}"}
+    assert len(text_of(dashboard)) < 1_000_000, "a ConfigMap holds 1 MiB"
+
+
+@every_dashboard
+def test_panels_neither_overlap_nor_share_a_number(name: str) -> None:
+    """Every cell of the grid is one panel's, and titles name panels unambiguously."""
+    shown = COMMITTED[name]["panels"]
+    cells = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in shown)
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) == 23
+    assert len({panel["id"] for panel in shown}) == len(shown)
+    assert len({panel["title"] for panel in shown}) == len(shown)
+
+
+def test_the_first_screen_says_what_is_wrong_and_what_is_not_known() -> None:
+    """Before any scrolling: state, counts, suspects, what was not read, alerts."""
+    heading = next(panel for panel in COMMITTED["overview"]["panels"] if panel["type"] == "row")
+    first = [panel["title"] for panel in COMMITTED["overview"]["panels"] if panel["id"] < heading["id"]]
+
+    assert heading["gridPos"]["y"] <= 24
+    assert first == [
+        "State",
+        "Proved to hang",
+        "Other suspects",
+        "Records held back by suspects",
+        "Partitions not read",
+        "Suspect transactions",
+        "What was not read",
+        "Alerts that fire",
+    ]
+
+
+def test_the_first_screen_needs_no_recording_rule_to_say_what_is_wrong() -> None:
+    """State, suspects and gaps are made of the exporter's own series; only counts and alerts need rules."""
+    for target in targets():
+        if target.panel["title"] in {
+            "State",
+            "Suspect transactions",
+            "What was not read",
+            "Suspects on this partition",
+        }:
+            assert not any(":" in str(it.name) for it in selectors(target.expression)), target.name
+
+
+@every_dashboard
+def test_numbers_and_tables_show_the_present_and_graphs_keep_their_gaps(name: str) -> None:
+    """An old value is never shown as the newest: a number is asked at one instant, and no line spans what is missing."""
+    for panel in panels(COMMITTED[name]):
+        for target in panel.get("targets", []):
+            assert (target["instant"], target["range"]) == (
+                panel["type"] != "timeseries",
+                panel["type"] == "timeseries",
+            )
+        if panel["type"] == "timeseries":
+            assert panel["fieldConfig"]["defaults"]["custom"]["spanNulls"] is False
+        if panel["type"] != "text":
+            assert panel["fieldConfig"]["defaults"]["noValue"], panel["title"]
+
+
+@every_dashboard
+def test_only_the_state_is_green_and_what_is_missing_is_not(name: str) -> None:
+    """Green stands once in a dashboard, for the state that says that all was read; no threshold begins with a colour."""
+    for panel in panels(COMMITTED[name]):
+        config = panel.get("fieldConfig", {})
+        greens = GREEN.findall(json.dumps(config))
+        assert len(greens) == (1 if panel["title"] in {"State", "Exporters, the worst first"} else 0), panel["title"]
+        if panel["type"] == "stat":
+            defaults = config["defaults"]
+            (missing,) = [it["options"] for it in defaults["mappings"] if it["type"] == "special"]
+            assert missing["match"] == "null+nan"
+            assert missing["result"] == {"text": defaults["noValue"], "color": "purple", "index": 0}
+            assert defaults["thresholds"]["steps"][0] == {"color": "transparent", "value": None}
+    assert [state for state, (_, colour) in STATE_TEXTS.items() if colour == "green"] == [State.FINE]
+    assert set(STATE_TEXTS) == set(State)
+
+
+@every_target
+def test_no_graph_reads_the_big_family_over_time(target: Target) -> None:
+    """A hundred thousand partitions over six hours are more samples than Prometheus loads: only one partition is."""
+    for selector in selectors(target.expression):
+        if selector.name == "kafka_partition_max_active_transaction_duration_seconds" and not target.is_instant:
+            assert {'topic="$topic"', 'partition="$partition"'} <= set(str(selector.matchers).strip("{}").split(","))
+
+
+@every_dashboard
+def test_overrides_and_hidden_columns_name_columns_that_can_be_there(name: str) -> None:
+    """A column that is renamed, coloured or hidden is a label of its table's questions or their value."""
+    for panel in panels(COMMITTED[name]):
+        if panel["type"] == "table":
+            words = set(re.findall(r"\w+", " ".join(target["expr"] for target in panel["targets"])))
+            numbers = {f"Value #{target['refId']}" for target in panel["targets"]}
+            known = words | {"Time"} | (numbers if len(numbers) > 1 else {"Value"})
+            rules = panel["fieldConfig"]["overrides"]
+            named = {rule["matcher"]["options"] for rule in rules if rule["matcher"]["id"] == "byName"}
+            hidden = set(panel["transformations"][-1]["options"]["excludeByName"])
+            assert named | hidden <= known
+            assert not {"cluster", "instance"} & hidden
+
+
+def variables_of(dashboard: Json) -> set[str]:
+    return {variable["name"] for variable in dashboard["templating"]["list"]}
+
+
+@every_dashboard
+def test_links_lead_to_dashboards_and_give_them_what_they_ask(name: str) -> None:
+    """A link between pages has a uid of ours, and names variables of the page that it leads to and of its own."""
+    pages = {dashboard["uid"]: dashboard for dashboard in COMMITTED.values()}
+    for url in re.findall(r'"url": "(/d/[^"]*)"', json.dumps(COMMITTED[name])):
+        place = urlsplit(url)
+        target = pages[place.path.removeprefix("/d/")]
+        given = {key.removeprefix("var-") for key, _ in parse_qsl(place.query) if key.startswith("var-")}
+        passed = set(re.findall(r"\$\{(\w+):queryparam\}", url))
+        assert given | passed <= variables_of(target)
+        assert passed <= variables_of(COMMITTED[name])
+        assert {"datasource", "bootstrap_server", "runbooks"} <= passed
+
+
+def test_every_page_is_linked_from_every_other() -> None:
+    """The links at the top go by tag, keep the range and carry the variables."""
+    for dashboard in COMMITTED.values():
+        (links,) = dashboard["links"]
+        assert (links["type"], links["tags"], links["includeVars"], links["keepTime"]) == (
+            "dashboards",
+            dashboard["tags"],
+            True,
+            True,
+        )
+
+
+def test_runbooks_are_those_of_alerts() -> None:
+    """A row's runbook has the name of an alert, and the address before it is the one that the alerts use."""
+    names = {rule["alert"] for group in yaml.safe_load(ALERTS)["groups"] for rule in group["rules"]}
+    texts = json.dumps(COMMITTED)
+
+    assert {advice.runbook for advice in ADVICE} <= names
+    in_rows = set(re.findall(r'\\"runbook\\", \\"(\w+)\\"', texts))
+    assert len(in_rows) > len(ADVICE)
+    assert in_rows <= names
+    for dashboard in COMMITTED.values():
+        (base,) = [it["query"] for it in dashboard["templating"]["list"] if it["name"] == "runbooks"]
+        assert f"runbook_url: {base}/KafkaTransactionHanging.md" in ALERTS
+
+
+def test_every_suspect_verdict_has_exactly_one_advice() -> None:
+    """A new verdict must be told what to do about, and no row stands twice."""
+    suspects = [verdict.label for verdict in Verdict if verdict.is_suspect]
+
+    assert [sum(bool(re.fullmatch(it.verdicts, label)) for it in ADVICE) for label in suspects] == [1] * len(suspects)
+    assert not any(re.fullmatch(it.verdicts, other) for it in ADVICE for other in (NOT_READ, PARTLY_READ))
+
+
+def commands_by_hand() -> list[str]:
+    (content,) = [it["options"]["content"] for it in panels(COMMITTED["partition"]) if it["type"] == "text"]
+    block = filled(content, chosen_on("partition")).replace("\\\n", " ").split("```")[1]
+    return [line for line in block.splitlines() if line.strip()]
+
+
+def test_commands_to_type_are_commands() -> None:
+    """What the page of a partition offers is understood by our own parser, and only reads."""
+    commands = [shlex.split(line) for line in commands_by_hand()]
+
+    assert [command[:2] for command in commands] == [[PROGRAM, "find-hanging"], [PROGRAM, "describe-producers"]]
+    for _, *arguments in commands:
+        assert build_parser().parse_args(arguments).command in COMMANDS
+
+
+def test_freshness_is_the_alerts_own() -> None:
+    """The state of an exporter calls a snapshot old when the signals drop it."""
+    assert f"* {FRESH_CYCLES} # threshold: fresh_cycles" in RECORDING
+
+
+def test_annotations_are_alerts_that_exist() -> None:
+    """Each severity that pages or warns is drawn into the graphs; the watchdog is not."""
+    rules = [rule for group in yaml.safe_load(ALERTS)["groups"] for rule in group["rules"]]
+    severities = {rule["labels"]["severity"] for rule in rules}
+    for dashboard in COMMITTED.values():
+        drawn = [re.findall(r'severity="(\w+)"', it["expr"]) for it in dashboard["annotations"]["list"]]
+        assert drawn == [["critical"], ["warning"]]
+        assert {"critical", "warning"} <= severities

@@ -1,0 +1,152 @@
+"""Every name in a dashboard is one that is published or recorded, and every name that is published is used."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import pytest
+import yaml
+from promql_parser import AggregateExpr
+
+from exporter.publication.metrics import METRICS
+from tests.grafana.promql import nodes, parsed, selectors
+from tests.grafana.reading import COMMITTED, Target, panels, targets
+from tests.grafana.recorded import ROOT, rules
+
+OF_TARGETS: Final = {"job", "instance", "cluster"}
+"""Labels that a scrape gives to every series; `cluster` where somebody has added it."""
+PROCESS: Final = {
+    "process_cpu_seconds_total",
+    "process_resident_memory_bytes",
+    "process_virtual_memory_bytes",
+    "process_start_time_seconds",
+    "process_open_fds",
+    "process_max_fds",
+}
+LABELS: Final[dict[str, set[str]]] = {
+    **{metric.name: set(metric.labels) for metric in METRICS},
+    **{f"{metric.name}_bucket": {*metric.labels, "le"} for metric in METRICS if metric.kind == "histogram"},
+    **{name: set[str]() for name in PROCESS},
+    "ALERTS": {"alertname", "alertstate", "severity", "topic", "partition", "cluster_id"},
+}
+
+UNUSED: Final = {
+    "kafka_transaction_exporter_snapshot_stale": "its rows are gone then, and that is what panels and signals look at",
+    "kafka_transaction_exporter_last_success_timestamp_seconds": "the age of the snapshot says it from the reader's side",
+    "process_virtual_memory_bytes": "an address space that nobody pays for",
+    "process_start_time_seconds": "for whoever asks whether it was restarted: no panel is worth it",
+    "process_open_fds": "as good as constant: a connection for each broker and scraper",
+    "process_max_fds": "only of use beside the former",
+}
+"""Published, and in no dashboard or alert on purpose."""
+
+every_target = pytest.mark.parametrize("target", list(targets()), ids=lambda it: it.name)
+
+
+def recorded() -> set[str]:
+    return {rule["record"] for rule in rules()} - {"ALERTS"}
+
+
+def labels_of(name: str) -> set[str]:
+    """A recorded name holds the metric that it was made of, whose labels it keeps; the signals add the cluster's id."""
+    metric = name.split(":")[1] if ":" in name else name
+    return LABELS.get(metric, set()) | OF_TARGETS | ({"cluster_id"} if ":" in name else set())
+
+
+@every_target
+def test_every_metric_and_signal_exists(target: Target) -> None:
+    """A panel asks for what the table of metrics has or recording.yaml records."""
+    for selector in selectors(target.expression):
+        assert selector.name in LABELS or selector.name in recorded()
+
+
+@every_target
+def test_every_label_exists(target: Target) -> None:
+    """A matcher is about a label that the series has."""
+    for selector in selectors(target.expression):
+        used = {matcher.name for matcher in selector.matchers.matchers}
+        assert used <= labels_of(str(selector.name)), selector.name
+
+
+@every_target
+def test_every_grouping_is_by_labels_that_are_there(target: Target) -> None:
+    """An aggregation keeps labels of what it is made of, or those that the question itself has given."""
+    given = set(re.findall(r'"(\w+)", "[^"]*", "", ""\)', target.expression)) | {"command"}
+    for node, _ in nodes(parsed(target.expression)):
+        if isinstance(node, AggregateExpr) and node.modifier is not None:
+            below = {label for it in selectors(node.expr.prettify()) for label in labels_of(str(it.name))}
+            assert set(node.modifier.labels) <= below | given
+
+
+@every_target
+def test_every_legend_names_labels_that_are_left(target: Target) -> None:
+    """A legend that names a label which the aggregation has dropped would be empty."""
+    named = set(re.findall(r"\{\{(\w+)\}\}", target.target["legendFormat"]))
+    tree = parsed(target.expression)
+    kept = [set(node.modifier.labels) for node, _ in nodes(tree) if isinstance(node, AggregateExpr) and node.modifier]
+    below = {label for it in selectors(target.expression) for label in labels_of(str(it.name))}
+
+    assert named <= (set[str]().union(*kept) if kept else below)
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_variables_ask_for_labels_of_their_metric(name: str) -> None:
+    """What can be chosen is what the series have."""
+    for variable in COMMITTED[name]["templating"]["list"]:
+        if variable["type"] == "query":
+            asked = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"])
+            assert asked is not None
+            (selector,) = selectors(asked[1])
+            assert asked[2] in labels_of(str(selector.name))
+
+
+@every_target
+def test_units_are_those_of_the_names(target: Target) -> None:
+    """Seconds are shown as seconds and bytes as bytes: Prometheus' names end with their unit."""
+    names = {str(it.name).split(":")[1] if ":" in str(it.name) else str(it.name) for it in selectors(target.expression)}
+    unit = target.panel["fieldConfig"]["defaults"]["unit"]
+    for ending, wanted in (("_seconds", "s"), ("_seconds_bucket", "s"), ("_bytes", "bytes")):
+        if target.panel["type"] != "table" and all(name.endswith(ending) for name in names):
+            assert unit == wanted
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_columns_have_the_units_of_their_questions(name: str) -> None:
+    """A column of numbers says what it counts; ages are seconds and instants are dates."""
+    of_columns = {"Age": "s", "Snapshot age": "s", "Began": "dateTimeAsIso", "State": "locale"}
+    for panel in panels(COMMITTED[name]):
+        for rule in panel.get("fieldConfig", {}).get("overrides", []):
+            has = {it["id"]: it["value"] for it in rule["properties"]}
+            if str(rule["matcher"]["options"]).startswith("Value"):
+                assert has["unit"] == of_columns.get(has["displayName"], "locale"), panel["title"]
+
+
+def test_every_published_metric_is_used_or_left_out_on_purpose() -> None:
+    """A metric that nobody looks at and nothing alerts on is published for nothing, unless it is said why."""
+    asked = [target.expression for target in targets()]
+    asked += [rule["expr"] for rule in rules()]
+    used = {word for expression in asked for word in re.findall(r"[a-z_:]+", expression)}
+    used |= {word for name in used for word in name.split(":")} | {name.removesuffix("_bucket") for name in used}
+    published = {metric.name for metric in METRICS} | PROCESS
+
+    assert published - used == set(UNUSED)
+
+
+def test_every_signal_is_in_a_panel() -> None:
+    """A signal is what an alert and a panel share; one that only alerts read is left out by name."""
+    asked = {str(it.name) for target in targets() for it in selectors(target.expression)}
+
+    assert recorded() - asked == {
+        "instance:kafka_transaction_exporter_snapshot_timestamp_seconds:age",  # panels show it without rules, too
+        "instance:kafka_transaction_exporter_cluster_info:fresh",  # what the other signals are made of
+        "instance:kafka_suspect_transactions_hidden:fresh",  # in the table of what was not read, without rules
+        "instance:kafka_transaction_exporter_coverage_complete:fresh",  # in the state, without rules
+    }
+
+
+def test_the_recording_rules_are_read() -> None:
+    """These tests look at the rules that are shipped."""
+    groups = yaml.safe_load((ROOT / "alerts" / "recording.yaml").read_text())["groups"]
+
+    assert {rule["record"] for group in groups for rule in group["rules"]} == recorded()

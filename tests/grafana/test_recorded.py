@@ -1,0 +1,278 @@
+"""Every question of every dashboard, asked of a real Prometheus in every scenario; and what the answers must say."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+
+from exporter.cli import COMMANDS
+from exporter.commands.arguments import PROGRAM, build_parser
+from exporter.evaluation.verdicts import Verdict
+from grafana.coverage import EVERYTHING, NO_GAP
+from grafana.fields import State
+from grafana.suspects import NOT_READ, PARTLY_READ
+from tests.grafana.expected import EMPTY, UNREAD, is_empty
+from tests.grafana.reading import Target, chosen_on, filled, targets
+from tests.grafana.recorded import Prometheus, ends_s, recorded
+from tests.grafana.scenarios import SCENARIOS, SHOWN_S
+
+Answer = list[dict[str, Any]]
+every_scenario = pytest.mark.parametrize("scenario", SCENARIOS)
+
+STATES: Final[Mapping[str, list[State]]] = {
+    "healthy": [State.FINE],
+    "hanging": [State.HANGING],
+    "partly_read": [State.PARTLY_READ],
+    "unproved": [State.SUSPECT],
+    "unreachable": [State.NOT_FRESH],
+    "failed_once": [State.CYCLE_FAILED],
+    "never_read": [State.NOT_FRESH],
+    "down": [State.SILENT],
+    "frozen": [State.NOT_FRESH],
+    "fleet": [State.FINE, State.SILENT, State.PARTLY_READ, State.HANGING],
+}
+
+
+@pytest.fixture(scope="module")
+def prometheus() -> Iterator[Prometheus]:
+    begun = time.monotonic()
+    with recorded() as server:
+        print(f"{len(SCENARIOS)} scenarios recorded in {time.monotonic() - begun:.1f} s")
+        yield server
+
+
+def ask(prometheus: Prometheus, target: Target, scenario: str, **chosen: str) -> Answer:
+    """The answer as a panel would get it."""
+    expression = filled(target.expression, chosen_on(target.dashboard, **chosen))
+    now = ends_s(scenario)
+    if target.is_instant:
+        return prometheus.instant(expression, now)
+    return prometheus.range(expression, now - SHOWN_S, now, 30)
+
+
+def the(dashboard: str, title: str, number: str = "A") -> Target:
+    """A question by its place."""
+    (found,) = [it for it in targets() if it.name == f"{dashboard}: {title}: {number}"]
+    return found
+
+
+def value(series: dict[str, Any]) -> float:
+    return float(series["value"][1])
+
+
+def values(answer: Answer) -> list[float]:
+    return [float(point) for series in answer for _, point in series.get("values", [series.get("value")])]
+
+
+@every_scenario
+def test_every_question_has_its_answer(prometheus: Prometheus, scenario: str) -> None:
+    """Whatever the scenario has to show is there and finite; whatever it has not is missing, and not 0."""
+    wrong = []
+    for target in targets():
+        answer = ask(prometheus, target, scenario)
+        if bool(answer) == is_empty(target, scenario):
+            wrong.append(f"{target.name}: {len(answer)} series")
+        wrong += [f"{target.name}: {it}" for it in values(answer) if not math.isfinite(it)]
+
+    assert wrong == []
+
+
+def test_expectations_are_about_questions_that_are_asked() -> None:
+    """A panel that has gone or got another name takes its expectation along."""
+    assert set(EMPTY) <= {target.name for target in targets()}
+
+
+@every_scenario
+def test_the_state_is_the_worst_that_is_known(prometheus: Prometheus, scenario: str) -> None:
+    """Fine only where all was read just now; what is not known is said, and never fine."""
+    answer = ask(prometheus, the("overview", "State"), scenario)
+
+    assert sorted(map(value, answer)) == sorted(STATES[scenario])
+    in_fleet = ask(prometheus, the("fleet", "Exporters, the worst first"), scenario)
+    assert sorted(map(value, in_fleet)) == sorted(STATES[scenario])
+
+
+@every_scenario
+def test_the_fleet_counts_every_exporter_once(prometheus: Prometheus, scenario: str) -> None:
+    """The four numbers of the fleet are the states: known, hanging, suspect, not fully read."""
+    states = STATES[scenario]
+    unknown = [it for it in states if State.SILENT <= it <= State.PARTLY_READ]
+    counted = {"Exporters known": len(states), "With a proved hang": states.count(State.HANGING)}
+    counted |= {"With other suspects": states.count(State.SUSPECT), "Not fully read": len(unknown)}
+
+    for title, count in counted.items():
+        assert [value(it) for it in ask(prometheus, the("fleet", title), scenario)] == [count], title
+
+
+@every_scenario
+def test_the_state_is_fresh_where_the_signals_are(prometheus: Prometheus, scenario: str) -> None:
+    """The state, which needs no rules, and the signals, which do, agree on which exporters can be believed."""
+    signal = prometheus.instant("instance:kafka_transaction_exporter_cluster_info:fresh", ends_s(scenario))
+    believed = {
+        it["metric"]["instance"]
+        for it in ask(prometheus, the("overview", "State"), scenario)
+        if value(it) not in {State.SILENT, State.NOT_FRESH}
+    }
+
+    assert {it["metric"]["instance"] for it in signal} == believed
+
+
+@every_scenario
+@pytest.mark.parametrize(
+    ("dashboard", "title"), [("overview", "Suspect transactions"), ("partition", "Suspects on this partition")]
+)
+def test_no_suspect_is_shown_only_where_all_was_read(
+    prometheus: Prometheus, scenario: str, dashboard: str, title: str
+) -> None:
+    """An exporter that cannot vouch for what it does not show has a row that says so; one that can has none."""
+    rows = ask(prometheus, the(dashboard, title), scenario)
+    gaps = sorted(it["metric"]["verdict"] for it in rows if it["metric"]["verdict"] in {NOT_READ, PARTLY_READ})
+    expected = {"partly_read": [PARTLY_READ], "unproved": [PARTLY_READ], "fleet": [NOT_READ, PARTLY_READ]}
+
+    assert gaps == expected.get(scenario, [NOT_READ] if scenario in UNREAD else [])
+
+
+@every_scenario
+def test_gaps_are_named_or_denied(prometheus: Prometheus, scenario: str) -> None:
+    """Each exporter has a row for each gap, or one that says that there is none; never both, never nothing."""
+    rows = ask(prometheus, the("overview", "What was not read"), scenario)
+    by_instance: dict[str, set[str]] = {}
+    for row in rows:
+        by_instance.setdefault(row["metric"]["instance"], set()).add(row["metric"]["what"])
+
+    assert len(by_instance) == len(SCENARIOS[scenario])
+    assert all(what == {NO_GAP} or NO_GAP not in what for what in by_instance.values())
+    assert ({EVERYTHING} in by_instance.values()) == (scenario in UNREAD or scenario == "fleet")
+
+
+def test_what_was_not_read_is_named_with_its_reason(prometheus: Prometheus) -> None:
+    """Two partitions without READ, one that timed out, a broker, a coordinator, and a limit that nobody told."""
+    rows = ask(prometheus, the("overview", "What was not read"), "partly_read")
+
+    assert sorted((it["metric"]["what"], it["metric"]["reason"].split(":")[0], value(it)) for it in rows) == [
+        ("brokers", "some request had no usable answer", 1),
+        ("coordinators", "some request had no usable answer", 1),
+        ("partitions", "TOPIC_AUTHORIZATION_FAILED", 2),
+        ("partitions", "timed_out", 1),
+        ("transaction.max.timeout.ms", "no broker let us read it", 1),
+    ]
+
+
+def test_a_suspect_has_all_that_a_person_needs(prometheus: Prometheus) -> None:
+    """The row of the hang: where, since when, how sure, whom it holds back, what to read and what to type."""
+    rows = {number: ask(prometheus, the("overview", "Suspect transactions", number), "hanging") for number in "ABC"}
+    (row,) = [it for it in rows["A"] if it["metric"]["certainty"] == "proved"]
+    keys = ("topic", "partition", "producer_id", "producer_epoch", "start_offset", "verdict", "runbook")
+
+    assert [row["metric"][key] for key in keys] == [
+        *("orders", "1", "4001", "3", "20154"),
+        *("hanging_no_transactional_id", "KafkaTransactionHanging"),
+    ]
+    assert value(row) == pytest.approx(3572, abs=1), "seconds"
+    (began,) = [value(it) for it in rows["B"] if it["metric"]["producer_id"] == "4001"]
+    assert began / 1000 == pytest.approx(ends_s("hanging") - value(row), abs=1)
+    held_back = {it["metric"]["producer_id"]: value(it) for it in rows["C"]}
+    assert held_back == {"4001": 17_850, "4002": 3570, "4003": 7140, "4004": 396}
+    assert len(rows["A"]) == len(rows["B"]) == 4
+
+
+def test_the_worst_stands_first(prometheus: Prometheus) -> None:
+    """Rows are sorted by a rank that follows the order of the verdicts; what was not read comes after what was."""
+    target = the("overview", "Suspect transactions")
+    rows = [it["metric"] for it in ask(prometheus, target, "fleet")]
+    ranked = [it["verdict"] for it in sorted(rows, key=lambda it: (it["rank"], it["verdict"]))]
+
+    assert target.panel["options"]["sortBy"][0] == {"displayName": "Rank", "desc": False}
+    assert ranked == [
+        "hanging_no_transactional_id",
+        "stuck_completing",
+        "overdue_at_coordinator",
+        "inconclusive",
+        NOT_READ,
+        PARTLY_READ,
+    ]
+    labels = [verdict.label for verdict in Verdict]
+    assert ranked[:4] == sorted(ranked[:4], key=labels.index)
+
+
+def test_rows_of_one_table_share_their_labels(prometheus: Prometheus) -> None:
+    """Grafana merges rows whose labels agree: a label of a later question is one of the first."""
+    for target in targets():
+        if target.target.get("format") == "table" and target.target["refId"] != "A":
+            first = ask(prometheus, the(target.dashboard, target.panel["title"]), "fleet")
+            own = {label for row in ask(prometheus, target, "fleet") for label in row["metric"]}
+            assert own - {"cluster_id", "version", "python_version"} <= {
+                label for row in first for label in row["metric"]
+            }
+
+
+@every_scenario
+def test_every_command_is_one_that_writes_nothing(prometheus: Prometheus, scenario: str) -> None:
+    """A row's command is understood by our own parser, and where it could write it says --dry-run."""
+    for row in ask(prometheus, the("overview", "Suspect transactions"), scenario):
+        name, *arguments = shlex.split(row["metric"]["command"])
+        options = build_parser().parse_args(arguments)
+        assert name == PROGRAM
+        assert options.command in COMMANDS
+        assert options.command in {"find-hanging", "once"} or options.dry_run
+        if "topic" in row["metric"]:
+            assert (options.topic, options.partition) == (row["metric"]["topic"], int(row["metric"]["partition"]))
+
+
+def test_the_hang_is_told_to_be_aborted_and_the_stuck_to_be_completed(prometheus: Prometheus) -> None:
+    """What the exporter would let a person do about each verdict is what the row tells."""
+    rows = ask(prometheus, the("overview", "Suspect transactions"), "hanging")
+
+    assert {it["metric"]["verdict"]: it["metric"]["command"].split()[1] for it in rows} == {
+        "hanging_no_transactional_id": "abort",
+        "stuck_completing": "complete",
+        "overdue_at_coordinator": "find-hanging",
+        "inconclusive": "find-hanging",
+    }
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"cluster": "oslo"}, {"instance": r"exporter\\.oslo:9814"}], ids=lambda it: next(iter(it))
+)
+def test_a_choice_narrows_what_is_shown(prometheus: Prometheus, chosen: dict[str, str]) -> None:
+    """One cluster's page shows nothing of another; but alerts have no instance, and are narrowed by cluster alone."""
+    for target in targets():
+        if "cluster" in chosen or "ALERTS" not in target.expression:
+            for series in ask(prometheus, target, "fleet", **chosen):
+                assert series["metric"].get("cluster", "oslo") == "oslo", target.name
+    (state,) = ask(prometheus, the("overview", "State"), "fleet", **chosen)
+    assert value(state) == State.HANGING
+
+
+def test_another_job_has_nothing(prometheus: Prometheus) -> None:
+    """Every question is narrowed by the job, or it would answer for whatever else is scraped."""
+    assert [it.name for it in targets() if ask(prometheus, it, "fleet", job="other")] == []
+
+
+def test_a_topic_narrows_rows_and_lines(prometheus: Prometheus) -> None:
+    """With one topic chosen, suspects and lines of partitions are of it alone; totals are not narrowed, and say so."""
+    following = {it.panel["title"] for it in targets() if it.dashboard == "overview" and "$topic" in it.expression}
+    for target in targets():
+        if target.dashboard == "overview" and target.panel["title"] in following:
+            answer = ask(prometheus, target, "hanging", topic="payments")
+            assert {it["metric"].get("topic", "payments") for it in answer} <= {"payments"}, target.name
+
+    assert following == {
+        "Suspect transactions",
+        "Records held back, worst ten partitions with a suspect",
+        "Age of suspects, worst ten partitions",
+        "Longest without a write, worst ten partitions",
+    }
+
+
+def test_a_partition_that_was_not_read_is_not_zero(prometheus: Prometheus) -> None:
+    """The page of a partition without READ has no number, while that of an idle one says 0."""
+    numbers = [it for it in targets() if it.dashboard == "partition" and it.panel["type"] == "stat"]
+    for target in numbers:
+        assert ask(prometheus, target, "partly_read", topic="payments", partition="0") == []
+        assert values(ask(prometheus, target, "partly_read", topic="orders", partition="1")) == [0]
