@@ -19,12 +19,14 @@ from dataclasses import dataclass, field
 import bcrypt
 
 from exporter.config.web_config import RateLimit, WebConfig
-from exporter.publication.site import Answer, Request
+from exporter.publication.site import Answer, Request, plain
 
 REMEMBER_SECONDS = 60.0
 REMEMBERED_MAX = 100
 WAITING_MAX = 20
 """Guesses that may wait for their turn; more are refused at once."""
+_CLOSE = ("Connection", "close")
+_CHALLENGE = ("WWW-Authenticate", 'Basic realm="kafka-transaction-exporter"')
 _NOBODY = b"$2b$10$" + b"." * 21 + b"O" + b"A" * 31
 """Compared with where the user is unknown, so that it takes as long."""
 
@@ -48,13 +50,13 @@ class Guard:
         """None when the request may be answered."""
         config = self.current()
         if config.rate_limit is not None and not self._takes_token(config.rate_limit):
-            return _plain(429, "Too many requests.")
+            return plain(429, "Too many requests.", _CLOSE)
         if not config.users:
             return None
         credentials = _credentials(request.headers.get("authorization", ""))
         if credentials is not None and await self._is_known(config.users, *credentials):
             return None
-        return _plain(401, "Unauthorized.", ("WWW-Authenticate", 'Basic realm="kafka-transaction-exporter"'))
+        return plain(401, "Unauthorized.", _CHALLENGE, _CLOSE)
 
     def close(self) -> None:
         """Ends the thread that checks passwords."""
@@ -114,12 +116,3 @@ def _matches(password: bytes, hashed: bytes) -> bool:
         return len(password) <= 72 and bcrypt.checkpw(password, hashed)  # noqa: PLR2004
     except ValueError:
         return False
-
-
-def _plain(status: int, sentence: str, *headers: tuple[str, str]) -> Answer:
-    return Answer(
-        status=status,
-        content_type="text/plain; charset=utf-8",
-        chunks=(f"{sentence}\n".encode(),),
-        headers=(*headers, ("Connection", "close")),
-    )

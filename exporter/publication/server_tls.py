@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.config.web_config import ServerTls
+from exporter.publication.stamps import Stamp, stamp
 
 log = logging.getLogger("exporter")
 
@@ -52,9 +53,9 @@ class RenewingContext:
                 log.info("the web server's certificate is renewed")
         connection.context = self._newest
 
-    def _stamp_all(self) -> Mapping[Path, tuple[int, int, int] | None]:
+    def _stamp_all(self) -> Mapping[Path, Stamp | None]:
         it = self._options
-        return {path: _stamp(path) for path in (it.certificate, it.key, it.client_ca) if path is not None}
+        return {path: stamp(path) for path in (it.certificate, it.key, it.client_ca) if path is not None}
 
     def _build(self) -> ssl.SSLContext:
         it = self._options
@@ -85,15 +86,6 @@ def is_allowed(certificate: Mapping[str, Any] | None, sans: frozenset[str]) -> b
         return True
     names = (certificate or {}).get("subjectAltName", ())
     return any(kind in _SAN_KINDS and value in sans for kind, value in names)
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Changes with every way of replacing a file; None when it is not there."""
-    try:
-        it = path.stat()
-    except OSError:
-        return None
-    return it.st_mtime_ns, it.st_ino, it.st_size
 
 
 def _why(error: OSError) -> str:

@@ -85,20 +85,20 @@ class Site:
         if request.path == RELOAD_PATH:
             return self._ask_for_reload(request)
         handler = _PATHS.get(request.path)
-        return _plain(404, "Not found.") if handler is None else handler(self, request)
+        return plain(404, "Not found.") if handler is None else handler(self, request)
 
     def _ask_for_reload(self, request: Request) -> Answer:
         if self._reload is None:
-            return _plain(403, "Reloading over HTTP is off: set publish.reload_endpoint, or send SIGHUP.")
+            return plain(403, "Reloading over HTTP is off: set publish.reload_endpoint, or send SIGHUP.")
         if request.method != "POST":
-            return _plain(405, "Only POST.", ("Allow", "POST"))
+            return plain(405, "Only POST.", ("Allow", "POST"))
         self._reload()
-        return _plain(202, "The settings are read again: the log and /metrics tell how it goes.")
+        return plain(202, "The settings are read again: the log and /metrics tell how it goes.")
 
     def _metrics(self, request: Request) -> Answer:
         published = self._published
         if published is None:
-            return _plain(503, "Nothing is published yet.")
+            return plain(503, "Nothing is published yet.")
         headers = request.headers
         it = published.exposition.choose(headers.get("accept", ""), headers.get("accept-encoding", ""))
         encoding = (("Content-Encoding", it.content_encoding),) if it.content_encoding is not None else ()
@@ -108,16 +108,16 @@ class Site:
     def _healthy(self, _: Request) -> Answer:
         """Alive is who still makes cycles, whether they succeed or not: Kafka has no part in it."""
         failure = self._liveness()
-        return _plain(200, "Alive.") if failure is None else _plain(503, failure)
+        return plain(200, "Alive.") if failure is None else plain(503, failure)
 
     def _ready(self, _: Request) -> Answer:
         is_ready = self._published is not None and self._published.is_ready
-        return _plain(200, "Ready.") if is_ready else _plain(503, "The first cycle has not ended.")
+        return plain(200, "Ready.") if is_ready else plain(503, "The first cycle has not ended.")
 
     def _page(self, _: Request) -> Answer:
         published = self._published
         if published is None:
-            return _plain(503, "Nothing is published yet.")
+            return plain(503, "Nothing is published yet.")
         body = published.page.with_alarm(self._liveness())
         return Answer(status=200, content_type=_HTML, chunks=(body,), headers=_PAGE_HEADERS)
 
@@ -132,13 +132,14 @@ _PATHS: dict[str, Callable[[Site, Request], Answer]] = {
 
 def _refusal(request: Request) -> Answer | None:
     if request.header_bytes > HEADER_BYTES_MAX:
-        return _plain(431, "Too many headers.", ("Connection", "close"))
+        return plain(431, "Too many headers.", ("Connection", "close"))
     if request.method not in ("GET", "HEAD") and (request.method, request.path) != ("POST", RELOAD_PATH):
-        return _plain(405, "Only GET and HEAD.", ("Allow", "GET, HEAD"), ("Connection", "close"))
+        return plain(405, "Only GET and HEAD.", ("Allow", "GET, HEAD"), ("Connection", "close"))
     if "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0":
-        return _plain(413, "No request here has a body.", ("Connection", "close"))
+        return plain(413, "No request here has a body.", ("Connection", "close"))
     return None
 
 
-def _plain(status: int, sentence: str, *headers: tuple[str, str]) -> Answer:
+def plain(status: int, sentence: str, *headers: tuple[str, str]) -> Answer:
+    """One sentence as text."""
     return Answer(status=status, content_type=_PLAIN, chunks=(f"{sentence}\n".encode(),), headers=headers)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from exporter.config.loading import ConfigurationError
 from exporter.config.web_config import WebConfig, web_config
+from exporter.publication.stamps import stamp
 
 log = logging.getLogger("exporter")
 
@@ -21,14 +22,13 @@ class WebFile:
     def __init__(self, path: Path | None = None) -> None:
         """Raises ConfigurationError with every problem."""
         self._path = path
-        self._stamp = self._stamped()
+        self._stamp = None if path is None else stamp(path)
         self._newest = WebConfig() if path is None else _read(path)
 
     def current(self) -> WebConfig:
         """As it is now; while it is wrong, as it was."""
-        stamp = self._stamped()
-        if self._path is not None and stamp != self._stamp:
-            self._stamp = stamp
+        if self._path is not None and (newest := stamp(self._path)) != self._stamp:
+            self._stamp = newest
             problems: tuple[str, ...] = ()
             try:
                 self._newest = _read(self._path)
@@ -37,13 +37,6 @@ class WebFile:
             for problem in problems:
                 log.error("the web configuration is not reloaded, the old one stays: %s", problem)
         return self._newest
-
-    def _stamped(self) -> tuple[int, int, int] | None:
-        try:
-            it = None if self._path is None else self._path.stat()
-        except OSError:
-            return None
-        return None if it is None else (it.st_mtime_ns, it.st_ino, it.st_size)
 
 
 def _read(path: Path) -> WebConfig:
