@@ -1,0 +1,206 @@
+"""What happened, from records in the order of one partition of `__transaction_state`: a pure state machine.
+
+A coordinator writes each state before it acts on it, so the log tells when a transaction began, what was decided about it
+and when its markers were written. Who decided an abort is told by the epoch (KIP-588, KIP-890): the coordinator takes the
+next one to shut the client out, and a client before transaction version 2 keeps its own. From version 2 on every end takes
+the next epoch, so that only the time is left: an abort at or past the transaction's own time-out is a time-out.
+
+Law of this file: a record says what is, not what changed. Whatever is missing before it (compaction, a start in the middle,
+a log cut by a new leader) makes an event poorer, never wrong; a record that comes twice makes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from exporter.transaction_log.records import Decoded, Status, Tombstone, TransactionRecord, UnknownVersion
+
+TRANSACTION_VERSION_2 = 2
+
+
+class Happening(Enum):
+    """What an event is about."""
+
+    BEGUN = "begun"
+    PARTITIONS_ADDED = "partitions_added"
+    PREPARED = "prepared"
+    """Its outcome is decided; the markers are on their way."""
+    COMPLETED = "completed"
+    """Every marker is written."""
+    EXPIRED = "expired"
+    """The coordinator has forgotten the id."""
+
+
+class Outcome(Enum):
+    """How a transaction ends."""
+
+    COMMITTED = "commit"
+    ABORTED = "abort"
+    """By its client; or by whom cannot be told, as with a fence from transaction version 2 on."""
+    TIMED_OUT = "timeout"
+    FENCED = "fenced"
+    """By its coordinator, for a newer producer of the same id or for `force-terminate`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happened to one transactional id. Instants and durations in milliseconds."""
+
+    happening: Happening
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    """Of the open transaction, where that was seen; else as the record has it."""
+    at_ms: int
+    """By the coordinator's clock; for EXPIRED the instant at which the record was read as written."""
+    outcome: Outcome | None = None
+    """Of PREPARED and COMPLETED."""
+    start_ms: int = -1
+    """-1 where the log does not tell."""
+    duration_ms: int = -1
+    """PREPARED: from start to decision; COMPLETED: from decision to last marker; -1 where that was not seen."""
+    partitions: frozenset[tuple[str, int]] = frozenset()
+    """BEGUN and PARTITIONS_ADDED: those that are new; PREPARED: all of them."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is remembered of one transactional id."""
+
+    record: TransactionRecord
+    outcome: Outcome | None = None
+    """Of the transaction that is completing."""
+    open_epoch: int = -1
+    prepared_at_ms: int = -1
+
+
+@dataclass(slots=True)
+class Journal:
+    """The latest state of each transactional id of one partition of the log. Bounded by the number of live ids."""
+
+    known: dict[str, _Known] = field(default_factory=dict)
+
+    def take(self, decoded: Decoded, written_at_ms: int) -> Iterator[Event]:
+        """The events of one more record, in order; `written_at_ms` is the record's own timestamp."""
+        if isinstance(decoded, UnknownVersion):
+            return
+        if isinstance(decoded, Tombstone):
+            yield from self._forget(decoded, written_at_ms)
+            return
+        before = self.known.get(decoded.transactional_id)
+        if before is not None and before.record == decoded:
+            return
+        known = _Known(decoded)
+        self.known[decoded.transactional_id] = known
+        if decoded.status is Status.ONGOING:
+            known.open_epoch = decoded.producer_epoch
+            yield from _ongoing(decoded, None if before is None else before.record)
+        elif decoded.status in _DECIDED:
+            yield from _prepared(decoded, known, before)
+        elif decoded.status in _ENDED:
+            yield from _completed(decoded, known, before, written_at_ms)
+
+    def _forget(self, tombstone: Tombstone, written_at_ms: int) -> Iterator[Event]:
+        known = self.known.pop(tombstone.transactional_id, None)
+        if known is None:
+            return
+        yield Event(
+            happening=Happening.EXPIRED,
+            transactional_id=tombstone.transactional_id,
+            producer_id=known.record.producer_id,
+            producer_epoch=known.record.producer_epoch,
+            at_ms=written_at_ms,
+        )
+
+
+_DECIDED = frozenset({Status.PREPARE_COMMIT, Status.PREPARE_ABORT})
+_ENDED = {Status.COMPLETE_COMMIT: Outcome.COMMITTED, Status.COMPLETE_ABORT: Outcome.ABORTED}
+
+
+def _ongoing(record: TransactionRecord, before: TransactionRecord | None) -> Iterator[Event]:
+    is_same = before is not None and _is_same_transaction(before, record) and before.status is Status.ONGOING
+    assert before is not None or not is_same
+    added = record.partitions - before.partitions if is_same and before is not None else record.partitions
+    if is_same and not added:
+        return
+    yield Event(
+        happening=Happening.PARTITIONS_ADDED if is_same else Happening.BEGUN,
+        transactional_id=record.transactional_id,
+        producer_id=record.producer_id,
+        producer_epoch=record.producer_epoch,
+        at_ms=record.last_update_ms if is_same else record.start_ms,
+        start_ms=record.start_ms,
+        partitions=frozenset(added),
+    )
+
+
+def _prepared(record: TransactionRecord, known: _Known, before: _Known | None) -> Iterator[Event]:
+    if before is not None and before.record.status is record.status and _is_same_transaction(before.record, record):
+        # Written again, by a coordinator that took over: nothing was decided anew.
+        known.outcome, known.open_epoch, known.prepared_at_ms = before.outcome, before.open_epoch, before.prepared_at_ms
+        return
+    was_open = before is not None and before.record.status is Status.ONGOING
+    ongoing = before.record if before is not None and was_open and _is_same_transaction(before.record, record) else None
+    known.outcome = outcome_of(record, ongoing)
+    known.open_epoch = record.producer_epoch if ongoing is None else ongoing.producer_epoch
+    known.prepared_at_ms = record.last_update_ms
+    yield Event(
+        happening=Happening.PREPARED,
+        transactional_id=record.transactional_id,
+        producer_id=record.producer_id,
+        producer_epoch=known.open_epoch,
+        at_ms=record.last_update_ms,
+        outcome=known.outcome,
+        start_ms=record.start_ms,
+        duration_ms=_between(record.start_ms, record.last_update_ms),
+        partitions=record.partitions,
+    )
+
+
+def _completed(record: TransactionRecord, known: _Known, before: _Known | None, written_at_ms: int) -> Iterator[Event]:
+    if before is not None and before.record.status is record.status and _is_same_transaction(before.record, record):
+        return
+    was_prepared = before is not None and before.outcome is not None and _is_same_transaction(before.record, record)
+    outcome = _ENDED[record.status]
+    if before is not None and was_prepared and before.outcome is not None:
+        # A fence or a time-out is an abort all the same; a contradiction is believed as it is written last.
+        is_agreed = (before.outcome is Outcome.COMMITTED) == (outcome is Outcome.COMMITTED)
+        outcome = before.outcome if is_agreed else outcome
+        known.open_epoch = before.open_epoch
+    prepared_at_ms = before.prepared_at_ms if before is not None and was_prepared else -1
+    yield Event(
+        happening=Happening.COMPLETED,
+        transactional_id=record.transactional_id,
+        producer_id=record.producer_id if not was_prepared or before is None else before.record.producer_id,
+        producer_epoch=known.open_epoch if was_prepared else record.producer_epoch,
+        at_ms=written_at_ms,
+        outcome=outcome,
+        start_ms=record.start_ms,
+        duration_ms=_between(prepared_at_ms, written_at_ms),
+    )
+
+
+def outcome_of(prepared: TransactionRecord, ongoing: TransactionRecord | None) -> Outcome:
+    """Who ended the transaction, and how; `ongoing` is its last record before the decision, None where none was seen."""
+    if prepared.status is Status.PREPARE_COMMIT:
+        return Outcome.COMMITTED
+    if ongoing is None or prepared.producer_id != ongoing.producer_id:
+        return Outcome.ABORTED
+    if prepared.producer_epoch != ongoing.producer_epoch + 1:
+        return Outcome.ABORTED
+    if _between(prepared.start_ms, prepared.last_update_ms) >= prepared.timeout_ms:
+        return Outcome.TIMED_OUT
+    # The client's version is that of its own record: the coordinator writes its aborts in the newest one.
+    is_version_2 = ongoing.client_transaction_version >= TRANSACTION_VERSION_2
+    return Outcome.ABORTED if is_version_2 else Outcome.FENCED
+
+
+def _is_same_transaction(before: TransactionRecord, after: TransactionRecord) -> bool:
+    """True when both are states of one transaction: it began once, and its start travels with it to its end."""
+    return before.start_ms >= 0 and before.start_ms == after.start_ms
+
+
+def _between(from_ms: int, to_ms: int) -> int:
+    return to_ms - from_ms if 0 <= from_ms <= to_ms else -1
