@@ -142,7 +142,9 @@ def test_the_example_of_a_problem_is_real() -> None:
 
 def test_the_alert_in_the_readme_is_the_one_that_prometheus_makes() -> None:
     """Word by word what `promtool` expects of KafkaTransactionHanging in tests/alerts."""
-    page = yaml.safe_load((ROOT / "tests/alerts/timelines/KafkaTransactionHanging.yaml").read_text())["pages"]["critical"]
+    page = yaml.safe_load((ROOT / "tests/alerts/timelines/KafkaTransactionHanging.yaml").read_text())["pages"][
+        "critical"
+    ]
     quoted = [line.removeprefix("> ").strip("`*") for line in README.splitlines() if line.startswith("> ")]
 
     assert quoted == [page["summary"], *page["description"].strip().splitlines()]

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": USERS[FULL]}
 
 
-@pytest.fixture(scope="module", params=["4.3.1", "3.9.1"])
+@pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
 def cluster(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
     with guarded(request.param) as made:
         yield made

@@ -42,7 +42,7 @@ class Logged:
     decoded: Decoded
 
 
-@pytest.fixture(scope="module", params=["4.3.1", "3.9.1"])
+@pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
 def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """Coordinators that look every 200 ms, and forget ids after seconds."""
     with KafkaCluster(request.param, properties=QUICK) as made:

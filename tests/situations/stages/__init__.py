@@ -56,6 +56,7 @@ STAGES = (
         "One node with the StandardAuthorizer; every user looks at the same transactions and differs in its grants.",
         (guarded.GRANTED, guarded.DENIED),
         guarded.perform,
+        is_expensive=True,
     ),
     Stage(
         "nodes",
