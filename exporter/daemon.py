@@ -49,6 +49,8 @@ Orders = queue.SimpleQueue[Order]
 """From signal handlers and other threads: unlike an Event it may be filled by a handler that interrupts its reader."""
 
 CYCLE_JOB = "cycle"
+CLOCK_STEP_SECONDS = 1.0
+"""What an operating system corrects without a step is less than this between two looks."""
 LIVENESS_CYCLES = 3
 """The loop is dead when no cycle has ended for this many intervals and deadlines."""
 
@@ -121,18 +123,33 @@ class Daemon:
             next_run_time=datetime.now(timezone.utc),
         )
         scheduler.start()
+        clocks = self._clock(), self._wall_clock()
         while (order := self._next_order()) is not Order.STOP:
-            self._reload(scheduler, only_if_changed=order is None)
+            clocks = self._keep_pace(scheduler, *clocks)
+            if order is Order.RELOAD or self._settings.watch_interval_ms:
+                self._reload(scheduler, only_if_changed=order is None)
         scheduler.shutdown(wait=False)
         self._collector.close()
 
     def _next_order(self) -> Order | None:
-        """None when it is time to look whether a file has changed."""
-        watch_s = self._settings.watch_interval_ms / 1000
+        """None when it is time to look whether a file, or the time of day, has changed."""
+        interval_ms = self._settings.scan.interval_ms
         try:
-            return self._orders.get(timeout=watch_s or None)
+            return self._orders.get(timeout=min(self._settings.watch_interval_ms or interval_ms, interval_ms) / 1000)
         except queue.Empty:
             return None
+
+    def _keep_pace(self, scheduler: BackgroundScheduler, clock_s: float, wall_s: float) -> tuple[float, float]:
+        """Begin the schedule anew when the time of day was set back since those readings; the readings of now.
+
+        The scheduler knows the time of day only: without this it would sleep for as long as the clock was set back.
+        """
+        now = self._clock(), self._wall_clock()
+        set_back_s = (now[0] - clock_s) - (now[1] - wall_s)
+        if set_back_s > CLOCK_STEP_SECONDS:
+            log.warning("the clock was set back by %.0f s", set_back_s, extra={"subject": "clock"})
+            scheduler.reschedule_job(CYCLE_JOB, trigger=_every(self._settings))
+        return now
 
     def _reload(self, scheduler: BackgroundScheduler, *, only_if_changed: bool) -> None:
         """Read the settings again; they apply from the next cycle on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import cast
 
@@ -244,6 +245,28 @@ def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPat
     assert used == [(20_000, True)]
     assert interval == 20
     assert values(daemon)["kafka_transaction_exporter_cycle_interval_seconds"] == 20
+
+
+@pytest.mark.parametrize(("stepped_s", "is_anew"), [(-3600, True), (-0.5, False), (0, False), (86_400, False)])
+def test_a_clock_that_was_set_back_does_not_stop_the_loop(*, stepped_s: float, is_anew: bool) -> None:
+    """The schedule begins anew from the time of day that is now; a clock set forward only brings a cycle early."""
+    clock, wall = Clock(), Clock()
+    daemon = Daemon(settings_with(), cast("Collector", Script()), state_path=None, wall_clock=wall, clock=clock)
+    scheduler = BackgroundScheduler(timezone="UTC")
+    scheduler.start(paused=True)
+    scheduler.add_job(daemon.cycle, "interval", seconds=10, id=CYCLE_JOB)
+    an_hour_off = datetime.now(timezone.utc) + timedelta(hours=1)
+    scheduler.modify_job(CYCLE_JOB, next_run_time=an_hour_off)
+    before = clock(), wall()
+    clock.now += 10
+    wall.now += 10 + stepped_s
+
+    readings = daemon._keep_pace(scheduler, *before)
+
+    next_run = scheduler.get_job(CYCLE_JOB).next_run_time
+    scheduler.shutdown(wait=False)
+    assert readings == (clock(), wall())
+    assert (next_run < an_hour_off) is is_anew
 
 
 def test_orders_are_followed_until_the_one_to_stop() -> None:
