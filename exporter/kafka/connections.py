@@ -24,6 +24,7 @@ from kafka.net.selector import NetworkSelector
 from exporter.api_statistics import LATENCY_BUCKETS_SECONDS, ApiStatistics
 from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason, MalformedAnswerError
 from exporter.kafka.explain import in_words, is_tls_spoken, tls_error_in
+from exporter.kafka.names import Names
 from exporter.kafka.transport import Connection, PlainTransport, TlsTransport
 
 T = TypeVar("T")
@@ -74,6 +75,7 @@ class Connections:
         self._options = _all_options(options, client_id)
         self._clock = clock
         self._net = NetworkSelector(client_id=client_id, slow_task_threshold_secs=0)
+        self._names = Names(self._net.call_soon_threadsafe)
         self._connections: dict[Address, Any] = {}
         self._opening: dict[Address, Any] = {}
         self._opening_sockets: dict[Address, list[Any]] = {}
@@ -113,7 +115,7 @@ class Connections:
         self._closed = True
         self._net.call_soon_threadsafe(self._close_all)
         self._net.stop(timeout_ms=500)
-        with suppress(RuntimeError):  # its thread is still held up, by a name that does not resolve; it ends by itself
+        with suppress(RuntimeError):  # its thread is still held up; it ends by itself
             self._net.close()
 
     def _close_all(self) -> None:
@@ -281,7 +283,7 @@ class Connections:
         """
         factory = KafkaNetSocket()
         failure: Exception | None = None
-        for family, kind, protocol, _, where in factory.dns_lookup(address.host, address.port, raise_error=True):
+        for family, kind, protocol, _, where in await self._names.addresses(address.host, address.port):
             sock = factory.socket(family, kind, protocol)
             sockets.append(sock)
             sock.setblocking(False)

@@ -52,7 +52,6 @@ def test_the_members_that_are_used_are_there_with_the_parameters_that_are_given(
         KafkaConnection.initialize: {"timeout_at"},
         KafkaConnection.send_request: {"request", "request_timeout_ms"},
         KafkaConnection.data_received: {"data"},
-        KafkaNetSocket.dns_lookup: {"host", "port", "raise_error"},
         KafkaNetSocket.socket: {"family", "sock_type", "proto"},
         KafkaNetSocket.sock_connect: {"net", "sock", "sockaddr", "timeout_at"},
         KafkaTCPTransport.__init__: {"net", "sock", "host"},

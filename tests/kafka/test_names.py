@@ -1,0 +1,116 @@
+"""Names of brokers: a name server that does not answer costs the broker of that name, and nobody else."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from exporter.kafka.connections import Address, Connections
+from exporter.kafka.errors import BrokerFault, FaultReason
+from tests.kafka.loopback import HOST, Listener
+from tests.kafka.talking import PATIENCE_S, broker, client, echo, raw_request
+
+MUTE = "mute.example"
+
+
+class NameServer:
+    """Stands in for getaddrinfo: holds one name back until it is released, knows another, and passes addresses on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[str] = []
+        self.release = threading.Event()
+        self._real = socket.getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", self.look_up)
+
+    def look_up(self, host: str, port: int, *more: Any) -> Any:
+        self.asked.append(host)
+        if host == MUTE:
+            self.release.wait(PATIENCE_S)
+            return self._real(HOST, port, *more)
+        if host == "nobody.example":
+            raise socket.gaierror(-2, "Name or service not known")
+        return self._real(HOST if host == "known.example" else host, port, *more)
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
+    server = NameServer(monkeypatch)
+    yield server
+    server.release.set()
+
+
+def ask(connections: Connections, host: str, listener: Listener, *, timeout_s: float = PATIENCE_S) -> Any:
+    return connections.run(
+        partial(connections.ask, Address(host, listener.port), raw_request(), api="Contract", timeout_s=timeout_s)
+    )
+
+
+def fault(connections: Connections, host: str, listener: Listener, *, timeout_s: float = PATIENCE_S) -> BrokerFault:
+    with pytest.raises(BrokerFault) as caught:
+        ask(connections, host, listener, timeout_s=timeout_s)
+    return caught.value
+
+
+def test_others_are_answered_while_a_name_is_not(names: NameServer) -> None:
+    """Asked side by side: the broker with an answer gives it while the name of the other is still waited for."""
+    with broker(echo) as listener, client() as connections:
+        waiting: list[BrokerFault] = []
+        thread = threading.Thread(target=lambda: waiting.append(fault(connections, MUTE, listener, timeout_s=3)))
+        thread.start()
+        while MUTE not in names.asked:
+            time.sleep(0.01)
+
+        answers = [bytes(ask(connections, host, listener).body) for host in (HOST, "known.example")]
+        was_waiting = thread.is_alive()
+        thread.join()
+
+    assert all(answer.endswith(b"answered") for answer in answers)
+    assert was_waiting
+    assert waiting[0].reason is FaultReason.TIMED_OUT
+
+
+def test_a_name_is_looked_up_once_at_a_time_and_works_when_it_is_known(names: NameServer) -> None:
+    """Cycle after cycle that gives up does not make a thread each; as soon as the name is known, it is used."""
+    with broker(echo) as listener, client() as connections:
+        threads = threading.active_count()
+        for _ in range(5):
+            assert fault(connections, MUTE, listener, timeout_s=0.05).reason is FaultReason.TIMED_OUT
+        assert names.asked.count(MUTE) == 1
+        assert threading.active_count() == threads + 1
+        names.release.set()
+        answer = ask(connections, MUTE, listener)
+
+    assert bytes(answer.body).endswith(b"answered")
+
+
+def test_a_name_that_nobody_knows_is_told_and_asked_again(names: NameServer) -> None:
+    """Unreachable, with the name in the sentence; the next time may be another."""
+    with broker(echo) as listener, client() as connections:
+        faults = [fault(connections, "nobody.example", listener) for _ in range(2)]
+
+    assert {it.reason for it in faults} == {FaultReason.UNREACHABLE}
+    assert "the name nobody.example is not known" in faults[0].sentence
+    assert names.asked.count("nobody.example") == 2
+
+
+def test_closing_does_not_wait_for_a_name(names: NameServer) -> None:
+    """The lookup ends by itself, later, and finds nobody to tell."""
+    with broker(echo) as listener:
+        connections = Connections({}, client_id="contract")
+        thread = threading.Thread(target=lambda: pytest.raises(Exception, ask, connections, MUTE, listener))  # noqa: B017, RUF061
+        thread.start()
+        while MUTE not in names.asked:
+            time.sleep(0.01)
+        began = time.monotonic()
+        connections.close()
+        thread.join(10)
+
+        assert not thread.is_alive()
+        assert time.monotonic() - began < 5
+    names.release.set()
