@@ -212,7 +212,9 @@ async def _ask_again_where_moved(inquiry: Inquiry, scan: Scan) -> None:
     for row in stale:
         topic, partition = scan.topology.topics[scan.topology.topic[row]], int(scan.topology.partition[row])
         if fresh.row(topic, partition) is None:
-            scan.reason[row] = DELETED_REASON
+            # Its leader must say so as well: whoever told the metadata may lag behind, and unread is not the same as gone.
+            if scan.reason[row] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name:
+                scan.reason[row] = DELETED_REASON
             continue
         leader[row], leader_epoch[row] = fresh.leader_of(topic, partition)
         said_moved = scan.reason[row] in {error_name(code) for code in _MOVED}

@@ -95,6 +95,28 @@ def test_the_partitions_of_a_topic_deleted_meanwhile_leave_the_snapshot() -> Non
     assert verdicts(evaluated(snapshot)) == expected
 
 
+def test_metadata_that_lag_do_not_make_an_unread_partition_vanish() -> None:
+    """A leader that does not answer, and metadata that do not show its topic: unread, whoever is right about the topic."""
+    model = scene()
+    metadata_asked = 0
+
+    def lag(asked: Asked, answer: Any) -> None:
+        nonlocal metadata_asked
+        if asked.api == "Metadata":
+            metadata_asked += 1
+            if metadata_asked > 1:
+                answer.topics = [topic for topic in answer.topics if topic.name != "hung"]
+
+    def silence(asked: Asked) -> Fault | None:
+        return Fault.CLOSED if (asked.api, asked.node) == ("DescribeProducers", 2) else None
+
+    snapshot = collected(model, on_request=silence, on_answer=lag)
+
+    assert metadata_asked > 1
+    assert answers(snapshot)["hung", 1] is Answer.UNAVAILABLE
+    assert not snapshot.is_complete
+
+
 def test_an_answer_in_another_order_with_doubles_and_strangers_is_read_right() -> None:
     """Topics and partitions in any order are taken; what was not asked for, or comes twice, is not believed."""
 
