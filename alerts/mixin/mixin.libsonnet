@@ -166,7 +166,7 @@
               },
               "annotations": {
                 "summary": "Many transactions of one Kafka cluster are proved to hang.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} transactions are proved to hang, verdict hanging_*. They have probably one cause, and it may still be at work.\nNext, all of them, and a plan that abort can take:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --plan-file hanging.json\nThen, when what must not be aborted is deleted from the file, what aborting the rest would do; this writes nothing:\nkafka-transaction-exporter abort --bootstrap-server $BOOTSTRAP --plan-file hanging.json --dry-run",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} transactions are proved to hang, verdict hanging_*. They have probably one cause, and it may still be at work.\nNext, all of them, and a plan that abort can take:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --plan-file hanging.json\nThen, when what must not be aborted is deleted from the file, what aborting the rest would do, $COUNT of them; this writes nothing:\nkafka-transaction-exporter abort --bootstrap-server $BOOTSTRAP --plan-file hanging.json --max-aborts $COUNT --dry-run",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionHangingClusterWide.md",
               },
             },
@@ -439,7 +439,7 @@
               },
               "annotations": {
                 "summary": "An exporter of Kafka transactions answers, and has no fresh snapshot of its cluster.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ $value }} instances of kafka-transaction-exporter have had no fresh snapshot for two minutes. Every other alert about the cluster is silent meanwhile.\nNext, why a cycle fails; this is one cycle by hand:\nkafka-transaction-exporter once --bootstrap-server $BOOTSTRAP",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ $value }} instances of kafka-transaction-exporter have had no fresh snapshot for two minutes. Every other alert about the cluster is silent meanwhile.\nNext, why a cycle fails; this is one cycle by hand, where the exporter runs and with its login:\nkafka-transaction-exporter once --config.file $CONFIG_FILE",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterSnapshotStale.md",
               },
             },
@@ -458,7 +458,7 @@
               },
               "annotations": {
                 "summary": "An exporter of Kafka transactions loses many of its cycles.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ humanizePercentage $value }} of the cycles of the last 15 minutes failed or could not begin. A hang is found later than promised.\nNext, how long each phase of a cycle takes, or why it fails:\nkafka-transaction-exporter once --bootstrap-server $BOOTSTRAP --timings json",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ humanizePercentage $value }} of the cycles of the last 15 minutes failed or could not begin. A hang is found later than promised.\nNext, how long each phase of a cycle takes, or why it fails, where the exporter runs and with its login:\nkafka-transaction-exporter once --config.file $CONFIG_FILE --timings json",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterCyclesFailing.md",
               },
             },
@@ -477,7 +477,7 @@
               },
               "annotations": {
                 "summary": "Part of a Kafka cluster is not seen by its transaction exporter.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: not everything that was asked has been answered for ten minutes: where nothing was read, nothing can page.\nNext, what is missing, on standard error:\nkafka-transaction-exporter once --bootstrap-server $BOOTSTRAP",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: not everything that was asked has been answered for ten minutes: where nothing was read, nothing can page.\nNext, where the exporter runs and with its login, what is missing, on standard error:\nkafka-transaction-exporter once --config.file $CONFIG_FILE",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterCoverageIncomplete.md",
               },
             },
@@ -496,7 +496,7 @@
               },
               "annotations": {
                 "summary": "A transaction exporter may not read some Kafka partitions.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} partitions refuse DescribeProducers: the exporter's principal lacks READ on their topics. A hang there is not seen.\nNext, which topics, on standard error:\nkafka-transaction-exporter once --bootstrap-server $BOOTSTRAP",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} partitions refuse DescribeProducers: the exporter's principal lacks READ on their topics. A hang there is not seen.\nNext, where the exporter runs and with its login, which topics, on standard error:\nkafka-transaction-exporter once --config.file $CONFIG_FILE",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterPartitionsUnauthorized.md",
               },
             },
@@ -517,7 +517,7 @@
               },
               "annotations": {
                 "summary": "A transaction exporter is not allowed to see what would prove a hang.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} open transactions stay without a verdict because of {{ $labels.reason }}: the exporter's principal lacks a grant, or is denied one. No hang can be proved there; only KafkaPartitionsWithLateTransactions is left, twenty minutes later.\nNext, which grant is missing:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} open transactions stay without a verdict because of {{ $labels.reason }}: the exporter's principal lacks a grant, or is denied one. No hang can be proved there; only KafkaPartitionsWithLateTransactions is left, twenty minutes later.\nNext, where the exporter runs and with its login, which grant is missing:\nkafka-transaction-exporter find-hanging --config.file $CONFIG_FILE",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterTransactionalIdsHidden.md",
               },
             },

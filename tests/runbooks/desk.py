@@ -1,0 +1,166 @@
+"""A person at a shell with a runbook: pastes its commands one after another, and types yes where that is asked."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests.brokers.cluster import SHORT_LIVED, KafkaCluster
+from tests.runbooks.pages import Command, pages
+
+PROGRAM: Final = Path(sys.executable).parent / "kafka-transaction-exporter"
+PATIENCE_S: Final = 120
+QUESTION: Final = "Type yes: "
+
+KAFKA_TOOLS: Final = {
+    "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
+    "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
+}
+"""Kafka's own scripts, as they start their main classes: of 4.3.1, where the tests of the runbooks are at home."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a command."""
+
+    status: int
+    output: str
+    """Standard output."""
+    said: str
+    """Standard error, the question and its answer included."""
+
+
+@dataclass(slots=True)
+class Desk:
+    """A folder, a PATH with our program and Kafka's, and the variables that a runbook asks for."""
+
+    folder: Path
+    variables: dict[str, str] = field(default_factory=dict)
+    hurry: Mapping[str, str] = field(default_factory=dict)
+    """Subcommand -> options that are added to it, so that a test need not wait for as long as a person."""
+
+    def __post_init__(self) -> None:
+        bin_folder = self.folder / "bin"
+        bin_folder.mkdir()
+        (bin_folder / PROGRAM.name).symlink_to(PROGRAM)
+
+    def has_tools_of(self, cluster: KafkaCluster) -> None:
+        """Put Kafka's scripts on the PATH, of the cluster's own version."""
+        for script, main_class in KAFKA_TOOLS.items():
+            path = self.folder / "bin" / script
+            path.write_text(f'#!/bin/sh\nexec {shlex.join(cluster._java(*SHORT_LIVED))} {main_class} "$@"\n')
+            path.chmod(0o755)
+
+    def run(self, line: str) -> Done:
+        """One line in a shell that does not know any other variable, at a terminal where yes is typed when asked."""
+        for subcommand, options in self.hurry.items():
+            line = line.replace(f"{PROGRAM.name} {subcommand} ", f"{PROGRAM.name} {subcommand} {options} ")
+        ours, theirs = pty.openpty()
+        try:
+            process = subprocess.Popen(
+                ["/bin/sh", "-u", "-c", line],
+                stdin=theirs,
+                stdout=subprocess.PIPE,
+                stderr=theirs,
+                cwd=self.folder,
+                env={
+                    "HOME": str(self.folder),
+                    "PATH": f"{self.folder / 'bin'}:{os.defpath}",
+                    "LANG": "C.UTF-8",
+                    **self.variables,
+                },
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs)
+        try:
+            return _finished(process, ours)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(ours)
+
+    @contextmanager
+    def reading(self, name: str, *sections: str) -> Iterator[Person]:
+        """Somebody who pastes every command of a page, or of these sections of it, in their order."""
+        wanted = [it for it in pages()[name].commands if not sections or it.section in sections]
+        person = Person(self, wanted)
+        yield person
+        left = wanted[person.done :]
+        assert not left, f"nobody pasted {left[0].page}.md:{left[0].line}: {left[0].text}"
+
+
+@dataclass(slots=True)
+class Person:
+    """Where somebody is on a page."""
+
+    desk: Desk
+    commands: Sequence[Command]
+    done: int = 0
+
+    def pastes(self, *words: str, status: int = 0, shows: str = "", hides: str = "") -> Done:
+        """The next command, which must contain these words, end so, and show this and not that."""
+        assert self.done < len(self.commands), f"there is no command left with {words}"
+        command = self.commands[self.done]
+        self.done += 1
+        where = f"{command.page}.md:{command.line}: {command.text}"
+        assert all(word in command.text for word in words), f"expected {words} at {where}"
+        done = self.desk.run(command.text)
+        told = f"{where}\nstatus {done.status}\n{done.output}\n{done.said}"
+        assert done.status == status, told
+        assert shows in done.output + done.said, told
+        assert not hides or hides not in done.output + done.said, told
+        return done
+
+    def pastes_until(self, holds: Callable[[Done], bool], *words: str, status: int = 0) -> Done:
+        """The next command, again and again until its answer is so: brokers take grants over within moments."""
+        command = self.commands[self.done]
+        self.done += 1
+        assert all(word in command.text for word in words), f"expected {words} in {command.text}"
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            done = self.desk.run(command.text)
+            if done.status == status and holds(done):
+                return done
+            assert time.monotonic() < deadline, f"{command.text}\nstatus {done.status}\n{done.output}\n{done.said}"
+
+
+def _finished(process: subprocess.Popen[bytes], terminal: int) -> Done:
+    """Read both streams until the end, and answer the question."""
+    assert process.stdout is not None
+    output, said, answered = b"", b"", 0
+    open_streams = {process.stdout.fileno(), terminal}
+    deadline = time.monotonic() + PATIENCE_S
+    while open_streams:
+        ready, _, _ = select.select(list(open_streams), [], [], max(deadline - time.monotonic(), 0))
+        assert ready, f"no end within {PATIENCE_S} s: {output!r} {said!r}"
+        for stream in ready:
+            try:
+                chunk = os.read(stream, 65536)
+            except OSError:  # a terminal whose last program is gone
+                chunk = b""
+            if not chunk:
+                open_streams.discard(stream)
+            elif stream == terminal:
+                said += chunk
+            else:
+                output += chunk
+        if said.count(QUESTION.encode()) > answered:
+            answered += 1
+            os.write(terminal, b"yes\n")
+    process.stdout.close()
+    return Done(process.wait(PATIENCE_S), output.decode(), said.decode().replace("\r\n", "\n"))

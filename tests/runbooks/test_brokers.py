@@ -1,0 +1,159 @@
+"""The runbooks of brokers that are gone and of replicas that disagree, and the common page: three nodes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from examples.workload.planting import plant_hang, plant_hang_without_id, write_marker
+from examples.workload.wire import BrokerRefused
+from exporter.evaluation.verdicts import Verdict
+from tests.brokers.cluster import KafkaCluster, Properties
+from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.real_brokers.exporting import serving
+from tests.real_brokers.test_command_line import committed_records
+from tests.real_brokers.test_replicas import (
+    LOG,
+    TOPIC,
+    create_on_two,
+    log_with_marker,
+    partition_folder,
+    restore,
+    verdict_until,
+)
+from tests.real_brokers.watching import Watch
+from tests.runbooks.desk import Desk
+from tests.situations.ground import leader_ids, until
+
+pytestmark = pytest.mark.broker
+
+MakeCluster = Callable[..., KafkaCluster]
+NO_LEADER = -1
+INVALID_TXN_STATE = 48
+COMPLETE = "kafka_transaction_exporter_coverage_complete"
+ABORT = (
+    "kafka-transaction-exporter abort --bootstrap-server $BOOTSTRAP --topic $TOPIC --partition $PARTITION "
+    "--start-offset 0 --yes"
+)
+"""What the pages forbid, and what is refused."""
+
+
+@pytest.fixture(scope="module")
+def trio() -> Iterator[KafkaCluster]:
+    """Three nodes; each partition of `__transaction_state` has one replica, so that one node takes some with it.
+
+    The last test that uses it makes it refuse to have hangs planted.
+    """
+    properties: Properties = {**HANGS_CAN_BE_PLANTED, "transaction.state.log.replication.factor": 1}
+    with KafkaCluster("4.3.1", nodes=3, properties=properties) as cluster:
+        yield cluster
+
+
+def desk_at(folder: Path, cluster: KafkaCluster, **variables: str) -> Desk:
+    (folder / "desk").mkdir()
+    made = Desk(folder / "desk", {"BOOTSTRAP": cluster.bootstrap, **variables})
+    made.has_tools_of(cluster)
+    return made
+
+
+def test_inconclusive_and_coverage_incomplete(trio: KafkaCluster, tmp_path: Path) -> None:
+    """A broker is gone, with a coordinator and a partition: nothing is proved, and told as missing, until it is back."""
+    topic = trio.topics.create_on("orders", [1, 3])
+    plant_hang(trio.bootstrap, topic, 0, "hang")
+    assert 3 in leader_ids(trio.bootstrap, "__transaction_state").values()
+    trio.broker(3).stop()
+    until(lambda: leader_ids(trio.bootstrap, topic) == {0: 1, 1: NO_LEADER}, "node 3 is given up")
+    desk = desk_at(tmp_path, trio, TOPIC=topic, PARTITION="0", CONFIG_FILE=str(tmp_path / "config.yaml"))
+    path = tmp_path / "config.yaml"
+    path.write_text(f"kafka.bootstrap.servers: '{trio.bootstrap}'\n")
+
+    with (
+        serving(None, tmp_path, config_file=path) as exporter,
+        desk.reading("KafkaTransactionInconclusive") as judge,
+        desk.reading("KafkaTransactionExporterCoverageIncomplete") as surveyor,
+    ):
+        desk.variables["EXPORTER"] = exporter.url
+        exporter.until(lambda metrics: metrics.get(COMPLETE, {}).get((), 1) == 0)
+        judge.pastes("find-hanging", status=4, shows="a partition of __transaction_state has no leader")
+        judge.pastes("find-hanging", "json", shows='"inconclusive_reason": "state_partition_offline"')
+        judge.pastes("kafka-topics.sh", shows="__transaction_state")
+        assert desk.run(ABORT).status == 5
+        surveyor.pastes("once", status=4, shows="partitions are unread (no_leader)")
+        surveyor.pastes("curl", shows='kafka_transaction_exporter_unread_partitions{reason="no_leader"}')
+        surveyor.pastes("kafka-topics.sh", shows=topic)
+
+        trio.broker(3).start()
+        trio.wait_until_serving()
+        judge.pastes_until(lambda done: "hanging_not_in_transaction" in done.output, "find-hanging", "--all")
+        surveyor.pastes_until(lambda done: "incomplete" not in done.said, "once")
+
+
+def is_let_in(cluster: KafkaCluster, topic: str) -> bool:
+    """Whether the leader takes a record of a transaction that its coordinator never heard of."""
+    try:
+        plant_hang(cluster.bootstrap, topic, 0, "late")
+    except BrokerRefused as refused:
+        if refused.error_code != INVALID_TXN_STATE:
+            raise
+        return False
+    return True
+
+
+def test_so_that_it_does_not_come_back(trio: KafkaCluster, tmp_path: Path) -> None:
+    """Verification was off and the version is old: after the page's commands the leader refuses what made the hang."""
+    cluster, topic = trio, trio.topics.create("payments")
+    hang = plant_hang(cluster.bootstrap, topic, 0, "late")
+    downgrade = ("downgrade", "--feature", "transaction.version=1")
+    cluster.tool("org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap, *downgrade)
+    desk = desk_at(tmp_path, cluster, BROKER="1")
+    abort = f"abort --topic {topic} --partition 0 --start-offset {hang.start_offset} --yes"
+    assert desk.run(f"kafka-transaction-exporter {abort} --bootstrap-server $BOOTSTRAP").status == 0
+
+    with desk.reading("README") as person:
+        person.pastes("tail", shows='"done": true')
+        person.pastes("kafka-configs.sh", "--describe", shows="transaction.partition.verification.enable=false")
+        person.pastes("kafka-features.sh", "describe", shows="FinalizedVersionLevel: 1")
+        person.pastes("kafka-configs.sh", "--alter", shows="Completed updating default config")
+        person.pastes("kafka-features.sh", "upgrade", shows="transaction.version was upgraded to 2")
+
+    until(lambda: not is_let_in(cluster, topic), "a late write is refused")
+
+
+@pytest.mark.slow
+def test_replica_diverged(make_cluster: MakeCluster, tmp_path: Path) -> None:
+    """Each replica is asked, abort refuses, and making the follower the leader shows the committed record to consumers."""
+    cluster = make_cluster("4.3.1", nodes=3)
+    create_on_two(cluster)
+    hang = plant_hang(cluster.bootstrap, TOPIC, 0, "app")
+    log_with_marker(make_cluster, hang, tmp_path / LOG)
+    cluster.broker(2).stop()
+    # As long as the follower's log, so that it has no reason to truncate its own.
+    plant_hang_without_id(cluster.bootstrap, TOPIC, 0, producer_id=8_700_000_001)
+    write_marker(cluster.bootstrap, TOPIC, 0, 8_700_000_001, 0)
+    restore(cluster.broker(2), tmp_path / LOG)
+    cluster.broker(2).start()
+    cluster.wait_until_serving()
+    with Watch(cluster.bootstrap) as watch:
+        verdict_until(watch, Verdict.REPLICA_DIVERGED)
+    desk = desk_at(tmp_path, cluster, TOPIC=TOPIC, PARTITION="0", BROKER="2")
+
+    with desk.reading("KafkaTransactionReplicaDiverged") as person:
+        person.pastes("find-hanging", shows="the replica on broker 2 has its end")
+        person.pastes("kafka-topics.sh", shows="Leader: 1")
+        at_follower = person.pastes("describe-producers", "--broker-id").output
+        assert desk.run(ABORT).status == 5
+        # What whoever runs the cluster does: the follower leads, and the old leader's copy is made anew from it.
+        cluster.broker(1).stop()
+        until(lambda: leader_ids(cluster.brokers[1].address, TOPIC) == {0: 2}, "the follower leads")
+        shutil.move(partition_folder(cluster.broker(1), TOPIC), tmp_path / "kept")
+        cluster.broker(1).start()
+        cluster.wait_until_serving()
+        person.pastes_until(lambda done: TOPIC not in done.output, "find-hanging", "--all")
+
+    assert [row.split()[-1] for row in at_follower.splitlines()[1:] if row.split()[0] == str(hang.producer_id)] == [
+        "None"
+    ]
+    assert committed_records(cluster, TOPIC, hang.start_offset) == [hang.start_offset]

@@ -1,0 +1,215 @@
+"""The runbooks of alerts about the exporter itself, followed while a real one is in the state that the alert tells."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from examples.workload.planting import plant_hang
+from tests.alerts.monitoring import monitoring, until
+from tests.alerts.test_paging import hurried_rules
+from tests.brokers.second_door import PASSWORD, GuardedCluster
+from tests.real_brokers.exporting import Exporter, Series, serving
+from tests.runbooks.desk import Desk
+
+pytestmark = pytest.mark.broker
+
+MakeTopic = Callable[..., str]
+FreshName = Callable[[str], str]
+SettingsFile = Callable[..., Path]
+
+RELOADED = "kafka_transaction_exporter_config_last_reload_successful"
+SUCCESS = "kafka_transaction_exporter_last_cycle_success"
+FAILED = "kafka_transaction_exporter_cycles_failed_total"
+CLUSTER_INFO = "kafka_transaction_exporter_cluster_info"
+UNREAD = "kafka_transaction_exporter_partitions"
+INCONCLUSIVE = "kafka_transaction_exporter_inconclusive_transactions"
+AHEAD_S = 60
+
+
+def value(metrics: dict[str, Series], name: str, *labels: str) -> float:
+    return metrics.get(name, {}).get(labels, -1)
+
+
+def about(desk: Desk, exporter: Exporter, path: Path, user: str = "watcher") -> None:
+    """Set the variables that name the exporter and its settings."""
+    desk.variables |= {"EXPORTER": exporter.url, "CONFIG_FILE": str(path), "PRINCIPAL": f"User:{user}"}
+
+
+def test_down(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
+    """It was killed, and would not start with these settings; once they are mended it is started and ready."""
+    path = settings_file("watcher", "scan.intervall: 30s\n")
+    with serving(None, tmp_path, config_file=settings_file("watcher")) as exporter:
+        about(desk, exporter, path)
+        exporter.process.kill()
+        exporter.process.wait()
+    settings_file("watcher", "scan.intervall: 30s\n")
+
+    with desk.reading("KafkaTransactionExporterDown") as person:
+        person.pastes("find-hanging", shows="Verdict")
+        person.pastes("curl", "/-/healthy", status=7)
+        person.pastes("config check", status=1, shows="scan.intervall: unknown setting")
+        settings_file("watcher")
+        with serving(None, tmp_path, config_file=path) as again:
+            about(desk, again, path)
+            person.pastes("curl", "/-/ready", shows="Ready.")
+
+
+def test_snapshot_stale(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
+    """Its password was changed at the brokers: told by the page and by hand; the new one is taken without a restart."""
+    path = settings_file("watcher")
+    with serving(None, tmp_path, config_file=path) as exporter:
+        about(desk, exporter, path)
+        exporter.until(lambda metrics: CLUSTER_INFO in metrics)
+        settings_file("watcher", password="of-last-year")
+        exporter.until(lambda metrics: CLUSTER_INFO not in metrics)
+
+        with desk.reading("KafkaTransactionExporterSnapshotStale") as person:
+            person.pastes("curl", "grep -oE", shows="The last cycle failed: no broker answered")
+            person.pastes("once", "--config.file", status=1, shows="authentication")
+            person.pastes("find-hanging", shows="Verdict")
+            (tmp_path / "password").write_text(PASSWORD)
+            person.pastes("config check")
+            exporter.until(lambda metrics: value(metrics, SUCCESS) == 1)
+            person.pastes("curl", "grep -x", shows=f"{SUCCESS} 1")
+
+
+def test_cycles_failing(guarded: GuardedCluster, desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
+    """The only broker falls silent now and then: cycles fail, by hand as well, until it answers again."""
+    path = settings_file("watcher")
+    with serving(None, tmp_path, config_file=path) as exporter:
+        about(desk, exporter, path)
+        exporter.until(lambda metrics: value(metrics, SUCCESS) == 1)
+        guarded.broker(1).pause()
+        try:
+            exporter.until(lambda metrics: value(metrics, FAILED) >= 2)
+            with desk.reading("KafkaTransactionExporterCyclesFailing") as person:
+                person.pastes("curl", "cycles_failed_total", shows="cycles_failed_total")
+                person.pastes("curl", "request_failures_total", shows='api="')
+                person.pastes("once", "--timings json", status=1, shows="no broker answered")
+                guarded.broker(1).resume()
+                person.pastes("config check")
+                exporter.until(lambda metrics: value(metrics, SUCCESS) == 1)
+                person.pastes("curl", "grep -x", shows=f"{SUCCESS} 1")
+        finally:
+            guarded.broker(1).resume()
+
+    assert desk.run("kafka-transaction-exporter once --config.file $CONFIG_FILE --timings json").status == 0
+
+
+def test_partitions_unauthorized(
+    desk: Desk,
+    guarded: GuardedCluster,
+    settings_file: SettingsFile,
+    make_topic: MakeTopic,
+    fresh_name: FreshName,
+    tmp_path: Path,
+) -> None:
+    """A user with DESCRIBE and without READ: the hang is not seen, and after the one grant it is."""
+    hang = plant_hang(guarded.bootstrap, make_topic(guarded), 0, fresh_name("hang"))
+    path = settings_file("without-read")
+    with serving(None, tmp_path, config_file=path) as exporter:
+        about(desk, exporter, path, "without-read")
+        exporter.until(lambda metrics: value(metrics, UNREAD, "unauthorized") > 0)
+
+        with desk.reading("KafkaTransactionExporterPartitionsUnauthorized") as person:
+            person.pastes("find-hanging", status=4, shows="TOPIC_AUTHORIZATION_FAILED", hides="hanging_not")
+            person.pastes("kafka-acls.sh", "--list", shows="operation=DESCRIBE")
+            person.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
+            person.pastes_until(lambda done: hang.topic in done.output, "find-hanging")
+        exporter.until(lambda metrics: value(metrics, UNREAD, "unauthorized") == 0)
+
+
+def test_transactional_ids_hidden(
+    desk: Desk,
+    guarded: GuardedCluster,
+    settings_file: SettingsFile,
+    make_topic: MakeTopic,
+    fresh_name: FreshName,
+    tmp_path: Path,
+) -> None:
+    """A user with READ on topics alone: nothing is proved, and after the grants a verdict is."""
+    hang = plant_hang(guarded.bootstrap, make_topic(guarded), 0, fresh_name("hang"))
+    path = settings_file("without-ids")
+    with serving(None, tmp_path, config_file=path) as exporter:
+        about(desk, exporter, path, "without-ids")
+        exporter.until(lambda metrics: value(metrics, INCONCLUSIVE, "transactional_ids_hidden") > 0)
+
+        with desk.reading("KafkaTransactionExporterTransactionalIdsHidden") as person:
+            person.pastes("find-hanging", status=4, shows="grant DESCRIBE on every transactional id", hides="hanging_")
+            person.pastes("kafka-acls.sh", "--principal", shows="operation=READ", hides="operation=DESCRIBE,")
+            person.pastes("kafka-acls.sh", "--transactional-id", hides="permissionType=DENY")
+            person.pastes("kafka-acls.sh", "--add", "--transactional-id", shows="Adding ACLs")
+            person.pastes("kafka-acls.sh", "--add", "--cluster", shows="Adding ACLs")
+            person.pastes("kafka-acls.sh", "--add", "--topic", shows="already exists")
+            person.pastes_until(lambda done: "inconclusive" not in done.output and hang.topic in done.output)
+        exporter.until(lambda metrics: value(metrics, INCONCLUSIVE, "transactional_ids_hidden") == 0)
+
+
+def test_config_reload_failed(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
+    """A misspelt setting came into the file: named with its line, mended, and in use without a restart."""
+    path = settings_file("watcher")
+    with serving(None, tmp_path, config_file=path) as exporter:
+        about(desk, exporter, path)
+        exporter.until(lambda metrics: value(metrics, RELOADED) == 1)
+        settings_file("watcher", "publish.suspect_limit: 7\n")
+        exporter.until(lambda metrics: value(metrics, RELOADED) == 0)
+
+        with desk.reading("KafkaTransactionExporterConfigReloadFailed") as person:
+            person.pastes("config check", status=1, shows="publish.suspect_limit: unknown setting")
+            person.pastes("curl", shows=f"{RELOADED} 0")
+            settings_file("watcher", "publish.suspects_limit: 7\n")
+            person.pastes("config check", hides="unknown")
+            exporter.until(lambda metrics: value(metrics, RELOADED) == 1)
+            person.pastes("curl", "grep -x", shows=f"{RELOADED} 1")
+            person.pastes("config dump", shows="suspects_limit: 7", hides=PASSWORD)
+
+
+def test_clock_skew(desk: Desk, settings_file: SettingsFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exporter that is told a time a minute ahead is seen to be ahead, from where the person sits."""
+    ahead = textwrap.dedent(
+        f"""
+        import time
+        true_time, true_time_ns = time.time, time.time_ns
+        time.time = lambda: true_time() + {AHEAD_S}
+        time.time_ns = lambda: true_time_ns() + {AHEAD_S} * 10**9
+        """
+    )
+    (tmp_path / "ahead").mkdir()
+    (tmp_path / "ahead" / "sitecustomize.py").write_text(ahead)  # Python imports it by itself
+    path = settings_file("watcher")
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(tmp_path / "ahead"))
+        with serving(None, tmp_path, config_file=path) as exporter:
+            about(desk, exporter, path)
+            exporter.until(lambda metrics: value(metrics, SUCCESS) == 1)
+
+            with desk.reading("KafkaTransactionExporterClockSkew") as person:
+                told = person.pastes("curl", shows="seconds ahead").output
+                person.pastes("find-hanging", shows="Verdict")
+
+    assert AHEAD_S - 10 < int(told.split()[0]) <= AHEAD_S
+
+
+@pytest.mark.slow
+def test_watchdog(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
+    """The whole way of a page, exporter, Prometheus, Alertmanager, asked station by station while all of it works."""
+    path = settings_file("watcher")
+    times = {"group_wait": "1s", "group_interval": "1s"}
+    with serving(None, tmp_path, config_file=path) as exporter:
+        about(desk, exporter, path)
+        address = exporter.url.removeprefix("http://")
+        with monitoring(address, hurried_rules(), tmp_path, scrape_interval="1s", route=times) as pair:
+            desk.variables |= {"PROMETHEUS": pair.prometheus, "ALERTMANAGER": pair.alertmanager}
+            until(lambda: pair.known_alerts(alertname="KafkaTransactionWatchdog"), lambda: exporter.log)
+
+            with desk.reading("KafkaTransactionWatchdog") as person:
+                person.pastes("/-/ready", shows="Ready.")
+                person.pastes("query=up", shows='"1"]')
+                person.pastes("query=ALERTS", shows='"alertname":"KafkaTransactionWatchdog"')
+                person.pastes("/api/v1/alertmanagers", shows=pair.alertmanager)
+                person.pastes("/api/v2/alerts", shows='"silencedBy":[]')
+                person.pastes("find-hanging", shows="Verdict")

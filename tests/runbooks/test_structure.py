@@ -1,0 +1,213 @@
+"""The runbooks as text: one for each alert, four sections, and nothing named that does not exist."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from alerts.rules import ALERTS, load, rules_of
+from exporter.commands.arguments import PROGRAM, build_parser
+from exporter.commands.document import TRANSACTION_KEYS
+from exporter.config.settings import SETTINGS
+from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, Verdict
+from exporter.kafka.errors import ErrorCode, FaultReason
+from exporter.kafka.leaders import NO_LEADER_REASON
+from exporter.publication.metrics import METRICS
+from exporter.snapshot import TransactionState
+from tests.runbooks.desk import KAFKA_TOOLS
+from tests.runbooks.pages import COMMON, FOLDER, Page, pages
+
+RULES: Final = [rule for rule in rules_of(load(ALERTS)) if "alert" in rule]
+ALERT_NAMES: Final = {str(rule["alert"]) for rule in RULES}
+PAGES: Final = pages()
+RUNBOOKS: Final = {name: page for name, page in PAGES.items() if name != COMMON}
+EACH: Final = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES.keys())
+
+SECTIONS: Final = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
+LINES_MAX: Final = 75
+"""Two screens; the common page may be longer."""
+
+KAFKA_SETTINGS: Final = {
+    *("isolation.level=read_committed", "min.insync.replicas", "transaction.max.timeout.ms", "transaction.version"),
+    *("transaction.partition.verification.enable", "unclean.leader.election.enable", "FinalizedVersionLevel"),
+}
+KAFKA_WORDS: Final = {
+    *(
+        "read_committed",
+        "read_uncommitted",
+        "__consumer_offsets",
+        "__transaction_state",
+        "CURRENT-OFFSET",
+        "LAG",
+        "Isr",
+    ),
+    *("kafka-transactions.sh find-hanging", "permissionType=DENY"),
+    "--resource-pattern-type prefixed --topic orders-",
+}
+OTHER_WORDS: Final = {
+    *("yes", "hanging_*", "inconclusive_reason", "audit.jsonl", "hanging.json", "recording.yaml", "alerts.yaml"),
+    *("true", "false", "alerting", '"1"', "cluster", "cluster_id", "--command-config client.properties", "--watch 30s"),
+    *("host:port,host:port", "http://host:9814", "http://host:9090", "http://host:9093"),
+    *("User:kafka-transaction-exporter", "TRANSACTIONAL_ID='orders-1'", "--config.file $CONFIG_FILE"),
+}
+KNOWN_ISSUES: Final = {"KAFKA-12671", "KAFKA-18957", "KAFKA-19999", "KAFKA-20090", "KAFKA-20785"}
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """Every command by its name."""
+    (commands,) = [action for action in build_parser()._actions if isinstance(action.choices, dict)]
+    assert isinstance(commands.choices, dict)
+    return commands.choices
+
+
+def vocabulary() -> set[str]:
+    """Every name that is ours to give."""
+    options = {
+        option for parser in parsers().values() for action in parser._actions for option in action.option_strings
+    }
+    return {
+        *ALERT_NAMES,
+        *options,
+        *parsers(),
+        *("config check", "find-hanging --format json", "--force VERDICT"),
+        *(metric.name for metric in METRICS),
+        *(setting.name for setting in SETTINGS),
+        *(verdict.label for verdict in Verdict),
+        *(reason.value for reason in InconclusiveReason),
+        *(outcome.value for outcome in OutcomeEvidence),
+        *(state.value for state in TransactionState),
+        *(reason.value for reason in FaultReason),
+        *(code.name for code in ErrorCode),
+        NO_LEADER_REASON,
+        *TRANSACTION_KEYS,
+    }
+
+
+def variables_of_the_common_page() -> set[str]:
+    rows = re.findall(r"^\| (`[A-Z_`, ]+`) \|", PAGES[COMMON].text, re.MULTILINE)
+    return {name for row in rows for name in re.findall(r"[A-Z_]+", row)}
+
+
+def test_there_is_one_runbook_for_each_alert_and_no_other() -> None:
+    """By its name, with the common page beside them; nothing else lies in the folder."""
+    assert set(RUNBOOKS) == ALERT_NAMES
+    assert {path.name for path in FOLDER.iterdir()} == {f"{name}.md" for name in PAGES}
+
+
+@pytest.mark.parametrize("page", RUNBOOKS.values(), ids=RUNBOOKS.keys())
+def test_a_runbook_has_its_four_sections_and_is_short(page: Page) -> None:
+    """Its name, every severity of the alert before the first section, the four sections in their order, two screens."""
+    severities = {rule["labels"]["severity"] for rule in RULES if rule["alert"] == page.name}
+    opening = page.text.split("\n## ")[0].lower()
+
+    assert page.headings[0] == (1, page.name)
+    assert page.sections == SECTIONS
+    assert {word for word in ("critical", "warning", "none") if word in opening} == severities
+    assert page.text.count("\n") <= LINES_MAX
+
+
+@EACH
+def test_names_in_backticks_exist(page: Page) -> None:
+    """Metrics, alerts, verdicts, reasons, settings, commands, options; what is Kafka's own is listed above."""
+    known = vocabulary() | KAFKA_SETTINGS | KAFKA_WORDS | OTHER_WORDS | variables_of_the_common_page()
+
+    assert [word for word in page.words if word not in known] == []
+
+
+@EACH
+def test_alerts_verdicts_and_issues_in_the_text_exist(page: Page) -> None:
+    """Also where they stand without backticks."""
+    assert set(re.findall(r"\bKafka(?:Transaction|Partitions)\w+", page.text)) <= ALERT_NAMES
+    assert set(re.findall(r"KAFKA-\d+", page.text)) <= KNOWN_ISSUES
+    assert set(re.findall(r"\bhanging_[a-z]\w+", page.text)) <= {verdict.label for verdict in Verdict}
+
+
+@EACH
+def test_metrics_in_commands_exist(page: Page) -> None:
+    """A pattern that is given to grep finds what /metrics has."""
+    names = {metric.name for metric in METRICS}
+    for command in page.commands:
+        for stem, alternatives in re.findall(r"(kafka_[a-z_]+)(?:\(([a-z_|]+)\))?", command.text):
+            wanted = [f"{stem}{end}" for end in alternatives.split("|")] if alternatives else [stem]
+            for name in wanted:
+                # A prefix stands for the names that begin with it.
+                assert any(known.startswith(name) for known in names), command
+
+
+@EACH
+def test_our_commands_are_written_in_full(page: Page) -> None:
+    """Each parses, with whole option names; a variable is quoted where a client chose its value."""
+    for command in page.commands:
+        for part in command.text.split(" | "):
+            words = shlex.split(part)
+            if words[0] != PROGRAM:
+                continue
+            numbers = re.sub(r"\$(PARTITION|START_OFFSET|BROKER|COUNT)\b", "1", part)
+            build_parser().parse_args(shlex.split(numbers)[1:])
+            own = {option for action in parsers()[words[1]]._actions for option in action.option_strings}
+            assert {word for word in words if word.startswith("--")} <= own, command
+        assert not re.search(r'(?<!")\$(TRANSACTIONAL_ID|GROUP)', command.text), command
+
+
+@EACH
+def test_no_command_disables_a_safety(page: Page) -> None:
+    """No `--force`, no `--yes`, nothing that deletes, no unclean election; what writes is shown as a dry run first."""
+    for command in page.commands:
+        assert not re.search(r"--force(?!-terminate)|--yes|--delete|--remove|unclean|--reset-offsets", command.text)
+    writing = [c.text for c in page.commands if re.match(rf"{PROGRAM} (abort|complete|force-terminate) ", c.text)]
+    for dry, real in zip(writing[::2], writing[1::2], strict=True):
+        assert dry.replace(" --dry-run", "") == real
+        assert "--dry-run" in dry
+
+
+@EACH
+def test_variables_are_explained(page: Page) -> None:
+    """Each is in the table of the common page, and so are those of the alerts."""
+    used = set(re.findall(r"\$([A-Z][A-Z_]*)", " ".join(command.text for command in page.commands)))
+    of_alerts = set(re.findall(r"\$([A-Z][A-Z_]*)", ALERTS.read_text()))
+
+    assert used <= variables_of_the_common_page()
+    assert of_alerts <= variables_of_the_common_page()
+
+
+@EACH
+def test_links_lead_somewhere(page: Page) -> None:
+    """To a file of the repository, and to a heading of it where one is named."""
+    for link in page.links:
+        path, _, anchor = link.partition("#")
+        target = (FOLDER / path).resolve() if path else FOLDER / f"{page.name}.md"
+        assert target.is_file(), link
+        assert not anchor or anchor in PAGES[target.stem].anchors, link
+
+
+@EACH
+def test_only_shell_and_text_is_fenced(page: Page) -> None:
+    """`text` is for what no test can run, and there is little of it; every script of Kafka is one that tests run."""
+    assert page.languages <= {"sh", "text"}
+    assert page.text.count("```text") <= 2
+    scripts = {script for command in page.commands for script in re.findall(r"kafka-[a-z-]+\.sh", command.text)}
+    assert scripts <= set(KAFKA_TOOLS)
+
+
+def test_every_page_with_commands_is_followed_to_its_end() -> None:
+    """A test pastes all commands of each page: `reading` without sections fails where one is left over."""
+    tests = [path.read_text() for path in Path(__file__).parent.glob("test_*.py")]
+    followed = {name for text in tests for name in re.findall(r'\.reading\("(\w+)"\)', text)}
+
+    assert followed == {name for name, page in PAGES.items() if page.commands}
+
+
+def test_the_reader_of_pages_misses_no_command() -> None:
+    """As many commands as lines that begin like one: a fence that is read wrongly would go untested."""
+    for page in PAGES.values():
+        begun = re.findall(rf"^ *(?:{PROGRAM}|kafka-[a-z-]+\.sh|curl|tail|grep) ", page.text, re.MULTILINE)
+        in_text = [
+            line for fence in re.findall(r"```text\n(.*?)```", page.text, re.DOTALL) for line in fence.split("\n")
+        ]
+        as_text = [line for line in in_text if re.match(rf" *(?:{PROGRAM}|kafka-[a-z-]+\.sh|curl|tail|grep) ", line)]
+        assert len(page.commands) == len(begun) - len(as_text), page.name

@@ -1,0 +1,243 @@
+"""The runbooks of alerts about transactions, followed command by command on a broker in the state that the alert tells."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
+from examples.workload.producers import run_transaction
+from tests.brokers.second_door import GuardedCluster
+from tests.real_brokers.exporting import serving
+from tests.real_brokers.test_command_line import committed_records
+from tests.runbooks.desk import Desk
+from tests.situations.ground import open_entries
+from tests.situations.stages.careless import decide
+from tests.situations.steps import Client
+
+pytestmark = pytest.mark.broker
+
+MakeTopic = Callable[..., str]
+FreshName = Callable[[str], str]
+HOUR_MS = 3_600_000
+OVERDUE_AFTER_S = 10.5  # its own time-out and the slack of find-hanging
+
+
+def about(desk: Desk, planted: PlantedTransaction) -> None:
+    """Set the variables from the labels of the alert, and the id as find-hanging shows it."""
+    desk.variables |= {
+        "TOPIC": planted.topic,
+        "PARTITION": str(planted.partition),
+        "START_OFFSET": str(planted.start_offset),
+        "TRANSACTIONAL_ID": planted.transactional_id or "",
+    }
+
+
+def is_open(cluster: GuardedCluster, planted: PlantedTransaction) -> bool:
+    return planted.producer_id in open_entries(cluster.bootstrap, planted.topic, planted.partition)
+
+
+def test_hanging(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> None:
+    """A hang with records behind it: it is aborted after a question, and consumers see what it held back."""
+    hang = plant_hang(guarded.bootstrap, make_topic(guarded), 0, fresh_name("hang"))
+    run_transaction(guarded.bootstrap, fresh_name("behind"), [(hang.topic, 0)], records=2)
+    about(desk, hang)
+    assert committed_records(guarded, hang.topic, 2) == []
+
+    with desk.reading("KafkaTransactionHanging") as person:
+        person.pastes("find-hanging", shows="hanging_not_in_transaction")
+        person.pastes("find-hanging", "json", shows='"outcome_evidence": "none"')
+        person.pastes("kafka-console-consumer.sh", shows="planted")
+        person.pastes("abort", "--dry-run", shows="dry run: nothing is written")
+        assert is_open(guarded, hang)
+        person.pastes("abort", shows="the transaction is closed")
+        person.pastes("find-hanging", "--exit-code", hides="hanging_")
+
+    assert not is_open(guarded, hang)
+    assert committed_records(guarded, hang.topic, 2) == [1, 2]
+
+
+def test_a_hang_that_was_committed_elsewhere_is_not_aborted(
+    guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic
+) -> None:
+    """The same page in the case that it warns of: the plan says committed, abort refuses, nothing is written."""
+    topic = make_topic(guarded, partitions=2)
+    hang, other = (
+        plant_hang_without_id(guarded.bootstrap, topic, partition, producer_id=8_800_000_001) for partition in range(2)
+    )
+    write_marker(guarded.bootstrap, topic, 1, other.producer_id, other.producer_epoch, commit=True)
+    about(desk, hang)
+
+    with desk.reading("KafkaTransactionHanging", "Mitigation") as person:
+        person.pastes("--dry-run", status=5, shows="outcome elsewhere: committed (COMMIT marker")
+        person.pastes("abort", status=5, shows="an abort may hide committed records")
+        person.pastes("--exit-code", status=3)
+
+    assert is_open(guarded, hang)
+
+
+def test_hanging_cluster_wide(
+    guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName
+) -> None:
+    """Twelve hangs of one application are found, planned in a file and closed from it, after one question."""
+    topic = make_topic(guarded, partitions=12)
+    hangs = [plant_hang(guarded.bootstrap, topic, partition, fresh_name("app")) for partition in range(12)]
+    desk.variables["COUNT"] = "12"
+
+    with desk.reading("KafkaTransactionHangingClusterWide") as person:
+        person.pastes("find-hanging", "--plan-file hanging.json", shows="12 transactions that are proved to hang")
+        person.pastes("list", "--states Ongoing", shows="TransactionalId")
+        assert person.pastes("grep -c").output.strip() == "0"
+        person.pastes("abort", "--dry-run", shows="dry run: nothing is written")
+        assert all(is_open(guarded, hang) for hang in hangs)
+        assert person.pastes("abort", "--max-aborts $COUNT").output.count("the transaction is closed") == 12
+        person.pastes("find-hanging", "--exit-code", hides="hanging_")
+
+    assert not any(is_open(guarded, hang) for hang in hangs)
+
+
+def test_a_plan_shows_what_was_committed_elsewhere(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic) -> None:
+    """The count that is to be zero before anything is aborted is not zero where it must not be."""
+    topic = make_topic(guarded, partitions=2)
+    for partition in range(2):
+        plant_hang_without_id(guarded.bootstrap, topic, partition, producer_id=8_800_000_002)
+    write_marker(guarded.bootstrap, topic, 1, 8_800_000_002, 0, commit=True)
+
+    with desk.reading("KafkaTransactionHangingClusterWide", "Diagnosis") as person:
+        person.pastes("--plan-file")
+        person.pastes("list")
+        assert person.pastes("grep -c").output.strip() == "1"
+
+
+def test_late(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> None:
+    """A transaction of an hour ago is late; its verdict leads to the page of a hang, whose mitigation ends it."""
+    an_hour_ago = int(time.time() * 1000) - HOUR_MS
+    hang = plant_hang(guarded.bootstrap, make_topic(guarded), 0, fresh_name("late"), timestamp_ms=an_hour_ago)
+    about(desk, hang)
+
+    with desk.reading("KafkaPartitionsWithLateTransactions") as person:
+        person.pastes("find-hanging", "--all", shows="\t60 ")
+        person.pastes("describe", "--transactional-id", shows="Empty")
+        follow_the_hang(desk)
+        person.pastes("find-hanging", hides=hang.topic)
+
+
+def follow_the_hang(desk: Desk) -> None:
+    """The mitigation of the page that others lead to."""
+    with desk.reading("KafkaTransactionHanging", "Mitigation") as person:
+        person.pastes("abort", "--dry-run")
+        person.pastes("abort", shows="the transaction is closed")
+        person.pastes("find-hanging", "--exit-code")
+
+
+@pytest.mark.parametrize(
+    ("commit", "as_written"),
+    [
+        pytest.param(True, False, id="commit"),
+        pytest.param(False, False, id="abort", marks=pytest.mark.slow),
+        pytest.param(True, True, id="commit, as written", marks=pytest.mark.slow),
+    ],
+)
+def test_stuck_completing(
+    guarded: GuardedCluster,
+    desk: Desk,
+    make_topic: MakeTopic,
+    fresh_name: FreshName,
+    *,
+    commit: bool,
+    as_written: bool,
+) -> None:
+    """The marker that the coordinator decided is written after a question; an abort would have been refused."""
+    topic = make_topic(guarded)
+    client = Client.begin(guarded.bootstrap, fresh_name("stuck"))
+    client.make_its_marker_unwelcome(topic, 0)
+    stuck = client.open(topic, 0)
+    decide(client, topic, commit=commit, version_cap=4)
+    about(desk, stuck)
+    if not as_written:  # half a minute for each command, otherwise
+        desk.hurry = {"find-hanging": "--stuck-after 300ms", "complete": "--stuck-after 300ms"}
+
+    with desk.reading("KafkaTransactionStuckCompleting") as person:
+        person.pastes("find-hanging", shows="stuck_completing")
+        person.pastes("kafka-topics.sh", shows="Isr: 1")
+        person.pastes(
+            "complete", "--dry-run", shows=f"write one {'COMMIT' if commit else 'ABORT'} marker", hides="is closed"
+        )
+        assert is_open(guarded, stuck)
+        person.pastes("complete", shows="the transaction is closed")
+        person.pastes("find-hanging", hides=topic)
+        person.pastes("describe", shows="PrepareCommit" if commit else "PrepareAbort")
+
+    assert not is_open(guarded, stuck)
+    assert committed_records(guarded, topic, stuck.start_offset) == ([stuck.start_offset] if commit else [])
+
+
+def test_blocks_consumers(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> None:
+    """A group stands before a hang; the verdict leads to the page that frees it."""
+    group = fresh_name("readers")
+    hang = plant_hang(guarded.bootstrap, make_topic(guarded), 0, fresh_name("hang"))
+    run_transaction(guarded.bootstrap, fresh_name("behind"), [(hang.topic, 0)], records=5)
+    consumer = Consumer({"bootstrap.servers": guarded.bootstrap, "group.id": group, "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition(hang.topic, 0, 0)], asynchronous=False)
+    consumer.close()
+    about(desk, hang)
+    desk.variables["GROUP"] = group
+
+    with desk.reading("KafkaTransactionBlocksConsumers") as person:
+        (row,) = json.loads(person.pastes("find-hanging", "json").output)["transactions"]
+        assert [(it["group"], it["waiting_records"]) for it in row["groups"]] == [(group, 7)]
+        person.pastes("kafka-consumer-groups.sh", shows=group)
+        follow_the_hang(desk)
+        person.pastes("find-hanging", hides=hang.topic)
+
+    assert committed_records(guarded, hang.topic, 5) == [1, 2, 3, 4, 5]
+
+
+def test_suspects_hidden(
+    guarded: GuardedCluster,
+    desk: Desk,
+    settings_file: Callable[..., Path],
+    make_topic: MakeTopic,
+    fresh_name: FreshName,
+    tmp_path: Path,
+) -> None:
+    """Three hangs and a limit of one: all are found by hand, and none is hidden once the limit is raised."""
+    topic = make_topic(guarded, partitions=3)
+    for partition in range(3):
+        plant_hang(guarded.bootstrap, topic, partition, fresh_name("hang"))
+    path = settings_file("watcher", "publish.suspects_limit: 1\n")
+
+    with serving(None, tmp_path, config_file=path) as exporter:
+        exporter.until(lambda metrics: metrics.get("kafka_suspect_transactions_hidden", {}).get((), 0) >= 2)
+        desk.variables |= {"EXPORTER": exporter.url, "CONFIG_FILE": str(path)}
+        with desk.reading("KafkaTransactionSuspectsHidden") as person:
+            person.pastes("curl", shows='kafka_open_transactions{verdict="hanging_not_in_transaction"} 3')
+            assert person.pastes("find-hanging").output.count(topic) >= 3
+            settings_file("watcher", "publish.suspects_limit: 50\n")
+            person.pastes("config check")
+            exporter.until(lambda metrics: metrics.get("kafka_suspect_transactions_hidden", {}).get((), 1) == 0)
+            person.pastes("curl", shows="kafka_suspect_transactions_hidden 0")
+
+
+def test_overdue(guarded: GuardedCluster, desk: Desk, overdue: tuple[PlantedTransaction, float]) -> None:
+    """A coordinator that does not look for time-outs is made to abort; the records are gone, the producer is fenced."""
+    planted, began = overdue
+    about(desk, planted)
+    time.sleep(max(began + OVERDUE_AFTER_S - time.monotonic(), 0))
+
+    with desk.reading("KafkaTransactionOverdueAtCoordinator") as person:
+        person.pastes("find-hanging", shows="overdue_at_coordinator")
+        person.pastes("describe", "--transactional-id", shows="Ongoing")
+        person.pastes("kafka-configs.sh", shows="cleanup.interval.ms=86400000")
+        person.pastes("force-terminate", "--dry-run", shows="dry run: nothing is written")
+        assert is_open(guarded, planted)
+        person.pastes("force-terminate", shows="is fenced and its transaction aborted")
+        person.pastes("find-hanging", hides=planted.topic)
+
+    assert not is_open(guarded, planted)
+    assert committed_records(guarded, planted.topic, 0) == []
