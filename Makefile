@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-CODE := $(wildcard exporter tests examples benchmarks grafana alerts)
+CODE := $(wildcard exporter tests examples benchmarks grafana alerts helm)
 UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
@@ -13,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help install demo test test-all bench kerberos dashboard-pictures lint types contracts tools java clean constraints
+.PHONY: help install demo test test-all bench kerberos chart dashboard-pictures lint types contracts tools java clean constraints
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 14
@@ -96,6 +96,10 @@ tools: java install  ## programs that the tests run: Prometheus, Alertmanager, j
 	fi; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	apt-get update -qq && apt-get install -qq --no-install-recommends $$missing >/dev/null
+	@$(BIN)/python -m tests.helm.tools
+
+chart: install  ## what the Helm chart takes from rules, dashboards, settings and values.yaml
+	$(BIN)/python -m helm
 
 constraints:  ## make constraints/*.txt anew: the newest versions that pyproject.toml allows, with hashes
 	@rm -rf build/uv && $(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet uv==$(UV_VERSION)

@@ -6,7 +6,8 @@ import json
 import sys
 import time
 
-from exporter.config.settings import KafkaSettings, ScanSettings
+from exporter.config.kafka_section import KafkaSettings
+from exporter.config.settings import ScanSettings
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy

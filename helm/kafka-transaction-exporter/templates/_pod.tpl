@@ -1,0 +1,114 @@
+{{/* What the exporter's pod and the test's pod share. */}}
+
+{{- define "kafka-transaction-exporter.image" -}}
+{{- $image := .Values.image }}
+{{- $registry := default $image.registry .Values.global.imageRegistry }}
+{{- $name := ternary (printf "%s/%s" (trimSuffix "/" $registry) $image.repository) $image.repository (ne $registry "") }}
+{{- if $image.digest }}
+{{- printf "%s@%s" $name $image.digest }}
+{{- else }}
+{{- printf "%s:%s" $name (default .Chart.AppVersion $image.tag) }}
+{{- end }}
+{{- end }}
+
+{{/* Of the pod: who it is, where it runs. */}}
+{{- define "kafka-transaction-exporter.podSpec" -}}
+serviceAccountName: {{ include "kafka-transaction-exporter.serviceAccountName" . }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with concat .Values.global.imagePullSecrets .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - {{ kindIs "string" . | ternary (dict "name" .) . | toYaml }}
+  {{- end }}
+{{- end }}
+securityContext:
+  {{- toYaml .Values.podSecurityContext | nindent 2 }}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" "priorityClassName" "runtimeClassName" "schedulerName" "hostAliases" "dnsPolicy" "dnsConfig" }}
+{{- with get $.Values $key }}
+{{ dict $key . | toYaml }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Of the container: program and rights. */}}
+{{- define "kafka-transaction-exporter.container" -}}
+image: {{ include "kafka-transaction-exporter.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext:
+  {{- toYaml .Values.securityContext | nindent 2 }}
+{{- with .Values.extraEnv }}
+env:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.extraEnvFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "kafka-transaction-exporter.configFile" -}}
+/etc/kafka-transaction-exporter/config/{{ ternary .Values.existingConfig.key "config.yaml" (ne (include "kafka-transaction-exporter.hasExistingConfig" .) "") }}
+{{- end }}
+
+{{/* Whole folders, never single files by subPath: those would not follow a Secret that changes. */}}
+{{- define "kafka-transaction-exporter.volumeMounts" -}}
+- name: config
+  mountPath: /etc/kafka-transaction-exporter/config
+  readOnly: true
+{{- range (include "kafka-transaction-exporter.kafka" . | fromYaml).mounts }}
+- name: {{ .name }}
+  mountPath: /etc/kafka-transaction-exporter/secrets/{{ .name }}
+  readOnly: true
+{{- end }}
+- name: tmp
+  mountPath: /tmp
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "kafka-transaction-exporter.volumes" -}}
+- name: config
+  {{- if .Values.existingConfig.secret }}
+  secret:
+    secretName: {{ .Values.existingConfig.secret }}
+    defaultMode: 0440
+  {{- else }}
+  configMap:
+    name: {{ default (include "kafka-transaction-exporter.fullname" .) .Values.existingConfig.configMap }}
+  {{- end }}
+{{- range (include "kafka-transaction-exporter.kafka" . | fromYaml).mounts }}
+- name: {{ .name }}
+  secret:
+    secretName: {{ .secret }}
+    defaultMode: 0440
+    items:
+      {{- range .keys }}
+      - key: {{ . }}
+        path: {{ . }}
+      {{- end }}
+{{- end }}
+# a PKCS12 store's key passes through here, for a moment: in memory only
+- name: tmp
+  emptyDir:
+    medium: Memory
+    sizeLimit: 16Mi
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* A probe: what the values say, and our path unless they say something else to ask. */}}
+{{- define "kafka-transaction-exporter.probe" -}}
+{{- $probe := deepCopy .probe }}
+{{- if not (or $probe.exec $probe.tcpSocket $probe.grpc) }}
+{{- if and .root.Values.webConfig.tcpProbes (not $probe.httpGet) }}
+{{- $_ := set $probe "tcpSocket" (dict "port" "metrics") }}
+{{- else }}
+{{- $ours := dict "path" .path "port" "metrics" "scheme" .root.Values.webConfig.scheme }}
+{{- $_ := set $probe "httpGet" (merge (default dict $probe.httpGet) $ours) }}
+{{- end }}
+{{- end }}
+{{- toYaml $probe }}
+{{- end }}

@@ -1,0 +1,186 @@
+{{/* From values to the program's settings, and to the Secrets that they need. */}}
+
+{{/* A mapping of settings, however deep, as `section.key: value` in `into`. */}}
+{{- define "kafka-transaction-exporter.flatten" -}}
+{{- range $key, $value := .value }}
+{{- $name := ternary (printf "%s.%s" $.prefix $key) $key (ne $.prefix "") }}
+{{- if kindIs "map" $value }}
+{{- include "kafka-transaction-exporter.flatten" (dict "value" $value "prefix" $name "into" $.into) }}
+{{- else if hasKey $.into $name }}
+{{- fail (printf "config: %s is there twice" $name) }}
+{{- else }}
+{{- $_ := set $.into $name $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "kafka-transaction-exporter.hasExistingConfig" -}}
+{{- with .Values.existingConfig }}
+{{- if and .configMap .secret }}
+{{- fail "existingConfig: configMap and secret exclude each other" }}
+{{- end }}
+{{- if or .configMap .secret }}true{{ end }}
+{{- end }}
+{{- end }}
+
+{{/*
+What `kafka` in the values comes to, as YAML: `settings` by name, and `mounts`, each a Secret with the keys that are read.
+Strimzi's names only stand for the Secrets that a person would have written.
+*/}}
+{{- define "kafka-transaction-exporter.kafka" -}}
+{{- $settings := dict }}
+{{- $mounts := list }}
+{{- $folder := "/etc/kafka-transaction-exporter/secrets" }}
+{{- $kafka := deepCopy .Values.kafka }}
+{{- $tls := $kafka.tls }}
+{{- $sasl := $kafka.sasl }}
+{{- with $kafka.strimzi }}
+{{- if .clusterCa }}
+{{- if or $tls.ca.existingSecret $tls.truststore.existingSecret }}
+{{- fail "kafka.strimzi.clusterCa excludes kafka.tls.ca and kafka.tls.truststore" }}
+{{- end }}
+{{- if eq .format "PKCS12" }}
+{{- $_ := set $tls "truststore" (dict "existingSecret" .clusterCa "key" "ca.p12" "passwordKey" "ca.password") }}
+{{- else }}
+{{- $_ := set $tls "ca" (dict "existingSecret" .clusterCa "key" "ca.crt") }}
+{{- end }}
+{{- end }}
+{{- if .user }}
+{{- if eq .authentication "scram-sha-512" }}
+{{- if or $sasl.mechanism $sasl.username $sasl.existingSecret }}
+{{- fail "kafka.strimzi.user with scram-sha-512 excludes kafka.sasl" }}
+{{- end }}
+{{- $sasl = merge (dict "mechanism" "SCRAM-SHA-512" "username" .user "existingSecret" .user "passwordKey" "password") $sasl }}
+{{- else if or $tls.client.existingSecret $tls.keystore.existingSecret }}
+{{- fail "kafka.strimzi.user excludes kafka.tls.client and kafka.tls.keystore" }}
+{{- else if eq .format "PKCS12" }}
+{{- $_ := set $tls "keystore" (dict "existingSecret" .user "key" "user.p12" "passwordKey" "user.password") }}
+{{- else }}
+{{- $_ := set $tls "client" (dict "existingSecret" .user "certificateKey" "user.crt" "keyKey" "user.key" "keyPasswordKey" "") }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- with $kafka.bootstrapServers }}
+{{- $_ := set $settings "kafka.bootstrap.servers" (kindIs "slice" . | ternary . (list .) | join ",") }}
+{{- end }}
+
+{{- if and $tls.ca.existingSecret $tls.truststore.existingSecret }}
+{{- fail "kafka.tls: ca and truststore exclude each other" }}
+{{- end }}
+{{- if and $tls.client.existingSecret $tls.keystore.existingSecret }}
+{{- fail "kafka.tls: client and keystore exclude each other" }}
+{{- end }}
+{{- $hasTls := or $tls.enabled $tls.ca.existingSecret $tls.truststore.existingSecret $tls.client.existingSecret $tls.keystore.existingSecret }}
+{{- if or $hasTls $sasl.mechanism }}
+{{- $protocol := ternary (ternary "SASL_SSL" "SSL" (ne $sasl.mechanism "")) "SASL_PLAINTEXT" (not (empty $hasTls)) }}
+{{- $_ := set $settings "kafka.security.protocol" $protocol }}
+{{- end }}
+{{- if not $tls.verifyHostname }}
+{{- if not $hasTls }}
+{{- fail "kafka.tls.verifyHostname means nothing without TLS" }}
+{{- end }}
+{{- $_ := set $settings "kafka.ssl.endpoint.identification.algorithm" "none" }}
+{{- end }}
+{{- with $tls.ca }}
+{{- if .existingSecret }}
+{{- $_ := set $settings "kafka.ssl.ca.location" (printf "%s/kafka-ca/%s" $folder .key) }}
+{{- $mounts = append $mounts (dict "name" "kafka-ca" "secret" .existingSecret "keys" (list .key)) }}
+{{- end }}
+{{- end }}
+{{- with $tls.truststore }}
+{{- if .existingSecret }}
+{{- $_ := set $settings "kafka.ssl.truststore.location" (printf "%s/kafka-truststore/%s" $folder .key) }}
+{{- $_ := set $settings "kafka.ssl.truststore.password_file" (printf "%s/kafka-truststore/%s" $folder .passwordKey) }}
+{{- $mounts = append $mounts (dict "name" "kafka-truststore" "secret" .existingSecret "keys" (list .key .passwordKey)) }}
+{{- end }}
+{{- end }}
+{{- with $tls.client }}
+{{- if .existingSecret }}
+{{- $keys := list .certificateKey .keyKey }}
+{{- $_ := set $settings "kafka.ssl.certificate.location" (printf "%s/kafka-client/%s" $folder .certificateKey) }}
+{{- $_ := set $settings "kafka.ssl.key.location" (printf "%s/kafka-client/%s" $folder .keyKey) }}
+{{- if .keyPasswordKey }}
+{{- $_ := set $settings "kafka.ssl.key.password_file" (printf "%s/kafka-client/%s" $folder .keyPasswordKey) }}
+{{- $keys = append $keys .keyPasswordKey }}
+{{- end }}
+{{- $mounts = append $mounts (dict "name" "kafka-client" "secret" .existingSecret "keys" $keys) }}
+{{- end }}
+{{- end }}
+{{- with $tls.keystore }}
+{{- if .existingSecret }}
+{{- $_ := set $settings "kafka.ssl.keystore.location" (printf "%s/kafka-keystore/%s" $folder .key) }}
+{{- $_ := set $settings "kafka.ssl.keystore.password_file" (printf "%s/kafka-keystore/%s" $folder .passwordKey) }}
+{{- $mounts = append $mounts (dict "name" "kafka-keystore" "secret" .existingSecret "keys" (list .key .passwordKey)) }}
+{{- end }}
+{{- end }}
+
+{{- if and (not $sasl.mechanism) (or $sasl.username $sasl.existingSecret $sasl.usernameKey $sasl.oauthbearer.tokenEndpointUrl) }}
+{{- fail "kafka.sasl.mechanism is missing" }}
+{{- end }}
+{{- if eq $sasl.mechanism "OAUTHBEARER" }}
+{{- if or $sasl.username $sasl.usernameKey }}
+{{- fail "kafka.sasl: OAUTHBEARER takes oauthbearer.clientId, and no username" }}
+{{- end }}
+{{- with $sasl.oauthbearer }}
+{{- $_ := set $settings "kafka.sasl.oauthbearer.token.endpoint.url" (required "kafka.sasl.oauthbearer.tokenEndpointUrl is missing" .tokenEndpointUrl) }}
+{{- $_ := set $settings "kafka.sasl.oauthbearer.client.id" (required "kafka.sasl.oauthbearer.clientId is missing" .clientId) }}
+{{- $_ := set $settings "kafka.sasl.oauthbearer.client.secret_file" (printf "%s/kafka-sasl/%s" $folder .clientSecretKey) }}
+{{- with .scope }}
+{{- $_ := set $settings "kafka.sasl.oauthbearer.scope" . }}
+{{- end }}
+{{- with .ca }}
+{{- if .existingSecret }}
+{{- $_ := set $settings "kafka.https.ca.location" (printf "%s/token-endpoint-ca/%s" $folder .key) }}
+{{- $mounts = append $mounts (dict "name" "token-endpoint-ca" "secret" .existingSecret "keys" (list .key)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $secret := required "kafka.sasl.existingSecret is missing" $sasl.existingSecret }}
+{{- $mounts = append $mounts (dict "name" "kafka-sasl" "secret" $secret "keys" (list $sasl.oauthbearer.clientSecretKey)) }}
+{{- else if $sasl.mechanism }}
+{{- $secret := required "kafka.sasl.existingSecret is missing" $sasl.existingSecret }}
+{{- if and $sasl.username $sasl.usernameKey }}
+{{- fail "kafka.sasl: username and usernameKey exclude each other" }}
+{{- end }}
+{{- $keys := list $sasl.passwordKey }}
+{{- if $sasl.usernameKey }}
+{{- $keys = append $keys $sasl.usernameKey }}
+{{- $_ := set $settings "kafka.sasl.username" (printf "${file:%s/kafka-sasl/%s}" $folder $sasl.usernameKey) }}
+{{- else }}
+{{- $_ := set $settings "kafka.sasl.username" (required "kafka.sasl.username or usernameKey is missing" $sasl.username) }}
+{{- end }}
+{{- $_ := set $settings "kafka.sasl.password_file" (printf "%s/kafka-sasl/%s" $folder $sasl.passwordKey) }}
+{{- $mounts = append $mounts (dict "name" "kafka-sasl" "secret" $secret "keys" $keys) }}
+{{- end }}
+{{- with $sasl.mechanism }}
+{{- $_ := set $settings "kafka.sasl.mechanism" . }}
+{{- end }}
+{{- dict "settings" $settings "mounts" $mounts | toYaml }}
+{{- end }}
+
+{{/* All settings of the ConfigMap by name, as YAML; nothing with an existing configuration. */}}
+{{- define "kafka-transaction-exporter.settings" -}}
+{{- $fromKafka := (include "kafka-transaction-exporter.kafka" . | fromYaml).settings }}
+{{- if include "kafka-transaction-exporter.hasExistingConfig" . }}
+{{- if or .Values.config $fromKafka }}
+{{- fail "existingConfig takes the place of config and kafka: set one or the other" }}
+{{- end }}
+{{- else }}
+{{- $settings := dict }}
+{{- include "kafka-transaction-exporter.flatten" (dict "value" .Values.config "prefix" "" "into" $settings) }}
+{{- range $name, $value := dict "publish.listen_address" "listenHost and containerPort" "publish.web_config_file" "webConfig" "state.file" "persistence" }}
+{{- if hasKey $settings $name }}
+{{- fail (printf "config: %s is the chart's own, see %s" $name $value) }}
+{{- end }}
+{{- end }}
+{{- range $name, $value := $fromKafka }}
+{{- if hasKey $settings $name }}
+{{- fail (printf "%s is set by config and by kafka" $name) }}
+{{- end }}
+{{- $_ := set $settings $name $value }}
+{{- end }}
+{{- $_ := required "kafka.bootstrapServers is missing: the brokers to ask first, for instance [kafka-bootstrap:9092]" (get $settings "kafka.bootstrap.servers") }}
+{{- toYaml $settings }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,82 @@
+"""Every file of the chart that is made from something else, with its text.
+
+Law of this file: it reads, `__main__` writes; a test compares both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from alerts.rules import FOLDER as ALERTS
+from alerts.rules import rule_groups
+from helm.readme import readme
+from helm.schema import values_schema
+from helm.values import read_values
+
+ROOT: Final = Path(__file__).parents[1]
+CHART: Final = Path(__file__).parent / "kafka-transaction-exporter"
+DASHBOARDS: Final = "files/dashboards"
+
+_HEAD: Final = "# Made by `python -m helm` from {}: change that.\n"
+_MATCHER: Final = re.compile(r"(?P<name>\w+) *(?P<type>=~|!~|!=|=) *\"?(?P<value>[^\"]*)\"?")
+
+
+def made_files() -> dict[str, str]:
+    """Path below the chart -> text."""
+    values = read_values((CHART / "values.yaml").read_text(encoding="utf-8"))
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    return {
+        "README.md": readme(values, chart),
+        "values.schema.json": json.dumps(values_schema(values), indent=2, ensure_ascii=False) + "\n",
+        "files/rules.yaml": _HEAD.format("alerts/recording.yaml and alerts/alerts.yaml")
+        + _yaml({"groups": rule_groups()}),
+        "files/inhibitions.yaml": _HEAD.format("alerts/alertmanager.yaml") + _yaml({"inhibitRules": inhibitions()}),
+        **{
+            f"{DASHBOARDS}/{path.name}": path.read_text(encoding="utf-8")
+            for path in sorted((ROOT / "grafana").glob("*.json"))
+        },
+    }
+
+
+def inhibitions() -> list[dict[str, Any]]:
+    """The inhibitions of the example for Alertmanager, as an AlertmanagerConfig has them."""
+    example = yaml.safe_load((ALERTS / "alertmanager.yaml").read_text(encoding="utf-8"))
+    return [
+        {
+            "sourceMatch": [_matcher(text) for text in rule["source_matchers"]],
+            "targetMatch": [_matcher(text) for text in rule["target_matchers"]],
+            "equal": rule["equal"],
+        }
+        for rule in example["inhibit_rules"]
+    ]
+
+
+def _matcher(text: str) -> dict[str, str]:
+    found = _MATCHER.fullmatch(text)
+    if found is None:
+        raise ValueError(f"no matcher of Alertmanager's: {text}")
+    return {"name": found["name"], "matchType": found["type"], "value": found["value"]}
+
+
+class _WithoutAliases(yaml.SafeDumper):
+    """What two alerts share is written twice: a reader of the file looks at one of them."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  # PyYAML's own signature
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Expressions and descriptions as blocks."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_WithoutAliases.add_representer(str, _text)
+
+
+def _yaml(value: Any) -> str:
+    return str(yaml.dump(value, Dumper=_WithoutAliases, sort_keys=False, width=10_000, allow_unicode=True))

@@ -1,0 +1,69 @@
+"""The chart's README: how to begin, and every value.
+
+Law of this file: pure.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from typing import Any, Final
+
+from helm.values import Value, documented
+
+_PROJECT: Final = "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter"
+
+_HEAD: Final = f"""\
+# kafka-transaction-exporter
+
+{{description}}. Chart {{version}}, for kafka-transaction-exporter {{app_version}} and Kubernetes {{kubernetes}}.
+
+<!-- Made by `python -m helm` from values.yaml and helm/readme.py: change those. -->
+
+```sh
+helm install transactions ./helm/kafka-transaction-exporter --namespace kafka \\
+  --set-json 'kafka.bootstrapServers=["kafka-bootstrap:9092"]'
+helm test transactions --namespace kafka --logs
+```
+
+The second command runs one cycle and fails with the reason where the exporter may not read all of the cluster. It needs
+READ on every topic to be watched, DESCRIBE on every transactional id, and some grants that are optional:
+[Least ACLs]({_PROJECT}#least-acls).
+
+How to reach a cluster with TLS and SASL, Strimzi, the selectors of kube-prometheus-stack, several clusters, upgrades, and
+what was tried of all this: [docs/helm.md]({_PROJECT}/blob/main/docs/helm.md). Whole examples: `ci/*-values.yaml`.
+
+- Nothing is installed that needs another operator unless it is switched on: monitors, rules, dashboards, policies.
+- Pods meet the Pod Security Standard `restricted`; the service account has no rights, and pods have no token.
+- A secret is never a value: every credential is a Secret that exists, mounted as a file and read again when it changes.
+- Unknown keys are refused, `config` is checked against the program's own schema, and so are the names of alerts.
+- Memory grows with the number of partitions: begin with requests of 100m and 128Mi, and look at the metric
+  `process_resident_memory_bytes`.
+
+## Values
+"""
+
+
+def readme(values: tuple[Value, ...], chart: dict[str, Any]) -> str:
+    """The whole file."""
+    parts = [
+        _HEAD.format(
+            description=chart["description"],
+            version=chart["version"],
+            app_version=chart["appVersion"],
+            kubernetes=chart["kubeVersion"].removeprefix(">=").removesuffix("-0") + " or newer",
+        )
+    ]
+    for section, rows in groupby(documented(values), key=lambda value: value.section):
+        heading = f"### {section or 'Names'}"
+        parts.append("\n".join([heading, "", "| value | default | meaning |", "|---|---|---|", *map(_row, rows), ""]))
+    return "\n".join(parts)
+
+
+def _row(value: Value) -> str:
+    default = "" if value.default is None else json.dumps(value.default, ensure_ascii=False)
+    choices = [str(one) for one in value.schema.get("enum", []) if one not in ("", None)]
+    meaning = f"{value.help} One of {', '.join(f'`{one}`' for one in choices)}." if choices else value.help
+    return " | ".join(
+        ["| " + f"`{value.name}`", f"`{default}`" if default else "none", meaning.replace("|", "\\|") + " |"]
+    )

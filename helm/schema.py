@@ -1,0 +1,90 @@
+"""values.schema.json: the shape of values.yaml, and what the program and the rules say of the rest.
+
+Law of this file: pure. Draft 7, which both majors of Helm read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from alerts.rules import key_of, rule_groups, rules_of, thresholds
+from exporter.config.settings import SETTINGS
+from exporter.config.settings_schema import settings_schema
+from helm.values import Value
+
+Schema = dict[str, Any]
+
+_DURATION: Final[Schema] = {"type": "string", "pattern": "^([0-9]+(ms|[smhdwy]))*$"}
+_ELSEWHERE: Final = r"^\$\{(file|env):[^{}]+\}$"
+_TYPES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+
+
+def values_schema(values: tuple[Value, ...]) -> Schema:
+    """Of the whole file. `enabled` is what a parent chart's `condition` leaves here."""
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Values of kafka-transaction-exporter",
+        **_mapping(values),
+        "definitions": {
+            "settings": _settings(),
+            "alerts": _alerts(),
+            "thresholds": _thresholds(),
+            "durations": _durations(),
+            "duration": _DURATION,
+            "probe": {"type": ["object", "null"]},
+        },
+    }
+
+
+def _mapping(values: tuple[Value, ...]) -> Schema:
+    properties = {value.path[-1]: _value(value) for value in values}
+    if not values[0].path[:-1]:
+        properties["enabled"] = {"type": "boolean", "description": "For a parent chart's condition; not read here."}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _value(value: Value) -> Schema:
+    if not value.help:
+        return {**_mapping(value.children), **value.schema}
+    described = {"description": value.help}
+    if "$ref" in value.schema:
+        return {**described, "allOf": [{"$ref": f"#/definitions/{value.schema['$ref']}"}]}
+    narrowed = {"type": _TYPES[type(value.default)], **value.schema} if value.default is not None else value.schema
+    if "enum" in narrowed:
+        narrowed.pop("type", None)
+    return {**described, **narrowed}
+
+
+def _settings() -> Schema:
+    """The program's own, but that a secret may only be referred to: a ConfigMap is no place for it."""
+    schema = {key: part for key, part in settings_schema().items() if key not in ("$schema", "title")}
+    _without_secrets(schema, "", {setting.name for setting in SETTINGS if setting.is_secret})
+    return schema
+
+
+def _without_secrets(schema: Schema, above: str, secrets: set[str]) -> None:
+    for name, part in schema["properties"].items():
+        if above + name in secrets:
+            # twice `not`, as Helm then says where, and does not print what somebody took for a place of a password
+            part["anyOf"] = [{"not": {"not": {"type": "string", "pattern": _ELSEWHERE}}}]
+        elif "properties" in part:
+            _without_secrets(part, f"{above}{name}.", secrets)
+
+
+def _alerts() -> Schema:
+    names = sorted({rule["alert"] for rule in rules_of(rule_groups()) if "alert" in rule})
+    return _closed({name: {"type": "boolean"} for name in names})
+
+
+def _thresholds() -> Schema:
+    return _closed({name: {"type": "number"} for name in sorted(thresholds(rule_groups()))})
+
+
+def _durations() -> Schema:
+    once = _closed({key: {"$ref": "#/definitions/duration"} for key in ("for", "keep_firing_for")})
+    names = sorted(key_of(rule) for rule in rules_of(rule_groups()) if "severity" in rule.get("labels", {}))
+    return _closed(dict.fromkeys(names, once))
+
+
+def _closed(properties: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": False, "properties": properties}

@@ -1,0 +1,87 @@
+"""What a node would run is run: the rendered command, settings, files and probes, as a process against a real broker.
+
+No pod is started: there is no container here, no other root and no other user.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.helm.chart import render
+from tests.helm.manifests import Manifest, of_kind, only
+from tests.helm.pod_files import Outside, lay_out, moved
+
+PROGRAM: Final = str(Path(sys.executable).parent / "kafka-transaction-exporter")
+PATIENCE_S: Final = 60
+ENVIRONMENT: Final = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+"""That of the Dockerfile, and no HOME: the rendered container has no variables of its own."""
+
+
+@contextmanager
+def running(words: list[str], log: Path) -> Iterator[None]:
+    """A process in a folder that is not its own, ended by SIGTERM as the kubelet does."""
+    with log.open("wb") as out, subprocess.Popen(words, cwd="/", env=ENVIRONMENT, stdout=out, stderr=out) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+            status = process.wait(timeout=30)
+    assert status == 0, log.read_text()
+
+
+def status_of(probe: Manifest, port: int) -> int:
+    """What an HTTP probe is answered; 0 where nobody listens yet."""
+    asked: dict[str, Any] = probe["httpGet"]
+    url = f"{asked['scheme'].lower()}://127.0.0.1:{port}{asked['path']}"
+    try:
+        with urllib.request.urlopen(url, timeout=probe["timeoutSeconds"]) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except urllib.error.URLError:
+        return 0
+
+
+def test_the_rendered_deployment_serves(kafka_4_3_1: KafkaCluster, tmp_path: Path) -> None:
+    """Its probes pass within the time that the startup probe gives, metrics are served, SIGTERM ends it with 0."""
+    (port,) = free_ports(1)
+    objects = render("minimal", f"--set=kafka.bootstrapServers[0]={kafka_4_3_1.bootstrap},containerPort={port}")
+    pod = only(objects, "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    lay_out(pod, objects, tmp_path / "root", Outside(tmp_path / "outside"))
+    words = [PROGRAM, *(moved(it, tmp_path / "root") for it in container["args"])]
+    probes = [container[f"{name}Probe"] for name in ("startup", "liveness", "readiness")]
+
+    with running(words, tmp_path / "log"):
+        deadline = time.monotonic() + PATIENCE_S
+        while [status_of(it, port) for it in probes] != [200, 200, 200]:
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.1)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            assert b"kafka_transaction_exporter_coverage_complete 1" in answer.read()
+
+    state = tmp_path / "root/var/lib/kafka-transaction-exporter/state.json"
+    assert state.is_file()
+
+
+def test_the_rendered_test_pod_looks_once(kafka_4_3_1: KafkaCluster, tmp_path: Path) -> None:
+    """Status 0 where everything could be read, and nothing is left behind."""
+    objects = render("minimal", f"--set=kafka.bootstrapServers[0]={kafka_4_3_1.bootstrap}")
+    (pod,) = (it["spec"] for it in of_kind(objects, "Pod"))
+    (container,) = pod["containers"]
+    lay_out(pod, objects, tmp_path / "root", Outside(tmp_path / "outside"))
+    words = [PROGRAM, *(moved(it, tmp_path / "root") for it in container["args"])]
+    run = subprocess.run(
+        words, cwd="/", env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+    assert run.returncode == 0, run.stderr

@@ -1,0 +1,153 @@
+"""What the chart hands to Prometheus, Alertmanager and Grafana is what the project ships."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from alerts.rules import Choices, key_of, rule_groups, rules_of, thresholds
+from exporter.publication.site import _PATHS
+from helm.made import CHART, ROOT
+from tests.helm.chart import render, render_values
+from tests.helm.manifests import of_kind, only
+
+ENABLED: Final = "--set=prometheusRule.enabled=true"
+ALERTS: Final = sorted({rule["alert"] for rule in rules_of(rule_groups()) if "alert" in rule})
+DASHBOARDS: Final = {path.stem: path.read_text() for path in (ROOT / "grafana").glob("*.json")}
+
+
+def groups(values: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
+    """Of a PrometheusRule with these values."""
+    given = {"prometheusRule": {"enabled": True, **values}}
+    found: list[dict[str, Any]] = only(render_values(given, folder), "PrometheusRule")["spec"]["groups"]
+    return found
+
+
+@pytest.mark.parametrize("major", [3, 4])
+def test_rules_are_those_of_the_project(major: int) -> None:
+    """With nothing chosen they are equal to the last letter, Prometheus' own templates included."""
+    assert only(render("minimal", ENABLED, major=major), "PrometheusRule")["spec"]["groups"] == rule_groups()
+
+
+def test_promtool_takes_the_rules(tmp_path: Path) -> None:
+    """The rendered ones, the default's and those of the example in which everything is changed."""
+    for name, more in (("minimal", [ENABLED]), ("everything", [])):
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(yaml.safe_dump({"groups": only(render(name, *more), "PrometheusRule")["spec"]["groups"]}))
+        run = subprocess.run(["promtool", "check", "rules", str(path)], capture_output=True, text=True, check=False)
+
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "SUCCESS" in run.stdout
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_each_alert_can_be_switched_off(alert: str, tmp_path: Path) -> None:
+    """Alone, at every severity, and nothing else changes."""
+    assert groups({"disabled": {alert: True}}, tmp_path) == rule_groups(Choices(disabled=frozenset({alert})))
+
+
+def test_all_alerts_can_be_switched_off(tmp_path: Path) -> None:
+    """Their groups go with them, and the signals stay: dashboards read them."""
+    left = groups({"disabled": dict.fromkeys(ALERTS, True)}, tmp_path)
+
+    assert [group["name"] for group in left] == ["kafka-transaction-signals"]
+
+
+def test_an_alert_that_is_not_switched_off_is_on(tmp_path: Path) -> None:
+    assert groups({"disabled": {ALERTS[0]: False}}, tmp_path) == rule_groups()
+
+
+def test_thresholds_are_values(tmp_path: Path) -> None:
+    """Those of values.yaml are the project's, each can be set alone, and large and small numbers arrive."""
+    written = yaml.safe_load((CHART / "values.yaml").read_text())["prometheusRule"]["thresholds"]
+
+    assert {name: str(value) for name, value in written.items()} == thresholds(rule_groups())
+    for name, value, text in (("stuck_critical_seconds", 604800, "604800"), ("lost_cycles_ratio", 0.05, "0.05")):
+        assert groups({"thresholds": {name: value}}, tmp_path) == rule_groups(Choices(thresholds={name: text}))
+
+
+def test_durations_and_runbooks_are_values(tmp_path: Path) -> None:
+    """For one severity of an alert; the other step keeps its own."""
+    durations = {key_of(rule): {"for": "1h"} for rule in rules_of(rule_groups()) if rule.get("alert") == ALERTS[0]}
+    chosen = {"durations": durations, "runbookUrl": "https://wiki/runbooks/"}
+
+    assert groups(chosen, tmp_path) == rule_groups(Choices(durations=durations, runbook_base="https://wiki/runbooks"))
+
+
+def test_own_labels_and_groups_are_added(tmp_path: Path) -> None:
+    """To alerts and not to signals; what the project's alerts say of themselves wins."""
+    own = {"name": "own", "rules": [{"record": "a:b", "expr": "1"}]}
+    chosen = {"additionalRuleLabels": {"team": "kafka", "severity": "none"}, "extraGroups": [own]}
+    *ours, last = groups(chosen, tmp_path)
+    expected = rule_groups()
+    for rule in rules_of(expected):
+        if "alert" in rule:
+            rule["labels"] = {"team": "kafka", "severity": "none", **rule["labels"]}
+
+    assert (ours, last) == (expected, own)
+
+
+def test_monitors_scrape_the_metrics() -> None:
+    """The path that the site has, and what the values add; the Service and the pod alike."""
+    (plain,) = only(render("minimal", "--set=serviceMonitor.enabled=true"), "ServiceMonitor")["spec"]["endpoints"]
+    (of_pod,) = only(render("minimal", "--set=podMonitor.enabled=true"), "PodMonitor")["spec"]["podMetricsEndpoints"]
+    monitor = only(render("everything"), "ServiceMonitor")
+    (full,) = monitor["spec"]["endpoints"]
+
+    assert plain == of_pod == {"port": "metrics", "path": "/metrics"}
+    assert plain["path"] in _PATHS
+    assert monitor["metadata"]["namespace"] == "monitoring"
+    assert monitor["metadata"]["labels"]["release"] == "kube-prometheus-stack"
+    assert monitor["spec"]["namespaceSelector"] == {"matchNames": ["kafka"]}
+    assert (monitor["spec"]["jobLabel"], monitor["spec"]["sampleLimit"]) == ("app.kubernetes.io/name", 500_000)
+    assert full == {
+        **plain,
+        "interval": "15s",
+        "scrapeTimeout": "10s",
+        "honorLabels": True,
+        "relabelings": [
+            {"action": "labeldrop", "regex": "pod_template_hash"},
+            {"action": "replace", "targetLabel": "cluster", "replacement": "north"},
+        ],
+        "metricRelabelings": [{"action": "drop", "sourceLabels": ["__name__"], "regex": "process_max_fds"}],
+    }
+
+
+def test_dashboards_are_those_of_the_project() -> None:
+    """As ConfigMaps with the sidecar's label and as GrafanaDashboards: byte for byte."""
+    objects = render("everything")
+    labelled = [it for it in of_kind(objects, "ConfigMap") if "labels" in it["metadata"]]
+    maps = [it for it in labelled if it["metadata"]["labels"].get("grafana_dashboard") == "1"]
+
+    assert {key: text for it in maps for key, text in it["data"].items()} == {
+        f"kafka-transactions-{name}.json": text for name, text in DASHBOARDS.items()
+    }
+    assert all(it["metadata"]["annotations"]["grafana_folder"] == "Kafka" for it in maps)
+    custom = of_kind(objects, "GrafanaDashboard")
+    by_name = {it["metadata"]["name"].rpartition("-")[2]: it["spec"]["json"] for it in custom}
+    assert by_name == DASHBOARDS
+    for it in custom:
+        assert it["apiVersion"] == "grafana.integreatly.org/v1beta1"
+        assert it["spec"]["instanceSelector"] == {"matchLabels": {"dashboards": "grafana"}}
+        assert json.loads(it["spec"]["json"])["uid"].startswith("kafka-transactions-")
+
+
+def test_dashboards_fit_a_configmap() -> None:
+    """One MiB is the limit of the API server."""
+    assert all(len(text.encode()) < 1024 * 1024 for text in DASHBOARDS.values())
+
+
+def test_the_alertmanager_config_mutes_what_a_hang_explains() -> None:
+    """The rules of the example, the caller's route and receivers; or those alone."""
+    made = only(render("everything"), "AlertmanagerConfig")["spec"]
+    example = yaml.safe_load((ROOT / "alerts" / "alertmanager.yaml").read_text())["inhibit_rules"]
+
+    assert [rule["equal"] for rule in made["inhibitRules"]] == [rule["equal"] for rule in example]
+    assert (made["route"]["receiver"], made["receivers"][0]["name"]) == ("team", "team")
+    without = only(render("everything", "--set=alertmanagerConfig.inhibitRules=false"), "AlertmanagerConfig")["spec"]
+    assert "inhibitRules" not in without

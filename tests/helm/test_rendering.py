@@ -1,0 +1,354 @@
+"""Every example renders alike on both majors of Helm, and is what Kubernetes and the Prometheus operator take."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.helm.chart import EXAMPLES, MAJORS, Refused, lint, notes, render, render_text, render_values
+from tests.helm.manifests import Manifest, manifests, of_kind, only, pods
+from tests.helm.tools import KUBERNETES_VERSIONS, ToolUnavailable, kubeconform, kubernetes_schemas, operator_schemas
+
+GOLDEN: Final = Path(__file__).parent / "golden" / "minimal.yaml"
+OPERATOR_KINDS = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "AlertmanagerConfig")
+"""Of the Prometheus operator: their schemas are made of its types, which takes a minute."""
+WITHOUT_SCHEMA: Final = "GrafanaDashboard"
+"""Of Grafana's operator, whose types are not to be had as a small module."""
+
+
+@pytest.mark.parametrize("major", MAJORS)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_lint_has_nothing_to_say(name: str, major: int) -> None:
+    assert "0 chart(s) failed" in lint(name, major)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_both_majors_make_the_same_objects(name: str) -> None:
+    """Helm 4 differs from Helm 3 in empty lines alone."""
+    assert render(name, major=4) == render(name, major=3)
+
+
+@pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
+@pytest.mark.parametrize("kinds", ["Kubernetes'", pytest.param("Prometheus operator's too", marks=pytest.mark.slow)])
+def test_kubernetes_takes_every_object(kinds: str, version: str, tmp_path: Path) -> None:
+    """Strictly: no unknown field, no field twice, no value of another kind, by this version's own schemas."""
+    with_operator = kinds != "Kubernetes'"
+    skipped = WITHOUT_SCHEMA if with_operator else ",".join([WITHOUT_SCHEMA, *OPERATOR_KINDS])
+    try:
+        words = [str(kubeconform()), "-strict", "-summary", f"-kubernetes-version={version}", f"-skip={skipped}"]
+        words += [f"-schema-location={kubernetes_schemas()}/{{{{ .NormalizedKubernetesVersion }}}}-standalone-strict/"]
+        words[-1] += "{{ .ResourceKind }}{{ .KindSuffix }}.json"
+        if with_operator:
+            own = "{{ .ResourceKind }}_{{ .ResourceAPIVersion }}.json"
+            words += [f"-schema-location={operator_schemas()}/{own}"]
+    except ToolUnavailable as missing:
+        pytest.skip(str(missing))
+    for name in EXAMPLES:
+        (tmp_path / f"{name}.yaml").write_text(render_text(name, f"--kube-version={version}"))
+    run = subprocess.run([*words, str(tmp_path)], capture_output=True, text=True, check=False)
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "Invalid: 0, Errors: 0" in run.stdout
+    assert ("Skipped: 3" in run.stdout) is with_operator, "what has no schema is Grafana's operator's alone"
+
+
+def test_minimal_is_what_it_was() -> None:
+    """A change of what is installed by default is seen in a review: run `python -m tests.helm.chart` when it is meant."""
+    assert render("minimal") == manifests(GOLDEN.read_text())
+
+
+def test_nothing_that_needs_an_operator_is_there_by_default() -> None:
+    kinds = sorted(it["kind"] for it in render("minimal"))
+
+    assert kinds == ["ConfigMap", "Deployment", "Pod", "Service", "ServiceAccount"]
+
+
+def test_an_older_kubernetes_is_refused() -> None:
+    with pytest.raises(Refused, match=r"kubeVersion: >=1\.25\.0-0"):
+        render("minimal", "--kube-version=1.24.0")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_objects_find_each_other(name: str) -> None:
+    """Selectors match the pod's labels and not the test's; ports, claims, accounts and settings are there by name."""
+    objects = render(name)
+    template = only(objects, "Deployment")["spec"]["template"]
+    labels, pod = template["metadata"]["labels"], template["spec"]
+    test_labels = [it["metadata"]["labels"] for it in of_kind(objects, "Pod")]
+    ports = {port["name"] for container in pod["containers"] for port in container.get("ports", [])}
+
+    for selector in _selectors(objects):
+        assert selector.items() <= labels.items()
+        assert not any(selector.items() <= it.items() for it in test_labels)
+    for policy in of_kind(objects, "NetworkPolicy"):
+        selector = policy["spec"]["podSelector"]["matchLabels"]
+        assert all(selector.items() <= it.items() for it in [labels, *test_labels])
+    assert set(_ports_named(objects)) <= ports
+    for one in pods(objects):
+        assert set(_needed(one, "ServiceAccount")) <= _names(objects, "ServiceAccount") | {"default"}
+        assert set(_needed(one, "PersistentVolumeClaim")) <= _names(objects, "PersistentVolumeClaim")
+    assert set(_mounted(pod)) == {volume["name"] for volume in pod["volumes"]}
+
+
+def _selectors(objects: list[Manifest]) -> list[dict[str, str]]:
+    """Of whatever is about the pods that serve."""
+    found = [it["spec"]["selector"] for it in of_kind(objects, "Service")]
+    for kind in ("Deployment", "PodDisruptionBudget", "PodMonitor"):
+        found += [it["spec"]["selector"]["matchLabels"] for it in of_kind(objects, kind)]
+    for monitor in of_kind(objects, "ServiceMonitor"):
+        selector = monitor["spec"]["selector"]["matchLabels"]
+        assert selector.items() <= only(objects, "Service")["metadata"]["labels"].items()
+    return found
+
+
+def _ports_named(objects: list[Manifest]) -> list[str]:
+    found = [port["targetPort"] for it in of_kind(objects, "Service") for port in it["spec"]["ports"]]
+    found += [it["port"] for monitor in of_kind(objects, "PodMonitor") for it in monitor["spec"]["podMetricsEndpoints"]]
+    for monitor in of_kind(objects, "ServiceMonitor"):
+        names = {port["name"] for port in only(objects, "Service")["spec"]["ports"]}
+        assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} <= names
+    for policy in of_kind(objects, "NetworkPolicy"):
+        found += [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]]
+    for deployment in of_kind(objects, "Deployment"):
+        exporter = next(it for it in deployment["spec"]["template"]["spec"]["containers"] if it["name"] == "exporter")
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            asked = exporter[probe]
+            found.append((asked.get("httpGet") or asked["tcpSocket"])["port"])
+    return found
+
+
+def _needed(pod: Manifest, kind: str) -> list[str]:
+    if kind == "ServiceAccount":
+        return [pod["serviceAccountName"]]
+    return [it["persistentVolumeClaim"]["claimName"] for it in pod["volumes"] if "persistentVolumeClaim" in it]
+
+
+def _names(objects: list[Manifest], kind: str) -> set[str]:
+    return {it["metadata"]["name"] for it in of_kind(objects, kind)}
+
+
+def _mounted(pod: Manifest) -> list[str]:
+    return [mount["name"] for container in pod["containers"] for mount in container.get("volumeMounts", [])]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_object_says_whose_it_is(name: str) -> None:
+    """Labels that everybody selects by, and a namespace; those are asked of the chart's objects, not of extra ones."""
+    for it in render(name):
+        if it["metadata"]["name"].endswith(("-extra", "-text")):
+            continue
+        labels = it["metadata"]["labels"]
+        assert labels["app.kubernetes.io/name"] == "kafka-transaction-exporter"
+        assert labels["app.kubernetes.io/instance"] == "watch"
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+        assert it["metadata"]["namespace"] in ("kafka", "monitoring")
+
+
+def test_everything_s_values_arrive() -> None:
+    """Each value that users of charts expect is where it belongs."""
+    objects = render("everything")
+    deployment = only(objects, "Deployment")
+    template = deployment["spec"]["template"]
+    pod = template["spec"]
+    exporter, neighbour = pod["containers"]
+
+    assert deployment["metadata"]["labels"]["team"] == "kafka"
+    assert deployment["metadata"]["annotations"]["example.org/deployment"] == "yes"
+    assert template["metadata"]["annotations"]["example.org/pod"] == "yes"
+    assert pod["imagePullSecrets"] == [{"name": "mirror-login"}, {"name": "other-login"}]
+    assert exporter["image"].startswith("mirror.example.org/kafka-transaction-exporter@sha256:")
+    assert (exporter["env"], neighbour["name"]) == ([{"name": "TZ", "value": "UTC"}], "neighbour")
+    assert exporter["args"][-1] == "--log.level=debug"
+    assert exporter["resources"] == {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
+    assert exporter["envFrom"] == [{"configMapRef": {"name": "proxy-settings"}}]
+    assert {"name": "revoked", "mountPath": "/etc/revoked", "readOnly": True} in exporter["volumeMounts"]
+    assert pod["initContainers"][0]["name"] == "waits"
+    assert pod["topologySpreadConstraints"][0]["labelSelector"] == deployment["spec"]["selector"]
+    for key in ("nodeSelector", "tolerations", "affinity", "priorityClassName", "runtimeClassName", "hostAliases"):
+        assert pod[key], key
+    names = {it["metadata"]["name"] for it in of_kind(objects, "ConfigMap")}
+    assert {"watch-kafka-transaction-exporter-extra", "watch-text"} <= names
+    assert only(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        *(("Deployment", "deployment"), ("Service", "service"), ("ServiceAccount", "account"), ("Pod", "test")),
+        *(("ServiceMonitor", "monitor"), ("PrometheusRule", "rules"), ("GrafanaDashboard", "dashboard")),
+    ],
+)
+def test_annotations_and_labels_are_on_their_object(kind: str, key: str) -> None:
+    """Those of one object on it alone, those of all on all."""
+    for it in render("everything"):
+        metadata = it["metadata"]
+        carries = metadata.get("annotations", {}).get(f"example.org/{key}") == "yes"
+        is_dashboard = key == "dashboard" and metadata.get("labels", {}).get("grafana_dashboard") == "1"
+        assert carries == (it["kind"] == kind or is_dashboard)
+        if it["kind"] == kind:
+            assert metadata["annotations"]["example.org/owner"] == "kafka-team"
+            has_labels_of_its_own = key in ("deployment", "service", "account", "test")
+            assert (metadata["labels"].get(f"example.org/{key}") == "yes") == has_labels_of_its_own
+
+
+def test_the_service_is_as_the_values_have_it() -> None:
+    spec = only(render("everything"), "Service")["spec"]
+
+    assert (spec["type"], spec["ports"][0]["nodePort"]) == ("NodePort", 30814)
+    assert (spec["ipFamilyPolicy"], spec["ipFamilies"]) == ("PreferDualStack", ["IPv4", "IPv6"])
+
+
+def test_the_test_runs_when_it_is_asked_for() -> None:
+    """Never at an installation; its pod stays until the next one, so that its log can be read."""
+    plain, full = only(render("minimal"), "Pod"), only(render("everything"), "Pod")
+
+    hook = {"helm.sh/hook": "test", "helm.sh/hook-delete-policy": "before-hook-creation"}
+    assert plain["metadata"]["annotations"] == hook
+    assert plain["spec"]["restartPolicy"] == "Never"
+    assert full["spec"]["containers"][0]["resources"] == {"limits": {"memory": "256Mi"}}
+    assert "Pod" not in {it["kind"] for it in render("minimal", "--set=test.enabled=false")}
+
+
+def test_a_volume_is_for_one_pod() -> None:
+    """The old pod goes before the new one takes the volume, and the volume may outlive the release."""
+    objects = render("persistence")
+
+    assert only(objects, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+    claim = only(objects, "PersistentVolumeClaim")
+    assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    assert claim["spec"]["storageClassName"] == "standard"
+    with pytest.raises(Refused, match="persistence is for one pod"):
+        render("persistence", "--set=replicaCount=2")
+
+
+def test_two_releases_do_not_meet() -> None:
+    """Two clusters in one namespace: no name is there twice, and no selector matches the other's pods."""
+    east = render("multi-cluster")
+    west = render("minimal", "--set=nameOverride=transactions-west,clusterLabel=west,podMonitor.enabled=true")
+
+    assert not {(it["kind"], it["metadata"]["name"]) for it in east} & {
+        (it["kind"], it["metadata"]["name"]) for it in west
+    }
+    pod = only(west, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert not any(selector.items() <= pod.items() for selector in _selectors(east))
+    cluster = {"action": "replace", "targetLabel": "cluster", "replacement": "east"}
+    assert only(east, "PodMonitor")["spec"]["podMetricsEndpoints"][0]["relabelings"] == [cluster]
+
+
+@pytest.mark.parametrize(
+    "misspelt",
+    [
+        *(
+            "kafka.bootstrapServer=a:9092",
+            "kafka.tls.ca.secret=x",
+            "kafka.strimzi.clusterCA=x",
+            "podSecurity.fsGroup=1",
+        ),
+        *("config.scan.intervall=1s", "config.kafka.bootstrap=x", "serviceMonitor.labels.release=x"),
+        *("prometheusRule.disabled.KafkaTransactionHangs=true", "prometheusRule.thresholds.inconclusive=1"),
+        "prometheusRule.durations.KafkaTransactionHanging\\.warning.for=1m",
+        *("replicaCount=two", "kafka.sasl.mechanism=SCRAM-SHA-1", "image.digest=latest", "probes.live.periodSeconds=1"),
+        *(
+            "config.kafka.sasl\\.password=planted",
+            "config.kafka\\.sasl\\.password=planted",
+            "serviceMonitor.interval=soon",
+        ),
+        "serviceMonitor.spec.endpoints=x",
+    ],
+)
+@pytest.mark.parametrize("major", MAJORS)
+def test_what_nobody_reads_is_refused(misspelt: str, major: int) -> None:
+    """A misspelt value would otherwise leave things as they were, without a word; a password would be in a ConfigMap."""
+    with pytest.raises(Refused) as refused:
+        render("minimal", f"--set={misspelt}", major=major)
+    assert "planted" not in str(refused.value)
+    assert "don't meet the specifications of the schema" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("minimal", "kafka.bootstrapServers=", "kafka.bootstrapServers is missing"),
+        ("minimal", "config.state.file=/x", "state.file is the chart's own, see persistence"),
+        ("minimal", "config.publish\\.listen_address=:1", "publish.listen_address is the chart's own"),
+        ("minimal", "config.kafka\\.bootstrap\\.servers=a:1", "kafka.bootstrap.servers is set by config and by kafka"),
+        ("minimal", "existingConfig.configMap=x", "existingConfig takes the place of config and kafka"),
+        ("existing-config", "existingConfig.configMap=x", "configMap and secret exclude each other"),
+        ("existing-config", "networkPolicy.brokerPorts=null", "networkPolicy.brokerPorts is missing"),
+        ("existing-config", "serviceMonitor.enabled=true", "serviceMonitor needs service.enabled"),
+        ("multi-cluster", "serviceMonitor.enabled=true,service.enabled=true", "exclude each other"),
+        ("strimzi", "kafka.tls.ca.existingSecret=x", "kafka.strimzi.clusterCa excludes kafka.tls.ca"),
+        ("strimzi", "kafka.tls.client.existingSecret=x", "kafka.strimzi.user excludes kafka.tls.client"),
+        ("strimzi-scram", "kafka.sasl.username=x", "kafka.strimzi.user with scram-sha-512 excludes kafka.sasl"),
+        ("tls-scram", "kafka.tls.truststore.existingSecret=x", "ca and truststore exclude each other"),
+        ("tls-scram", "kafka.sasl.username=x", "username and usernameKey exclude each other"),
+        ("tls-scram", "kafka.sasl.existingSecret=", "kafka.sasl.existingSecret is missing"),
+        ("tls-scram", "kafka.sasl.mechanism=", "kafka.sasl.mechanism is missing"),
+        ("oauthbearer", "kafka.sasl.oauthbearer.clientId=", "kafka.sasl.oauthbearer.clientId is missing"),
+        ("minimal", "kafka.tls.verifyHostname=false", "means nothing without TLS"),
+        ("everything", "alertmanagerConfig.receivers=null", "route and receivers go together"),
+    ],
+)
+def test_what_cannot_work_is_refused(name: str, value: str, sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        render(name, f"--set={value}")
+    assert sentence in str(refused.value)
+
+
+def test_notes_say_what_is_next() -> None:
+    """Three steps: may it read, the page, the scrape; and no warning where there is nothing to warn of."""
+    said = notes("minimal")
+
+    assert "helm test watch --namespace kafka --logs" in said
+    assert "READ on every topic" in said
+    assert "port-forward --namespace kafka deploy/watch-kafka-transaction-exporter 9814:9814" in said
+    assert "No alert is installed" in said
+    assert "WARNING" not in said
+
+
+@pytest.mark.parametrize(
+    ("value", "warning"),
+    [
+        ("serviceMonitor.enabled=true", "serviceMonitor.additionalLabels is empty"),
+        ("podMonitor.enabled=true", "podMonitor.additionalLabels is empty"),
+        ("prometheusRule.enabled=true", "there are alerts and no monitor"),
+        ("webConfig.existingSecret=x", "webConfig.existingSecret is set"),
+        ("kafka.tls.enabled=true,kafka.tls.verifyHostname=false", "verifyHostname is off"),
+    ],
+)
+def test_notes_warn(value: str, warning: str) -> None:
+    assert warning in notes("minimal", f"--set={value}")
+
+
+def test_a_probe_can_be_replaced_completed_and_left_out(tmp_path: Path) -> None:
+    """Whole with a way of its own to ask, in part with headers, or not at all."""
+    probes: dict[str, Any] = {
+        "startup": None,
+        "liveness": {"tcpSocket": {"port": "metrics"}},
+        "readiness": {"httpGet": {"httpHeaders": [{"name": "Authorization", "value": "Basic eA=="}]}},
+    }
+    (container,) = only(render_values({"probes": probes}, tmp_path), "Deployment")["spec"]["template"]["spec"][
+        "containers"
+    ]
+
+    assert "startupProbe" not in container
+    assert "httpGet" not in container["livenessProbe"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/-/ready"
+    assert container["readinessProbe"]["httpGet"]["httpHeaders"][0]["name"] == "Authorization"
+
+
+def test_a_changed_setting_restarts_the_pod_only_if_it_should() -> None:
+    """The checksum follows the settings, and is not there where the program is to read them again by itself."""
+
+    def checksum(*more: str) -> str | None:
+        template = only(render("minimal", *more), "Deployment")["spec"]["template"]
+        found: str | None = template["metadata"]["annotations"].get("checksum/config")
+        return found
+
+    assert checksum() is not None
+    assert checksum() != checksum("--set=config.scan.interval=20s,config.scan.deadline=10s")
+    assert checksum() == checksum("--set=replicaCount=2")
+    assert checksum("--set=restartOnConfigChange=false") is None
