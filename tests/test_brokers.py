@@ -77,6 +77,7 @@ def test_tools_of_the_same_jars_run(kafka_4_3_1: KafkaCluster) -> None:
         kafka_4_3_1.tool(tool, "no-such-command")
 
 
+@pytest.mark.slow
 def test_a_broker_comes_back_with_its_data_after_a_crash_and_after_a_stop(make_cluster: MakeCluster) -> None:
     """Stopped or killed, a broker is gone; started again it has its port and its topics."""
     cluster = make_cluster("4.3.1")
@@ -105,6 +106,7 @@ def test_a_paused_broker_is_silent_until_resumed(make_cluster: MakeCluster) -> N
     assert answers(broker)
 
 
+@pytest.mark.slow
 def test_three_nodes_are_one_cluster(make_cluster: MakeCluster) -> None:
     """Three nodes know one another, replicate by default, and go on without one of them."""
     cluster = make_cluster("4.3.1", nodes=3)

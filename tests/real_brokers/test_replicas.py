@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -83,6 +84,7 @@ def test_a_follower_with_the_marker_makes_it_diverged(make_cluster: MakeCluster,
     assert "the replica on broker 2 has its end" in after.reason
 
 
+@pytest.mark.slow
 def test_a_follower_that_is_behind_says_nothing(make_cluster: MakeCluster) -> None:
     """A replica that is up and lags has not seen the open record: the hang is proved all the same, and nothing diverges."""
     cluster = make_cluster("4.3.1", nodes=3)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from examples.workload.planting import plant_hang
 from exporter.evaluation.verdicts import Evaluation, Verdict
@@ -33,6 +34,7 @@ def failed_brokers(evaluation: Evaluation) -> set[int]:
     return {broker.broker for broker in evaluation.snapshot.brokers if broker.failure is not None}
 
 
+@pytest.mark.slow
 def test_a_broker_that_dies_costs_its_own_partitions_only(make_cluster: MakeCluster) -> None:
     """Killed, paused, and back: only what it leads is unread, with the reason; one cycle after its return all is read."""
     cluster = make_cluster("4.3.1", nodes=NODES)

@@ -236,6 +236,7 @@ def test_a_time_out_is_told_from_a_fence_and_from_a_client_s_abort(cluster: Kafk
     assert {event.producer_epoch for event in taken_over} == {taken_over[0].producer_epoch}
 
 
+@pytest.mark.slow
 def test_a_client_of_transaction_version_2_is_understood(cluster: KafkaCluster) -> None:
     """Java's own producer bumps the epoch with every end: its commits are commits, and its time-out is one."""
     if cluster.version.startswith("3"):

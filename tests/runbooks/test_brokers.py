@@ -59,6 +59,7 @@ def desk_at(folder: Path, cluster: KafkaCluster, **variables: str) -> Desk:
     return made
 
 
+@pytest.mark.slow
 def test_inconclusive_and_coverage_incomplete(trio: KafkaCluster, tmp_path: Path) -> None:
     """A broker is gone, with a coordinator and a partition: nothing is proved, and told as missing, until it is back."""
     topic = trio.topics.create_on("orders", [1, 3])

@@ -20,7 +20,6 @@ class Stage:
     collections: tuple[Collection, ...]
     perform: Callable[[str], Performance]
     """On a broker of this version."""
-    is_expensive: bool = False
 
     @property
     def situations(self) -> tuple[Situation, ...]:
@@ -41,7 +40,6 @@ STAGES = (
         "One node behind a go-between that lets the change happen just before a chosen request, of ours and of the tool.",
         (moving.MOMENTS, moving.RESTLESS, moving.RESTART),
         moving.perform,
-        is_expensive=True,
     ),
     Stage(
         "careless",
@@ -56,7 +54,6 @@ STAGES = (
         "One node with the StandardAuthorizer; every user looks at the same transactions and differs in its grants.",
         (guarded.GRANTED, guarded.DENIED),
         guarded.perform,
-        is_expensive=True,
     ),
     Stage(
         "nodes",
@@ -64,7 +61,6 @@ STAGES = (
         "Three nodes; one replica of `__transaction_state`.",
         (nodes.SILENT, nodes.GIVEN_UP, nodes.BACK, nodes.LAGGING, nodes.DATA_ONLY),
         nodes.perform,
-        is_expensive=True,
     ),
 )
 VERSIONS = ("4.3.1", "3.9.1")
