@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import argparse
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from exporter.commands.report import complain
+from exporter.commands.serve import web_server
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError, Loaded
 from exporter.config.settings import SETTINGS, Settings
 from exporter.config.table import Setting
-from exporter.publication.server_tls import RenewingContext, ServerTlsError
-from exporter.publication.web_file import WebFile
 
 REDACTED = "<secret>"
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Reaching this point means that they are good; the exit status."""
-    problems = web_problems(settings)
-    if problems:
-        for problem in problems:
+    try:
+        web_server(settings)
+    except ConfigurationError as error:
+        for problem in error.problems:
             complain(problem)
         return ExitStatus.COULD_NOT_RUN
     if options.action == "dump":
@@ -32,21 +31,6 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     else:
         print("The settings are good.")
     return ExitStatus.ANSWERED
-
-
-def web_problems(settings: Settings) -> tuple[str, ...]:
-    """What is wrong with the web configuration file."""
-    if settings.publish.web_config_file is None:
-        return ()
-    try:
-        tls = WebFile(Path(settings.publish.web_config_file)).current().tls
-        if tls is not None:
-            RenewingContext(tls)
-    except ConfigurationError as error:
-        return error.problems
-    except ServerTlsError as error:
-        return (f"{settings.publish.web_config_file}: {error}",)
-    return ()
 
 
 def dump(loaded: Loaded) -> str:

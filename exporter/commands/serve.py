@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import logging
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError
 from exporter.config.settings import Settings
@@ -32,8 +32,9 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         signal.signal(number, lambda *_, order=order: orders.put(order))
     try:
         server_of = web_server(settings)
-    except (ConfigurationError, ServerTlsError) as error:
-        print("\n".join(f"kafka-transaction-exporter: {line}" for line in str(error).splitlines()), file=sys.stderr)
+    except ConfigurationError as error:
+        for problem in error.problems:
+            complain(problem)
         return ExitStatus.COULD_NOT_RUN
     collector = open_collector(settings.kafka, settings.scan)
     reloader = Reloader(options.load, options.loaded, options.sources, wall_clock=time.time)
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     try:
         server.start()
     except WebServerError as error:
-        print(f"kafka-transaction-exporter: {error}", file=sys.stderr)
+        complain(str(error))
         collector.close()
         return ExitStatus.COULD_NOT_RUN
     log.info("serving %s/metrics", server.url)
@@ -55,11 +56,14 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def web_server(settings: Settings) -> Callable[[Site], WebServer]:
-    """The web server that the settings ask for, but for what it serves. Raises ConfigurationError and ServerTlsError."""
+    """The web server that the settings ask for, but for what it serves. Raises ConfigurationError."""
     path = settings.publish.web_config_file
     file = WebFile(None if path is None else Path(path))
     tls = file.current().tls
-    context = None if tls is None else RenewingContext(tls).context
+    try:
+        context = None if tls is None else RenewingContext(tls).context
+    except ServerTlsError as error:
+        raise ConfigurationError([f"{path}: {error}"]) from error
     sans = frozenset[str]() if tls is None else tls.client_allowed_sans
     return lambda site: WebServer(
         settings.publish.listen_address, site, tls=context, allowed_sans=sans, guard=Guard(file.current)

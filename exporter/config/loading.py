@@ -179,13 +179,28 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def _from_yaml(path: str, text: str, problems: list[str]) -> dict[str, Written]:
+def composed(path: str, text: str) -> yaml.Node | None:
+    """The root of a YAML file, None of an empty one. Raises ConfigurationError with the line."""
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
-        problems.append(f"{path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}")
+        raise ConfigurationError(
+            [f"{path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}"]
+        ) from error
+
+
+def value_of(node: yaml.Node) -> Any:
+    """What stands at a node."""
+    return yaml.SafeLoader("").construct_object(node, deep=True)
+
+
+def _from_yaml(path: str, text: str, problems: list[str]) -> dict[str, Written]:
+    try:
+        root = composed(path, text)
+    except ConfigurationError as error:
+        problems += error.problems
         return {}
     if root is None:
         return {}
@@ -221,5 +236,4 @@ def _take(path: str, name: str, node: yaml.Node, found: dict[str, Written], prob
     if known in found:
         problems.append(f"{place}: {name} is set twice, first at {found[known].place}")
         return
-    loader = yaml.SafeLoader("")
-    found[known] = Written(loader.construct_object(node, deep=True), place)
+    found[known] = Written(value_of(node), place)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import yaml
 
-from exporter.config.loading import ConfigurationError
+from exporter.config.loading import ConfigurationError, composed, value_of
 from exporter.config.values import duration_ms, switch
 
 ClientAuth = Literal["NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"]
@@ -95,11 +95,9 @@ class _Reader:
 
     def file(self, text: str) -> WebConfig:
         try:
-            root = yaml.compose(text, Loader=yaml.SafeLoader)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = f":{mark.line + 1}" if mark is not None else ""
-            self.problems.append(f"{self.path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}")
+            root = composed(str(self.path), text)
+        except ConfigurationError as error:
+            self.problems += error.problems
             return WebConfig()
         if root is None:
             return WebConfig()
@@ -159,7 +157,7 @@ class _Reader:
         )
 
     def client_auth(self, node: yaml.Node | None) -> ClientAuth:
-        value = "" if node is None else str(_value(node))
+        value = "" if node is None else str(value_of(node))
         known: dict[str, ClientAuth] = {
             "": "NoClientCert",
             "NoClientCert": "NoClientCert",
@@ -184,14 +182,14 @@ class _Reader:
 
     def http(self, node: yaml.Node) -> Mapping[str, str]:
         parts = self.mapping(node, "http_server_config", {"http2", "headers"})
-        if "http2" in parts and str(_value(parts["http2"])).lower() != "false":
+        if "http2" in parts and str(value_of(parts["http2"])).lower() != "false":
             self.problem(parts["http2"], "http2 is not supported: leave it out or set it to false")
         if "headers" not in parts:
             return {}
         headers = self.mapping(parts["headers"], "headers", set(HEADERS))
         found = {}
         for name, value in headers.items():
-            text = str(_value(value))
+            text = str(value_of(value))
             if not text.isascii() or not text.isprintable():
                 self.problem(value, f"header {name} must be printable ASCII")
             found[name] = text
@@ -203,7 +201,7 @@ class _Reader:
             return {}
         found = {}
         for key, value in node.value:
-            name, hashed = str(key.value), str(_value(value))
+            name, hashed = str(key.value), str(value_of(value))
             if ":" in name or not name:
                 self.problem(key, "a user's name is not empty and holds no colon")
             elif name in found:
@@ -246,7 +244,7 @@ class _Reader:
         """Relative to the folder of the file."""
         if name not in parts:
             return None
-        value = _value(parts[name])
+        value = value_of(parts[name])
         if not isinstance(value, str) or not value:
             self.problem(parts[name], f"{name} must be the path of a file")
             return None
@@ -260,7 +258,7 @@ class _Reader:
     def texts(self, parts: Mapping[str, yaml.Node], name: str) -> list[str]:
         if name not in parts:
             return []
-        value = _value(parts[name])
+        value = value_of(parts[name])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             self.problem(parts[name], f"{name} must be a list of strings")
             return []
@@ -270,17 +268,13 @@ class _Reader:
         if name not in parts:
             return default
         try:
-            return parse(_value(parts[name]))
+            return parse(value_of(parts[name]))
         except ValueError as error:
             self.problem(parts[name], f"{name} {error}")
             return default
 
     def problem(self, node: yaml.Node, sentence: str) -> None:
         self.problems.append(f"{self.path}:{node.start_mark.line + 1}: {sentence}")
-
-
-def _value(node: yaml.Node) -> Any:
-    return yaml.SafeLoader("").construct_object(node, deep=True)
 
 
 def _version(value: Any) -> str:

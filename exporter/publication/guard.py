@@ -1,4 +1,4 @@
-"""Who may have an answer: basic auth with bcrypt, a rate limit, and headers that every answer gets.
+"""Who may have an answer: basic auth with bcrypt, and a rate limit.
 
 Law of this file: no sockets. bcrypt is slow on purpose, so it runs off the event loop, one at a time, and what was verified
 is remembered for a while; a scrape that is known never waits for a stranger's guess.
@@ -36,7 +36,7 @@ class Guard:
     """Of one web server. Belongs to the thread of its event loop."""
 
     current: Callable[[], WebConfig] = WebConfig
-    """Users (nobody lets everybody in), headers and rate limit as they are now; called for every request."""
+    """Users (nobody lets everybody in), headers and rate limit as they are now; called once for every request."""
     clock: Callable[[], float] = time.monotonic
     _pepper: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     _verified: dict[bytes, float] = field(default_factory=dict)
@@ -46,9 +46,8 @@ class Guard:
     _tokens: float = -1.0
     _filled_at: float = 0.0
 
-    async def refusal(self, request: Request) -> Answer | None:
+    async def refusal(self, request: Request, config: WebConfig) -> Answer | None:
         """None when the request may be answered."""
-        config = self.current()
         if config.rate_limit is not None and not self._takes_token(config.rate_limit):
             return plain(429, "Too many requests.", _CLOSE)
         if not config.users:
@@ -61,11 +60,6 @@ class Guard:
     def close(self) -> None:
         """Ends the thread that checks passwords."""
         self._checker.shutdown(wait=False, cancel_futures=True)
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """What every answer carries."""
-        return self.current().headers
 
     async def _is_known(self, users: Mapping[str, bytes], user: str, password: bytes) -> bool:
         hashed = users.get(user, _NOBODY)

@@ -82,8 +82,6 @@ class Site:
         refusal = _refusal(request)
         if refusal is not None:
             return refusal
-        if request.path == RELOAD_PATH:
-            return self._ask_for_reload(request)
         handler = _PATHS.get(request.path)
         return plain(404, "Not found.") if handler is None else handler(self, request)
 
@@ -127,6 +125,7 @@ _PATHS: dict[str, Callable[[Site, Request], Answer]] = {
     "/metrics": Site._metrics,  # noqa: SLF001
     "/-/healthy": Site._healthy,  # noqa: SLF001
     "/-/ready": Site._ready,  # noqa: SLF001
+    RELOAD_PATH: Site._ask_for_reload,  # noqa: SLF001
 }
 
 

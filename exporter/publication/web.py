@@ -186,8 +186,9 @@ class _Serving:
         self.listener.request_begins(client)
         try:
             request = _request(scope)
-            answer = await self._guard.refusal(request) or self._site.answer(request)
-            await _send_answer(answer, self._guard.headers, send)
+            config = self._guard.current()
+            answer = await self._guard.refusal(request, config) or self._site.answer(request)
+            await _send_answer(answer, config.headers, send)
         finally:
             self.listener.request_ends(client)
 

@@ -71,7 +71,7 @@ class _Known:
 
     record: TransactionRecord
     outcome: Outcome | None = None
-    """Of the transaction that is completing."""
+    """Of the transaction that is completing, as are the next two."""
     open_epoch: int = -1
     prepared_at_ms: int = -1
 
@@ -94,13 +94,13 @@ class Journal:
             return
         known = _Known(decoded)
         self.known[decoded.transactional_id] = known
+        same = before if before is not None and _is_same_transaction(before.record, decoded) else None
         if decoded.status is Status.ONGOING:
-            known.open_epoch = decoded.producer_epoch
-            yield from _ongoing(decoded, None if before is None else before.record)
+            yield from _ongoing(decoded, same)
         elif decoded.status in _DECIDED:
-            yield from _prepared(decoded, known, before)
+            yield from _prepared(decoded, known, same)
         elif decoded.status in _ENDED:
-            yield from _completed(decoded, known, before, written_at_ms)
+            yield from _completed(decoded, same, written_at_ms)
 
     def _forget(self, tombstone: Tombstone, written_at_ms: int) -> Iterator[Event]:
         known = self.known.pop(tombstone.transactional_id, None)
@@ -119,30 +119,29 @@ _DECIDED = frozenset({Status.PREPARE_COMMIT, Status.PREPARE_ABORT})
 _ENDED = {Status.COMPLETE_COMMIT: Outcome.COMMITTED, Status.COMPLETE_ABORT: Outcome.ABORTED}
 
 
-def _ongoing(record: TransactionRecord, before: TransactionRecord | None) -> Iterator[Event]:
-    is_same = before is not None and _is_same_transaction(before, record) and before.status is Status.ONGOING
-    assert before is not None or not is_same
-    added = record.partitions - before.partitions if is_same and before is not None else record.partitions
-    if is_same and not added:
+def _ongoing(record: TransactionRecord, same: _Known | None) -> Iterator[Event]:
+    """`same` is what was known before of this very transaction, here and below."""
+    was_open = same is not None and same.record.status is Status.ONGOING
+    added = record.partitions - same.record.partitions if same is not None and was_open else record.partitions
+    if was_open and not added:
         return
     yield Event(
-        happening=Happening.PARTITIONS_ADDED if is_same else Happening.BEGUN,
+        happening=Happening.PARTITIONS_ADDED if was_open else Happening.BEGUN,
         transactional_id=record.transactional_id,
         producer_id=record.producer_id,
         producer_epoch=record.producer_epoch,
-        at_ms=record.last_update_ms if is_same else record.start_ms,
+        at_ms=record.last_update_ms if was_open else record.start_ms,
         start_ms=record.start_ms,
         partitions=frozenset(added),
     )
 
 
-def _prepared(record: TransactionRecord, known: _Known, before: _Known | None) -> Iterator[Event]:
-    if before is not None and before.record.status is record.status and _is_same_transaction(before.record, record):
+def _prepared(record: TransactionRecord, known: _Known, same: _Known | None) -> Iterator[Event]:
+    if same is not None and same.record.status is record.status:
         # Written again, by a coordinator that took over: nothing was decided anew.
-        known.outcome, known.open_epoch, known.prepared_at_ms = before.outcome, before.open_epoch, before.prepared_at_ms
+        known.outcome, known.open_epoch, known.prepared_at_ms = same.outcome, same.open_epoch, same.prepared_at_ms
         return
-    was_open = before is not None and before.record.status is Status.ONGOING
-    ongoing = before.record if before is not None and was_open and _is_same_transaction(before.record, record) else None
+    ongoing = same.record if same is not None and same.record.status is Status.ONGOING else None
     known.outcome = outcome_of(record, ongoing)
     known.open_epoch = record.producer_epoch if ongoing is None else ongoing.producer_epoch
     known.prepared_at_ms = record.last_update_ms
@@ -159,26 +158,23 @@ def _prepared(record: TransactionRecord, known: _Known, before: _Known | None) -
     )
 
 
-def _completed(record: TransactionRecord, known: _Known, before: _Known | None, written_at_ms: int) -> Iterator[Event]:
-    if before is not None and before.record.status is record.status and _is_same_transaction(before.record, record):
+def _completed(record: TransactionRecord, same: _Known | None, written_at_ms: int) -> Iterator[Event]:
+    if same is not None and same.record.status is record.status:
         return
-    was_prepared = before is not None and before.outcome is not None and _is_same_transaction(before.record, record)
     outcome = _ENDED[record.status]
-    if before is not None and was_prepared and before.outcome is not None:
-        # A fence or a time-out is an abort all the same; a contradiction is believed as it is written last.
-        is_agreed = (before.outcome is Outcome.COMMITTED) == (outcome is Outcome.COMMITTED)
-        outcome = before.outcome if is_agreed else outcome
-        known.open_epoch = before.open_epoch
-    prepared_at_ms = before.prepared_at_ms if before is not None and was_prepared else -1
+    prepared = same if same is not None and same.outcome is not None else None
+    # A fence or a time-out is an abort all the same; a contradiction is believed as it is written last.
+    if prepared is not None and (prepared.outcome is Outcome.COMMITTED) == (outcome is Outcome.COMMITTED):
+        outcome = prepared.outcome or outcome
     yield Event(
         happening=Happening.COMPLETED,
         transactional_id=record.transactional_id,
-        producer_id=record.producer_id if not was_prepared or before is None else before.record.producer_id,
-        producer_epoch=known.open_epoch if was_prepared else record.producer_epoch,
+        producer_id=record.producer_id if prepared is None else prepared.record.producer_id,
+        producer_epoch=record.producer_epoch if prepared is None else prepared.open_epoch,
         at_ms=written_at_ms,
         outcome=outcome,
         start_ms=record.start_ms,
-        duration_ms=_between(prepared_at_ms, written_at_ms),
+        duration_ms=-1 if prepared is None else _between(prepared.prepared_at_ms, written_at_ms),
     )
 
 

@@ -22,7 +22,6 @@ from exporter.config.loading import ConfigurationError, load
 from exporter.config.web_config import RateLimit, WebConfig
 from exporter.publication.guard import REMEMBER_SECONDS, Guard
 from exporter.publication.page import render_page
-from exporter.publication.server_tls import ServerTlsError
 from exporter.publication.site import Request, Site
 from exporter.publication.web import WebServer
 from tests.certificates import Authority, Issued
@@ -169,7 +168,7 @@ def test_what_is_no_certificate_is_told_before_listening(tmp_path: Path) -> None
     authority.issue("server")
     (tmp_path / "server.key").write_bytes(authority.issue("other").key.read_bytes())
     with (
-        pytest.raises(ServerTlsError, match=r"server.crt and .*server.key are no certificate and its key"),
+        pytest.raises(ConfigurationError, match=r"server.crt and .*server.key are no certificate and its key"),
         served(tmp_path, TLS),
     ):
         pass
@@ -239,7 +238,9 @@ class Clock:
 
 def refusals(guard: Guard, *headers: dict[str, str]) -> list[int | None]:
     async def every() -> list[int | None]:
-        answers = [await guard.refusal(Request(method="GET", path="/metrics", headers=it)) for it in headers]
+        answers = [
+            await guard.refusal(Request(method="GET", path="/metrics", headers=it), guard.current()) for it in headers
+        ]
         return [None if it is None else it.status for it in answers]
 
     return asyncio.run(every())

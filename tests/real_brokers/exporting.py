@@ -63,6 +63,19 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "exporter", *arguments]
 
 
+def ended(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """One command, at its end: without a terminal, its home and with it its audit log in `folder`."""
+    return subprocess.run(
+        command(*arguments),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={"PATH": "/usr/bin:/bin", **environment, "HOME": str(folder)},
+    )
+
+
 @contextmanager
 def serving(
     bootstrap: str | None, folder: Path, *, config_file: Path | None = None, **settings: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from tests.brokers.broker import HOST, Broker
 from tests.brokers.cluster import KafkaCluster, Properties, free_ports
 from tests.brokers.kerberos import REALM, Realm, missing_programs
 from tests.conftest import HANGS_CAN_BE_PLANTED
-from tests.real_brokers.exporting import command
+from tests.real_brokers.exporting import ended
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker]
 TOPIC = "guarded"
@@ -80,15 +79,7 @@ def found(cluster: KerberosCluster, realm: Realm, folder: Path, *more: str) -> s
         f"kafka: {{bootstrap.servers: '{cluster.door}', security.protocol: SASL_PLAINTEXT, sasl.mechanism: GSSAPI"
         f"{''.join(f', {it}' for it in more)}}}\n"
     )
-    return subprocess.run(
-        command("find-hanging", f"--config.file={config}", "--format=json", "--exit-code"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **realm.environment, "HOME": str(folder)},
-    )
+    return ended(folder, "find-hanging", f"--config.file={config}", "--format=json", "--exit-code", **realm.environment)
 
 
 def test_a_ticket_is_enough(cluster: KerberosCluster, realm: Realm, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +28,7 @@ from exporter.recovery.plan import Action, plan_for
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.second_door import GuardedCluster, java_login
 from tests.conftest import HANGS_CAN_BE_PLANTED
-from tests.real_brokers.exporting import command
+from tests.real_brokers.exporting import ended
 from tests.real_brokers.watching import Watch
 
 MakeTopic = Callable[..., str]
@@ -65,15 +64,7 @@ def abort_as_operator(cluster: GuardedCluster, topic: str, folder: Path) -> subp
     properties = folder / "client.properties"
     properties.write_text(java_login(OPERATOR))
     arguments = ("abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes")
-    return subprocess.run(
-        command("--bootstrap-server", cluster.door, "--command-config", str(properties), *arguments),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={"HOME": str(folder), "PATH": os.environ["PATH"]},
-    )
+    return ended(folder, "--bootstrap-server", cluster.door, "--command-config", str(properties), *arguments)
 
 
 def test_without_the_right_nothing_is_written_and_the_right_is_named(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
 from tests.brokers.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
 from tests.certificates import key_store
 from tests.conftest import HANGS_CAN_BE_PLANTED
-from tests.real_brokers.exporting import Series, command, serving
+from tests.real_brokers.exporting import Series, ended, serving
 
 Settings = dict[str, str]
 SUCCESS = "kafka_transaction_exporter_last_cycle_success"
@@ -141,15 +140,7 @@ def written(folder: Path, bootstrap: str, settings: Settings) -> Path:
 
 
 def found(config: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command("find-hanging", f"--config.file={config}", "--format=json", "--exit-code"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={"HOME": str(config.parent), "PATH": "/usr/bin:/bin"},
-    )
+    return ended(config.parent, "find-hanging", f"--config.file={config}", "--format=json", "--exit-code")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -282,13 +273,7 @@ def test_files_that_cannot_be_used_are_told_before_anybody_is_asked(
         settings["ssl.key.location"] = str(file)
     config = written(tmp_path, "127.0.0.1:1", settings)
 
-    run = subprocess.run(
-        [sys.executable, "-m", "exporter", "config", "check", f"--config.file={config}"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    run = ended(tmp_path, "config", "check", f"--config.file={config}")
 
     assert run.returncode == 1
     why = UNUSABLE[name] if content is not None else "cannot be read: No such file or directory"
