@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -567,6 +568,7 @@ class Person:
     def __init__(self, cluster: KafkaCluster, folder: Path, *arguments: str) -> None:
         self._pid, self._terminal = pty.fork()
         if self._pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a background job inherits that it is ignored
             environment = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "TERM": "xterm"}
             line = command("--bootstrap-server", cluster.bootstrap, *arguments)
             os.execve(line[0], line, environment)  # noqa: S606 - our own list, no shell is involved
