@@ -23,19 +23,26 @@ from apscheduler.triggers.interval import IntervalTrigger
 from exporter import __version__, state_file
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import evaluate
-from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
+from exporter.log_reader import LogReader
 from exporter.publication.exposition import Renderer
 from exporter.publication.facts import ExporterFacts, Publication
 from exporter.publication.page import render_page
 from exporter.publication.site import Site
 from exporter.reloading import Reloaded, Reloader
-from exporter.state_file import StateFileDamagedError, StateFileError
+from exporter.snapshot import Snapshot
+from exporter.state_file import State, StateFileDamagedError, StateFileError
+from exporter.transaction_log.journal import NO_JOURNAL, Journal
+from exporter.transaction_log.report import LogPosition, LogReport
 from exporter.wiring import policy_of, publish_options_of
 
 log = logging.getLogger("exporter")
+
+
+Follow = Callable[[LogPosition], LogReader]
+"""Makes the reader of the transaction log, which goes on counting at a position."""
 
 
 class Order(Enum):
@@ -85,6 +92,7 @@ class Daemon:
         collector: Collector,
         *,
         state_path: Path | None,
+        follow: Follow | None = None,
         reloader: Reloader | None = None,
         orders: Orders | None = None,
         wall_clock: Callable[[], float] = time.time,
@@ -105,7 +113,10 @@ class Daemon:
         self._publishing = threading.Lock()
         self._record = _Record(started_at_ms=self._now_ms(), heartbeat=clock())
         self._evaluation: Evaluation | None = None
-        self._memory = self._recall()
+        state = self._recall()
+        self._memory = state.memory
+        self._log_position = state.log_position
+        self._log_reader = None if follow is None else follow(state.log_position)
         self._publish()  # a scrape between the first listening and the first cycle is answered too
 
     def run(self) -> None:
@@ -122,6 +133,8 @@ class Daemon:
             misfire_grace_time=None,
             next_run_time=datetime.now(timezone.utc),
         )
+        if self._log_reader is not None:
+            self._log_reader.start()
         scheduler.start()
         clocks = self._clock(), self._wall_clock()
         while (order := self._next_order()) is not Order.STOP:
@@ -130,6 +143,8 @@ class Daemon:
                 self._reload(scheduler, only_if_changed=order is None)
         scheduler.shutdown(wait=False)
         self._collector.close()
+        if self._log_reader is not None:
+            self._log_reader.close()
 
     def _next_order(self) -> Order | None:
         """None when it is time to look whether a file, or the time of day, has changed."""
@@ -177,6 +192,8 @@ class Daemon:
             old, self._settings = self._settings, reloaded.settings
         reconnect = reloaded.files_changed or old.kafka != reloaded.settings.kafka
         self._collector.use(reloaded.settings.kafka, reloaded.settings.scan, reconnect=reconnect)
+        if reconnect and self._log_reader is not None:
+            self._log_reader.use(reloaded.settings.kafka)
 
     def cycle(self) -> None:
         """One pass: this function is the architecture."""
@@ -189,11 +206,17 @@ class Daemon:
         except ClusterUnavailableError as error:
             self._failed(began, str(error))
             return
-        evaluation = evaluate(snapshot, self._memory, policy_of(self._settings))
+        evaluation = evaluate(snapshot, self._memory, policy_of(self._settings), self._journal(snapshot))
         self._memory = evaluation.memory
         self._succeeded(began, evaluation)
         self._publish()
         self._remember()
+
+    def _journal(self, snapshot: Snapshot) -> Journal:
+        """What the transaction log says of the producers that have something open."""
+        if self._log_reader is None:
+            return NO_JOURNAL
+        return self._log_reader.journal(set(snapshot.open_transactions.producer_id.tolist()))
 
     def liveness(self) -> str | None:
         """None while the loop lives; else a sentence. Nothing that Kafka does can make it die."""
@@ -259,15 +282,18 @@ class Daemon:
     def _publish(self) -> None:
         """Make the bytes that scrapes are sent from now on."""
         with self._publishing:
-            facts = self._facts()
+            report = None if self._log_reader is None else self._log_reader.report()
+            facts = self._facts(report)
             publication = Publication(
                 evaluation=None if facts.is_stale else self._evaluation,
                 facts=facts,
                 options=publish_options_of(self._settings),
             )
             self.site.publish(self._renderer.render(publication), render_page(publication), is_ready=facts.cycles > 0)
+            if report is not None and report.counted is not None:
+                self._log_position = report.position
 
-    def _facts(self) -> ExporterFacts:
+    def _facts(self, report: LogReport | None) -> ExporterFacts:
         with self._lock:
             record = self._record
             return ExporterFacts(
@@ -288,16 +314,17 @@ class Daemon:
                 and record.missed_in_a_row >= self._settings.publish.stale_after_cycles,
                 api_statistics=self._collector.statistics(),
                 phase_durations=record.phases,
+                transaction_log=report,
                 settings_reloaded=True if self._reloader is None else self._reloader.facts.succeeded,
                 settings_loaded_at_ms=(
                     record.started_at_ms if self._reloader is None else self._reloader.facts.last_success_at_ms
                 ),
             )
 
-    def _recall(self) -> Memory:
-        """First-seen times of the last run. What cannot be read is said, kept, and not overwritten."""
+    def _recall(self) -> State:
+        """What the last run left. What cannot be read is said, kept, and not overwritten."""
         if self._state_path is None:
-            return Memory()
+            return State()
         try:
             return state_file.load(self._state_path)
         except StateFileDamagedError as error:
@@ -305,21 +332,21 @@ class Daemon:
         except StateFileError as error:
             log.warning("first-seen times are not kept in this run: %s", error)
             self._state_path = None
-        return Memory()
+        return State()
 
-    def _set_aside(self, path: Path, damage: StateFileDamagedError) -> Memory:
+    def _set_aside(self, path: Path, damage: StateFileDamagedError) -> State:
         try:
             log.warning("first-seen times start anew: %s; it is now %s", damage, state_file.set_aside(path))
         except StateFileError as error:
             log.warning("first-seen times are not kept in this run: %s; %s", damage, error)
             self._state_path = None
-        return Memory()
+        return State()
 
     def _remember(self) -> None:
         if self._state_path is None:
             return
         try:
-            state_file.save(self._state_path, self._memory)
+            state_file.save(self._state_path, State(self._memory, self._log_position))
         except StateFileError as error:
             self._say("state", f"first-seen times would be lost by a restart: {error}", logging.WARNING)
         else:

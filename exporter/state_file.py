@@ -1,4 +1,7 @@
-"""The small file that keeps first-seen times over a restart: one JSON document, replaced atomically."""
+"""The small file that outlives a restart: first-seen times, and up to where the transaction log was counted.
+
+One JSON document, replaced atomically.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +9,51 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
+from exporter.transaction_log.report import LogPosition
 
 FORMAT = "kafka-transaction-exporter state"
 VERSION = 1
 _REMEMBERED = ("first_seen_ms", "last_seen_ms", "producer_epoch", "coordinator_start_ms", "completing_since_ms")
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is kept."""
+
+    memory: Memory = field(default_factory=Memory)
+    log_position: LogPosition = field(default_factory=LogPosition)
+
+
 class StateFileError(Exception):
-    """The file cannot be read or written; the sentence says why. Nothing depends on it but first-seen times."""
+    """The file cannot be read or written; the sentence says why. No verdict depends on it."""
 
 
 class StateFileDamagedError(StateFileError):
     """The file is there and can be read, and is not what it should be."""
 
 
-def load(path: Path) -> Memory:
-    """What the file remembers; an empty memory when there is none yet.
+def load(path: Path) -> State:
+    """What the file remembers; nothing when there is none yet.
 
     Raises StateFileDamagedError for a damaged or foreign file, StateFileError for one that cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return Memory()
+        return State()
     except OSError as error:
         raise StateFileError(f"{path} cannot be read: {error}") from error
     except UnicodeDecodeError as error:
         raise StateFileDamagedError(f"{path} is not a state file of this program: {error}") from error
     try:
-        return _memory(json.loads(text))
+        document = json.loads(text)
+        return State(_memory(document), _log_position(document))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StateFileDamagedError(f"{path} is not a state file of this program: {error}") from error
 
@@ -56,13 +70,13 @@ def set_aside(path: Path) -> Path:
     raise StateFileError(f"{path.parent} holds too many damaged state files: remove some")
 
 
-def save(path: Path, memory: Memory) -> None:
+def save(path: Path, state: State) -> None:
     """Replace the file as a whole: a reader, or a crash, sees the old one or the new one. Raises StateFileError."""
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with beside.open("w", encoding="utf-8") as file:
-            json.dump(_document(memory), file, separators=(",", ":"))
+            json.dump(_document(state), file, separators=(",", ":"))
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
@@ -72,7 +86,8 @@ def save(path: Path, memory: Memory) -> None:
         raise StateFileError(f"{path} cannot be written: {error}") from error
 
 
-def _document(memory: Memory) -> dict[str, Any]:
+def _document(state: State) -> dict[str, Any]:
+    memory, position = state.memory, state.log_position
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -81,6 +96,7 @@ def _document(memory: Memory) -> dict[str, Any]:
             [*key, *(getattr(remembered, name) for name in _REMEMBERED)]
             for key, remembered in memory.transactions.items()
         ],
+        "transaction_log": {"cluster_id": position.cluster_id, "offsets": sorted(position.offsets.items())},
     }
 
 
@@ -97,3 +113,13 @@ def _memory(document: Mapping[str, Any]) -> Memory:
     if not isinstance(document["cluster_id"], str):
         raise TypeError("cluster_id is not a string")
     return Memory(cluster_id=document["cluster_id"], transactions=MappingProxyType(transactions))
+
+
+def _log_position(document: Mapping[str, Any]) -> LogPosition:
+    """Files of versions before 0.2 have none."""
+    if "transaction_log" not in document:
+        return LogPosition()
+    cluster_id, offsets = document["transaction_log"]["cluster_id"], dict(document["transaction_log"]["offsets"])
+    if not isinstance(cluster_id, str) or not all(type(it) is int for pair in offsets.items() for it in pair):
+        raise TypeError("the position in the transaction log is not a cluster and numbers")
+    return LogPosition(cluster_id=cluster_id, offsets=MappingProxyType(offsets))

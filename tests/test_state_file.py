@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from exporter import state_file
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
-from exporter.state_file import StateFileDamagedError, StateFileError
+from exporter.state_file import State, StateFileDamagedError, StateFileError
+from exporter.transaction_log.report import LogPosition
 
 INTEGERS = st.integers(min_value=-1, max_value=2**63 - 1)
 MEMORIES = st.builds(
@@ -32,27 +33,48 @@ MEMORIES = st.builds(
         max_size=5,
     ),
 )
-SOME = Memory(
-    cluster_id="c",
-    transactions=MappingProxyType(
-        {TransactionKey("t", 0, 7, 9): Remembered(first_seen_ms=1, last_seen_ms=2, producer_epoch=3)}
+POSITIONS = st.builds(
+    lambda cluster_id, offsets: LogPosition(cluster_id=cluster_id, offsets=MappingProxyType(offsets)),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.dictionaries(INTEGERS, INTEGERS, max_size=5),
+)
+SOME = State(
+    Memory(
+        cluster_id="c",
+        transactions=MappingProxyType(
+            {TransactionKey("t", 0, 7, 9): Remembered(first_seen_ms=1, last_seen_ms=2, producer_epoch=3)}
+        ),
     ),
+    LogPosition(cluster_id="c", offsets=MappingProxyType({3: 17})),
 )
 
 
-@given(MEMORIES)
-def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, memory: Memory) -> None:
-    """Any memory survives the way to disk and back."""
+@given(MEMORIES, POSITIONS)
+def test_what_is_saved_is_loaded(
+    tmp_path_factory: pytest.TempPathFactory, memory: Memory, log_position: LogPosition
+) -> None:
+    """Any state survives the way to disk and back."""
     path = tmp_path_factory.mktemp("state") / "state.json"
 
-    state_file.save(path, memory)
+    state_file.save(path, State(memory, log_position))
 
-    assert state_file.load(path) == memory
+    assert state_file.load(path) == State(memory, log_position)
+
+
+def test_a_file_of_a_version_that_read_no_log_is_taken(tmp_path: Path) -> None:
+    """Its first-seen times count; where the log was read up to, it does not say."""
+    path = tmp_path / "state.json"
+    state_file.save(path, SOME)
+    document = json.loads(path.read_text())
+    del document["transaction_log"]
+    path.write_text(json.dumps(document))
+
+    assert state_file.load(path) == State(SOME.memory)
 
 
 def test_no_file_is_an_empty_memory(tmp_path: Path) -> None:
     """The first run on a machine starts with nothing and no complaint."""
-    assert state_file.load(tmp_path / "none.json") == Memory()
+    assert state_file.load(tmp_path / "none.json") == State()
 
 
 def test_saving_makes_the_folder_and_leaves_nothing_beside(tmp_path: Path) -> None:
@@ -60,7 +82,7 @@ def test_saving_makes_the_folder_and_leaves_nothing_beside(tmp_path: Path) -> No
     path = tmp_path / "deep" / "er" / "state.json"
 
     state_file.save(path, SOME)
-    state_file.save(path, Memory())
+    state_file.save(path, State())
 
     assert [p.name for p in path.parent.iterdir()] == ["state.json"]
 
@@ -128,7 +150,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StateFileError, match="No space left"):
-        state_file.save(path, Memory())
+        state_file.save(path, State())
 
     assert state_file.load(path) == SOME
     assert [p.name for p in tmp_path.iterdir()] == ["state.json"]

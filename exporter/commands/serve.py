@@ -7,6 +7,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from exporter.commands.report import complain
@@ -15,12 +16,14 @@ from exporter.config.loading import ConfigurationError
 from exporter.config.settings import Settings
 from exporter.daemon import Daemon, Order, Orders
 from exporter.kafka.collect import open_collector
+from exporter.log_reader import LogReader
 from exporter.publication.guard import Guard
 from exporter.publication.server_tls import RenewingContext, ServerTlsError
 from exporter.publication.site import Site
 from exporter.publication.web import WebServer, WebServerError
 from exporter.publication.web_file import WebFile
 from exporter.reloading import Reloader
+from exporter.transaction_log.report import LogPosition
 
 log = logging.getLogger("exporter")
 
@@ -38,7 +41,14 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         return ExitStatus.COULD_NOT_RUN
     collector = open_collector(settings.kafka, settings.scan)
     reloader = Reloader(options.load, options.loaded, options.sources, wall_clock=time.time)
-    daemon = Daemon(settings, collector, state_path=options.state_path, reloader=reloader, orders=orders)
+    daemon = Daemon(
+        settings,
+        collector,
+        state_path=options.state_path,
+        follow=partial(_follow, settings) if settings.transaction_log.enabled else None,
+        reloader=reloader,
+        orders=orders,
+    )
     server = server_of(daemon.site)
     try:
         server.start()
@@ -53,6 +63,10 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         server.close()
     log.info("ended")
     return ExitStatus.ANSWERED
+
+
+def _follow(settings: Settings, counted_before: LogPosition) -> LogReader:
+    return LogReader(settings.kafka, settings.transaction_log, counted_before=counted_before)
 
 
 def web_server(settings: Settings) -> Callable[[Site], WebServer]:

@@ -5,6 +5,7 @@ Sections are rooms; the `kafka` section has a file of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -116,6 +117,28 @@ _ROWS: tuple[Setting, ...] = (
         needs_restart=True,
     ),
     Setting(
+        name="transaction_log.enabled",
+        kind=values.SWITCH,
+        default=False,
+        help="Whether `__transaction_state` is read, for what becomes of every transaction. Needs READ and DESCRIBE on it.",
+        needs_restart=True,
+    ),
+    Setting(
+        name="transaction_log.lookback",
+        kind=values.DURATION,
+        default="1h",
+        help="How far back the log is read at the start; what an earlier run has counted is not counted again.",
+        needs_restart=True,
+    ),
+    Setting(
+        name="transaction_log.groups",
+        kind=values.GROUPS,
+        default=[],
+        help="Names for transactional ids, as a list of {name, match}: the first regular expression that matches a whole "
+        "id gives the label `group`, else it is `other`. In a variable or flag as JSON.",
+        needs_restart=True,
+    ),
+    Setting(
         name="log.level",
         kind=values.one_of_kind("debug", "info", "warning", "error"),
         default="info",
@@ -168,6 +191,16 @@ class PublishSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionLogSettings:
+    """Whether and how the coordinators' log is read."""
+
+    enabled: bool
+    lookback_ms: int
+    groups: tuple[tuple[str, re.Pattern[str]], ...]
+    """(name, pattern of whole ids); the first that matches counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All of them, validated."""
 
@@ -175,6 +208,7 @@ class Settings:
     scan: ScanSettings
     verdicts: VerdictSettings
     publish: PublishSettings
+    transaction_log: TransactionLogSettings
     state_file: str
     """A path, `none` or `auto`."""
     watch_interval_ms: int
@@ -204,6 +238,11 @@ def settings_of(value: Mapping[str, Any]) -> Settings:
             transactional_ids=value["publish.transactional_ids"],
             reload_endpoint=value["publish.reload_endpoint"],
         ),
+        transaction_log=TransactionLogSettings(
+            enabled=value["transaction_log.enabled"],
+            lookback_ms=value["transaction_log.lookback"],
+            groups=value["transaction_log.groups"],
+        ),
         state_file=value["state.file"],
         watch_interval_ms=value["reload.watch_interval"],
         log_level=value["log.level"],
@@ -216,4 +255,6 @@ def impossible(value: Mapping[str, Any]) -> list[tuple[str, str]]:
     problems = []
     if value["scan.deadline"] >= value["scan.interval"]:
         problems.append(("scan.deadline", "must be shorter than scan.interval, or cycles would pile up"))
+    if value["transaction_log.enabled"] and value["kafka.sasl.mechanism"] == "AWS_MSK_IAM":
+        problems.append(("transaction_log.enabled", "cannot be true: librdkafka, which reads it, has no AWS_MSK_IAM"))
     return [*problems, *impossible_in_kafka(value)]

@@ -43,6 +43,7 @@ _SECTIONS = {
     "publish": "What is served, and where.",
     "reload": "Settings are read again on SIGHUP, and when a file that they are made of changes.",
     "state": "What outlives a restart.",
+    "transaction_log": "What became of every transaction, by the coordinators' log ([transactions.md](transactions.md)).",
     "log": "What is said on standard error.",
 }
 

@@ -5,6 +5,7 @@ A parser raises ValueError with the end of a sentence: "must be ...". A `Kind` a
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -114,6 +115,40 @@ def listen_address(value: Any) -> str:
     return written
 
 
+def groups(value: Any) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """A list of {name, match}, or the same as JSON: (name, pattern) in order."""
+    written = value
+    if isinstance(value, str):
+        try:
+            written = json.loads(value)
+        except ValueError as error:
+            raise ValueError(_GROUPS_WANTED) from error
+    if not isinstance(written, list):
+        raise ValueError(_GROUPS_WANTED)  # noqa: TRY004 - a parser's one error
+    found: dict[str, re.Pattern[str]] = {}
+    for group in written:
+        if not isinstance(group, dict) or set(group) != {"name", "match"}:
+            raise ValueError(_GROUPS_WANTED)
+        name, match = group["name"], group["match"]
+        if not isinstance(name, str) or _GROUP_NAME.fullmatch(name) is None:
+            raise ValueError(f"must have names of letters, digits, `.`, `_` and `-`; {name!r} is not one")
+        if name in found:
+            raise ValueError(f"must name each group once; {name!r} is there twice")
+        try:
+            found[name] = re.compile(match)
+        except (re.error, TypeError, RecursionError) as error:
+            raise ValueError(f"must have regular expressions; {match!r} of {name!r} is none: {error}") from error
+    return tuple(found.items())
+
+
+_GROUPS_WANTED = 'must be a list such as [{"name": "orders", "match": "orders-.*"}]'
+_GROUP_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_GROUP_SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["name", "match"],
+    "properties": {"name": {"type": "string", "pattern": f"^{_GROUP_NAME.pattern}$"}, "match": {"type": "string"}},
+}
 _DURATION_SCHEMA = {"type": ["string", "number"], "pattern": f"^{_DURATION.pattern}$"}
 DURATION = Kind(duration_ms, _DURATION_SCHEMA)
 POSITIVE_DURATION = Kind(positive_duration_ms, _DURATION_SCHEMA)
@@ -121,6 +156,7 @@ TEXT = Kind(text, {"type": ["string", "number"]})
 SWITCH = Kind(switch, {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]})
 SERVERS = Kind(bootstrap_servers, {"type": ["string", "array"], "items": {"type": "string"}})
 PAIRS = Kind(pairs, {"type": "string"})
+GROUPS = Kind(groups, {"type": ["array", "string"], "items": _GROUP_SCHEMA})
 LISTEN_ADDRESS = Kind(listen_address, {"type": "string"})
 
 

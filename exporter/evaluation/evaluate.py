@@ -1,4 +1,4 @@
-"""`evaluate(snapshot, memory, policy) -> Evaluation`: verdicts, durations, what is late, and what to remember.
+"""`evaluate(snapshot, memory, policy, journal) -> Evaluation`: verdicts, durations, what is late, and what to remember.
 
 The three durations are never mixed: *duration* since the start, whose source travels with it; *idle* since the last
 write by the client's clock; *late* when the duration exceeds `transaction.max.timeout.ms` plus padding, strictly.
@@ -24,6 +24,7 @@ from exporter.evaluation.verdicts import (
     Verdict,
 )
 from exporter.snapshot import UNKNOWN_OFFSET, Answer, Int64Column, Ownership, Snapshot
+from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
 FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
 """A transaction on a partition that can no longer be read is remembered for a day."""
@@ -31,12 +32,12 @@ FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
 _OWNED = frozenset({Ownership.OWNED, Ownership.COMPLETING})
 
 
-def evaluate(snapshot: Snapshot, memory: Memory, policy: Policy) -> Evaluation:
-    """What is to be thought of `snapshot`, given what earlier cycles left in `memory`."""
+def evaluate(snapshot: Snapshot, memory: Memory, policy: Policy, journal: Journal = NO_JOURNAL) -> Evaluation:
+    """What is to be thought of `snapshot`, given what earlier cycles left in `memory` and what the log says."""
     told_ms = snapshot.max_timeout.timeout_ms
     max_timeout_ms = policy.max_timeout_fallback_ms if told_ms is None else told_ms
     late_after_ms = max_timeout_ms + policy.late_padding_ms
-    evidence = tuple(gather(snapshot, memory, late_after_ms))
+    evidence = tuple(gather(snapshot, memory, late_after_ms, journal))
     verdicts = tuple(verdict_of(e, policy) for e in evidence)
     transactions = _transaction_columns(snapshot, evidence, verdicts, late_after_ms)
     partitions = _partition_columns(snapshot, transactions)
@@ -77,8 +78,9 @@ def _transaction_columns(
 def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_ms: int) -> tuple[int, StartSource]:
     """When a transaction started, in milliseconds, and who says so.
 
-    The coordinator, when it owns this very transaction or did when last asked; else when we first saw it, and for a
-    proved hang the last write's timestamp where that is earlier: a client's clock alone never makes a live one late.
+    The coordinator, when it owns this very transaction or did when last asked; else its log, when that has it open here;
+    else when we first saw it, and for a proved hang the last write's timestamp where that is earlier: a client's clock
+    alone never makes a live one late.
     """
     transaction, remembered = evidence.transaction, evidence.remembered
     if evidence.ownership in _OWNED and transaction is not None and transaction.start_time_ms >= 0:
@@ -89,6 +91,8 @@ def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_m
         and remembered.producer_epoch == evidence.producer_epoch
     ):
         return remembered.coordinator_start_ms, StartSource.COORDINATOR
+    if evidence.start_in_log_ms is not None and not verdict.is_hanging:
+        return evidence.start_in_log_ms, StartSource.TRANSACTION_LOG
     first_seen_ms = now_ms if remembered is None else remembered.first_seen_ms
     if verdict.is_hanging and 0 < last_timestamp_ms < first_seen_ms:
         return last_timestamp_ms, StartSource.LAST_WRITE

@@ -18,6 +18,7 @@ from exporter.snapshot import (
     TransactionState,
     ownership,
 )
+from exporter.transaction_log.journal import EndedTransaction, Journal, LoggedProducer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +57,38 @@ class Evidence:
     unsearched: tuple[str, ...]
     """Partitions of the same producer id that could not be searched for such markers, a sentence each."""
     remembered: Remembered | None
+    logged: LoggedProducer | None
+    """What the coordinators' log says of the producer id; None where it is not read, or says nothing."""
 
     @property
     def state(self) -> TransactionState | None:
         """The coordinator's state of the producer id's transaction."""
         return None if self.transaction is None else self.transaction.state
 
+    @property
+    def transactional_id(self) -> str | None:
+        """As a coordinator names it, else as the log did; None where nobody does."""
+        if self.transaction is not None:
+            return self.transaction.transactional_id
+        return None if self.logged is None else self.logged.transactional_id
 
-def gather(snapshot: Snapshot, memory: Memory, late_after_ms: int) -> Iterator[Evidence]:
+    @property
+    def ended_in_log(self) -> EndedTransaction | None:
+        """The newest transaction of this epoch on this partition that the log has as decided."""
+        ended = None if self.logged is None else self.logged.ended.get((self.key.topic, self.key.partition))
+        return None if ended is None or ended.producer_epoch != self.producer_epoch else ended
+
+    @property
+    def start_in_log_ms(self) -> int | None:
+        """The start of the transaction that the log has open here at this epoch; None where it has none."""
+        latest = None if self.logged is None else self.logged.latest
+        if self.logged is None or latest is None or latest.start_ms < 0:
+            return None
+        is_open = (self.key.topic, self.key.partition) in latest.partitions
+        return latest.start_ms if is_open and self.logged.open_epoch == self.producer_epoch else None
+
+
+def gather(snapshot: Snapshot, memory: Memory, late_after_ms: int, journal: Journal) -> Iterator[Evidence]:
     """The evidence of each open transaction, in the order of the snapshot's rows.
 
     `late_after_ms` is `transaction.max.timeout.ms` plus padding: no coordinator lets a transaction live longer.
@@ -74,7 +99,8 @@ def gather(snapshot: Snapshot, memory: Memory, late_after_ms: int) -> Iterator[E
     for row in range(len(open_)):
         key = key_of(snapshot, row)
         remembered = memory.transactions.get(key) if same_cluster else None
-        yield _evidence(snapshot, answers, open_, row, key, remembered, late_after_ms)
+        logged = journal.producers.get(key.producer_id)
+        yield _evidence(snapshot, answers, open_, row, key, remembered, logged, late_after_ms)
 
 
 def key_of(snapshot: Snapshot, row: int) -> TransactionKey:
@@ -114,6 +140,7 @@ def _evidence(
     row: int,
     key: TransactionKey,
     remembered: Remembered | None,
+    logged: LoggedProducer | None,
     late_after_ms: int,
 ) -> Evidence:
     proof = answers.proof
@@ -133,7 +160,7 @@ def _evidence(
         coordinator_age_ms=_coordinator_age_ms(transaction, now),
         was_seen_before=remembered is not None,
         watched_ms=watched_ms,
-        completing_ms=_completing_ms(owned, remembered, now),
+        completing_ms=_completing_ms(owned, remembered, _prepared_ms(transaction, logged), now),
         was_asked=was_asked,
         second_read=second_read,
         proof_failure=None if proof is None else proof.failure,
@@ -145,6 +172,7 @@ def _evidence(
         end_markers=_end_markers(snapshot.end_markers, key.producer_id, producer_epoch),
         unsearched=_unsearched(snapshot.end_markers, key.producer_id),
         remembered=remembered,
+        logged=logged,
     )
 
 
@@ -166,7 +194,19 @@ def _coordinator_age_ms(transaction: CoordinatorTransaction | None, now_ms: int)
     return max(now_ms - transaction.start_time_ms, 0)
 
 
-def _completing_ms(owned: Ownership, remembered: Remembered | None, now_ms: int) -> int:
+def _completing_ms(owned: Ownership, remembered: Remembered | None, prepared_ms: int | None, now_ms: int) -> int:
     if owned is not Ownership.COMPLETING or remembered is None or remembered.completing_since_ms < 0:
         return 0
-    return max(now_ms - remembered.completing_since_ms, 0)
+    # Only now that it was seen so twice: the coordinator's clock may be behind ours.
+    since_ms = (
+        remembered.completing_since_ms if prepared_ms is None else min(prepared_ms, remembered.completing_since_ms)
+    )
+    return max(now_ms - since_ms, 0)
+
+
+def _prepared_ms(transaction: CoordinatorTransaction | None, logged: LoggedProducer | None) -> int | None:
+    """When this very transaction was decided, as the log tells: it has the start that the coordinator tells."""
+    if transaction is None or logged is None or logged.latest is None or logged.prepared_ms < 0:
+        return None
+    is_same = transaction.start_time_ms >= 0 and transaction.start_time_ms == logged.latest.start_ms
+    return logged.prepared_ms if is_same else None

@@ -15,6 +15,8 @@ from exporter.evaluation.verdicts import (
     WaitingGroup,
 )
 from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, CoordinatorTransaction, EndMarker, Ownership, Snapshot
+from exporter.transaction_log.events import Outcome
+from exporter.transaction_log.journal import EndedTransaction
 
 _MISSING = {
     InconclusiveReason.ID_LISTED_NOT_DESCRIBED: (
@@ -75,7 +77,7 @@ def transaction_row(
         duration_ms=int(transactions.duration_ms[row]),
         idle_ms=int(transactions.idle_ms[row]),
         is_late=bool(transactions.is_late[row]),
-        transactional_id=None if transaction is None else transaction.transactional_id,
+        transactional_id=evidence.transactional_id,
         coordinator_state=None if transaction is None else transaction.state.value,
         coordinator=None if transaction is None else transaction.coordinator,
         coordinator_producer_epoch=None if described is None else described.producer_epoch,
@@ -96,6 +98,9 @@ def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
     transaction, nearest = evidence.transaction, nearest_end_marker(evidence)
     if transaction is not None and decided_by_coordinator(evidence) is not OutcomeEvidence.NONE:
         seen.append(_coordinator_said(transaction))
+    ended = evidence.ended_in_log
+    if ended is not None:
+        seen.append(_log_said(ended, evidence))
     if nearest is not None:
         seen.append(_marker_said(nearest, evidence.last_timestamp_ms))
     others = {marker.commit for marker in evidence.end_markers if marker != nearest}
@@ -105,13 +110,32 @@ def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
     return (*seen, *evidence.unsearched)
 
 
+def _log_said(ended: EndedTransaction, evidence: Evidence) -> str:
+    here = f"{evidence.key.topic}-{evidence.key.partition}"
+    return (
+        f"the coordinators' log has the last transaction of epoch {ended.producer_epoch} on {here} ended by "
+        f"{_ENDINGS[ended.outcome]}, {_when(ended.decided_ms, evidence.last_timestamp_ms)}"
+    )
+
+
+_ENDINGS = {
+    Outcome.COMMITTED: "a commit",
+    Outcome.ABORTED: "an abort",
+    Outcome.TIMED_OUT: "its time-out",
+    Outcome.FENCED: "a newer producer's fence",
+}
+
+
 def _marker_said(marker: EndMarker, last_write_ms: int) -> str:
-    after_ms = marker.timestamp_ms - last_write_ms
-    when = f"{abs(after_ms) / 1000:.0f} s {'after' if after_ms >= 0 else 'before'} the last write here"
     return (
         f"{'COMMIT' if marker.commit else 'ABORT'} marker at epoch {marker.producer_epoch} on "
-        f"{marker.topic}-{marker.partition}, offset {marker.offset}, {when}"
+        f"{marker.topic}-{marker.partition}, offset {marker.offset}, {_when(marker.timestamp_ms, last_write_ms)}"
     )
+
+
+def _when(instant_ms: int, last_write_ms: int) -> str:
+    after_ms = instant_ms - last_write_ms
+    return f"{abs(after_ms) / 1000:.0f} s {'after' if after_ms >= 0 else 'before'} the last write here"
 
 
 def waiting_groups(snapshot: Snapshot, evidence: Evidence, high_watermark: int) -> tuple[WaitingGroup, ...]:
@@ -149,13 +173,19 @@ def _sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason 
     if verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID:
         return (
             f"Every coordinator is loaded and visible, and none lists producer id {evidence.key.producer_id}; the "
-            f"transaction was open on {here} before and after they were asked."
+            f"transaction was open on {here} before and after they were asked.{_former_name(evidence)}"
         )
     assert evidence.transaction is not None, "every other verdict rests on a coordinator's answer"
     said = _coordinator_said(evidence.transaction)
     if verdict.is_hanging:
         return f"{said}{_contradiction(evidence, here)}; it was open there before and after it was asked."
     return f"{said}{_agreement(evidence, verdict, here)}."
+
+
+def _former_name(evidence: Evidence) -> str:
+    if evidence.logged is None:
+        return ""
+    return f" The coordinators' log has that producer id under transactional id {evidence.logged.transactional_id!r}."
 
 
 def _coordinator_said(transaction: CoordinatorTransaction) -> str:

@@ -16,6 +16,7 @@ from exporter.snapshot import (
     SecondRead,
     TransactionState,
 )
+from exporter.transaction_log.events import Outcome
 
 _CONTRADICTIONS = frozenset({Ownership.UNLISTED, Ownership.NOT_IN_TRANSACTION, Ownership.STALE_EPOCH})
 
@@ -119,16 +120,16 @@ def is_hanging_no_transactional_id(evidence: Evidence) -> bool:
 
 
 def outcome_of(evidence: Evidence) -> OutcomeEvidence:
-    """How the transaction ended for all that can be seen: by its coordinator's state and by markers on other partitions.
+    """How the transaction ended for all that can be seen: its coordinator's state and log, and markers on other partitions.
 
     Under TransactionVersion 0 and 1 a producer's transactions share an epoch, so either may tell of another one. So a
     commit counts whoever tells of it, and `aborted` needs that nobody does.
     """
     nearest = nearest_end_marker(evidence)
-    decided = decided_by_coordinator(evidence)
-    if decided is OutcomeEvidence.COMMITTED or (nearest is not None and nearest.commit):
+    decided = {decided_by_coordinator(evidence), decided_in_log(evidence)}
+    if OutcomeEvidence.COMMITTED in decided or (nearest is not None and nearest.commit):
         return OutcomeEvidence.COMMITTED
-    is_aborted = decided is OutcomeEvidence.ABORTED or nearest is not None
+    is_aborted = OutcomeEvidence.ABORTED in decided or nearest is not None
     if is_aborted and not any(marker.commit for marker in evidence.end_markers):
         return OutcomeEvidence.ABORTED
     return OutcomeEvidence.NONE
@@ -153,6 +154,14 @@ def decided_by_coordinator(evidence: Evidence) -> OutcomeEvidence:
     if transaction.state in {TransactionState.COMPLETE_ABORT, TransactionState.PREPARE_ABORT}:
         return OutcomeEvidence.ABORTED
     return OutcomeEvidence.NONE
+
+
+def decided_in_log(evidence: Evidence) -> OutcomeEvidence:
+    """What the log has of the newest transaction of this epoch on this partition."""
+    ended = evidence.ended_in_log
+    if ended is None:
+        return OutcomeEvidence.NONE
+    return OutcomeEvidence.COMMITTED if ended.outcome is Outcome.COMMITTED else OutcomeEvidence.ABORTED
 
 
 def missing_proof(evidence: Evidence) -> InconclusiveReason | None:

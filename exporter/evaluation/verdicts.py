@@ -46,6 +46,7 @@ class StartSource(IntEnum):
     COORDINATOR = 0
     FIRST_SEEN = 1
     LAST_WRITE = 2
+    TRANSACTION_LOG = 3
 
     @property
     def label(self) -> str:
@@ -155,7 +156,7 @@ class TransactionRow:
     idle_ms: int
     is_late: bool
     transactional_id: str | None
-    """None where no coordinator names one."""
+    """None where no coordinator names one, nor did one in the log."""
     coordinator_state: str | None
     """The state as Kafka names it, None where no coordinator lists the producer id."""
     coordinator: int | None

@@ -11,6 +11,7 @@ from typing import Literal
 
 from exporter.api_statistics import ApiStatistics
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from exporter.transaction_log.report import LogReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,8 @@ class ExporterFacts:
     """When the settings in use were read."""
     phase_durations: tuple[tuple[str, float], ...] = ()
     """(phase, seconds) of the last cycle, in order."""
+    transaction_log: LogReport | None = None
+    """None where it is not read by choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

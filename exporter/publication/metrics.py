@@ -10,9 +10,11 @@ from __future__ import annotations
 from exporter.evaluation.verdicts import Evaluation
 from exporter.publication import cluster_samples as cluster
 from exporter.publication import exporter_samples as exporter
+from exporter.publication import log_samples as log
 from exporter.publication.cluster_samples import of_cluster, one
 from exporter.publication.exporter_samples import fact, seconds
 from exporter.publication.families import Metric, Sample, Samples
+from exporter.publication.log_samples import of_log
 
 _PARTITION = ("topic", "partition")
 _SUSPECT = (*_PARTITION, "producer_id", "producer_epoch", "start_offset", "transactional_id", "verdict")
@@ -300,4 +302,79 @@ EXPORTER_METRICS = (
     ),
 )
 
-METRICS = PARTITION_METRICS + TRANSACTION_METRICS + COVERAGE_METRICS + EXPORTER_METRICS
+TRANSACTION_LOG_METRICS = (
+    Metric(
+        name="kafka_transactions_completed_total",
+        help="Transactions that ended, by group of transactional ids and outcome, as the transaction log tells; "
+        "only with transaction_log.enabled.",
+        kind="counter",
+        labels=("group", "outcome"),
+        samples=log.completed,
+    ),
+    Metric(
+        name="kafka_transaction_duration_seconds",
+        help="Time from the beginning of a transaction to the decision on its outcome; only with transaction_log.enabled.",
+        kind="histogram",
+        labels=("group", "outcome"),
+        samples=log.durations,
+    ),
+    Metric(
+        name="kafka_transaction_marker_seconds",
+        help="Time from the decision on a transaction to the last of its markers; only with transaction_log.enabled.",
+        kind="histogram",
+        labels=("group",),
+        samples=log.markers,
+    ),
+    Metric(
+        name="kafka_transactional_id_initializations_total",
+        help="Times that a producer took a transactional id, or took it over; only with transaction_log.enabled.",
+        kind="counter",
+        labels=("group",),
+        samples=log.initialized,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_transaction_log_records_total",
+        help="Records of the transaction log that were read.",
+        kind="counter",
+        labels=(),
+        samples=of_log(lambda report: report.records),
+    ),
+    Metric(
+        name="kafka_transaction_exporter_transaction_log_decode_failures_total",
+        help="Records of the transaction log that could not be understood, by reason; every reason always present.",
+        kind="counter",
+        labels=("reason",),
+        samples=log.decode_failures,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_transaction_log_lag_records",
+        help="Records of the transaction log that are written and not read yet; no series where no end is known.",
+        kind="gauge",
+        labels=(),
+        samples=of_log(lambda report: report.lag_records),
+    ),
+    Metric(
+        name="kafka_transaction_exporter_transaction_log_partitions",
+        help="Partitions of the transaction log: current are read to their end, behind are not yet, "
+        "of unread ones nothing is known.",
+        kind="gauge",
+        labels=("answer",),
+        samples=log.partitions,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_transaction_log_reading",
+        help="1 while the transaction log is read, 0 when something is wrong with all of it or a part.",
+        kind="gauge",
+        labels=(),
+        samples=of_log(lambda report: report.failure is None),
+    ),
+    Metric(
+        name="kafka_transaction_exporter_transaction_log_transactional_ids",
+        help="Transactional ids that are remembered from the transaction log.",
+        kind="gauge",
+        labels=(),
+        samples=of_log(lambda report: report.transactional_ids),
+    ),
+)
+
+METRICS = PARTITION_METRICS + TRANSACTION_METRICS + COVERAGE_METRICS + EXPORTER_METRICS + TRANSACTION_LOG_METRICS

@@ -6,7 +6,13 @@ import sys
 from collections.abc import Iterable
 
 from exporter.publication.families import Metric
-from exporter.publication.metrics import COVERAGE_METRICS, EXPORTER_METRICS, PARTITION_METRICS, TRANSACTION_METRICS
+from exporter.publication.metrics import (
+    COVERAGE_METRICS,
+    EXPORTER_METRICS,
+    PARTITION_METRICS,
+    TRANSACTION_LOG_METRICS,
+    TRANSACTION_METRICS,
+)
 
 _INTRODUCTION = """\
 # Metrics
@@ -15,9 +21,10 @@ Generated from the table in `exporter/publication/metrics.py`: change that and r
 `python -m exporter.publication.metrics_document > docs/metrics.md`. A test compares the two.
 
 All values are made once per cycle and cached: a scrape never asks Kafka. When the newest snapshot is too old, every
-series of the first three sections vanishes and those of the fourth stay: alert on the absence and on
+series of the first three sections vanishes and those of the others stay: alert on the absence and on
 `time() - kafka_transaction_exporter_snapshot_timestamp_seconds`, never on the presence alone.
 A partition that could not be read has no series: a missing series is unknown, a 0 is a statement.
+The last section is there with `transaction_log.enabled`; [transactions.md](transactions.md) says what it tells.
 """
 
 _CONCLUSION = """\
@@ -33,6 +40,7 @@ _SECTIONS = (
     ("Transactions", TRANSACTION_METRICS),
     ("Coverage", COVERAGE_METRICS),
     ("The exporter", EXPORTER_METRICS),
+    ("The transaction log", TRANSACTION_LOG_METRICS),
 )
 
 

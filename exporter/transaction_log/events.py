@@ -23,6 +23,8 @@ TRANSACTION_VERSION_2 = 2
 class Happening(Enum):
     """What an event is about."""
 
+    INITIALIZED = "initialized"
+    """A producer took the id, or took it over from another one."""
     BEGUN = "begun"
     PARTITIONS_ADDED = "partitions_added"
     PREPARED = "prepared"
@@ -66,7 +68,7 @@ class Event:
 
 
 @dataclass(slots=True)
-class _Known:
+class Known:
     """What is remembered of one transactional id."""
 
     record: TransactionRecord
@@ -77,10 +79,10 @@ class _Known:
 
 
 @dataclass(slots=True)
-class Journal:
+class StateMachine:
     """The latest state of each transactional id of one partition of the log. Bounded by the number of live ids."""
 
-    known: dict[str, _Known] = field(default_factory=dict)
+    known: dict[str, Known] = field(default_factory=dict)
 
     def take(self, decoded: Decoded, written_at_ms: int) -> Iterator[Event]:
         """The events of one more record, in order; `written_at_ms` is the record's own timestamp."""
@@ -92,8 +94,11 @@ class Journal:
         before = self.known.get(decoded.transactional_id)
         if before is not None and before.record == decoded:
             return
-        known = _Known(decoded)
+        known = Known(decoded)
         self.known[decoded.transactional_id] = known
+        if decoded.status is Status.EMPTY:
+            yield from _initialized(decoded, before)
+            return
         same = before if before is not None and _is_same_transaction(before.record, decoded) else None
         if decoded.status is Status.ONGOING:
             yield from _ongoing(decoded, same)
@@ -119,7 +124,23 @@ _DECIDED = frozenset({Status.PREPARE_COMMIT, Status.PREPARE_ABORT})
 _ENDED = {Status.COMPLETE_COMMIT: Outcome.COMMITTED, Status.COMPLETE_ABORT: Outcome.ABORTED}
 
 
-def _ongoing(record: TransactionRecord, same: _Known | None) -> Iterator[Event]:
+def _initialized(record: TransactionRecord, before: Known | None) -> Iterator[Event]:
+    if before is not None and _producer(before.record) == _producer(record):
+        return
+    yield Event(
+        happening=Happening.INITIALIZED,
+        transactional_id=record.transactional_id,
+        producer_id=record.producer_id,
+        producer_epoch=record.producer_epoch,
+        at_ms=record.last_update_ms,
+    )
+
+
+def _producer(record: TransactionRecord) -> tuple[int, int]:
+    return record.producer_id, record.producer_epoch
+
+
+def _ongoing(record: TransactionRecord, same: Known | None) -> Iterator[Event]:
     """`same` is what was known before of this very transaction, here and below."""
     was_open = same is not None and same.record.status is Status.ONGOING
     added = record.partitions - same.record.partitions if same is not None and was_open else record.partitions
@@ -136,7 +157,7 @@ def _ongoing(record: TransactionRecord, same: _Known | None) -> Iterator[Event]:
     )
 
 
-def _prepared(record: TransactionRecord, known: _Known, same: _Known | None) -> Iterator[Event]:
+def _prepared(record: TransactionRecord, known: Known, same: Known | None) -> Iterator[Event]:
     if same is not None and same.record.status is record.status:
         # Written again, by a coordinator that took over: nothing was decided anew.
         known.outcome, known.open_epoch, known.prepared_at_ms = same.outcome, same.open_epoch, same.prepared_at_ms
@@ -158,7 +179,7 @@ def _prepared(record: TransactionRecord, known: _Known, same: _Known | None) -> 
     )
 
 
-def _completed(record: TransactionRecord, same: _Known | None, written_at_ms: int) -> Iterator[Event]:
+def _completed(record: TransactionRecord, same: Known | None, written_at_ms: int) -> Iterator[Event]:
     if same is not None and same.record.status is record.status:
         return
     outcome = _ENDED[record.status]

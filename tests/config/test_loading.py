@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from exporter.config.kafka_section import TlsSettings
@@ -153,6 +155,10 @@ def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
             "config.yaml:3: kafka.security.protocol must be SASL_SSL with kafka.sasl.mechanism AWS_MSK_IAM",
         ),
         (
+            "transaction_log.enabled: true\nkafka: {security.protocol: SASL_SSL, sasl.mechanism: AWS_MSK_IAM}",
+            "config.yaml:3: transaction_log.enabled cannot be true: librdkafka, which reads it, has no AWS_MSK_IAM",
+        ),
+        (
             "kafka: {security.protocol: SSL, ssl.key.location: /k.pem}",
             "config.yaml:3: kafka.ssl.key.location is of no use without kafka.ssl.certificate.location",
         ),
@@ -189,6 +195,42 @@ def test_an_empty_file_is_as_good_as_none() -> None:
     with_file = load(file=("c.yaml", "# nothing\n"), environment={}, flags={"kafka.bootstrap.servers": "a:1"})
 
     assert with_file == load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1"})
+
+
+def test_groups_are_taken_from_yaml_and_as_json() -> None:
+    """In a file as a list, in a variable or flag as JSON; patterns are compiled, in order."""
+    text = SERVERS + "transaction_log: {groups: [{name: orders, match: 'orders-.*'}, {name: all, match: '.*'}]}"
+    written = '[{"name": "orders", "match": "orders-.*"}, {"name": "all", "match": ".*"}]'
+
+    from_file = load_yaml(text).transaction_log.groups
+    from_variable = load_yaml(
+        SERVERS, KAFKA_TRANSACTION_EXPORTER__TRANSACTION_LOG__GROUPS=written
+    ).transaction_log.groups
+
+    assert from_file == from_variable == (("orders", re.compile("orders-.*")), ("all", re.compile(".*")))
+    assert load_yaml(SERVERS).transaction_log.groups == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("orders", 'must be a list such as [{"name": "orders", "match": "orders-.*"}]'),
+        ("[orders]", 'must be a list such as [{"name": "orders", "match": "orders-.*"}]'),
+        ("[{name: a}]", 'must be a list such as [{"name": "orders", "match": "orders-.*"}]'),
+        ("[{name: 'a b', match: x}]", "must have names of letters, digits, `.`, `_` and `-`; 'a b' is not one"),
+        ("[{name: a, match: x}, {name: a, match: y}]", "must name each group once; 'a' is there twice"),
+        (
+            "[{name: a, match: '('}]",
+            "must have regular expressions; '(' of 'a' is none: missing ), unterminated subpattern at position 0",
+        ),
+        ("[{name: a, match: 5}]", "must have regular expressions; 5 of 'a' is none: first argument must be string"),
+    ],
+)
+def test_groups_that_are_none_are_refused(written: str, problem: str) -> None:
+    """With what was wrong, and what it should look like."""
+    (said,) = problems_of(SERVERS + f"transaction_log.groups: {written}\n")
+
+    assert said.startswith(f"config.yaml:3: transaction_log.groups {problem}")
 
 
 @pytest.mark.parametrize("written", ["host", "host:0", "host:70000", ":9092", "ho st:1", "a:1,,b", ""])

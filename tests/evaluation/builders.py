@@ -80,6 +80,7 @@ def evidence(told: CoordinatorTransaction | None, **fields: Any) -> Evidence:
         "end_markers": (),
         "unsearched": (),
         "remembered": None,
+        "logged": None,
     }
     return Evidence(**{**known, **fields})
 

@@ -5,6 +5,7 @@ After a change that is meant: `python -m tests.publication.scenarios` writes the
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from prometheus_client import ProcessCollector
@@ -13,6 +14,9 @@ from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.publication.exposition import Exposition, Renderer
 from exporter.publication.facts import Publication, PublishOptions
 from exporter.snapshot import Answer, CoordinatorCoverage, MaxTimeout
+from exporter.transaction_log.counts import Counts, GroupRule
+from exporter.transaction_log.events import Event, Happening, Outcome
+from exporter.transaction_log.report import LogReport
 from tests.publication.builders import Partition, broker, evaluation, facts, hanging, inconclusive, transaction
 
 EXPECTED = Path(__file__).parent / "expected"
@@ -122,6 +126,42 @@ def more_partitions_than_series() -> Publication:
     )
 
 
+def with_transaction_log() -> Publication:
+    """The coordinators' log is read: two groups, one partition behind and one unread, a record that nobody understands."""
+    counts = Counts([GroupRule("orders", re.compile("orders-.*"))])
+    for name, outcome, took_ms in (("orders-1", Outcome.COMMITTED, 40), ("x", Outcome.TIMED_OUT, 60_000)):
+        for happening, duration_ms in (
+            (Happening.INITIALIZED, -1),
+            (Happening.PREPARED, took_ms),
+            (Happening.COMPLETED, 7),
+        ):
+            counts.count(
+                Event(
+                    happening=happening,
+                    transactional_id=name,
+                    producer_id=7,
+                    producer_epoch=0,
+                    at_ms=0,
+                    outcome=outcome,
+                    duration_ms=duration_ms,
+                )
+            )
+    report = LogReport(
+        counted=counts.counted(),
+        records=8,
+        unknown_versions=1,
+        lag_records=12,
+        partitions_current=48,
+        partitions_behind=1,
+        partitions_unread=1,
+        transactional_ids=2,
+        failure="partition 4: Broker: Topic authorization failed",
+    )
+    return Publication(
+        evaluation=evaluation([Partition()], []), facts=facts(transaction_log=report), options=PublishOptions()
+    )
+
+
 SCENARIOS = {
     scenario.__name__: scenario
     for scenario in (
@@ -132,6 +172,7 @@ SCENARIOS = {
         before_first_cycle,
         more_suspects_than_series,
         more_partitions_than_series,
+        with_transaction_log,
     )
 }
 

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from examples.workload.planting import init_producer_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.kafka.topology import STATE_TOPIC
-from exporter.transaction_log.events import Event, Happening, Journal, Outcome
+from exporter.transaction_log.events import Event, Happening, Outcome, StateMachine
 from exporter.transaction_log.records import Decoded, Status, Tombstone, TransactionRecord, decode
 from tests.brokers.cluster import KafkaCluster, Properties
 from tests.conftest import HANGS_CAN_BE_PLANTED
@@ -89,11 +89,11 @@ def _bytes(data: str | bytes | None) -> bytes | None:
 
 def events_of(logged: list[Logged], transactional_id: str) -> list[Event]:
     """What happened to one id."""
-    journals: dict[int, Journal] = {}
+    machines: dict[int, StateMachine] = {}
     return [
         event
         for it in logged
-        for event in journals.setdefault(it.partition, Journal()).take(it.decoded, it.timestamp_ms)
+        for event in machines.setdefault(it.partition, StateMachine()).take(it.decoded, it.timestamp_ms)
         if event.transactional_id == transactional_id
     ]
 
@@ -108,8 +108,13 @@ def until(cluster: KafkaCluster, name: str, seen: Callable[[list[Event]], bool])
 
 
 def told(events: list[Event]) -> list[tuple[Happening, Outcome | None]]:
-    """But for what every id comes to in the end: being forgotten."""
-    return [(event.happening, event.outcome) for event in events if event.happening is not Happening.EXPIRED]
+    """But for what happens to every id at both ends: being taken, and being forgotten."""
+    return [(event.happening, event.outcome) for event in transactions(events)]
+
+
+def transactions(events: list[Event]) -> list[Event]:
+    """Those that belong to a transaction."""
+    return [event for event in events if event.happening not in {Happening.INITIALIZED, Happening.EXPIRED}]
 
 
 def is_over(events: list[Event]) -> bool:
@@ -209,7 +214,7 @@ def test_a_commit_and_an_abort_are_told_with_their_partitions(cluster: KafkaClus
 
     shape = [it for it in told(events) if it != ADDED]
     assert shape == [BEGUN, *ended(Outcome.COMMITTED), BEGUN, *ended(Outcome.ABORTED)]
-    first = [event for event in events if event.start_ms == events[0].start_ms]
+    first = [event for event in events if event.start_ms == transactions(events)[0].start_ms]
     named = [it for event in first for it in event.partitions if event.happening is not Happening.PREPARED]
     assert sorted(named) == [("t", 0), ("t", 1), ("u", 0)]
     for event in events:
@@ -231,9 +236,11 @@ def test_a_time_out_is_told_from_a_fence_and_from_a_client_s_abort(cluster: Kafk
     taken_over = until(cluster, fenced, is_over)
 
     assert told(late) == [BEGUN, *ended(Outcome.TIMED_OUT)]
-    assert late[1].duration_ms >= TIMEOUT_MS
+    assert transactions(late)[1].duration_ms >= TIMEOUT_MS
     assert told(taken_over) == [BEGUN, *ended(Outcome.FENCED)]
-    assert {event.producer_epoch for event in taken_over} == {taken_over[0].producer_epoch}
+    assert len({event.producer_epoch for event in transactions(taken_over)}) == 1
+    first, *_ = (event for event in taken_over if event.happening is Happening.INITIALIZED)
+    assert first.producer_epoch == transactions(taken_over)[0].producer_epoch
 
 
 @pytest.mark.slow

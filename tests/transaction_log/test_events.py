@@ -8,31 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.transaction_log.events import Event, Happening, Journal, Outcome, outcome_of
+from exporter.transaction_log.events import Event, Happening, Outcome, StateMachine, outcome_of
 from exporter.transaction_log.records import Decoded, Status, Tombstone, TransactionRecord, UnknownVersion
-
-START_MS = 1_800_000_000_000
-TIMEOUT_MS = 60_000
+from tests.transaction_log.builders import EMPTY, ONGOING, START_MS, TIMEOUT_MS, record
 
 
-def record(status: Status, **fields: object) -> TransactionRecord:
-    """Of billing-7, producer 7 at epoch 3, whose transaction began at START_MS."""
-    known: dict[str, object] = {
-        "transactional_id": "billing-7",
-        "producer_id": 7,
-        "producer_epoch": 3,
-        "timeout_ms": TIMEOUT_MS,
-        "status": status,
-        "partitions": frozenset({("orders", 0)}),
-        "last_update_ms": START_MS,
-        "start_ms": START_MS,
-    }
-    return TransactionRecord(**{**known, **fields})  # type: ignore[arg-type]
-
-
-def played(*records: Decoded, journal: Journal | None = None) -> list[Event]:
+def played(*records: Decoded, machine: StateMachine | None = None) -> list[Event]:
     """Each record is written a millisecond after it says that it was updated."""
-    kept = journal or Journal()
+    kept = machine or StateMachine()
     events: list[Event] = []
     for it in records:
         written_ms = it.last_update_ms + 1 if isinstance(it, TransactionRecord) else START_MS
@@ -40,17 +23,16 @@ def played(*records: Decoded, journal: Journal | None = None) -> list[Event]:
     return events
 
 
-EMPTY = record(Status.EMPTY, start_ms=-1, partitions=frozenset())
-ONGOING = record(Status.ONGOING)
 MORE = record(Status.ONGOING, last_update_ms=START_MS + 5, partitions=frozenset({("orders", 0), ("bills", 1)}))
 COMMITTING = replace(MORE, status=Status.PREPARE_COMMIT, last_update_ms=START_MS + 20)
 COMMITTED = replace(COMMITTING, status=Status.COMPLETE_COMMIT, partitions=frozenset(), last_update_ms=START_MS + 40)
 
 
 def test_a_whole_history() -> None:
-    """Begun, a partition added, decided after 20 ms, marked 21 ms later."""
-    begun, added, prepared, completed = played(EMPTY, ONGOING, MORE, COMMITTING, COMMITTED)
+    """The id taken, begun, a partition added, decided after 20 ms, marked 21 ms later."""
+    taken, begun, added, prepared, completed = played(EMPTY, ONGOING, MORE, COMMITTING, COMMITTED)
 
+    assert (taken.happening, taken.producer_id, taken.producer_epoch) == (Happening.INITIALIZED, 7, 3)
     assert (begun.happening, begun.at_ms, begun.partitions) == (Happening.BEGUN, START_MS, frozenset({("orders", 0)}))
     assert (added.happening, added.partitions) == (Happening.PARTITIONS_ADDED, frozenset({("bills", 1)}))
     assert (prepared.happening, prepared.outcome, prepared.duration_ms) == (Happening.PREPARED, Outcome.COMMITTED, 20)
@@ -144,12 +126,22 @@ def test_the_next_transaction_is_another_one() -> None:
 
 def test_a_forgotten_id_is_forgotten() -> None:
     """Once; one that was never seen is no news; versions that nobody knows are none either."""
-    journal = Journal()
+    machine = StateMachine()
 
-    assert played(UnknownVersion("value", 9), Tombstone("stranger"), journal=journal) == []
-    played(EMPTY, journal=journal)
-    (expired,) = played(Tombstone("billing-7"), Tombstone("billing-7"), journal=journal)
-    assert (expired.happening, expired.producer_id, journal.known) == (Happening.EXPIRED, 7, {})
+    assert played(UnknownVersion("value", 9), Tombstone("stranger"), machine=machine) == []
+    played(EMPTY, machine=machine)
+    (expired,) = played(Tombstone("billing-7"), Tombstone("billing-7"), machine=machine)
+    assert (expired.happening, expired.producer_id, machine.known) == (Happening.EXPIRED, 7, {})
+
+
+def test_an_id_is_taken_once_by_each_producer() -> None:
+    """A newer epoch or another producer id is another producer; the same one written again is not."""
+    events = played(EMPTY, replace(EMPTY, last_update_ms=START_MS + 1), replace(EMPTY, producer_epoch=4), COMMITTED)
+
+    assert [(event.happening, event.producer_epoch) for event in events[:-1]] == [
+        (Happening.INITIALIZED, 3),
+        (Happening.INITIALIZED, 4),
+    ]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,238 @@
+"""The border over confluent-kafka: the records of `__transaction_state`, from an instant on, and how far they are read.
+
+Partitions are assigned, not subscribed to, and no offset is committed: nothing of us is written to the cluster. librdkafka
+asks for the coordinator of its group all the same; where the cluster had no consumer group yet, its brokers then make
+`__consumer_offsets`, unless the group is denied to us.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from exporter.config.kafka_section import KafkaSettings
+from exporter.kafka.credentials import CredentialsError, librdkafka_properties
+from exporter.kafka.topology import STATE_TOPIC
+
+BATCH_RECORDS_MAX = 2000
+STATISTICS_INTERVAL_MS = 1000
+HEARD_WITHIN_US = 5_000_000
+"""A fetch is answered within half a second, also with nothing: a leader that is silent for longer tells no end."""
+PLACE_AGAIN_SECONDS = 5.0
+_UNKNOWN = -1
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+
+
+class LogUnreadableError(Exception):
+    """The log cannot be read at all now; the sentence says why."""
+
+
+class LogRecord(NamedTuple):
+    """One record as it is in the log."""
+
+    partition: int
+    offset: int
+    written_at_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one reading gave."""
+
+    records: tuple[LogRecord, ...]
+    gaps: tuple[int, ...] = ()
+    """Partitions that do not go on where they were: cut off by a new leader, or by a retention that nobody expects."""
+
+
+class StateLog:
+    """Reads every partition of the log. Belongs to one thread; `close` it."""
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        *,
+        since_ms: int,
+        positions: Mapping[int, int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """From `positions` on, and where there is none from the first record written at `since_ms` or later.
+
+        Raises LogUnreadableError.
+        """
+        self._clock = clock
+        self._since_ms = since_ms
+        self._timeout_s = kafka.request_timeout_ms / 1000
+        self._ends: dict[int, int] = {}
+        self._failure: str | None = None
+        self._opened_at = clock()
+        self.failures: dict[int, str] = {}
+        """Why a partition is not read, in Kafka's words."""
+        self.positions: dict[int, int] = dict(positions)
+        """By partition: the offset to be read next."""
+        try:
+            properties = librdkafka_properties(kafka)
+            self._admin = AdminClient({**properties, "log_level": 0})
+            self._consumer = Consumer({**properties, **self._own_properties(kafka.client_id)})
+        except (CredentialsError, KafkaException) as error:
+            raise LogUnreadableError(_words(error)) from error
+        try:
+            self.cluster_id, self.partitions = self._describe()
+            self._place_again_at = self._clock() + PLACE_AGAIN_SECONDS
+            self._unplaced = set(self.partitions)
+            self._place()
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self, timeout_s: float) -> Batch:
+        """What has come, at the latest after so many seconds. Raises LogUnreadableError."""
+        if self._unplaced and self._clock() >= self._place_again_at:
+            self._place()
+        try:
+            messages = self._consumer.consume(BATCH_RECORDS_MAX, timeout_s)
+        except KafkaException as error:
+            raise LogUnreadableError(_words(error)) from error
+        records: list[LogRecord] = []
+        gaps: list[int] = []
+        for message in messages:
+            failure = message.error()
+            if failure is not None:
+                gaps += self._not_a_record(message, failure)
+                continue
+            partition, offset = message.partition(), message.offset()
+            records.append(LogRecord(partition, offset, message.timestamp()[1], message.key(), message.value()))  # type: ignore[arg-type]
+            self.positions[partition] = offset + 1  # type: ignore[index, operator]
+            if self.failures:
+                self.failures.pop(partition, None)  # type: ignore[arg-type]
+        return Batch(tuple(records), tuple(gaps))
+
+    @property
+    def ends(self) -> Mapping[int, int]:
+        """By partition: the offset at which the next record will be written, of those that are read, leader heard from."""
+        return {it: end for it, end in self._ends.items() if it not in self.failures and it not in self._unplaced}
+
+    @property
+    def failure(self) -> str | None:
+        """What is wrong with the client as a whole; None when brokers are heard from, or may still be."""
+        if self._ends:
+            return None
+        is_young = self._clock() - self._opened_at < HEARD_WITHIN_US / 1_000_000
+        return self._failure or (None if is_young else f"no leader of a partition of {STATE_TOPIC} is heard from")
+
+    def close(self) -> None:
+        """End the connections."""
+        with suppress(KafkaException, RuntimeError):
+            self._consumer.close()
+
+    def _own_properties(self, client_id: str) -> dict[str, Any]:
+        return {
+            "group.id": client_id,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_uncommitted",
+            "statistics.interval.ms": STATISTICS_INTERVAL_MS,
+            "stats_cb": self._on_statistics,
+            "error_cb": self._on_error,
+            "log_level": 0,
+        }
+
+    def _describe(self) -> tuple[str, tuple[int, ...]]:
+        try:
+            metadata = self._consumer.list_topics(STATE_TOPIC, timeout=self._timeout_s)
+        except KafkaException as error:
+            raise LogUnreadableError(self._failure or _words(error)) from error
+        topic = metadata.topics[STATE_TOPIC]
+        if topic.error is not None and topic.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise LogUnreadableError(f"{STATE_TOPIC} is hidden from us: grant DESCRIBE and READ on it")
+        if topic.error is not None or not topic.partitions:
+            raise LogUnreadableError(f"there is no topic {STATE_TOPIC} yet: nobody has used a transactional id")
+        return str(metadata.cluster_id), tuple(sorted(topic.partitions))
+
+    def _place(self) -> None:
+        """Assign the partitions that are not; those without a position begin by time, once their leader answers."""
+        self._place_again_at = self._clock() + PLACE_AGAIN_SECONDS
+        # In this order: a record written between the two answers is found by its time.
+        ends = self._offsets(self._unplaced - self.positions.keys(), _LATEST)
+        since = self._offsets(ends, OffsetSpec.for_timestamp(self._since_ms))
+        for partition, offset in since.items():
+            self.positions[partition] = ends[partition] if offset == _UNKNOWN else offset
+        placed = sorted(self._unplaced & self.positions.keys())
+        self._unplaced.difference_update(placed)
+        if placed:
+            self._consumer.incremental_assign([TopicPartition(STATE_TOPIC, it, self.positions[it]) for it in placed])
+
+    def _unplace(self, partition: int) -> None:
+        """Assign it again later: whether its trouble is over is told by nothing else."""
+        self._consumer.incremental_unassign([TopicPartition(STATE_TOPIC, partition)])
+        self._unplaced.add(partition)
+
+    def _offsets(self, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
+        """Those that were told; why the others were not is in `failures`."""
+        asked = {TopicPartition(STATE_TOPIC, partition): spec for partition in partitions}
+        if not asked:
+            return {}
+        found = {}
+        for partition, future in self._admin.list_offsets(asked, request_timeout=self._timeout_s).items():
+            try:
+                found[partition.partition] = future.result().offset
+                self.failures.pop(partition.partition, None)
+            except KafkaException as error:
+                self.failures[partition.partition] = _words(error)
+        return found
+
+    def _not_a_record(self, message: Message, error: KafkaError) -> tuple[int, ...]:
+        partition = message.partition()
+        if partition is None or partition < 0:
+            self._failure = error.str()
+            return ()
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own codes are named so
+            self.failures.pop(partition, None)
+            return ()
+        self._unplace(partition)
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+            self._jump(partition)
+            return (partition,)
+        self.failures[partition] = error.str()
+        return ()
+
+    def _jump(self, partition: int) -> None:
+        """The position is no offset of this partition any more: go on at its beginning or its end, whichever is nearer."""
+        first = self._offsets((partition,), _EARLIEST).get(partition)
+        last = self._offsets((partition,), _LATEST).get(partition)
+        if first is not None and last is not None:
+            self.positions[partition] = min(max(self.positions[partition], first), last)
+
+    def _on_statistics(self, written: str) -> None:
+        told = json.loads(written)
+        heard = {
+            broker["nodeid"]
+            for broker in told["brokers"].values()
+            if broker["state"] == "UP" and 0 <= broker.get("rxidle", _UNKNOWN) <= HEARD_WITHIN_US
+        }
+        partitions = told["topics"].get(STATE_TOPIC, {}).get("partitions", {})
+        self._ends = {
+            int(number): partition["hi_offset"]
+            for number, partition in partitions.items()
+            if int(number) >= 0 and partition["leader"] in heard and partition["hi_offset"] >= 0
+        }
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._failure = error.str()
+
+
+def _words(error: Exception) -> str:
+    """What went wrong, without the wrapping of the exception."""
+    first = error.args[0] if error.args else error
+    return first.str() if isinstance(first, KafkaError) else str(error)

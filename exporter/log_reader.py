@@ -1,0 +1,212 @@
+"""Follows `__transaction_state` on a thread of its own: records in, a journal for evaluation and counts to publish out.
+
+Law of this file: nothing that happens to the log ends the thread; what is wrong is said once, and told by the report.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from exporter.config.kafka_section import KafkaSettings
+from exporter.config.settings import TransactionLogSettings
+from exporter.kafka.state_log import Batch, LogRecord, LogUnreadableError, StateLog
+from exporter.transaction_log.counts import Counts, GroupRule
+from exporter.transaction_log.journal import Journal
+from exporter.transaction_log.ledger import Ledger
+from exporter.transaction_log.records import MalformedRecordError, UnknownVersion, decode
+from exporter.transaction_log.report import LogPosition, LogReport
+
+log = logging.getLogger("exporter")
+
+READ_SECONDS = 0.2
+OPEN_AGAIN_SECONDS = 5.0
+END_SECONDS = 0.5
+
+OpenLog = Callable[..., StateLog]
+
+
+class LogReader:
+    """What the log tells, for as long as it runs. All but `start` and `close` may be called from any thread."""
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        settings: TransactionLogSettings,
+        *,
+        counted_before: LogPosition,
+        wall_clock: Callable[[], float] = time.time,
+        open_log: OpenLog = StateLog,
+    ) -> None:
+        """`counted_before` is what an earlier run has counted."""
+        self._kafka = kafka
+        self._since_ms = int(wall_clock() * 1000) - settings.lookback_ms
+        self._open_log = open_log
+        self._counted_before = dict(counted_before.offsets)
+        self._counted_cluster_id = counted_before.cluster_id
+        self._lock = threading.Lock()
+        self._ending = threading.Event()
+        self._reopening = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="transaction-log", daemon=True)
+        self._ledger = Ledger()
+        self._counts = Counts([GroupRule(name, match) for name, match in settings.groups])
+        self._cluster_id = ""
+        self._partitions: tuple[int, ...] = ()
+        self._positions: dict[int, int] = {}
+        self._ends: Mapping[int, int] = {}
+        self._reached_end: set[int] = set()
+        self._is_caught_up = False
+        self._records = self._malformed = self._unknown_versions = 0
+        self._failure: str | None = "the log is not read yet"
+        self._said: str | None = self._failure
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def use(self, kafka: KafkaSettings) -> None:
+        """Connect anew, with these settings, and go on where it was."""
+        self._kafka = kafka
+        self._reopening.set()
+
+    def close(self) -> None:
+        """End within half a second or so."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join(END_SECONDS)
+
+    def journal(self, producer_ids: Iterable[int]) -> Journal:
+        """What the log says of these now."""
+        with self._lock:
+            return self._ledger.journal(producer_ids, self._current())
+
+    def report(self) -> LogReport:
+        """How it fares, and what was counted."""
+        with self._lock:
+            current = self._current()
+            told = [partition for partition in self._partitions if partition in self._ends]
+            lags = [max(self._ends[it] - self._positions.get(it, 0), 0) for it in told]
+            return LogReport(
+                counted=self._counts.counted() if self._is_caught_up else None,
+                records=self._records,
+                malformed=self._malformed,
+                unknown_versions=self._unknown_versions,
+                lag_records=sum(lags) if told else None,
+                partitions_current=len(current),
+                partitions_behind=len(told) - len(current),
+                partitions_unread=len(self._partitions) - len(told),
+                transactional_ids=self._ledger.transactional_ids,
+                position=LogPosition(cluster_id=self._cluster_id, offsets=MappingProxyType(self._counted_positions())),
+                failure=self._failure,
+            )
+
+    def _counted_positions(self) -> dict[int, int]:
+        """What an earlier run has counted stays counted while we read it again."""
+        return {it: max(at, self._counted_before.get(it, 0)) for it, at in self._positions.items()}
+
+    def _current(self) -> frozenset[int]:
+        return frozenset(it for it, end in self._ends.items() if self._positions.get(it, -1) >= end)
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            try:
+                self._follow()
+            except LogUnreadableError as error:
+                self._say(str(error))
+            except Exception:
+                log.exception("a defect ended the reading of __transaction_state; it is begun again")
+                self._say("a defect in the exporter ended the reading")
+            self._ending.wait(0 if self._reopening.is_set() else OPEN_AGAIN_SECONDS)
+
+    def _follow(self) -> None:
+        """Read until told to end or to connect anew. Raises LogUnreadableError."""
+        self._reopening.clear()
+        source = self._open_log(self._kafka, since_ms=self._since_ms, positions=self._positions)
+        try:
+            with self._lock:
+                self._begin(source)
+            while not (self._ending.is_set() or self._reopening.is_set()):
+                batch = source.read(READ_SECONDS)
+                with self._lock:
+                    self._take(source, batch)
+                self._say(_what_is_wrong(source))
+        finally:
+            with self._lock:
+                self._ends = {}
+            source.close()
+
+    def _begin(self, source: StateLog) -> None:
+        is_another = self._cluster_id not in {"", source.cluster_id}
+        self._cluster_id = source.cluster_id
+        self._partitions = source.partitions
+        if is_another:
+            self._ledger, self._positions, self._reached_end = Ledger(), {}, set()
+            self._reopening.set()
+            raise LogUnreadableError(f"the brokers are of cluster {source.cluster_id} now: its log is begun anew")
+        if self._counted_cluster_id != source.cluster_id:
+            self._counted_before = {}
+        if not self._positions:
+            self._say_what_is_skipped(source)
+
+    def _say_what_is_skipped(self, source: StateLog) -> None:
+        skipped = sum(max(at - self._counted_before.get(it, at), 0) for it, at in source.positions.items())
+        if skipped:
+            log.warning(
+                "%d records of the transaction log are older than transaction_log.lookback: they are not counted",
+                skipped,
+            )
+
+    def _take(self, source: StateLog, batch: Batch) -> None:
+        for partition in batch.gaps:
+            log.warning("partition %d of the transaction log was cut off: it is read on from where it is", partition)
+            self._ledger.forget(partition)
+            self._counted_before.pop(partition, None)
+        for record in batch.records:
+            self._take_record(record)
+        self._positions = dict(source.positions)
+        self._ends = source.ends
+        for partition, end in self._ends.items():
+            if self._counted_before.get(partition, 0) > end:
+                self._counted_before.pop(partition)  # another log than the one that was counted
+        self._reached_end |= self._current()
+        if not self._is_caught_up and self._ends:
+            self._is_caught_up = self._reached_end >= self._ends.keys()
+
+    def _take_record(self, record: LogRecord) -> None:
+        self._records += 1
+        try:
+            decoded = decode(record.key, record.value)
+        except MalformedRecordError:
+            self._malformed += 1
+            return
+        if isinstance(decoded, UnknownVersion):
+            self._unknown_versions += 1
+            return
+        events = self._ledger.take(record.partition, decoded, record.written_at_ms)
+        if record.offset >= self._counted_before.get(record.partition, 0):
+            for event in events:
+                self._counts.count(event)
+
+    def _say(self, sentence: str | None) -> None:
+        """One line a change."""
+        with self._lock:
+            self._failure = sentence
+        if sentence != self._said:
+            self._said = sentence
+            if sentence is None:
+                log.info("the transaction log is read", extra={"subject": "transaction_log"})
+            else:
+                log.warning("the transaction log is not read: %s", sentence, extra={"subject": "transaction_log"})
+
+
+def _what_is_wrong(source: StateLog) -> str | None:
+    if source.failure is not None:
+        return source.failure
+    if not source.failures:
+        return None
+    number = min(source.failures)
+    others = f", and {len(source.failures) - 1} more" if len(source.failures) > 1 else ""
+    return f"partition {number}: {source.failures[number]}{others}"

@@ -1,0 +1,117 @@
+"""What is counted of the events: transactions by group and outcome, how long they took, how long their markers took.
+
+A group is a name for transactional ids, so that the number of series does not depend on how many ids there are.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from exporter.transaction_log.events import Event, Happening, Outcome
+
+OTHER_GROUP = "other"
+"""Of ids that no rule matches."""
+DURATION_BUCKETS_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
+MARKER_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRule:
+    """Transactional ids that `match` matches from their first to their last character are counted under `name`."""
+
+    name: str
+    match: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Counts are not cumulative, one more than there are bounds; the last is +Inf. `total` in seconds."""
+
+    counts: tuple[int, ...]
+    total: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Everything counted so far, every combination present."""
+
+    completed: tuple[tuple[str, Outcome, int], ...] = ()
+    initialized: tuple[tuple[str, int], ...] = ()
+    durations: tuple[tuple[str, Outcome, Histogram], ...] = ()
+    """From the beginning to the decision, where the log tells both."""
+    markers: tuple[tuple[str, Histogram], ...] = ()
+    """From the decision to the last marker, where the log tells both."""
+
+
+@dataclass(slots=True)
+class _Buckets:
+    bounds: tuple[float, ...]
+    counts: list[int]
+    total: float = 0.0
+
+    def add(self, milliseconds: int) -> None:
+        seconds = milliseconds / 1000
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.total += seconds
+
+    def frozen(self) -> Histogram:
+        return Histogram(tuple(self.counts), self.total)
+
+
+def _buckets(bounds: tuple[float, ...]) -> _Buckets:
+    return _Buckets(bounds, [0] * (len(bounds) + 1))
+
+
+@dataclass(slots=True)
+class _GroupCounts:
+    completed: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
+    initialized: int = 0
+    durations: dict[Outcome, _Buckets] = field(
+        default_factory=lambda: {outcome: _buckets(DURATION_BUCKETS_SECONDS) for outcome in Outcome}
+    )
+    markers: _Buckets = field(default_factory=lambda: _buckets(MARKER_BUCKETS_SECONDS))
+
+
+class Counts:
+    """Counts events. The first rule that matches an id names its group."""
+
+    def __init__(self, rules: Sequence[GroupRule]) -> None:
+        self._rules = tuple(rules)
+        self._groups = {name: _GroupCounts() for name in (*(rule.name for rule in rules), OTHER_GROUP)}
+        self._group_of: dict[str, _GroupCounts] = {}
+
+    def count(self, event: Event) -> None:
+        """One more."""
+        happening = event.happening
+        if happening is Happening.EXPIRED:
+            self._group_of.pop(event.transactional_id, None)
+        elif happening is Happening.COMPLETED and event.outcome is not None:
+            group = self._group(event.transactional_id)
+            group.completed[event.outcome] += 1
+            if event.duration_ms >= 0:
+                group.markers.add(event.duration_ms)
+        elif happening is Happening.PREPARED and event.outcome is not None:
+            if event.duration_ms >= 0:
+                self._group(event.transactional_id).durations[event.outcome].add(event.duration_ms)
+        elif happening is Happening.INITIALIZED:
+            self._group(event.transactional_id).initialized += 1
+
+    def counted(self) -> Counted:
+        """As of now."""
+        groups = self._groups.items()
+        return Counted(
+            completed=tuple((name, o, group.completed[o]) for name, group in groups for o in Outcome),
+            initialized=tuple((name, group.initialized) for name, group in groups),
+            durations=tuple((name, o, group.durations[o].frozen()) for name, group in groups for o in Outcome),
+            markers=tuple((name, group.markers.frozen()) for name, group in groups),
+        )
+
+    def _group(self, transactional_id: str) -> _GroupCounts:
+        group = self._group_of.get(transactional_id)
+        if group is None:
+            matching = (rule.name for rule in self._rules if rule.match.fullmatch(transactional_id))
+            group = self._group_of[transactional_id] = self._groups[next(matching, OTHER_GROUP)]
+        return group

@@ -1,0 +1,137 @@
+"""Everything that is kept of the whole log: a state machine for each of its partitions, and who has which producer id.
+
+Law of this file: memory is bounded by the live transactional ids and by two stated numbers, however long the log is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from exporter.transaction_log.events import Event, Happening, StateMachine
+from exporter.transaction_log.journal import EndedTransaction, Journal, LoggedProducer, TopicPartition
+from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord
+
+FORMER_PRODUCERS_MAX = 20_000
+"""Producer ids without a transactional id of their own any more that are remembered, the newest."""
+ENDED_PARTITIONS_MAX = 256
+"""Partitions of one transactional id whose last outcome is remembered, the newest."""
+
+
+@dataclass(slots=True)
+class _Producer:
+    """Whose a producer id is."""
+
+    log_partition: int
+    transactional_id: str
+    ended: dict[TopicPartition, EndedTransaction] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Fed record by record, each partition of the log in its order."""
+
+    _machines: dict[int, StateMachine] = field(default_factory=dict)
+    _live: dict[int, _Producer] = field(default_factory=dict)
+    _former: dict[int, _Producer] = field(default_factory=dict)
+    """Oldest first."""
+
+    @property
+    def transactional_ids(self) -> int:
+        """How many are live."""
+        return sum(len(machine.known) for machine in self._machines.values())
+
+    def take(self, log_partition: int, decoded: Decoded, written_at_ms: int) -> tuple[Event, ...]:
+        """What one more record tells; `written_at_ms` is the record's own timestamp."""
+        machine = self._machines.get(log_partition)
+        if machine is None:
+            machine = self._machines[log_partition] = StateMachine()
+        before = machine.known.get(decoded.transactional_id) if isinstance(decoded, _OF_AN_ID) else None
+        events = tuple(machine.take(decoded, written_at_ms))
+        if isinstance(decoded, TransactionRecord):
+            if before is None or before.record.producer_id != decoded.producer_id:
+                self._hand_over(log_partition, decoded, None if before is None else before.record.producer_id)
+            for event in events:
+                if event.happening is Happening.PREPARED:
+                    self._note_end(event)
+        elif before is not None:
+            self._retire(before.record.producer_id)
+        return events
+
+    def journal(self, producer_ids: Iterable[int], read_to_end: Collection[int]) -> Journal:
+        """What the log says of these; `read_to_end` are the partitions of the log that hold nothing unread."""
+        found = {}
+        for producer_id in producer_ids:
+            logged = self._logged(producer_id, read_to_end)
+            if logged is not None:
+                found[producer_id] = logged
+        return Journal(MappingProxyType(found))
+
+    def forget(self, log_partition: int) -> None:
+        """Begin a partition of the log anew: what comes next does not go on where it ended."""
+        machine = self._machines.pop(log_partition, None)
+        for known in () if machine is None else machine.known.values():
+            self._retire(known.record.producer_id)
+
+    def _logged(self, producer_id: int, read_to_end: Collection[int]) -> LoggedProducer | None:
+        live = self._live.get(producer_id)
+        producer = self._former.get(producer_id) if live is None else live
+        if producer is None:
+            return None
+        logged = LoggedProducer(
+            transactional_id=producer.transactional_id,
+            is_former=live is None,
+            latest=None,
+            ended=MappingProxyType(dict(producer.ended)),
+        )
+        machine = self._machines.get(producer.log_partition)
+        known = None if machine is None else machine.known.get(producer.transactional_id)
+        if live is None or known is None or producer.log_partition not in read_to_end:
+            return logged
+        return replace(
+            logged,
+            latest=known.record,
+            open_epoch=known.record.producer_epoch if known.outcome is None else known.open_epoch,
+            prepared_ms=known.prepared_at_ms,
+        )
+
+    def _hand_over(self, log_partition: int, record: TransactionRecord, producer_id_before: int | None) -> None:
+        if producer_id_before is not None:
+            self._retire(producer_id_before)
+        elif record.previous_producer_id >= 0:
+            self._remember_former(record.previous_producer_id, _Producer(log_partition, record.transactional_id))
+        if record.producer_id >= 0:
+            self._former.pop(record.producer_id, None)
+            self._live[record.producer_id] = _Producer(log_partition, record.transactional_id)
+
+    def _retire(self, producer_id: int) -> None:
+        producer = self._live.pop(producer_id, None)
+        if producer is not None:
+            self._remember_former(producer_id, producer)
+
+    def _remember_former(self, producer_id: int, producer: _Producer) -> None:
+        if producer_id in self._live:
+            return
+        self._former[producer_id] = producer
+        while len(self._former) > FORMER_PRODUCERS_MAX:
+            del self._former[next(iter(self._former))]
+
+    def _note_end(self, event: Event) -> None:
+        producer = self._live.get(event.producer_id)
+        if producer is None or event.outcome is None:
+            return
+        ended = EndedTransaction(
+            producer_epoch=event.producer_epoch,
+            start_ms=event.start_ms,
+            decided_ms=event.at_ms,
+            outcome=event.outcome,
+        )
+        for partition in event.partitions:
+            producer.ended.pop(partition, None)
+            producer.ended[partition] = ended
+        while len(producer.ended) > ENDED_PARTITIONS_MAX:
+            del producer.ended[next(iter(producer.ended))]
+
+
+_OF_AN_ID = (TransactionRecord, Tombstone)

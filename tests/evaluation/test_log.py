@@ -1,0 +1,149 @@
+"""What an evaluation takes from the coordinators' log: starts, decisions, names, endings. No hang is proved by it."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from exporter.evaluation.evaluate import all_rows, evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import OutcomeEvidence, Policy, StartSource, TransactionRow, Verdict
+from exporter.snapshot import SecondRead, Snapshot
+from exporter.transaction_log.events import Outcome
+from exporter.transaction_log.journal import NO_JOURNAL, EndedTransaction, Journal, LoggedProducer
+from exporter.transaction_log.records import Status, TransactionRecord
+from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, listed, proof, snapshot, transaction
+
+HERE = ("orders", 0)
+STARTED_MS = NOW_MS - 5 * MINUTE_MS
+
+
+def latest(status: Status = Status.ONGOING, **fields: Any) -> TransactionRecord:
+    known: dict[str, Any] = {
+        "transactional_id": "app-1",
+        "producer_id": 7,
+        "producer_epoch": 3,
+        "timeout_ms": MINUTE_MS,
+        "status": status,
+        "partitions": frozenset({HERE}),
+        "last_update_ms": STARTED_MS,
+        "start_ms": STARTED_MS,
+    }
+    return TransactionRecord(**{**known, **fields})
+
+
+def journal(**fields: Any) -> Journal:
+    """What it says of producer 7, whose transaction is open on orders-0."""
+    known: dict[str, Any] = {"transactional_id": "app-1", "is_former": False, "latest": latest(), "open_epoch": 3}
+    return Journal(MappingProxyType({7: LoggedProducer(**{**known, **fields})}))
+
+
+def row_of(taken: Snapshot, told: Journal, memory: Memory | None = None) -> TransactionRow:
+    (row,) = all_rows(evaluate(taken, memory or Memory(), Policy(), told))
+    return row
+
+
+@pytest.mark.parametrize(
+    ("sentence", "told", "start_ms", "source"),
+    [
+        ("it is open here in the log", journal(), STARTED_MS, StartSource.TRANSACTION_LOG),
+        ("no log", NO_JOURNAL, NOW_MS, StartSource.FIRST_SEEN),
+        ("another epoch", journal(open_epoch=2), NOW_MS, StartSource.FIRST_SEEN),
+        ("open elsewhere", journal(latest=latest(partitions=frozenset())), NOW_MS, StartSource.FIRST_SEEN),
+        ("no start", journal(latest=latest(start_ms=-1)), NOW_MS, StartSource.FIRST_SEEN),
+        ("the log is behind", journal(latest=None, open_epoch=-1), NOW_MS, StartSource.FIRST_SEEN),
+    ],
+)
+def test_the_start_of_a_transaction_that_was_not_described(
+    sentence: str, told: Journal, start_ms: int, source: StartSource
+) -> None:
+    """First seen in this cycle, so its coordinator was not asked: its log tells all the same."""
+    row = row_of(snapshot([Entry()], transactions=(listed(),)), told)
+
+    assert (row.start_timestamp_ms, row.start_source) == (start_ms, source), sentence
+
+
+def test_the_coordinator_s_own_word_comes_first() -> None:
+    """A description is newer than the log."""
+    row = row_of(snapshot([Entry()], transactions=(transaction(),)), journal())
+
+    assert row.start_source is StartSource.COORDINATOR
+
+
+def test_a_hang_is_not_as_old_as_what_the_log_has_open() -> None:
+    """The log may be a moment behind: for a hang the partition and we tell."""
+    told = transaction("Empty", start_time_ms=-1, partitions=frozenset())
+    hang = snapshot([Entry(second_read=SecondRead.UNCHANGED)], transactions=(told,), proof=proof(transactions=(told,)))
+
+    row = row_of(hang, journal())
+
+    assert row.verdict is Verdict.HANGING_NOT_IN_TRANSACTION
+    assert row.start_source is not StartSource.TRANSACTION_LOG
+
+
+@pytest.mark.parametrize(
+    ("sentence", "told", "verdict"),
+    [
+        ("decided long ago", journal(latest=latest(Status.PREPARE_COMMIT), prepared_ms=STARTED_MS), "stuck_completing"),
+        ("no log", NO_JOURNAL, "completing"),
+        ("decided just now", journal(latest=latest(Status.PREPARE_COMMIT), prepared_ms=NOW_MS - 1), "completing"),
+        (
+            "another transaction of this producer was",
+            journal(latest=latest(Status.PREPARE_COMMIT, start_ms=1), prepared_ms=STARTED_MS),
+            "completing",
+        ),
+    ],
+)
+def test_since_when_it_completes(sentence: str, told: Journal, verdict: str) -> None:
+    """Seen completing for ten seconds; when that began, the log tells exactly, of this very transaction."""
+    preparing = transaction("PrepareCommit", start_time_ms=STARTED_MS)
+    earlier = snapshot([Entry()], transactions=(preparing,), taken_at_ms=NOW_MS - 10_000)
+    first = evaluate(earlier, Memory(), Policy(), told)
+    now = snapshot([Entry()], transactions=(preparing,))
+
+    assert Verdict(int(first.transactions.verdict[0])) is Verdict.COMPLETING, "once is not enough: clocks differ"
+    assert row_of(now, told, first.memory).verdict.label == verdict, sentence
+
+
+def nobody_lists_it() -> Snapshot:
+    return snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proof())
+
+
+def test_a_producer_id_that_no_coordinator_lists_has_its_former_name() -> None:
+    """In the row and in its sentence, which says who told."""
+    row = row_of(nobody_lists_it(), journal(is_former=True, latest=None, open_epoch=-1))
+    nameless = row_of(nobody_lists_it(), NO_JOURNAL)
+
+    assert (row.verdict, row.transactional_id) == (Verdict.HANGING_NO_TRANSACTIONAL_ID, "app-1")
+    assert "coordinators' log has that producer id under transactional id 'app-1'" in row.reason
+    assert (nameless.verdict, nameless.transactional_id) == (Verdict.HANGING_NO_TRANSACTIONAL_ID, None)
+    assert "log" not in nameless.reason
+
+
+@pytest.mark.parametrize(
+    ("ended", "epoch", "outcome", "phrase"),
+    [
+        (Outcome.COMMITTED, 3, OutcomeEvidence.COMMITTED, "ended by a commit, 2 s after the last write here"),
+        (Outcome.ABORTED, 3, OutcomeEvidence.ABORTED, "ended by an abort, 2 s after the last write here"),
+        (Outcome.TIMED_OUT, 3, OutcomeEvidence.ABORTED, "ended by its time-out, 2 s after the last write here"),
+        (
+            Outcome.FENCED,
+            3,
+            OutcomeEvidence.ABORTED,
+            "ended by a newer producer's fence, 2 s after the last write here",
+        ),
+        (Outcome.COMMITTED, 2, OutcomeEvidence.NONE, ""),
+    ],
+)
+def test_how_it_ended_by_the_log(ended: Outcome, epoch: int, outcome: OutcomeEvidence, phrase: str) -> None:
+    """The newest transaction of this epoch on this partition; of another epoch it says nothing."""
+    past = EndedTransaction(producer_epoch=epoch, start_ms=STARTED_MS, decided_ms=NOW_MS + 1500, outcome=ended)
+    told = journal(latest=None, is_former=True, ended=MappingProxyType({HERE: past}))
+
+    row = row_of(nobody_lists_it(), told)
+
+    assert row.outcome_evidence is outcome
+    assert "; ".join(row.outcome_seen).endswith(phrase)
+    assert bool(row.outcome_seen) == bool(phrase)

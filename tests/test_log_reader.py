@@ -1,0 +1,266 @@
+"""The reader of the transaction log over a stand-in for the log: what is counted, when it is told, what ends nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import pytest
+
+from exporter.config.loading import load
+from exporter.kafka.state_log import Batch, LogRecord, LogUnreadableError, StateLog
+from exporter.log_reader import LogReader
+from exporter.transaction_log.counts import Counted
+from exporter.transaction_log.report import LogPosition, LogReport
+
+PATIENCE_S = 10
+FLAGS = {"kafka.bootstrap.servers": "a:1", "transaction_log.enabled": "true"}
+
+
+def key(name: str) -> bytes:
+    return b"\0\0" + len(name).to_bytes(2, "big") + name.encode()
+
+
+def value(status: int, start_ms: int, *, epoch: int = 0, updated_ms: int | None = None) -> bytes:
+    """Version 0, producer 7, no partition, time-out a second."""
+    numbers = (0).to_bytes(2, "big") + (7).to_bytes(8, "big") + epoch.to_bytes(2, "big") + (1000).to_bytes(4, "big")
+    times = (start_ms if updated_ms is None else updated_ms).to_bytes(8, "big") + start_ms.to_bytes(8, "big")
+    return numbers + status.to_bytes(1, "big") + (0).to_bytes(4, "big") + times
+
+
+def commits(partition: int, offset: int, number: int) -> list[LogRecord]:
+    """So many commits of one id, three records each, from an offset of a partition of the log on."""
+    records = []
+    for begun in range(number):
+        for step, status in enumerate((1, 2, 4)):
+            at = offset + 3 * begun + step
+            records.append(LogRecord(partition, at, 1000 + at, key(f"id-{partition}"), value(status, 1000 + begun)))
+    return records
+
+
+class Log:
+    """Gives its scripted batches one by one, then nothing; `ends` are known from the first one on."""
+
+    def __init__(self, batches: Iterable[Batch | Exception], ends: Mapping[int, int], **opened: Any) -> None:
+        self.batches = list(batches)
+        self.opened = opened
+        self.positions: dict[int, int] = dict(opened.get("positions", {}))
+        self.partitions = tuple(ends)
+        self.cluster_id = "cluster-1"
+        self.failures: dict[int, str] = {}
+        self.failure: str | None = None
+        self.ends: Mapping[int, int] = {}
+        self.closed = threading.Event()
+        self._told = dict(ends)
+        self.drained = threading.Event()
+
+    def read(self, _timeout_s: float) -> Batch:
+        if not self.batches:
+            self.drained.set()
+            self.closed.wait(0.01)
+            return Batch(())
+        self.ends = self._told
+        batch = self.batches.pop(0)
+        if isinstance(batch, Exception):
+            raise batch
+        for record in batch.records:
+            self.positions[record.partition] = record.offset + 1
+        return batch
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class Logs:
+    """One log after another, as the reader opens them anew."""
+
+    def __init__(self, *logs: Log | Exception) -> None:
+        self._logs = list(logs)
+        self.opened: list[dict[str, Any]] = []
+
+    def __call__(self, _kafka: object, **opened: Any) -> StateLog:
+        self.opened.append({**opened, "positions": dict(opened["positions"])})
+        log = self._logs.pop(0)
+        if isinstance(log, Exception):
+            raise log
+        log.positions.update(opened["positions"])
+        return cast("StateLog", log)
+
+
+def reader_of(logs: Logs, counted_before: LogPosition | None = None) -> LogReader:
+    settings = load(file=None, environment={}, flags=FLAGS)
+    return LogReader(
+        settings.kafka,
+        settings.transaction_log,
+        counted_before=counted_before or LogPosition(),
+        wall_clock=lambda: 7200.0,
+        open_log=logs,
+    )
+
+
+def read_through(log: Log, counted_before: LogPosition | None = None) -> LogReport:
+    """The report once all batches are taken."""
+    reader = reader_of(Logs(log), counted_before)
+    reader.start()
+    try:
+        assert log.drained.wait(PATIENCE_S)
+        return reader.report()
+    finally:
+        reader.close()
+
+
+def commits_of(report: LogReport) -> int:
+    assert isinstance(report.counted, Counted)
+    return sum(number for _, outcome, number in report.counted.completed if outcome.value == "commit")
+
+
+def test_it_begins_as_far_back_as_the_settings_say() -> None:
+    """An hour before now, by default, and from no position."""
+    logs = Logs(log := Log([], {0: 0}))
+    reader = reader_of(logs)
+    reader.start()
+    assert log.drained.wait(PATIENCE_S)
+    reader.close()
+
+    assert logs.opened == [{"since_ms": 3_600_000, "positions": {}}]
+    assert log.closed.is_set()
+
+
+def test_everything_is_counted_once() -> None:
+    """Over partitions and batches; the position is behind the last record of each."""
+    report = read_through(Log([Batch(tuple(commits(0, 0, 2))), Batch(tuple(commits(3, 5, 1)))], {0: 6, 3: 8}))
+
+    assert commits_of(report) == 3
+    assert (report.records, report.lag_records, report.partitions_current) == (9, 0, 2)
+    assert report.position == LogPosition(cluster_id="cluster-1", offsets={0: 6, 3: 8})
+    assert report.failure is None
+
+
+def test_counts_are_not_told_while_they_catch_up() -> None:
+    """A counter that shows an hour at once would look like an event of now."""
+    behind = read_through(Log([Batch(tuple(commits(0, 0, 2)))], {0: 600, 3: 0}))
+
+    assert (behind.counted, behind.lag_records) == (None, 594)
+    assert (behind.partitions_current, behind.partitions_behind) == (0, 2)
+
+
+def test_what_an_earlier_run_counted_is_read_and_not_counted_again() -> None:
+    """The transaction that was open over the restart is whole all the same: its beginning was read again."""
+    position = LogPosition(cluster_id="cluster-1", offsets={0: 5})
+    report = read_through(Log([Batch(tuple(commits(0, 0, 2)))], {0: 6}), position)
+    other = read_through(
+        Log([Batch(tuple(commits(0, 0, 2)))], {0: 6}), LogPosition(cluster_id="another", offsets={0: 5})
+    )
+
+    assert (commits_of(report), commits_of(other)) == (1, 2)
+
+
+def test_until_it_has_caught_up_the_position_stays_where_it_was() -> None:
+    """A second restart in the middle of reading again counts nothing twice."""
+    position = LogPosition(cluster_id="cluster-1", offsets={0: 500})
+    report = read_through(Log([Batch(tuple(commits(0, 0, 2)))], {0: 600}), position)
+
+    assert report.position.offsets[0] == 500
+
+
+def test_a_position_beyond_the_log_s_end_is_of_another_log(caplog: pytest.LogCaptureFixture) -> None:
+    """It counts from its beginning."""
+    position = LogPosition(cluster_id="cluster-1", offsets={0: 900})
+    report = read_through(Log([Batch(()), Batch(tuple(commits(0, 0, 2)))], {0: 6}), position)
+
+    assert commits_of(report) == 2
+    assert not caplog.records or "older than" not in caplog.text
+
+
+def test_records_that_nobody_understands_are_counted_as_such() -> None:
+    """And end nothing."""
+    strange = [
+        LogRecord(0, 0, 1, b"\0", None),
+        LogRecord(0, 1, 1, b"\0\1\0\0", None),
+        LogRecord(0, 2, 1, key("x"), b"\0\7"),
+        LogRecord(0, 3, 1, None, None),
+    ]
+    report = read_through(Log([Batch((*strange, *commits(0, 4, 1)))], {0: 7}))
+
+    assert (report.malformed, report.unknown_versions, commits_of(report)) == (2, 2, 1)
+
+
+def test_a_gap_makes_what_follows_poorer_and_not_wrong(caplog: pytest.LogCaptureFixture) -> None:
+    """The end of a transaction whose beginning is lost is counted, without a duration."""
+    begun, _, ended = commits(0, 0, 1)
+    report = read_through(Log([Batch((begun,)), Batch((), gaps=(0,)), Batch((ended,))], {0: 3}))
+
+    assert commits_of(report) == 1
+    assert report.counted is not None
+    assert sum(sum(it.counts) for _, it in report.counted.markers) == 0
+    assert "partition 0 of the transaction log was cut off" in caplog.text
+
+
+def test_it_goes_on_where_it_was_after_any_failure(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that cannot be opened, one that breaks, a defect of ours: each is said, and nothing is read twice or lost."""
+    monkeypatch.setattr("exporter.log_reader.OPEN_AGAIN_SECONDS", 0.01)
+    records = commits(0, 0, 4)
+    broken = Log([Batch(tuple(records[:5])), LogUnreadableError("all brokers are down")], {0: 12})
+    defect = Log([Batch(tuple(records[5:8])), ZeroDivisionError("oh")], {0: 12})
+    last = Log([Batch(tuple(records[8:]))], {0: 12})
+    logs = Logs(LogUnreadableError("there is no topic yet"), broken, defect, last)
+    reader = reader_of(logs)
+
+    with caplog.at_level("INFO"):
+        reader.start()
+        assert last.drained.wait(PATIENCE_S)
+        report = reader.report()
+        reader.close()
+
+    assert [it["positions"] for it in logs.opened] == [{}, {}, {0: 5}, {0: 8}]
+    assert commits_of(report) == 4
+    assert report.failure is None
+    for said in ("there is no topic yet", "all brokers are down", "a defect in the exporter", "the log is read"):
+        assert said.replace("the log is", "the transaction log is") in caplog.text
+    assert broken.closed.is_set()
+    assert defect.closed.is_set()
+
+
+def test_while_nothing_is_read_no_partition_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Absence is not health: the ends that were known a moment ago are not known now."""
+    monkeypatch.setattr("exporter.log_reader.OPEN_AGAIN_SECONDS", 60)
+    broken = Log([Batch(tuple(commits(0, 0, 1))), LogUnreadableError("all brokers are down")], {0: 3})
+    reader = reader_of(Logs(broken))
+    reader.start()
+    assert broken.closed.wait(PATIENCE_S)
+    report = reader.report()
+    reader.close()
+
+    assert (report.partitions_current, report.partitions_unread, report.lag_records) == (0, 1, None)
+    assert commits_of(report) == 1, "what was counted stays"
+
+
+def test_another_cluster_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other brokers in the settings: positions of the old cluster mean nothing there, counters go on."""
+    monkeypatch.setattr("exporter.log_reader.OPEN_AGAIN_SECONDS", 0.01)
+    first, surprise = Log([Batch(tuple(commits(0, 0, 2)))], {0: 6}), Log([], {0: 6})
+    again = Log([Batch(tuple(commits(0, 0, 1)))], {0: 3})
+    surprise.cluster_id = again.cluster_id = "cluster-2"
+    logs = Logs(first, surprise, again)
+    reader = reader_of(logs)
+    reader.start()
+    assert first.drained.wait(PATIENCE_S)
+    reader.use(load(file=None, environment={}, flags=FLAGS).kafka)
+    assert again.drained.wait(PATIENCE_S)
+    report = reader.report()
+    reader.close()
+
+    assert [it["positions"] for it in logs.opened] == [{}, {0: 6}, {}]
+    assert commits_of(report) == 3
+    assert report.position == LogPosition(cluster_id="cluster-2", offsets={0: 3})
+
+
+def test_what_is_wrong_with_partitions_is_one_sentence() -> None:
+    """The first by number, and how many more there are."""
+    log = Log([Batch(())], {0: 0, 1: 0})
+    log.failures = {4: "Broker: Topic authorization failed", 9: "x"}
+
+    assert read_through(log).failure == "partition 4: Broker: Topic authorization failed, and 1 more"

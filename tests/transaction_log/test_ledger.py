@@ -1,0 +1,139 @@
+"""Whose a producer id is and was, what it does now and how it ended: as asked, and never more than is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from exporter.transaction_log import ledger as module
+from exporter.transaction_log.events import Outcome
+from exporter.transaction_log.journal import LoggedProducer
+from exporter.transaction_log.ledger import Ledger
+from exporter.transaction_log.records import Decoded, Status, Tombstone, UnknownVersion
+from tests.transaction_log.builders import (
+    ABORTED,
+    ABORTING,
+    COMMITTED,
+    COMMITTING,
+    EMPTY,
+    ONGOING,
+    ORDERS,
+    START_MS,
+    record,
+)
+
+BILLS = ("bills", 1)
+LOG_PARTITION = 11
+
+
+def fed(*records: Decoded) -> Ledger:
+    """Written into one partition of the log, at the instants that they tell themselves."""
+    kept = Ledger()
+    for it in records:
+        kept.take(LOG_PARTITION, it, getattr(it, "last_update_ms", START_MS))
+    return kept
+
+
+def logged(kept: Ledger, producer_id: int = 7, *, read_to_end: bool = True) -> LoggedProducer:
+    return kept.journal([producer_id], [LOG_PARTITION] if read_to_end else []).producers[producer_id]
+
+
+def test_what_runs_is_told_with_its_start_and_its_decision() -> None:
+    """The open transaction, then the same one decided by its coordinator, under the epoch that was open."""
+    running = logged(fed(EMPTY, ONGOING))
+    fenced = replace(ONGOING, status=Status.PREPARE_ABORT, producer_epoch=4, last_update_ms=START_MS + 20)
+    decided = logged(fed(EMPTY, ONGOING, fenced))
+
+    assert (running.transactional_id, running.is_former, running.latest) == ("billing-7", False, ONGOING)
+    assert (running.open_epoch, running.prepared_ms, running.ended) == (3, -1, {})
+    assert (decided.latest, decided.open_epoch, decided.prepared_ms) == (fenced, 3, START_MS + 20)
+    assert decided.ended[ORDERS].outcome is Outcome.FENCED
+
+
+def test_a_log_that_is_behind_tells_no_present() -> None:
+    """Name and past endings are facts all the same."""
+    behind = logged(fed(ONGOING, COMMITTING, COMMITTED, replace(ONGOING, start_ms=START_MS + 90)), read_to_end=False)
+
+    assert (behind.latest, behind.open_epoch, behind.prepared_ms) == (None, -1, -1)
+    assert (behind.transactional_id, behind.ended[ORDERS].outcome) == ("billing-7", Outcome.COMMITTED)
+
+
+def test_each_partition_keeps_its_own_newest_ending() -> None:
+    """A later transaction elsewhere leaves it as it is; one here replaces it."""
+    later = {"start_ms": START_MS + 100, "last_update_ms": START_MS + 120}
+    elsewhere = [
+        record(Status.ONGOING, partitions=frozenset({BILLS}), **later),
+        record(Status.PREPARE_COMMIT, partitions=frozenset({BILLS}), **later),
+    ]
+    kept = fed(ONGOING, ABORTING, ABORTED, *elsewhere)
+
+    assert {at: it.outcome for at, it in logged(kept).ended.items()} == {
+        ORDERS: Outcome.ABORTED,
+        BILLS: Outcome.COMMITTED,
+    }
+    assert logged(kept).ended[ORDERS].decided_ms == ABORTING.last_update_ms
+
+    kept.take(LOG_PARTITION, replace(COMMITTING, start_ms=START_MS + 300, last_update_ms=START_MS + 320), START_MS)
+    assert logged(kept).ended[ORDERS].outcome is Outcome.COMMITTED
+
+
+def test_a_forgotten_id_still_names_its_producer() -> None:
+    """After the tombstone the producer id has a former name, its endings, and no present."""
+    kept = fed(ONGOING, ABORTING, ABORTED, Tombstone("billing-7"))
+
+    former = logged(kept)
+    assert (former.transactional_id, former.is_former, former.latest) == ("billing-7", True, None)
+    assert former.ended[ORDERS].outcome is Outcome.ABORTED
+    assert kept.transactional_ids == 0
+
+
+def test_an_id_with_a_new_producer_id_is_both() -> None:
+    """Epochs ran out, or the id came back after it was forgotten: the old producer id is a former one."""
+    kept = fed(ONGOING, COMMITTING, COMMITTED, replace(EMPTY, producer_id=8, producer_epoch=0))
+
+    assert (logged(kept, 7).is_former, logged(kept, 8).is_former) == (True, False)
+    assert logged(kept, 8).transactional_id == "billing-7"
+
+
+def test_the_log_s_own_word_for_the_producer_id_before_counts() -> None:
+    """Read from the middle, the newest record alone names the producer id that the id had."""
+    kept = fed(replace(EMPTY, producer_id=8, previous_producer_id=7))
+
+    assert (logged(kept, 7).transactional_id, logged(kept, 7).is_former) == ("billing-7", True)
+
+
+def test_what_is_not_in_the_log_is_not_in_the_journal() -> None:
+    """A producer id that nobody wrote, records that nobody understands."""
+    kept = fed(UnknownVersion("value", 9), Tombstone("stranger"))
+
+    assert kept.journal([7], [LOG_PARTITION]).producers == {}
+
+
+def test_a_cut_off_partition_tells_no_present_until_it_is_written_again() -> None:
+    """The names stay; another partition of the log is untouched."""
+    kept = fed(ONGOING)
+    kept.take(2, replace(ONGOING, transactional_id="orders-1", producer_id=9), START_MS)
+    kept.forget(LOG_PARTITION)
+
+    assert (logged(kept).latest, logged(kept).transactional_id) == (None, "billing-7")
+    assert kept.journal([9], [2]).producers[9].latest is not None
+
+    kept.take(LOG_PARTITION, COMMITTING, START_MS)
+    assert logged(kept).latest == COMMITTING
+
+
+def test_memory_is_bounded() -> None:
+    """Ids that come and go leave a stated number of former producers; partitions, of endings."""
+    kept = Ledger()
+    for number in range(module.FORMER_PRODUCERS_MAX + 10):
+        name = f"id-{number}"
+        kept.take(0, replace(EMPTY, transactional_id=name, producer_id=number + 100), START_MS)
+        kept.take(0, Tombstone(name), START_MS)
+    for number in range(module.ENDED_PARTITIONS_MAX + 10):
+        kept.take(0, replace(COMMITTING, partitions=frozenset({("orders", number)}), start_ms=number), START_MS)
+
+    former = kept.journal(range(100, module.FORMER_PRODUCERS_MAX + 110), [0]).producers
+    assert len(former) == module.FORMER_PRODUCERS_MAX
+    assert 109 not in former
+    ended = kept.journal([7], [0]).producers[7].ended
+    assert len(ended) == module.ENDED_PARTITIONS_MAX
+    assert ("orders", module.ENDED_PARTITIONS_MAX + 9) in ended
