@@ -25,6 +25,7 @@ log = logging.getLogger("exporter")
 READ_SECONDS = 0.2
 OPEN_AGAIN_SECONDS = 5.0
 END_SECONDS = 0.5
+NOT_YET = "it was not tried yet"
 
 OpenLog = Callable[..., StateLog]
 
@@ -60,7 +61,7 @@ class LogReader:
         self._reached_end: set[int] = set()
         self._is_caught_up = False
         self._records = self._malformed = self._unknown_versions = 0
-        self._failure: str | None = "the log is not read yet"
+        self._failure: str | None = NOT_YET
         self._said: str | None = self._failure
 
     def start(self) -> None:

@@ -194,8 +194,9 @@ class StateLog:
 
     def _not_a_record(self, message: Message, error: KafkaError) -> tuple[int, ...]:
         partition = message.partition()
-        if partition is None or partition < 0:
-            self._failure = error.str()
+        if message.topic() is None or partition is None:
+            if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # the group is librdkafka's wish, not ours
+                self._failure = error.str()
             return ()
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own codes are named so
             self.failures.pop(partition, None)

@@ -11,7 +11,9 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from exporter.kafka.markers import Marker, MarkerOutcome, write_marker
+from exporter.log_reader import NOT_YET
 from tests.brokers.second_door import PASSWORD, GuardedCluster
+from tests.real_brokers.log_reading import reading, until
 from tests.real_brokers.privileges import (
     BEGINNING,
     DOCUMENT,
@@ -71,6 +73,24 @@ def test_each_missing_grant_costs_what_the_document_says(cluster: GuardedCluster
     }
     assert all(losses(views).values()), "a grant that nothing is lost without is not among the least"
     assert DOCUMENT.read_text().split(BEGINNING)[1].strip() == table(views).strip()
+
+
+@pytest.mark.parametrize("missing", [FULL, "READ on topics", "DESCRIBE on groups"])
+def test_the_transaction_log_needs_no_more_than_the_readme_grants(cluster: GuardedCluster, missing: str) -> None:
+    """READ on every topic is READ on the log as well; without it the reader says what to grant. It needs no group."""
+    with reading(
+        cluster.door,
+        security__protocol="SASL_PLAINTEXT",
+        sasl__mechanism="PLAIN",
+        sasl__username=USERS[missing],
+        sasl__password=PASSWORD,
+    ) as reader:
+        if missing == "READ on topics":
+            report = until(reader, lambda it: it.failure != NOT_YET)
+            assert report.failure == "__transaction_state is hidden from us: grant DESCRIBE and READ on it"
+        else:
+            report = until(reader, lambda it: it.partitions_current == 5)
+            assert (report.failure, report.partitions_unread) == (None, 0)
 
 
 def test_these_grants_write_nothing(cluster: GuardedCluster, client: dict[str, str | int | float | bool]) -> None:

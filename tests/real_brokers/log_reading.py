@@ -1,0 +1,49 @@
+"""A reader of the transaction log in this process, and waiting for what it tells."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from exporter.config.loading import load
+from exporter.log_reader import LogReader
+from exporter.transaction_log.report import LogPosition, LogReport
+
+PATIENCE_S = 60
+MINE = "mine"
+
+
+@contextmanager
+def reading(
+    bootstrap: str, prefix: str = "", *, counted_before: LogPosition | None = None, **kafka: str
+) -> Iterator[LogReader]:
+    """The log of that cluster, read until the block ends; ids with that prefix are the group `mine`.
+
+    `kafka` are settings of that section, with two underscores for a dot.
+    """
+    lines = [f"kafka.bootstrap.servers: '{bootstrap}'", "transaction_log.enabled: true"]
+    lines.append(f"transaction_log.groups: [{{name: {MINE}, match: '{prefix}.*'}}]")
+    lines += [f"kafka.{name.replace('__', '.')}: '{value}'" for name, value in kafka.items()]
+    settings = load(file=("test.yaml", "\n".join(lines)), environment={}, flags={})
+    reader = LogReader(settings.kafka, settings.transaction_log, counted_before=counted_before or LogPosition())
+    reader.start()
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def until(reader: LogReader, seen: Callable[[LogReport], bool]) -> LogReport:
+    """The first report for which `seen` holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not seen(report := reader.report()):
+        assert time.monotonic() < deadline, report
+        time.sleep(0.05)
+    return report
+
+
+def outcomes(report: LogReport) -> dict[str, int]:
+    """Outcome -> how many transactions of the group `mine` ended so, where any did."""
+    completed = () if report.counted is None else report.counted.completed
+    return {outcome.value: number for group, outcome, number in completed if group == MINE and number}

@@ -1,0 +1,158 @@
+"""The transaction log of a real broker, followed live: every outcome once, through restarts on both sides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from examples.workload.planting import init_producer_id
+from examples.workload.producers import OpenTransaction, run_transaction
+from exporter.config.loading import load
+from exporter.kafka.state_log import LogRecord, StateLog
+from exporter.transaction_log.report import LogPosition
+from tests.brokers.cluster import KafkaCluster
+from tests.real_brokers.exporting import PATIENCE_S, Exporter, Series, serving
+from tests.real_brokers.log_reading import MINE, outcomes, reading, until
+from tests.real_brokers.test_transaction_log import QUICK
+
+TIMEOUT_MS = 1500
+COMPLETED = "kafka_transactions_completed_total"
+READING = "kafka_transaction_exporter_transaction_log_reading"
+PARTITIONS = "kafka_transaction_exporter_transaction_log_partitions"
+
+
+@pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
+def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """Coordinators that look every 200 ms. Each test has ids with a prefix of its own."""
+    with KafkaCluster(request.param, properties=QUICK) as made:
+        made.topics.create("t", partitions=3)
+        run_transaction(made.bootstrap, "first", [("t", 0)])
+        yield made
+
+
+def counting(bootstrap: str, folder: Path, prefix: str) -> AbstractContextManager[Exporter]:
+    """`serve` with the transaction log; ids with that prefix are a group of their own."""
+    groups = f'[{{"name": "{MINE}", "match": "{prefix}-.*"}}]'
+    return serving(bootstrap, folder, transaction_log__enabled="true", transaction_log__groups=groups)
+
+
+def completed(metrics: dict[str, Series]) -> dict[str, float]:
+    """Outcome -> number of the test's own ids, where there are any."""
+    return {outcome: value for (group, outcome), value in metrics.get(COMPLETED, {}).items() if group == MINE and value}
+
+
+def test_every_outcome_is_counted_once_over_a_kill_of_the_exporter(cluster: KafkaCluster, tmp_path: Path) -> None:
+    """What ended before the first start, while it runs, and while it is dead; one transaction is open over the kill."""
+    run_transaction(cluster.bootstrap, "kill-1", [("t", 0)])
+    run_transaction(cluster.bootstrap, "kill-1", [("t", 0)], outcome="abort")
+    with counting(cluster.bootstrap, tmp_path, "kill") as exporter:
+        before = exporter.until(lambda m: len(completed(m)) == 2)
+        fenced = OpenTransaction(cluster.bootstrap, "kill-2", [("t", 1)])
+        fenced.__enter__()
+        init_producer_id(cluster.bootstrap, "kill-2")
+        during = exporter.until(lambda m: len(completed(m)) == 3)
+        stalled = OpenTransaction(cluster.bootstrap, "kill-3", [("t", 2)], timeout_ms=TIMEOUT_MS)
+        stalled.__enter__()
+        exporter.until(lambda m: m.get("kafka_partition_open_transactions", {}).get(("t", "2")) == 1)
+        exporter.process.kill()
+        exporter.process.wait()
+    run_transaction(cluster.bootstrap, "kill-1", [("t", 0)])
+    with counting(cluster.bootstrap, tmp_path, "kill") as exporter:
+        after = exporter.until(lambda m: completed(m).get("timeout") == 1)
+
+    assert completed(before) == {"commit": 1, "abort": 1}
+    assert completed(during) == {**completed(before), "fenced": 1}
+    assert completed(after) == {"commit": 1, "timeout": 1}, "nothing of the first run again"
+    assert after["kafka_transaction_duration_seconds_count"][MINE, "timeout"] == 1
+    assert after["kafka_transaction_duration_seconds_sum"][MINE, "timeout"] >= TIMEOUT_MS / 1000
+    assert after["kafka_transaction_marker_seconds_count"][MINE,] == 2
+    assert during["kafka_transactional_id_initializations_total"][MINE,] >= 3
+
+
+def test_what_the_log_is_asked_of_it_tells_to_verdicts(cluster: KafkaCluster) -> None:
+    """Who has the producer id, its start to the millisecond, and how the transaction before ended."""
+    run_transaction(cluster.bootstrap, "told", [("t", 0)])
+    with (
+        OpenTransaction(cluster.bootstrap, "told", [("t", 1)]),
+        reading(cluster.bootstrap) as reader,
+    ):
+        until(reader, lambda report: report.partitions_current == 5)
+        journal = reader.journal(range(5000))
+
+    (logged,) = (it for it in journal.producers.values() if it.transactional_id == "told")
+    assert logged.latest is not None
+    assert logged.latest.partitions == {("t", 1)}
+    assert logged.ended[("t", 0)].outcome.value == "commit"
+    assert logged.ended[("t", 0)].decided_ms <= logged.latest.start_ms
+
+
+def test_positions_that_are_no_offsets_of_the_log_are_a_gap(cluster: KafkaCluster) -> None:
+    """Cut off by a new leader: it goes on at the end, says so once for each partition, and reads what comes."""
+    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap})
+    log = StateLog(settings.kafka, since_ms=0, positions=dict.fromkeys(range(5), 100_000))
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        gaps: list[int] = []
+        while len(gaps) < 5 and time.monotonic() < deadline:
+            gaps += log.read(0.1).gaps
+        begun_ms = int(time.time() * 1000)
+        run_transaction(cluster.bootstrap, "gap", [("t", 0)])
+        records: list[LogRecord] = []
+        while not any(b"gap" in (it.key or b"") for it in records) and time.monotonic() < deadline:
+            records += log.read(0.1).records
+    finally:
+        log.close()
+
+    assert sorted(gaps) == list(range(5))
+    assert all(it.written_at_ms >= begun_ms for it in records), "nothing is read a second time"
+
+
+@pytest.mark.slow
+def test_an_earlier_run_s_position_is_of_one_cluster_only(cluster: KafkaCluster) -> None:
+    """Offsets of another cluster say nothing about this one."""
+    run_transaction(cluster.bootstrap, "once", [("t", 0)])
+    with reading(cluster.bootstrap, "once") as reader:
+        mine = until(reader, lambda report: outcomes(report) == {"commit": 1}).position
+    foreign = LogPosition(cluster_id="another", offsets=MappingProxyType(dict(mine.offsets)))
+
+    with reading(cluster.bootstrap, "once", counted_before=mine) as reader:
+        assert outcomes(until(reader, lambda report: report.counted is not None)) == {}
+    with reading(cluster.bootstrap, "once", counted_before=foreign) as reader:
+        assert outcomes(until(reader, lambda report: report.counted is not None)) == {"commit": 1}
+
+
+def test_a_broker_s_death_is_said_and_costs_no_event(cluster: KafkaCluster, tmp_path: Path) -> None:
+    """While it is down nothing counts as read; afterwards it goes on where it was."""
+    run_transaction(cluster.bootstrap, "dead-1", [("t", 0)])
+    with counting(cluster.bootstrap, tmp_path, "dead") as exporter:
+        well = exporter.until(lambda m: m.get(PARTITIONS, {}).get(("current",)) == 5)
+        cluster.broker(1).kill()
+        down = exporter.until(lambda m: m[READING][()] == 0)
+        unread = exporter.until(lambda m: m[PARTITIONS]["unread",] == 5)
+        cluster.broker(1).start()
+        run_transaction(cluster.bootstrap, "dead-1", [("t", 0)])
+        again = exporter.until(lambda m: completed(m) == {"commit": 2})
+        exporter.until(lambda m: m[PARTITIONS]["current",] == 5 and m[READING][()] == 1)
+
+    assert completed(well) == completed(down) == completed(unread) == {"commit": 1}
+    assert "kafka_transaction_exporter_transaction_log_lag_records" not in unread
+    assert completed(again) == {"commit": 2}
+
+
+@pytest.mark.slow
+def test_a_cluster_without_transactions_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic comes with the first transactional id: until then the reader says why it reads nothing."""
+    monkeypatch.setattr("exporter.log_reader.OPEN_AGAIN_SECONDS", 0.2)
+    with KafkaCluster("4.3.1", properties=QUICK) as empty:
+        empty.topics.create("t")
+        with reading(empty.bootstrap) as reader:
+            waiting = until(reader, lambda report: "nobody has used" in (report.failure or ""))
+            run_transaction(empty.bootstrap, "app", [("t", 0)])
+            until(reader, lambda report: outcomes(report) == {"commit": 1})
+
+    assert (waiting.counted, waiting.partitions_current) == (None, 0)
