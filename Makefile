@@ -41,6 +41,7 @@ test-all: tools kerberos lint types contracts  ## the same and the slow tests (m
 
 bench: java install  ## measured floors beside the peers
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.transaction_log
 
 kerberos: install  ## a KDC and Kerberos for Python, for its slow tests (installed by apt-get where we are root)
 	@missing=""; \

@@ -22,6 +22,8 @@ from exporter.kafka.credentials import CredentialsError, librdkafka_properties
 from exporter.kafka.topology import STATE_TOPIC
 
 BATCH_RECORDS_MAX = 2000
+QUEUED_KILOBYTES_MAX = 8 * 1024
+"""librdkafka's own default of 64 MB for records fetched ahead would double the process."""
 STATISTICS_INTERVAL_MS = 1000
 HEARD_WITHIN_US = 5_000_000
 """A fetch is answered within half a second, also with nothing: a leader that is silent for longer tells no end."""
@@ -81,7 +83,7 @@ class StateLog:
         """By partition: the offset to be read next."""
         try:
             properties = librdkafka_properties(kafka)
-            self._admin = AdminClient({**properties, "log_level": 0})
+            self._properties = properties
             self._consumer = Consumer({**properties, **self._own_properties(kafka.client_id)})
         except (CredentialsError, KafkaException) as error:
             raise LogUnreadableError(_words(error)) from error
@@ -142,6 +144,7 @@ class StateLog:
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "isolation.level": "read_uncommitted",
+            "queued.max.messages.kbytes": QUEUED_KILOBYTES_MAX,
             "statistics.interval.ms": STATISTICS_INTERVAL_MS,
             "stats_cb": self._on_statistics,
             "error_cb": self._on_error,
@@ -184,7 +187,9 @@ class StateLog:
         if not asked:
             return {}
         found = {}
-        for partition, future in self._admin.list_offsets(asked, request_timeout=self._timeout_s).items():
+        # Of no use between two questions, and a thread and a connection for each broker.
+        admin = AdminClient({**self._properties, "log_level": 0})
+        for partition, future in admin.list_offsets(asked, request_timeout=self._timeout_s).items():
             try:
                 found[partition.partition] = future.result().offset
                 self.failures.pop(partition.partition, None)
