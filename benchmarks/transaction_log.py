@@ -1,8 +1,8 @@
 """Reading 300,000 records of the coordinators' log: the exporter's reader beside a bare loop of confluent-kafka's consumer.
 
-One real broker whose `__transaction_state` is filled with records of 5,000 transactional ids, as 4.3.1 writes them. Both read
-it whole in every round, each in a process of its own that counts its own CPU. Ends with status 1 when a floor is missed:
-20,000 records for a second of one core.
+One real broker whose `__transaction_state` is filled with records of 5,000 transactional ids, as 4.3.1 writes them. Both
+read it whole in every round, each in a process of its own that counts its own CPU. Ends with status 1 when a floor is
+missed: 20,000 records for a second of one core.
 """
 
 from __future__ import annotations
