@@ -107,8 +107,9 @@ constraints:  ## make constraints/*.txt anew: the newest versions that pyproject
 	@compile="build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes"; \
 	export UV_CUSTOM_COMPILE_COMMAND="make constraints"; \
 	$$compile --extra dev pyproject.toml -o constraints/dev.txt; \
-	$$compile --constraints constraints/dev.txt pyproject.toml -o constraints/runtime.txt; \
-	$$compile --constraints constraints/dev.txt --extra gssapi pyproject.toml -o constraints/kerberos.txt
+	$$compile --constraints constraints/dev.txt --extra history pyproject.toml -o constraints/runtime.txt; \
+	$$compile --constraints constraints/dev.txt --extra gssapi pyproject.toml -o constraints/kerberos.txt; \
+	$$compile --constraints constraints/dev.txt --extra history --extra spark pyproject.toml -o constraints/spark.txt
 	@rm -rf build/uv
 
 clean:  ## what was made here (Kafka's jars stay in the cache of the home directory)

@@ -1,4 +1,4 @@
-"""The loop: collect -> evaluate -> publish -> remember, at its own pace, until it is told to stop.
+"""The loop: collect -> evaluate -> record -> publish -> remember, at its own pace, until it is told to stop.
 
 A scrape never reaches in here: it sends the bytes that the last cycle left at the `Site`.
 """
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from enum import Enum
 from pathlib import Path
+from typing import Protocol
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -24,6 +25,7 @@ from exporter import __version__, state_file
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.verdicts import Evaluation
+from exporter.history_facts import HistoryFacts
 from exporter.kafka.collect import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
 from exporter.log_reader import LogReader
@@ -43,6 +45,18 @@ log = logging.getLogger("exporter")
 
 Follow = Callable[[LogPosition], LogReader]
 """Makes the reader of the transaction log, which goes on counting at a position."""
+
+
+class Recorder(Protocol):
+    """Keeps every cycle: `exporter.history`, whose library is loaded only where something is recorded."""
+
+    def start(self) -> None: ...
+
+    def record(self, evaluation: Evaluation) -> None: ...
+
+    def facts(self) -> HistoryFacts: ...
+
+    def close(self) -> None: ...
 
 
 class Order(Enum):
@@ -93,6 +107,7 @@ class Daemon:
         *,
         state_path: Path | None,
         follow: Follow | None = None,
+        history: Recorder | None = None,
         reloader: Reloader | None = None,
         orders: Orders | None = None,
         wall_clock: Callable[[], float] = time.time,
@@ -116,7 +131,9 @@ class Daemon:
         state = self._recall()
         self._memory = state.memory
         self._log_position = state.log_position
+        self._history = history
         self._log_reader = None if follow is None else follow(state.log_position)
+        self._beside = tuple(it for it in (self._log_reader, self._history) if it is not None)
         self._publish()  # a scrape between the first listening and the first cycle is answered too
 
     def run(self) -> None:
@@ -133,8 +150,8 @@ class Daemon:
             misfire_grace_time=None,
             next_run_time=datetime.now(timezone.utc),
         )
-        if self._log_reader is not None:
-            self._log_reader.start()
+        for beside in self._beside:
+            beside.start()
         scheduler.start()
         clocks = self._clock(), self._wall_clock()
         while (order := self._next_order()) is not Order.STOP:
@@ -143,8 +160,8 @@ class Daemon:
                 self._reload(scheduler, only_if_changed=order is None)
         scheduler.shutdown(wait=False)
         self._collector.close()
-        if self._log_reader is not None:
-            self._log_reader.close()
+        for beside in self._beside:
+            beside.close()
 
     def _next_order(self) -> Order | None:
         """None when it is time to look whether a file, or the time of day, has changed."""
@@ -209,6 +226,8 @@ class Daemon:
         evaluation = evaluate(snapshot, self._memory, policy_of(self._settings), self._journal(snapshot))
         self._memory = evaluation.memory
         self._succeeded(began, evaluation)
+        if self._history is not None:
+            self._history.record(evaluation)
         self._publish()
         self._remember()
 
@@ -315,6 +334,7 @@ class Daemon:
                 api_statistics=self._collector.statistics(),
                 phase_durations=record.phases,
                 transaction_log=report,
+                history=None if self._history is None else self._history.facts(),
                 settings_reloaded=True if self._reloader is None else self._reloader.facts.succeeded,
                 settings_loaded_at_ms=(
                     record.started_at_ms if self._reloader is None else self._reloader.facts.last_success_at_ms

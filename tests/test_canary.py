@@ -93,8 +93,13 @@ def test_every_secret_is_planted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["password and locked key", "stores", "tokens"])
 def test_no_secret_comes_out(tmp_path: Path, mute_broker: str, way: str) -> None:
-    """Not in logs at their loudest, pages, metrics, errors, dumps, the process list, or the state file."""
-    settings = ways(tmp_path)[way]
+    """Not in logs at their loudest, of both clients, pages, metrics, errors, dumps, the process list, or any file."""
+    settings = {
+        **ways(tmp_path)[way],
+        "transaction_log.enabled": "true",
+        "history.directory": str(tmp_path / "history"),
+        "history.rotate_interval": "1s",
+    }
     file = config(tmp_path, mute_broker, settings, log__level="debug", kafka__request__timeout__ms="300")
 
     with serving(None, tmp_path, config_file=file) as exporter:
@@ -110,12 +115,13 @@ def test_no_secret_comes_out(tmp_path: Path, mute_broker: str, way: str) -> None
     seen["dump"] = run("config", "dump", f"--config.file={good}")
     seen["once"] = run("once", f"--config.file={good}")
     seen["find-hanging"] = run("find-hanging", f"--config.file={good}")
-    for path in tmp_path.glob("*.json"):
-        seen[path.name] = path.read_text()
+    for path in [*tmp_path.glob("*.json"), *tmp_path.glob("history/**/*.parquet")]:
+        seen[path.name] = path.read_text(errors="replace")
 
     assert "nonsense: unknown setting" in seen["problems"]
     assert "<secret>" in seen["dump"]
     assert "no broker answered" in seen["once"]
+    assert "the transaction log is not read" in seen["log"]
     assert {name: text for name, text in seen.items() if CANARY in text} == {}
 
 

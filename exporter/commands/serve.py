@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import logging
 import signal
 import time
@@ -14,7 +15,7 @@ from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError
 from exporter.config.settings import Settings
-from exporter.daemon import Daemon, Order, Orders
+from exporter.daemon import Daemon, Order, Orders, Recorder
 from exporter.kafka.collect import open_collector
 from exporter.log_reader import LogReader
 from exporter.publication.guard import Guard
@@ -39,6 +40,9 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         for problem in error.problems:
             complain(problem)
         return ExitStatus.COULD_NOT_RUN
+    if settings.history.directory is not None and importlib.util.find_spec("pyarrow") is None:
+        complain("history.directory needs the Python package pyarrow: install kafka-transaction-exporter[history]")
+        return ExitStatus.COULD_NOT_RUN
     collector = open_collector(settings.kafka, settings.scan)
     reloader = Reloader(options.load, options.loaded, options.sources, wall_clock=time.time)
     daemon = Daemon(
@@ -46,6 +50,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         collector,
         state_path=options.state_path,
         follow=partial(_follow, settings) if settings.transaction_log.enabled else None,
+        history=_history(settings),
         reloader=reloader,
         orders=orders,
     )
@@ -67,6 +72,14 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 def _follow(settings: Settings, counted_before: LogPosition) -> LogReader:
     return LogReader(settings.kafka, settings.transaction_log, counted_before=counted_before)
+
+
+def _history(settings: Settings) -> Recorder | None:
+    if settings.history.directory is None:
+        return None
+    from exporter.history import History  # noqa: PLC0415 - loads Arrow, which is large and an extra
+
+    return History(settings.history, interval_ms=settings.scan.interval_ms)
 
 
 def web_server(settings: Settings) -> Callable[[Site], WebServer]:

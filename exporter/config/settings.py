@@ -139,6 +139,34 @@ _ROWS: tuple[Setting, ...] = (
         needs_restart=True,
     ),
     Setting(
+        name="history.directory",
+        kind=values.TEXT,
+        default=None,
+        help="Where every cycle's open transactions are recorded as Parquet; nothing is recorded when left out.",
+        needs_restart=True,
+    ),
+    Setting(
+        name="history.rotate_interval",
+        kind=values.POSITIVE_DURATION,
+        default="15m",
+        help="A file is written after this: what a kill loses at most.",
+        needs_restart=True,
+    ),
+    Setting(
+        name="history.retention_age",
+        kind=values.POSITIVE_DURATION,
+        default="30d",
+        help="Older files are removed.",
+        needs_restart=True,
+    ),
+    Setting(
+        name="history.retention_size",
+        kind=values.SIZE,
+        default="1GB",
+        help="With more than this in the directory the oldest files are removed: B, kB, MB, GB or TB.",
+        needs_restart=True,
+    ),
+    Setting(
         name="log.level",
         kind=values.one_of_kind("debug", "info", "warning", "error"),
         default="info",
@@ -201,6 +229,17 @@ class TransactionLogSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HistorySettings:
+    """Where and for how long cycles are recorded."""
+
+    directory: str | None
+    """None records nothing."""
+    rotate_interval_ms: int
+    retention_age_ms: int
+    retention_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All of them, validated."""
 
@@ -209,6 +248,7 @@ class Settings:
     verdicts: VerdictSettings
     publish: PublishSettings
     transaction_log: TransactionLogSettings
+    history: HistorySettings
     state_file: str
     """A path, `none` or `auto`."""
     watch_interval_ms: int
@@ -242,6 +282,12 @@ def settings_of(value: Mapping[str, Any]) -> Settings:
             enabled=value["transaction_log.enabled"],
             lookback_ms=value["transaction_log.lookback"],
             groups=value["transaction_log.groups"],
+        ),
+        history=HistorySettings(
+            directory=value["history.directory"],
+            rotate_interval_ms=value["history.rotate_interval"],
+            retention_age_ms=value["history.retention_age"],
+            retention_bytes=value["history.retention_size"],
         ),
         state_file=value["state.file"],
         watch_interval_ms=value["reload.watch_interval"],

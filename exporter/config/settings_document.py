@@ -44,6 +44,7 @@ _SECTIONS = {
     "reload": "Settings are read again on SIGHUP, and when a file that they are made of changes.",
     "state": "What outlives a restart.",
     "transaction_log": "What became of every transaction, by the coordinators' log ([transactions.md](transactions.md)).",
+    "history": "What is recorded for the pipeline ([pipeline.md](pipeline.md)). Needs the extra `history`.",
     "log": "What is said on standard error.",
 }
 

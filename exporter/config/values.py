@@ -25,6 +25,8 @@ class Kind:
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1000}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)(B|kB|MB|GB|TB)?")
+_UNIT_BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, None: 1}
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.%]+)\]|(?P<host>[^\[\]:,\s]+)):(?P<port>\d{1,5})")
 PORT_MAX = 65535
 
@@ -43,6 +45,15 @@ def positive_duration_ms(value: Any) -> int:
     if milliseconds <= 0:
         raise ValueError("must be longer than nothing")
     return milliseconds
+
+
+def size_bytes(value: Any) -> int:
+    """`500MB`, `1GB`, `1.5TB`, or a number of bytes; more than nothing. Powers of ten."""
+    match = _SIZE.fullmatch(str(value).strip())
+    size = 0 if match is None or isinstance(value, bool) else int(float(match[1]) * _UNIT_BYTES[match[2]])
+    if size <= 0:
+        raise ValueError("must be a size such as 500MB or 2GB")
+    return size
 
 
 def text(value: Any) -> str:
@@ -152,6 +163,7 @@ _GROUP_SCHEMA = {
 _DURATION_SCHEMA = {"type": ["string", "number"], "pattern": f"^{_DURATION.pattern}$"}
 DURATION = Kind(duration_ms, _DURATION_SCHEMA)
 POSITIVE_DURATION = Kind(positive_duration_ms, _DURATION_SCHEMA)
+SIZE = Kind(size_bytes, {"type": ["string", "number"], "pattern": f"^{_SIZE.pattern}$"})
 TEXT = Kind(text, {"type": ["string", "number"]})
 SWITCH = Kind(switch, {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]})
 SERVERS = Kind(bootstrap_servers, {"type": ["string", "array"], "items": {"type": "string"}})

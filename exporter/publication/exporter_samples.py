@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from exporter.api_statistics import LATENCY_BUCKETS_SECONDS
+from exporter.history_facts import HistoryFacts
 from exporter.publication.cluster_samples import is_series_limited
 from exporter.publication.facts import ExporterFacts, Publication
 from exporter.publication.families import Distribution, Sample, Samples
@@ -21,6 +22,15 @@ def fact(value: Callable[[ExporterFacts], float | None]) -> Callable[[Publicatio
         return () if number is None else (Sample((), number),)
 
     return single
+
+
+def of_history(value: Callable[[HistoryFacts], float | None]) -> Callable[[Publication], Samples]:
+    """The function for a fact about the history: no sample where nothing is recorded."""
+
+    def single(facts: ExporterFacts) -> float | None:
+        return None if facts.history is None else value(facts.history)
+
+    return fact(single)
 
 
 def seconds(instant_ms: int | None) -> float | None:

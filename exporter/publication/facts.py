@@ -11,6 +11,7 @@ from typing import Literal
 
 from exporter.api_statistics import ApiStatistics
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from exporter.history_facts import HistoryFacts
 from exporter.transaction_log.report import LogReport
 
 
@@ -63,6 +64,8 @@ class ExporterFacts:
     """(phase, seconds) of the last cycle, in order."""
     transaction_log: LogReport | None = None
     """None where it is not read by choice."""
+    history: HistoryFacts | None = None
+    """None where nothing is recorded by choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

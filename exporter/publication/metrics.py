@@ -1,4 +1,4 @@
-"""The table of all metrics: one row each, and the only place of the program that contains a metric name.
+"""The table of all metrics: one row each. Here and in `exporter_metrics.py`, its second half, metrics are named, nowhere else.
 
 Law of this file: a row says name, help, type, labels and the function that computes it; nothing is computed here.
 Values are cached: they are made once per cycle, and a scrape never asks Kafka.
@@ -10,11 +10,9 @@ from __future__ import annotations
 from exporter.evaluation.verdicts import Evaluation
 from exporter.publication import cluster_samples as cluster
 from exporter.publication import exporter_samples as exporter
-from exporter.publication import log_samples as log
 from exporter.publication.cluster_samples import of_cluster, one
-from exporter.publication.exporter_samples import fact, seconds
+from exporter.publication.exporter_metrics import EXPORTER_METRICS, HISTORY_METRICS, TRANSACTION_LOG_METRICS
 from exporter.publication.families import Metric, Sample, Samples
-from exporter.publication.log_samples import of_log
 
 _PARTITION = ("topic", "partition")
 _SUSPECT = (*_PARTITION, "producer_id", "producer_epoch", "start_offset", "transactional_id", "verdict")
@@ -187,194 +185,11 @@ COVERAGE_METRICS = (
     ),
 )
 
-EXPORTER_METRICS = (
-    Metric(
-        name="kafka_transaction_exporter_build_info",
-        help="Value 1, labelled with the versions of the exporter and of Python.",
-        kind="gauge",
-        labels=("version", "python_version"),
-        samples=exporter.build_info,
-    ),
-    Metric(
-        name="kafka_transaction_exporter_snapshot_timestamp_seconds",
-        help="When reading of the newest snapshot began; it stays when the snapshot has become stale.",
-        kind="gauge",
-        labels=(),
-        samples=fact(lambda facts: seconds(facts.snapshot_taken_at_ms)),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_snapshot_stale",
-        help="1 when the newest snapshot is too old to be shown and all series of the cluster are dropped.",
-        kind="gauge",
-        labels=(),
-        samples=fact(lambda facts: facts.is_stale),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_config_last_reload_successful",
-        help="1 when the settings in use are those of the latest reading, 0 when that failed and older ones are kept.",
-        kind="gauge",
-        labels=(),
-        samples=fact(lambda facts: facts.settings_reloaded),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_config_last_reload_success_timestamp_seconds",
-        help="When the settings in use were read.",
-        kind="gauge",
-        labels=(),
-        samples=fact(lambda facts: seconds(facts.settings_loaded_at_ms)),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_cycle_interval_seconds",
-        help="Time from the start of one cycle to the start of the next, as configured.",
-        kind="gauge",
-        labels=(),
-        samples=fact(lambda facts: facts.interval_ms / 1000),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_cycle_duration_seconds",
-        help="Duration of the last cycle.",
-        kind="gauge",
-        labels=(),
-        samples=fact(lambda facts: facts.last_cycle_duration_seconds),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_cycle_phase_duration_seconds",
-        help="Duration of each phase of the last cycle.",
-        kind="gauge",
-        labels=("phase",),
-        samples=exporter.phase_durations,
-    ),
-    Metric(
-        name="kafka_transaction_exporter_cycles_total",
-        help="Cycles that ended, failed ones included.",
-        kind="counter",
-        labels=(),
-        samples=fact(lambda facts: facts.cycles),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_cycles_failed_total",
-        help="Cycles that ended without a snapshot.",
-        kind="counter",
-        labels=(),
-        samples=fact(lambda facts: facts.failed_cycles),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_cycles_missed_total",
-        help="Cycles that could not begin because the one before was still running.",
-        kind="counter",
-        labels=(),
-        samples=fact(lambda facts: facts.missed_cycles),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_last_cycle_success",
-        help="1 when the last cycle gave a snapshot, 0 when it failed.",
-        kind="gauge",
-        labels=(),
-        samples=fact(lambda facts: facts.last_cycle_succeeded),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_last_success_timestamp_seconds",
-        help="When the last successful cycle ended.",
-        kind="gauge",
-        labels=(),
-        samples=fact(lambda facts: seconds(facts.last_success_at_ms)),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_requests_total",
-        help="Requests to Kafka by API.",
-        kind="counter",
-        labels=("api",),
-        samples=exporter.requests,
-    ),
-    Metric(
-        name="kafka_transaction_exporter_request_failures_total",
-        help="Requests to Kafka without a usable answer, by API.",
-        kind="counter",
-        labels=("api",),
-        samples=exporter.request_failures,
-    ),
-    Metric(
-        name="kafka_transaction_exporter_request_duration_seconds",
-        help="Latency of answered requests to Kafka, by API.",
-        kind="histogram",
-        labels=("api",),
-        samples=exporter.request_durations,
-    ),
+METRICS = (
+    PARTITION_METRICS
+    + TRANSACTION_METRICS
+    + COVERAGE_METRICS
+    + EXPORTER_METRICS
+    + TRANSACTION_LOG_METRICS
+    + HISTORY_METRICS
 )
-
-TRANSACTION_LOG_METRICS = (
-    Metric(
-        name="kafka_transactions_completed_total",
-        help="Transactions that ended, by group of transactional ids and outcome, as the transaction log tells; "
-        "only with transaction_log.enabled.",
-        kind="counter",
-        labels=("group", "outcome"),
-        samples=log.completed,
-    ),
-    Metric(
-        name="kafka_transaction_duration_seconds",
-        help="Time from the beginning of a transaction to the decision on its outcome; only with transaction_log.enabled.",
-        kind="histogram",
-        labels=("group", "outcome"),
-        samples=log.durations,
-    ),
-    Metric(
-        name="kafka_transaction_marker_seconds",
-        help="Time from the decision on a transaction to the last of its markers; only with transaction_log.enabled.",
-        kind="histogram",
-        labels=("group",),
-        samples=log.markers,
-    ),
-    Metric(
-        name="kafka_transactional_id_initializations_total",
-        help="Times that a producer took a transactional id, or took it over; only with transaction_log.enabled.",
-        kind="counter",
-        labels=("group",),
-        samples=log.initialized,
-    ),
-    Metric(
-        name="kafka_transaction_exporter_transaction_log_records_total",
-        help="Records of the transaction log that were read.",
-        kind="counter",
-        labels=(),
-        samples=of_log(lambda report: report.records),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_transaction_log_decode_failures_total",
-        help="Records of the transaction log that could not be understood, by reason; every reason always present.",
-        kind="counter",
-        labels=("reason",),
-        samples=log.decode_failures,
-    ),
-    Metric(
-        name="kafka_transaction_exporter_transaction_log_lag_records",
-        help="Records of the transaction log that are written and not read yet; no series where no end is known.",
-        kind="gauge",
-        labels=(),
-        samples=of_log(lambda report: report.lag_records),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_transaction_log_partitions",
-        help="Partitions of the transaction log: current are read to their end, behind are not yet, "
-        "of unread ones nothing is known.",
-        kind="gauge",
-        labels=("answer",),
-        samples=log.partitions,
-    ),
-    Metric(
-        name="kafka_transaction_exporter_transaction_log_reading",
-        help="1 while the transaction log is read, 0 when something is wrong with all of it or a part.",
-        kind="gauge",
-        labels=(),
-        samples=of_log(lambda report: report.failure is None),
-    ),
-    Metric(
-        name="kafka_transaction_exporter_transaction_log_transactional_ids",
-        help="Transactional ids that are remembered from the transaction log.",
-        kind="gauge",
-        labels=(),
-        samples=of_log(lambda report: report.transactional_ids),
-    ),
-)
-
-METRICS = PARTITION_METRICS + TRANSACTION_METRICS + COVERAGE_METRICS + EXPORTER_METRICS + TRANSACTION_LOG_METRICS

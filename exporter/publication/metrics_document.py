@@ -5,14 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+from exporter.publication.exporter_metrics import EXPORTER_METRICS, HISTORY_METRICS, TRANSACTION_LOG_METRICS
 from exporter.publication.families import Metric
-from exporter.publication.metrics import (
-    COVERAGE_METRICS,
-    EXPORTER_METRICS,
-    PARTITION_METRICS,
-    TRANSACTION_LOG_METRICS,
-    TRANSACTION_METRICS,
-)
+from exporter.publication.metrics import COVERAGE_METRICS, PARTITION_METRICS, TRANSACTION_METRICS
 
 _INTRODUCTION = """\
 # Metrics
@@ -24,7 +19,8 @@ All values are made once per cycle and cached: a scrape never asks Kafka. When t
 series of the first three sections vanishes and those of the others stay: alert on the absence and on
 `time() - kafka_transaction_exporter_snapshot_timestamp_seconds`, never on the presence alone.
 A partition that could not be read has no series: a missing series is unknown, a 0 is a statement.
-The last section is there with `transaction_log.enabled`; [transactions.md](transactions.md) says what it tells.
+*The transaction log* is there with `transaction_log.enabled` ([transactions.md](transactions.md)), *The history* with
+`history.directory` ([pipeline.md](pipeline.md)).
 """
 
 _CONCLUSION = """\
@@ -41,6 +37,7 @@ _SECTIONS = (
     ("Coverage", COVERAGE_METRICS),
     ("The exporter", EXPORTER_METRICS),
     ("The transaction log", TRANSACTION_LOG_METRICS),
+    ("The history", HISTORY_METRICS),
 )
 
 

@@ -197,6 +197,23 @@ def test_an_empty_file_is_as_good_as_none() -> None:
     assert with_file == load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1"})
 
 
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [("500MB", 500_000_000), ("1.5kB", 1500), ("2GB", 2 * 10**9), ("7", 7), ("10B", 10), ("1TB", 10**12)],
+)
+def test_sizes_are_taken_with_their_units(written: str, size: int) -> None:
+    """In powers of ten, as disks are sold; a number alone is bytes."""
+    assert load_yaml(SERVERS + f"history.retention_size: {written}").history.retention_bytes == size
+
+
+@pytest.mark.parametrize("written", ["0", "-1", "1GiB", "much", "true", "1 GB"])
+def test_sizes_that_are_none_are_refused(written: str) -> None:
+    """With an example."""
+    (said,) = problems_of(SERVERS + f"history.retention_size: {written}")
+
+    assert said == "config.yaml:3: history.retention_size must be a size such as 500MB or 2GB"
+
+
 def test_groups_are_taken_from_yaml_and_as_json() -> None:
     """In a file as a list, in a variable or flag as JSON; patterns are compiled, in order."""
     text = SERVERS + "transaction_log: {groups: [{name: orders, match: 'orders-.*'}, {name: all, match: '.*'}]}"

@@ -9,7 +9,8 @@ import pytest
 import yaml
 from promql_parser import AggregateExpr
 
-from exporter.publication.metrics import METRICS, TRANSACTION_LOG_METRICS
+from exporter.publication.exporter_metrics import HISTORY_METRICS, TRANSACTION_LOG_METRICS
+from exporter.publication.metrics import METRICS
 from tests.grafana.promql import nodes, parsed, selectors
 from tests.grafana.reading import COMMITTED, Target, panels, targets
 from tests.grafana.recorded import ROOT, rules
@@ -35,6 +36,7 @@ UNUSED: Final = {
     "kafka_transaction_exporter_snapshot_stale": "its rows are gone then, and that is what panels and signals look at",
     "kafka_transaction_exporter_last_success_timestamp_seconds": "the age of the snapshot says it from the reader's side",
     **dict.fromkeys((metric.name for metric in TRANSACTION_LOG_METRICS), "their rows and alerts follow"),
+    **dict.fromkeys((metric.name for metric in HISTORY_METRICS), "its row follows"),
     "process_virtual_memory_bytes": "an address space that nobody pays for",
     "process_start_time_seconds": "for whoever asks whether it was restarted: no panel is worth it",
     "process_open_fds": "as good as constant: a connection for each broker and scraper",

@@ -42,7 +42,9 @@ def test_every_promised_name_is_in_the_table_once() -> None:
 def test_only_the_table_contains_a_metric_name() -> None:
     """A name in a second place of the program would be a second truth."""
     names = re.compile("|".join(rf"\b{metric.name}\b" for metric in METRICS))
-    allowed = {ROOT / "exporter/publication/metrics.py", ROOT / "exporter/publication/metrics_document.py"}
+    allowed = {
+        ROOT / "exporter/publication" / name for name in ("metrics.py", "exporter_metrics.py", "metrics_document.py")
+    }
     found = [
         path for path in (ROOT / "exporter").rglob("*.py") if path not in allowed and names.search(path.read_text())
     ]

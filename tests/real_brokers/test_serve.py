@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pyarrow.parquet import ParquetFile
+
 from examples.workload.planting import plant_hang, plant_producers
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import Verdict
@@ -40,11 +42,14 @@ def test_every_situation_gives_its_promised_series(
     old_ms = int(time.time() * 1000) - HOUR_MS
     old = plant_hang(broker.bootstrap, topic, 4, old_id, timestamp_ms=old_ms)
 
+    recorded = tmp_path / "history"
     with (
-        serving(broker.bootstrap, tmp_path) as exporter,
+        serving(broker.bootstrap, tmp_path, history__directory=str(recorded)) as exporter,
         OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 0)], records=4),
     ):
         metrics = exporter.until(lambda m: m.get("kafka_partition_last_stable_offset_lag", {}).get((topic, "0")) == 4)
+        exporter.process.terminate()
+        exporter.process.wait(10)
 
     def of_topic(name: str) -> dict[str, float]:
         return {labels[1]: value for labels, value in metrics[name].items() if labels[0] == topic}
@@ -76,6 +81,10 @@ def test_every_situation_gives_its_promised_series(
     assert metrics["kafka_suspect_transactions_hidden"][()] == 0
     assert metrics["kafka_transaction_max_timeout_seconds"][()] == 900
     assert metrics["kafka_transaction_exporter_coverage_complete"][()] == 1
+    rows = [row for file in recorded.rglob("*.parquet") for row in ParquetFile(file).read().to_pylist()]
+    seen = {(row["partition"], row["verdict"], row["transactional_id"]) for row in rows if row.get("topic") == topic}
+    assert {(3, verdict, hang_id), (4, verdict, old_id)} <= seen, "what waits is written at the end"
+    assert metrics["kafka_transaction_exporter_history_writing"][()] == 1
 
 
 def test_a_dead_cluster_makes_rows_vanish_and_nothing_else(

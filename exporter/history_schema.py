@@ -1,0 +1,82 @@
+"""What the history holds: two tables, column by column, for whoever writes it and whoever reads it.
+
+`observations` has a row for each transaction that was open in a cycle, `cycles` a row for each cycle, so that a transaction
+that is missing from a cycle is told from one that could not be seen. A change that an old reader would misread is a new
+version, with a folder of its own:
+
+    <directory>/v1/observations/cluster_id=<id>/date=<UTC day>/<first>-<last>-<writer>.parquet
+    <directory>/v1/cycles/cluster_id=<id>/date=<UTC day>/<first>-<last>-<writer>.parquet
+
+`cluster_id` (URL-encoded) and `date` stand in the path only. An observation's file appears before that of its cycle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+VERSION = "v1"
+OBSERVATIONS = "observations"
+CYCLES = "cycles"
+
+
+class Kind(Enum):
+    """What a column holds. Instants are UTC, to the millisecond."""
+
+    TEXT = "string"
+    INTEGER = "int32"
+    LONG = "int64"
+    FLAG = "bool"
+    INSTANT = "timestamp[ms]"
+    TEXTS = "list<string>"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. A column that may be null says what null means."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    nullable: bool = False
+
+
+OBSERVATION_COLUMNS = (
+    Column("taken_at", Kind.INSTANT, "the cycle: when its reading began"),
+    Column("topic", Kind.TEXT, "the partition's topic"),
+    Column("partition", Kind.INTEGER, "the partition's number"),
+    Column("producer_id", Kind.LONG, "who has it open"),
+    Column("producer_epoch", Kind.INTEGER, "at which epoch"),
+    Column("start_offset", Kind.LONG, "offset of its first record here"),
+    Column("started_at", Kind.INSTANT, "its start as far as known in this cycle"),
+    Column("start_source", Kind.TEXT, "who tells the start: coordinator, transaction_log, last_write or first_seen"),
+    Column("duration_ms", Kind.LONG, "since that start"),
+    Column("idle_ms", Kind.LONG, "since the last write here, by the client's clock"),
+    Column("is_late", Kind.FLAG, "longer than transaction.max.timeout.ms and padding"),
+    Column("verdict", Kind.TEXT, "the exporter's verdict"),
+    Column("inconclusive_reason", Kind.TEXT, "what was missing; null for other verdicts", nullable=True),
+    Column("transactional_id", Kind.TEXT, "null where nobody tells", nullable=True),
+    Column("coordinator_state", Kind.TEXT, "null where no coordinator lists the producer id", nullable=True),
+    Column("timeout_ms", Kind.LONG, "its own time-out; null where it was not described", nullable=True),
+    Column("last_stable_offset_lag", Kind.LONG, "records held back here; null where not known", nullable=True),
+    Column("groups", Kind.TEXTS, "consumer groups that wait behind it, of suspects only"),
+    Column("outcome_evidence", Kind.TEXT, "of suspects: committed, aborted or none; null for others", nullable=True),
+)
+
+CYCLE_COLUMNS = (
+    Column("taken_at", Kind.INSTANT, "when its reading began"),
+    Column("finished_at", Kind.INSTANT, "when it ended"),
+    Column("interval_ms", Kind.LONG, "from one cycle to the next, as configured"),
+    Column("writer", Kind.TEXT, "the process that wrote it"),
+    Column("exporter_version", Kind.TEXT, "its version"),
+    Column("open_transactions", Kind.LONG, "rows of this cycle in `observations`"),
+    Column("partitions_read", Kind.LONG, "partitions whose leader answered"),
+    Column("partitions_unread", Kind.LONG, "partitions that could not be read"),
+    Column("unread", Kind.TEXTS, "those, as topic-partition"),
+    Column("brokers_failed", Kind.LONG, "leaders that did not answer every request"),
+    Column("coordinators_failed", Kind.LONG, "coordinators that did not answer every request"),
+    Column("is_complete", Kind.FLAG, "everything that was asked was answered"),
+    Column("max_timeout_ms", Kind.LONG, "the limit used for late, without padding"),
+)
+
+TABLES = {OBSERVATIONS: OBSERVATION_COLUMNS, CYCLES: CYCLE_COLUMNS}

@@ -1,0 +1,265 @@
+"""The history on disk: whole files, a stated loss, limits that hold, and a disk that fails and costs nobody else."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from exporter import history as module
+from exporter.config.settings import HistorySettings
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation, Policy
+from exporter.history import History, arrow_schema
+from exporter.history_schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
+from exporter.snapshot import SecondRead
+from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
+
+DAY_MS = 24 * 60 * 60 * 1000
+PATIENCE_S = 20
+needs_a_small_disk = pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can be mounted by root only")
+
+
+def settings(directory: Path, **changes: Any) -> HistorySettings:
+    usual: dict[str, Any] = {
+        "directory": str(directory),
+        "rotate_interval_ms": 3_600_000,
+        "retention_age_ms": 30 * DAY_MS,
+        "retention_bytes": 10**9,
+    }
+    return HistorySettings(**{**usual, **changes})
+
+
+def history(directory: Path, *, now_ms: int = NOW_MS, **changes: Any) -> History:
+    return History(
+        settings(directory, **changes), interval_ms=30_000, wall_clock=lambda: now_ms / 1000, writer="writer-1"
+    )
+
+
+def cycle(at_ms: int = NOW_MS, *, open_transactions: int = 1, cluster_id: str = "cluster-1") -> Evaluation:
+    entries = [Entry(producer_id=7 + number) for number in range(open_transactions)]
+    told = tuple(transaction(producer_id=7 + number) for number in range(open_transactions))
+    return evaluate(snapshot(entries, transactions=told, taken_at_ms=at_ms, cluster_id=cluster_id), Memory(), Policy())
+
+
+def files(directory: Path, table: str) -> list[Path]:
+    return sorted((directory / VERSION / table).rglob("*.parquet"))
+
+
+def rows(directory: Path, table: str) -> list[dict[str, Any]]:
+    return [row for file in files(directory, table) for row in pq.ParquetFile(file).read().to_pylist()]
+
+
+def test_a_cycle_is_read_back_as_it_was(tmp_path: Path) -> None:
+    """An ordinary transaction, a hang, an unread partition: each in its columns, under the path that the schema names."""
+    hang = Entry(partition=1, producer_id=9, second_read=SecondRead.UNCHANGED)
+    taken = snapshot([Entry(), hang], unread=[2], transactions=(transaction(),), proof=proof(), partitions=3)
+    kept = history(tmp_path)
+    kept.record(evaluate(taken, Memory(), Policy()))
+    kept.rotate()
+
+    (file,) = files(tmp_path, OBSERVATIONS)
+    assert str(file.relative_to(tmp_path)) == (
+        f"{VERSION}/observations/cluster_id=cluster-1/date=2027-01-15/{NOW_MS}-{NOW_MS}-writer-1.parquet"
+    )
+    ordinary, hanging = rows(tmp_path, OBSERVATIONS)
+    assert (ordinary["topic"], ordinary["partition"], ordinary["producer_id"]) == ("orders", 0, 7)
+    assert int(ordinary["taken_at"].timestamp() * 1000) == NOW_MS
+    assert (ordinary["verdict"], ordinary["start_source"]) == ("open_within_timeout", "coordinator")
+    assert (ordinary["transactional_id"], ordinary["outcome_evidence"]) == ("app-1", None)
+    assert (hanging["verdict"], hanging["groups"]) == ("hanging_no_transactional_id", [])
+    (covered,) = rows(tmp_path, CYCLES)
+    assert (covered["unread"], covered["partitions_unread"], covered["is_complete"]) == (["orders-2"], 1, False)
+    assert (covered["open_transactions"], covered["interval_ms"], covered["writer"]) == (2, 30_000, "writer-1")
+
+
+def test_the_files_have_the_promised_schema(tmp_path: Path) -> None:
+    """Also when nothing was open: a reader never guesses a type."""
+    kept = history(tmp_path)
+    kept.record(cycle(open_transactions=0))
+    kept.rotate()
+
+    for table, columns in ((OBSERVATIONS, OBSERVATION_COLUMNS), (CYCLES, CYCLE_COLUMNS)):
+        (file,) = files(tmp_path, table)
+        assert pq.ParquetFile(file).schema_arrow.equals(arrow_schema(columns))
+
+
+def test_cycles_share_a_file_until_it_is_due(tmp_path: Path) -> None:
+    """A few files an hour, not one for each cycle; one for each cluster and day."""
+    kept = history(tmp_path)
+    for number in range(10):
+        kept.record(cycle(NOW_MS + 30_000 * number))
+    assert files(tmp_path, CYCLES) == []
+    kept.rotate()
+    kept.record(cycle(NOW_MS + DAY_MS))
+    kept.record(cycle(NOW_MS + DAY_MS, cluster_id="a/b"))
+    kept.rotate()
+
+    assert [len(pq.ParquetFile(file).read()) for file in files(tmp_path, CYCLES)] == [1, 10, 1]
+    assert {file.parent.parent.name for file in files(tmp_path, CYCLES)} == {"cluster_id=a%2Fb", "cluster_id=cluster-1"}
+    facts = kept.facts()
+    assert (facts.rows, facts.rows_waiting, facts.files) == (12, 0, 6)
+    assert facts.newest_ms == NOW_MS + DAY_MS
+    assert facts.size_bytes == sum(file.stat().st_size for file in tmp_path.rglob("*.parquet"))
+
+
+def test_what_is_too_old_or_too_much_goes(tmp_path: Path) -> None:
+    """The oldest first, with its empty folder; what is not ours stays."""
+    kept = history(tmp_path)
+    for days in (40, 2, 1):
+        kept.record(cycle(NOW_MS - days * DAY_MS))
+    foreign = tmp_path / VERSION / CYCLES / "cluster_id=cluster-1" / "date=2026-12-06" / "notes.parquet"
+    kept.rotate()
+    assert len(files(tmp_path, CYCLES)) == 2
+    foreign.parent.mkdir(exist_ok=True)
+    foreign.write_text("mine")
+    size = max(sum(it.stat().st_size for it in files(tmp_path, table)[-1:]) for table in (CYCLES, OBSERVATIONS))
+
+    smaller = history(tmp_path, retention_bytes=2 * size)
+    smaller.rotate()
+
+    assert foreign.read_text() == "mine"
+    assert [it.parent.name for it in files(tmp_path, CYCLES) if it != foreign] == ["date=2027-01-14"]
+    assert not (tmp_path / VERSION / OBSERVATIONS / "cluster_id=cluster-1" / "date=2027-01-13").exists()
+
+
+def test_a_reader_never_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that breaks leaves nothing behind, costs no row, and observations come before their cycle."""
+    kept = history(tmp_path)
+    kept.record(cycle())
+    write, calls = pq.write_table, []
+
+    def breaks(table: Any, file: Any, **options: Any) -> None:
+        write(table, file, **options)
+        calls.append(file.name)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", breaks)
+    kept.rotate()
+    assert [OBSERVATIONS in calls[0], CYCLES in calls[1]] == [True, True]
+    assert [it.name for it in tmp_path.rglob("*") if it.is_file()] == [f"{NOW_MS}-{NOW_MS}-writer-1.parquet"]
+    assert kept.facts().failure == f"{tmp_path}: No space left on device"
+    assert kept.facts().rows_waiting == 1
+
+    kept.rotate()
+    assert kept.facts().failure is None
+    assert len(rows(tmp_path, OBSERVATIONS)) == len(rows(tmp_path, CYCLES)) == 1
+
+
+def test_too_much_that_waits_is_given_up_the_oldest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory has an end; what is lost is counted."""
+    monkeypatch.setattr(module, "WAITING_ROWS_MAX", 5)
+    kept = history(tmp_path)
+    for number in range(4):
+        kept.record(cycle(NOW_MS + number, open_transactions=2))
+    kept.rotate()
+
+    assert (kept.facts().rows_lost, kept.facts().rows) == (4, 4)
+    assert {int(row["taken_at"].timestamp() * 1000) for row in rows(tmp_path, CYCLES)} == {NOW_MS + 2, NOW_MS + 3}
+
+
+def test_a_directory_that_cannot_be_written_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """By the log at the first time, by the facts always."""
+    (tmp_path / "file").write_text("")
+    kept = history(tmp_path / "file")
+    kept.record(cycle())
+    for _ in range(3):
+        kept.rotate()
+
+    assert kept.facts().failure == f"{tmp_path / 'file'}: Not a directory"
+    assert len([it for it in caplog.records if "history is not written" in it.message]) == 1
+
+
+def test_its_thread_writes_when_a_file_is_due_and_at_the_end(tmp_path: Path) -> None:
+    """By time, by number of rows, and what waits when the program ends."""
+    kept = history(tmp_path, rotate_interval_ms=50)
+    kept.start()
+    kept.record(cycle())
+    _until(lambda: kept.facts().rows == 1)
+    kept.close()
+    ending = history(tmp_path / "end")
+    ending.start()
+    ending.record(cycle())
+    ending.close()
+
+    assert len(rows(tmp_path / "end", CYCLES)) == 1
+
+
+@needs_a_small_disk
+def test_a_full_disk_stops_the_recording_and_nothing_else(tmp_path: Path) -> None:
+    """A real one, of 64 kB; once there is room again, what waited is written."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        (disk / "ballast").write_bytes(b"x" * 60_000)
+        kept = history(disk)
+        for number in range(20):
+            kept.record(cycle(NOW_MS + number, open_transactions=50))
+        kept.rotate()
+        assert "No space left on device" in (kept.facts().failure or "")
+        assert kept.facts().rows_waiting == 1000
+        (disk / "ballast").unlink()
+        kept.rotate()
+        assert kept.facts().failure is None
+        assert len(rows(disk, OBSERVATIONS)) == 1000
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that records and rotates as fast as it can, and says each file that is whole."""
+    program = textwrap.dedent(
+        f"""
+        from pathlib import Path
+        from tests.evaluation.builders import NOW_MS
+        from tests.test_history import cycle, history
+        kept = history(Path({str(tmp_path)!r}))
+        for number in range(100_000):
+            kept.record(cycle(NOW_MS + number, open_transactions=20))
+            kept.rotate()
+            print(number, flush=True)
+        """
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_kill_in_the_middle_of_a_write_leaves_whole_files(killed: subprocess.Popen[str], tmp_path: Path) -> None:
+    """Every file that it spoke of is there and can be read, and so is every other."""
+    assert killed.stdout is not None
+    spoken = [int(killed.stdout.readline()) for _ in range(5)]
+    time.sleep(0.05)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait(PATIENCE_S)
+
+    taken = {int(row["taken_at"].timestamp() * 1000) - NOW_MS for row in rows(tmp_path, CYCLES)}
+    assert taken >= set(spoken)
+    assert len(rows(tmp_path, OBSERVATIONS)) >= 20 * len(taken)
+    shutil.rmtree(tmp_path / VERSION)
+
+
+def _until(seen: Any) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not seen():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
