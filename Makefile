@@ -112,7 +112,8 @@ constraints:  ## make constraints/*.txt anew: the newest versions that pyproject
 	export UV_CUSTOM_COMPILE_COMMAND="make constraints"; \
 	$$compile --extra dev pyproject.toml -o constraints/dev.txt; \
 	$$compile --constraints constraints/dev.txt pyproject.toml -o constraints/runtime.txt; \
-	$$compile --constraints constraints/dev.txt --extra gssapi pyproject.toml -o constraints/kerberos.txt
+	$$compile --constraints constraints/dev.txt --extra gssapi pyproject.toml -o constraints/kerberos.txt; \
+	$$compile --constraints constraints/dev.txt --extra spark pyproject.toml -o constraints/spark.txt
 	@rm -rf build/uv
 
 clean:  ## what was made here (Kafka's jars stay in the cache of the home directory)
