@@ -70,23 +70,25 @@ def _is_taken(answer: Answer) -> None:
     assert (answer.status, answer.message, answer.warnings) == (201, "", ())
 
 
-def _pod_of(deployment: Manifest) -> Manifest:
-    """As the controllers would make it."""
-    template = deployment["spec"]["template"]
-    metadata = {**template["metadata"], "name": "of-template", "namespace": deployment["metadata"]["namespace"]}
+def _pod_of(owner: Manifest) -> Manifest:
+    """Of a Deployment or CronJob, as the controllers would make it."""
+    spec = owner["spec"]
+    template = spec["jobTemplate"]["spec"]["template"] if owner["kind"] == "CronJob" else spec["template"]
+    metadata = {**template["metadata"], "name": "of-template", "namespace": owner["metadata"]["namespace"]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_server_takes_every_object_and_pod(server: ApiServer, name: str) -> None:
-    """Strictly, without a warning: its objects, the pod of `helm test`, and the pod of the Deployment's template."""
+    """Strictly, without a warning: its objects, the pod of `helm test`, and a pod of each template."""
     objects = render(name)
     accounts = of_kind(objects, "ServiceAccount")
     others = [it for it in objects if it not in accounts]
+    owners = [it for it in objects if it["kind"] in ("Deployment", "CronJob")]
     for it in accounts:
         _is_taken(server.create(it))
     try:
-        for it in (*others, *map(_pod_of, of_kind(objects, "Deployment"))):
+        for it in (*others, *map(_pod_of, owners)):
             _is_taken(server.create(it, is_rehearsal=True))
     finally:
         for it in accounts:
@@ -130,6 +132,8 @@ def test_a_pod_that_may_more_is_refused(server: ApiServer, account: Manifest, va
         ("everything", "AlertmanagerConfig", ("route",)),
         ("everything", "GrafanaDashboard", ()),
         ("multi-cluster", "PodMonitor", ("podMetricsEndpoints", 0)),
+        ("spark", "CronJob", ("jobTemplate", "spec", "template", "spec")),
+        ("spark-operator", "SparkApplication", ("driver",)),
     ],
 )
 def test_a_misspelt_field_is_refused(server: ApiServer, name: str, kind: str, place: tuple[str | int, ...]) -> None:
@@ -183,7 +187,7 @@ def test_a_release_comes_changes_goes_back_and_goes(server: ApiServer, major: in
         release.have("install", "minimal")
         _is_just(server, "minimal", before)
         for name in EXAMPLES:
-            release.have("upgrade", name)
+            release.have("upgrade", name, "--history-max=0")
             _is_just(server, name, before | kept)
             if name == "persistence":
                 kept.add(("PersistentVolumeClaim", NAMESPACE, f"{RELEASE}-kafka-transaction-exporter"))
