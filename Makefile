@@ -13,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help install demo test test-all bench kerberos chart dashboard-pictures lint types contracts tools java clean constraints
+.PHONY: help install demo test test-all test-helm bench kerberos chart dashboard-pictures lint types contracts tools java clean constraints
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 14
@@ -36,8 +36,13 @@ demo: java install  ## a real Kafka, a workload, a planted hanging transaction a
 test: tools lint types contracts  ## lint, types, contracts and all tests but the slow ones
 	$(BIN)/pytest -m "not slow"
 
-test-all: tools kerberos lint types contracts  ## the same and the slow tests (more Kafka versions, Kerberos)
+test-all: tools kerberos lint types contracts  ## the same and the slow tests (more Kafka versions, Kerberos, the chart on an API server)
+	@$(BIN)/python -m tests.helm.tools api-server || echo "The tests on an API server are skipped."
 	$(BIN)/pytest
+
+test-helm: install  ## the chart on a real API server of Kubernetes, with both majors of Helm (needs Go 1.26)
+	@$(BIN)/python -m tests.helm.tools api-server
+	$(BIN)/pytest -m api_server tests/helm
 
 bench: java install  ## measured floors beside the peers
 	$(BIN)/python -m benchmarks

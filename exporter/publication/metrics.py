@@ -1,4 +1,4 @@
-"""The table of all metrics: one row each. Here and in `exporter_metrics.py`, its second half, metrics are named, nowhere else.
+"""The table of all metrics: one row each. Metrics are named here and in `exporter_metrics.py`, its second half, only.
 
 Law of this file: a row says name, help, type, labels and the function that computes it; nothing is computed here.
 Values are cached: they are made once per cycle, and a scrape never asks Kafka.

@@ -37,7 +37,9 @@ def render(name: str, *more: str, major: int = 3) -> list[Manifest]:
 @functools.cache
 def render_text(name: str, *more: str, major: int = 3) -> str:
     """As Helm prints it."""
-    return _helm(major, "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", f"--values={example(name)}", *more)
+    return run_helm(
+        major, "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", f"--values={example(name)}", *more
+    )
 
 
 def render_values(values: dict[str, Any], folder: Path, *, major: int = 3) -> list[Manifest]:
@@ -49,7 +51,7 @@ def render_values(values: dict[str, Any], folder: Path, *, major: int = 3) -> li
 
 def lint(name: str, major: int) -> str:
     """What `helm lint --strict` says. Raises Refused."""
-    return _helm(major, "lint", "--strict", str(CHART), f"--values={example(name)}")
+    return run_helm(major, "lint", "--strict", str(CHART), f"--values={example(name)}")
 
 
 def notes(name: str, *more: str) -> str:
@@ -62,12 +64,13 @@ def notes(name: str, *more: str) -> str:
         f"--namespace={NAMESPACE}",
         f"--values={example(name)}",
     )
-    return _helm(4, *words, *more).partition("\nNOTES:\n")[2]
+    return run_helm(4, *words, *more).partition("\nNOTES:\n")[2]
 
 
-def _helm(major: int, *words: str) -> str:
+def run_helm(major: int, *words: str, home: str = "/nonexistent") -> str:
+    """What it prints. Raises Refused."""
     # no folder of Helm's own, so that nobody's plugins and settings take part
-    environment = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin"}
+    environment = {"HOME": home, "PATH": "/usr/bin:/bin"}
     run = subprocess.run(
         [str(helm(major)), *words], capture_output=True, text=True, timeout=120, check=False, env=environment
     )

@@ -37,6 +37,8 @@ def pods(objects: list[Manifest]) -> Iterator[Manifest]:
     for it in objects:
         if it["kind"] == "Pod":
             yield it["spec"]
+        elif it["kind"] == "CronJob":
+            yield it["spec"]["jobTemplate"]["spec"]["template"]["spec"]
         elif "template" in it.get("spec", {}):
             yield it["spec"]["template"]["spec"]
 

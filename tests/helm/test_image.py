@@ -1,7 +1,7 @@
 """The image's file: what can be said of it without an engine, and its steps run as they stand.
 
-No image is built here. `make test-all` runs every RUN of the Dockerfile in a folder, and what comes of it from a tree that
-cannot be written, as a user that is nobody.
+No image is built here. `make test-all` runs every RUN of the exporter's image in a folder, and what comes of it from a tree
+that cannot be written, as a user that is nobody. The image with Spark has been built in this way by hand alone.
 """
 
 from __future__ import annotations
@@ -28,25 +28,36 @@ USER: Final = 65532
 STEP_TIMEOUT_S: Final = 600
 
 
-def instructions() -> list[tuple[str, str]]:
-    """(instruction, the rest), lines joined and comments left out."""
+def instructions(*stages: str) -> list[tuple[str, str]]:
+    """(instruction, the rest) of these stages, or of all; lines joined and comments left out."""
+    read: list[tuple[str, str]] = []
+    stage = ""
+    for word, rest in _lines():
+        if word == "FROM":
+            stage = rest.partition(" AS ")[2]
+        if not stages or stage in stages:
+            read.append((word, rest))
+    return read
+
+
+def _lines() -> list[tuple[str, str]]:
     lines = [line for line in DOCKERFILE.read_text().splitlines() if not line.lstrip().startswith("#")]
     text = "\n".join(lines).replace("\\\n", "")
     return [(word, rest.strip()) for word, _, rest in (line.partition(" ") for line in text.splitlines() if line)]
 
 
-def copied() -> list[str]:
+def copied(*stages: str) -> list[str]:
     """What the Dockerfile takes from the project's folder."""
     return [
         source
-        for word, rest in instructions()
+        for word, rest in instructions(*stages)
         if word == "COPY" and not rest.startswith("--from")
         for source in rest.split()[:-1]
     ]
 
 
-def values_of(word: str) -> list[str]:
-    return [rest for instruction, rest in instructions() if instruction == word]
+def values_of(word: str, *stages: str) -> list[str]:
+    return [rest for instruction, rest in instructions(*stages) if instruction == word]
 
 
 def test_hadolint_has_nothing_to_say() -> None:
@@ -69,19 +80,29 @@ def test_what_is_copied_is_there_and_is_all_that_is_sent() -> None:
     assert all((ROOT / source).exists() for source in copied())
 
 
-def test_the_image_runs_as_nobody_without_a_shell() -> None:
+@pytest.mark.parametrize("image", ["exporter", "pipeline"])
+def test_the_image_runs_as_nobody_without_a_shell(image: str) -> None:
     """A numeric user, that of the chart; exec forms; the base decided by an argument."""
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    (user,) = values_of("USER")
+    (user,) = values_of("USER", image)
 
     assert user == f"{USER}:{USER}"
     assert values["podSecurityContext"]["runAsUser"] == values["podSecurityContext"]["runAsGroup"] == USER
-    assert values_of("ENTRYPOINT") == ['["kafka-transaction-exporter"]']
-    assert values_of("CMD") == ['["serve"]']
-    assert [rest.split()[0] for rest in values_of("FROM")] == ["${PYTHON_IMAGE}"] * 2
-    assert values_of("EXPOSE") == [str(values["containerPort"])]
-    (variables,) = values_of("ENV")
+    assert values_of("ENTRYPOINT", image) == ['["kafka-transaction-exporter"]']
+    assert values_of("FROM", image) == [f"${{PYTHON_IMAGE}} AS {image}"]
+    (variables,) = values_of("ENV", image)
     assert {"PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1", f"PATH={PLACE}/bin:$PATH"} <= set(variables.split())
+
+
+def test_the_exporter_is_what_is_built() -> None:
+    """Where no target is named, the last stage; it serves on the chart's port, and nothing of Spark is in it."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    assert values_of("FROM")[-1].endswith(" AS exporter")
+    assert [rest for rest in values_of("COPY", "exporter") if "--from" in rest] == [f"--from=build {PLACE} {PLACE}"]
+    assert values_of("CMD", "exporter") == ['["serve"]']
+    assert values_of("EXPOSE", "exporter") == [str(values["containerPort"])]
+    assert "constraints/spark.txt" not in copied("build", "exporter")
 
 
 def test_every_package_comes_with_its_hash() -> None:
@@ -90,7 +111,7 @@ def test_every_package_comes_with_its_hash() -> None:
         step for rest in values_of("RUN") for step in rest.split("&&") if re.search(r"pip .*(install|wheel)", step)
     ]
 
-    assert len(steps) == 4
+    assert len(steps) == 6
     assert all("--require-hashes" in step or "--no-index" in step for step in steps)
 
 
@@ -139,12 +160,12 @@ def test_its_steps_make_a_program_that_writes_nothing(place: Path) -> None:
     """Every COPY and RUN of the build, then the program as a user that is nobody: no HOME, and a tree that is read-only."""
     (place / "opt").mkdir()
     (place / "src" / "constraints").mkdir(parents=True)
-    for source in copied():
+    for source in copied("build", "exporter"):
         if (ROOT / source).is_dir():
             shutil.copytree(ROOT / source, place / "src" / source, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(ROOT / source, place / "src" / source)
-    for step in values_of("RUN"):
+    for step in values_of("RUN", "build", "exporter"):
         run_step(step, place)
     shutil.rmtree(place / "src")
     tree = place / PLACE.lstrip("/")

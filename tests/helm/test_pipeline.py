@@ -1,0 +1,143 @@
+"""What the chart makes for Spark. The command that it runs comes with the pipeline: no test here runs it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import pytest
+
+from helm.made import ROOT
+from tests.helm.chart import render
+from tests.helm.manifests import Manifest, of_kind, only
+from tests.helm.test_image import PLACE, USER, values_of
+
+VOLUME: Final = "/var/lib/kafka-transaction-exporter"
+ARGUMENTS: Final = ["pipeline", "run", f"--history={VOLUME}/history", f"--tables={VOLUME}/tables"]
+
+
+def pod_of(cron_job: Manifest) -> Manifest:
+    pod: Manifest = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return pod
+
+
+def claims(pod: Manifest) -> dict[str, str]:
+    """Claim by name of its volume."""
+    return {
+        it["name"]: it["persistentVolumeClaim"]["claimName"] for it in pod["volumes"] if "persistentVolumeClaim" in it
+    }
+
+
+def test_neither_is_there_by_default() -> None:
+    assert not {it["kind"] for it in render("everything")} & {"CronJob", "SparkApplication"}
+
+
+def test_the_cron_job_writes_to_the_exporter_s_volume() -> None:
+    """The same claim at the same place, and not read-only: it reads the history there, and leaves its tables beside it."""
+    objects = render("spark")
+    exporter = only(objects, "Deployment")["spec"]["template"]["spec"]
+    pod = pod_of(only(objects, "CronJob"))
+    (container,) = pod["containers"]
+
+    assert claims(pod) == claims(exporter) == {"state": "transaction-history"}
+    mounts = {it["name"]: it for one in (container, *exporter["containers"]) for it in one["volumeMounts"]}
+    assert mounts["state"] == {"name": "state", "mountPath": VOLUME}
+    assert {"name": "state", "mountPath": VOLUME} in container["volumeMounts"]
+    assert container["args"] == ARGUMENTS
+    assert container["image"] == "kafka-transaction-exporter-pipeline:0.1.0"
+    assert container["resources"]["limits"] == {"memory": "4Gi"}
+
+
+def test_the_cron_job_s_runs_do_not_meet() -> None:
+    spec = only(render("spark", "--set=pipeline.timeZone=Europe/Berlin"), "CronJob")["spec"]
+
+    assert (spec["schedule"], spec["timeZone"], spec["concurrencyPolicy"]) == ("5 3 * * *", "Europe/Berlin", "Forbid")
+    assert spec["jobTemplate"]["spec"]["activeDeadlineSeconds"] == 3600
+    assert spec["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_the_cron_job_s_pod_is_where_the_volume_is() -> None:
+    """A volume for one node is where the exporter is; one for all nodes binds nobody. What is asked for comes on top."""
+    here = only(render("spark"), "Deployment")["spec"]["selector"]["matchLabels"]
+    wish = "pipeline.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].x=y"
+
+    def affinity(*more: str) -> Any:
+        return pod_of(only(render("spark", *more), "CronJob")).get("affinity")
+
+    (beside,) = affinity()["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert beside == {"labelSelector": {"matchLabels": here}, "topologyKey": "kubernetes.io/hostname"}
+    assert affinity("--set=persistence.accessModes={ReadWriteMany}") is None
+    assert set(affinity(f"--set={wish}")) == {"podAffinity", "nodeAffinity"}
+
+
+def test_its_name_is_short_enough_for_a_cron_job() -> None:
+    """Kubernetes adds eleven letters to it, and takes 63."""
+    name = only(render("spark", f"--set=fullnameOverride={'x' * 60}"), "CronJob")["metadata"]["name"]
+
+    assert len(name) <= 52
+    assert name.endswith("-pipeline")
+
+
+def test_no_scrape_goes_to_the_pipeline() -> None:
+    """Its pods have a component of their own, which no selector of the exporter matches."""
+    objects = render("spark")
+    labels = only(objects, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
+
+    assert labels["app.kubernetes.io/component"] == "pipeline"
+    for service in of_kind(objects, "Service"):
+        assert not service["spec"]["selector"].items() <= labels.items()
+
+
+def test_the_spark_application_does_the_same_on_several_nodes() -> None:
+    """The same arguments and volume, for driver and executors, who may do no more than the exporter's pod."""
+    objects = render(
+        "spark-operator",
+        "--set=imagePullSecrets[0]=plain,imagePullSecrets[1].name=mapped",
+        "--set=extraEnv[0].name=TZ,extraEnv[0].value=UTC",
+    )
+    spec = only(objects, "SparkApplication")["spec"]
+    exporter = only(objects, "Deployment")["spec"]["template"]["spec"]
+
+    assert spec["arguments"] == ARGUMENTS
+    assert spec["imagePullSecrets"] == ["plain", "mapped"]
+    assert claims(spec) == claims(exporter)
+    for role in ("driver", "executor"):
+        pod = spec[role]
+        assert {it["name"]: it["mountPath"] for it in pod["volumeMounts"]} == {
+            "state": VOLUME,
+            "spark-local-dir-1": "/tmp",
+        }
+        assert pod["podSecurityContext"] == exporter["securityContext"]
+        assert pod["securityContext"] == exporter["containers"][0]["securityContext"]
+        assert pod["labels"]["app.kubernetes.io/component"] == "pipeline"
+        assert pod["env"] == [{"name": "TZ", "value": "UTC"}]
+    assert (spec["driver"]["serviceAccount"], "serviceAccount" in spec["executor"]) == ("spark", False)
+    assert (spec["executor"]["instances"], spec["driver"]["memory"]) == (2, "1g")
+
+
+def test_versions_and_places_are_those_of_the_image() -> None:
+    """Spark as it is pinned, the file that the Dockerfile leaves, and the user with a name whom the chart asks for."""
+    spec = only(render("spark-operator"), "SparkApplication")["spec"]
+    pinned = re.search(r"^pyspark==(\S+)", (ROOT / "constraints" / "spark.txt").read_text(), re.MULTILINE)
+
+    assert pinned is not None
+    assert spec["sparkVersion"] == pinned[1]
+    assert spec["mainApplicationFile"] == f"local://{PLACE}/pipeline.py"
+    assert any(
+        f"cp {PLACE}/bin/kafka-transaction-exporter {PLACE}/pipeline.py" in it
+        for it in values_of("RUN", "pipeline-build")
+    )
+    (step,) = values_of("RUN", "pipeline")
+    assert f"useradd --uid {USER} --gid {USER}" in step
+
+
+@pytest.mark.parametrize("name", ["runtime", "kerberos", "spark"])
+def test_pins_of_one_package_agree(name: str) -> None:
+    """What is installed beside the exporter is tested in the same version."""
+
+    def pins(file: str) -> set[str]:
+        return set(re.findall(r"^(\S+==\S+)", (ROOT / "constraints" / f"{file}.txt").read_text(), re.MULTILINE))
+
+    shared = {it.partition("==")[0] for it in pins(name)} & {it.partition("==")[0] for it in pins("dev")}
+    assert shared
+    assert {it for it in pins(name) if it.partition("==")[0] in shared} <= pins("dev")
