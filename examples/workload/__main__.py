@@ -151,8 +151,8 @@ def build_parser() -> argparse.ArgumentParser:
         default=usual.after_crash,
         help="the id is initialised again at once (a fence), or left to the time-out (default: initialise)",
     )
-    _number(trouble, "--timeout-ms", _positive, usual.timeout_ms, "transaction.timeout.ms")
-    _number(trouble, "--stall-timeout-ms", _positive, usual.stall_timeout_ms, "the same for what is to be timed out")
+    _number(trouble, "--timeout-ms", _timeout, usual.timeout_ms, "transaction.timeout.ms")
+    _number(trouble, "--stall-timeout-ms", _timeout, usual.stall_timeout_ms, "the same for what is to be timed out")
     _number(trouble, "--seed", int, 0, "of what is chosen by chance")
     return parser
 
@@ -167,6 +167,10 @@ def _natural(text: str) -> int:
 
 def _positive(text: str) -> int:
     return _at_least(1, int(text))
+
+
+def _timeout(text: str) -> int:
+    return _at_least(1_000, int(text))  # librdkafka takes no less
 
 
 def _at_least(least: int, number: int) -> int:

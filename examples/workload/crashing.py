@@ -2,8 +2,9 @@
 
     python -m examples.workload.crashing '{"bootstrap": ..., "transactional_id": ..., ...}'
 
-It prints `open` once the transaction is open with its records in the log. It ends by itself, without a word to the
-coordinator, when its standard input is closed: so nothing is left of it where the workload itself is killed.
+It prints `open` once the transaction is open with its records in the log, `failed` where brokers failed it. It ends by
+itself, without a word to the coordinator, when its standard input is closed: so nothing is left of it where the workload
+itself is killed.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from typing import Final
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from examples.workload.producers import producer_configuration
-from examples.workload.template import Decision, Record, Transactions, initialised, persist, write_all
+from examples.workload.template import Decision, GaveUp, Record, Transactions, initialised, persist, write_all
 
 OPEN: Final = "open"
+FAILED: Final = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +42,15 @@ class Scene:
 
 
 def crash(scene: Scene) -> bool:
-    """Have a process open that transaction and kill it; False where it could not open it."""
+    """Have a process open that transaction and kill it; False where brokers failed it, GaveUp where it cannot say so."""
     command = [sys.executable, "-m", "examples.workload.crashing", json.dumps(asdict(scene))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            return process.stdout.readline().strip() == OPEN
+            said = process.stdout.readline().strip()
+            if said not in {OPEN, FAILED}:
+                raise GaveUp("the process that was to crash ended without opening its transaction")
+            return said == OPEN
         finally:
             process.kill()
 
@@ -67,6 +72,7 @@ def main(arguments: Sequence[str]) -> int:
 
     configuration = producer_configuration(scene.bootstrap, scene.transactional_id, timeout_ms=scene.timeout_ms)
     Transactions(lambda: initialised(configuration, scene.give_up_s), give_up_s=scene.give_up_s).run(write)
+    print(FAILED, flush=True)
     return 1
 
 

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from examples.workload.template import GaveUp, Record, next_offsets, read_batch, rewind, send_offsets
 
-READ_TIMEOUT_S: Final = 1.0
+READ_TIMEOUT_S: Final = 0.2  # a batch that is not full is not waited for
 FETCH_WAIT_MS: Final = 50  # going back waits for the fetch that is under way
 
 
