@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from examples.workload.template import GaveUp, Record, next_offsets, read_batch, rewind, send_offsets
+from examples.workload.template import committed as committed_offsets
 
 READ_TIMEOUT_S: Final = 0.2  # a batch that is not full is not waited for
 FETCH_WAIT_MS: Final = 50  # going back waits for the fetch that is under way
@@ -90,7 +91,7 @@ class Input:
         give_up_s: float,
     ) -> None:
         self._outputs = outputs
-        self._partitions = len(inputs)
+        self._inputs = [TopicPartition(*place) for place in inputs]
         self._ended: frozenset[tuple[str, int]] = frozenset()
         self._give_up_s = give_up_s
         self._consumer = Consumer(
@@ -104,11 +105,12 @@ class Input:
                 "fetch.wait.max.ms": FETCH_WAIT_MS,
             }
         )
-        self._consumer.assign([TopicPartition(*place) for place in inputs])
 
     def take(self, count: int) -> Batch | None:
         deadline = time.monotonic() + self._give_up_s
-        while len(self._ended) < self._partitions:
+        if not self._consumer.assignment():
+            self._consumer.assign(committed_offsets(self._consumer, self._inputs, self._give_up_s))
+        while len(self._ended) < len(self._inputs):
             read, ended = read_batch(self._consumer, count, READ_TIMEOUT_S)
             self._ended |= ended
             if read:

@@ -8,10 +8,9 @@ KIP-588 and KIP-691 sort the errors of a transactional producer by what is left 
 
 To librdkafka a missing authorization is one more reason to abort. The KIPs call it fatal: repeated, it fails again.
 What is fatal to a producer need not be fatal to its application. librdkafka says `_FENCED` both when a newer producer has
-the transactional id and when the coordinator timed the transaction out; Java's client can tell these apart and go on with
-the same producer. So the application decides: the one legitimate owner of the id makes a new producer and initialises it,
-which also ends what was left open, and repeats the transaction. Whoever may have been replaced ends: two owners would
-fence each other for ever.
+the transactional id and when the coordinator timed the transaction out, where KIP-588 has the same producer go on. So the
+application decides: the one legitimate owner of the id makes a new producer and initialises it, which also ends what was
+left open, and repeats the transaction. Whoever may have been replaced ends: two owners would fence each other for ever.
 
 No delivery callbacks here: a failed delivery fails the commit, and a callback that runs beside a fatal error fails itself.
 """
@@ -245,18 +244,29 @@ def next_offsets(batch: Iterable[Message]) -> list[TopicPartition]:
 
 def rewind(consumer: Consumer, give_up_s: float) -> None:
     """Back to the committed offsets: what was read since then has no result that counts."""
-    assigned = consumer.assignment()
+    for place in committed(consumer, consumer.assignment(), give_up_s):
+        consumer.seek(place)
 
-    def committed(timeout_s: float) -> list[TopicPartition]:
-        places = consumer.committed(assigned, timeout_s)
+
+def committed(consumer: Consumer, partitions: list[TopicPartition], give_up_s: float) -> list[TopicPartition]:
+    """Where the group's reading goes on: its committed offsets, else the beginning.
+
+    Assign these where partitions are assigned by hand: a consumer that looks for itself while its coordinator is
+    not to be found (NOT_COORDINATOR) was seen not to look again.
+    """
+
+    def ask(timeout_s: float) -> list[TopicPartition]:
+        places = consumer.committed(partitions, timeout_s)
         for place in places:
             if place.error is not None:
                 raise KafkaException(place.error)
         return places
 
-    for place in persist(committed, give_up_s, passes=lambda error: not error.fatal()):
-        offset = place.offset if place.offset >= 0 else OFFSET_BEGINNING
-        consumer.seek(TopicPartition(place.topic, place.partition, offset))
+    places = persist(ask, give_up_s, passes=lambda error: not error.fatal())
+    return [
+        TopicPartition(place.topic, place.partition, place.offset if place.offset >= 0 else OFFSET_BEGINNING)
+        for place in places
+    ]
 
 
 def _place(message: Message) -> tuple[str, int]:

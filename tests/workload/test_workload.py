@@ -46,27 +46,30 @@ def numbers(name: str, count: int) -> list[bytes]:
 
 def test_a_stalled_producer_recovers_and_loses_and_doubles_nothing(hasty: KafkaCluster, topic: str, name: str) -> None:
     """Its coordinator times it out, once for each stall, and what it was writing is committed later, once."""
-    rhythm = Rhythm(transactions=5, stall_every=2, stall_timeout_ms=SOON_MS)
+    rhythm = Rhythm(transactions=3, stall_every=2, stall_timeout_ms=SOON_MS)
     counts = run(hasty, topic, {name: rhythm})[name]
     told = log_after(hasty, [name], counts.begun)
 
-    assert (counts.begun, counts.timed_out, counts.committed) == (5, 2, 3)
+    assert (counts.begun, counts.timed_out, counts.committed) == (3, 1, 2)
     assert told == logged(counts)
-    assert sorted(committed_values(hasty, topic)) == numbers(name, 3 * rhythm.records) == numbers(name, counts.records)
+    assert sorted(committed_values(hasty, topic)) == numbers(name, 2 * rhythm.records)
+    assert counts.records == 2 * rhythm.records
 
 
 def test_a_zombie_is_fenced_by_the_one_who_took_its_id(hasty: KafkaCluster, topic: str, name: str) -> None:
     """Its transaction counts as fenced, and its records are those of the newer producer alone."""
-    rhythm = Rhythm(transactions=4, zombie_every=2)
+    rhythm = Rhythm(transactions=3, zombie_every=2)
     counts = run(hasty, topic, {name: rhythm})[name]
     told = log_after(hasty, [name], counts.begun)
 
-    assert (counts.begun, counts.fenced, counts.committed) == (4, 2, 2)
+    assert (counts.begun, counts.fenced, counts.committed) == (3, 1, 2)
     assert told == logged(counts)
     assert sorted(committed_values(hasty, topic)) == numbers(name, counts.records)
 
 
-@pytest.mark.parametrize(("after_crash", "ends_as"), [("wait", "timed_out"), ("initialise", "fenced")])
+@pytest.mark.parametrize(
+    ("after_crash", "ends_as"), [("wait", "timed_out"), pytest.param("initialise", "fenced", marks=pytest.mark.slow)]
+)
 def test_a_crash_ends_as_whoever_comes_first_has_it(
     hasty: KafkaCluster, topic: str, name: str, after_crash: AfterCrash, ends_as: str
 ) -> None:
@@ -83,12 +86,12 @@ def test_a_crash_ends_as_whoever_comes_first_has_it(
 def test_consume_transform_produce_copies_each_record_once(hasty: KafkaCluster, topic: str, name: str) -> None:
     """Through aborts, stalls, zombies and crashes, the output of the command is its input, partition by partition."""
     source = hasty.topics.create(f"{name}-source", partitions=len(PARTITIONS))
-    written = run(hasty, source, {f"{name}-in": Rhythm(transactions=12, records=4, abort_share=0.3, size=200)})
+    written = run(hasty, source, {f"{name}-in": Rhythm(transactions=6, records=4, size=200)})
     log_after(hasty, [f"{name}-in"], written[f"{name}-in"].begun)
 
-    trouble = ["--abort-share=0.2", "--stall-every=4", "--zombie-every=3", "--crash-every=5", "--seed=1"]
+    trouble = ["--abort-share=0.2", "--stall-every=4", "--zombie-every=5", "--crash-every=6", "--seed=1"]
     command = [*COMMAND, "--bootstrap-server", hasty.bootstrap, "--topic", topic, "--transform", source, "--ids=2"]
-    more = [f"--id-prefix={name}", "--records=5", f"--stall-timeout-ms={SOON_MS}"]
+    more = ["--id-prefix=copy", "--records=4", f"--stall-timeout-ms={SOON_MS}"]
     done = subprocess.run(
         [*command, *trouble, *more], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
@@ -96,7 +99,7 @@ def test_consume_transform_produce_copies_each_record_once(hasty: KafkaCluster, 
     total = Counts(**truth["total"])
     told = log_after(hasty, list(truth["transactional_ids"]), total.begun)
 
-    assert sorted(truth["transactional_ids"]) == [f"{name}-0", f"{name}-1"]
+    assert sorted(truth["transactional_ids"]) == ["copy-0", "copy-1"]
     assert min(total.aborted, total.timed_out, total.fenced, total.crashed) > 0
     assert told == logged(total)
     copied = committed_values(hasty, topic)
