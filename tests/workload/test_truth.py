@@ -39,6 +39,7 @@ ONGOING = seen("Ongoing")
         (seen("PrepareAbort", EPOCH + 1), seen("CompleteAbort", EPOCH + 1), True, Fate.FENCED),
         # 3.9 keeps the start of the transaction that was fenced
         (ONGOING, seen("Empty", EPOCH + 2), True, Fate.FENCED),
+        (ONGOING, seen("Empty", EPOCH + 2, at_ms=LATE_MS), True, Fate.UNRESOLVED),
         # its own client aborted it, or committed it although it had no answer
         (ONGOING, seen("CompleteAbort"), False, Fate.ABORTED),
         (seen("PrepareCommit"), seen("CompleteCommit"), True, Fate.COMMITTED),
