@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from exporter.kafka.topology import STATE_TOPIC
-from exporter.transaction_log.events import Happening, Journal, Outcome
+from exporter.transaction_log.events import Event, Happening, Journal, Outcome
 from exporter.transaction_log.records import Decoded, decode
 
 STATE_PARTITIONS: Final = 5  # as tests/brokers/cluster.py has it
@@ -67,13 +67,18 @@ def read_log(bootstrap: str) -> list[Logged]:
     return sorted(found, key=lambda it: (it.partition, it.offset))
 
 
+def events(logged: Iterable[Logged]) -> Iterator[Event]:
+    """What happened, partition by partition."""
+    journals: dict[int, Journal] = {}
+    for it in logged:
+        yield from journals.setdefault(it.partition, Journal()).take(it.decoded, it.timestamp_ms)
+
+
 def completed(logged: Iterable[Logged], transactional_ids: Collection[str]) -> Counter[Outcome]:
     """How many transactions of these ids the log tells of as completed, by outcome."""
-    journals: dict[int, Journal] = {}
     return Counter(
         event.outcome
-        for it in logged
-        for event in journals.setdefault(it.partition, Journal()).take(it.decoded, it.timestamp_ms)
+        for event in events(logged)
         if event.happening is Happening.COMPLETED
         and event.outcome is not None
         and event.transactional_id in transactional_ids

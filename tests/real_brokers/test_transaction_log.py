@@ -14,10 +14,10 @@ import pytest
 from examples.workload.planting import init_producer_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.kafka.topology import STATE_TOPIC
-from exporter.transaction_log.events import Event, Happening, Journal, Outcome
+from exporter.transaction_log.events import Event, Happening, Outcome
 from exporter.transaction_log.records import Decoded, Status, Tombstone, TransactionRecord
 from tests.brokers.cluster import KafkaCluster, Properties
-from tests.brokers.messages import Logged, read_log
+from tests.brokers.messages import Logged, events, read_log
 from tests.conftest import HANGS_CAN_BE_PLANTED
 
 PATIENCE_S = 60
@@ -42,22 +42,16 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 def events_of(logged: list[Logged], transactional_id: str) -> list[Event]:
     """What happened to one id."""
-    journals: dict[int, Journal] = {}
-    return [
-        event
-        for it in logged
-        for event in journals.setdefault(it.partition, Journal()).take(it.decoded, it.timestamp_ms)
-        if event.transactional_id == transactional_id
-    ]
+    return [event for event in events(logged) if event.transactional_id == transactional_id]
 
 
 def until(cluster: KafkaCluster, name: str, seen: Callable[[list[Event]], bool]) -> list[Event]:
     """The events of an id once they are as awaited."""
     deadline = time.monotonic() + PATIENCE_S
-    while not seen(events := events_of(read_log(cluster.bootstrap), name)):
-        assert time.monotonic() < deadline, events
+    while not seen(found := events_of(read_log(cluster.bootstrap), name)):
+        assert time.monotonic() < deadline, found
         time.sleep(0.1)
-    return events
+    return found
 
 
 def told(events: list[Event]) -> list[tuple[Happening, Outcome | None]]:
