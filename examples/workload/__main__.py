@@ -90,7 +90,9 @@ def partitions_of(bootstrap: str, topic: str) -> list[TopicPartition]:
         if refusal.error_code == UNKNOWN_TOPIC:
             raise WorkloadRefused(f"topic {topic} does not exist: create it first") from refusal
         raise WorkloadRefused(f"topic {topic}: {refusal}") from refusal
-    except (OSError, ValueError) as failure:
+    except ValueError as failure:
+        raise WorkloadRefused(f"--bootstrap-server must be HOST:PORT[,...], not {bootstrap}") from failure
+    except OSError as failure:
         raise WorkloadRefused(f"no broker answers at {bootstrap}: {failure}") from failure
     return [(topic, partition) for partition in sorted(found)]
 

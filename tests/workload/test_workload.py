@@ -151,6 +151,8 @@ def test_what_is_in_the_way_gets_a_sentence(
     assert "--ids 4 is more than the 3 partitions" in capsys.readouterr().err
     assert main(["--bootstrap-server", "127.0.0.1:1", "--topic", topic]) == 1
     assert "no broker answers at 127.0.0.1:1" in capsys.readouterr().err
+    assert main(["--bootstrap-server", "broker", "--topic", topic]) == 1
+    assert capsys.readouterr().err == "workload: --bootstrap-server must be HOST:PORT[,...], not broker\n"
 
 
 @pytest.mark.slow
