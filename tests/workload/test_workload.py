@@ -140,9 +140,10 @@ def test_a_signal_ends_the_command_with_the_counts(
 
 
 def test_what_is_in_the_way_gets_a_sentence(
-    hasty: KafkaCluster, topic: str, capsys: pytest.CaptureFixture[str]
+    hasty: KafkaCluster, topic: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A topic that is not there, more ids than there is input for, nobody at the address."""
+    """A topic that is not there, more ids than there is input for, nobody at the address, no address."""
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # the handlers of pytest stay
     at = ["--bootstrap-server", hasty.bootstrap]
 
     assert main([*at, "--topic", "nowhere"]) == 1
