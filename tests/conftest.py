@@ -15,7 +15,7 @@ from tests.brokers.cluster import KafkaCluster, Properties
 # Lets raw transactional batches in (examples/workload/planting.py); the default refuses them. Unknown before 3.6.
 HANGS_CAN_BE_PLANTED: Final = {"transaction.partition.verification.enable": "false"}
 
-BROKER_FIXTURES: Final = frozenset({"session_cluster", "make_cluster"})
+BROKER_FIXTURES: Final = frozenset({"session_cluster", "make_cluster", "hasty"})
 
 SessionCluster = Callable[[str], KafkaCluster]
 MakeCluster = Callable[..., KafkaCluster]

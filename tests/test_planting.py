@@ -17,8 +17,10 @@ from examples.workload.planting import (
     plant_producers,
     write_marker,
 )
-from examples.workload.producers import OpenTransaction, Workload, run_transaction
+from examples.workload.producers import OpenTransaction, run_transaction
+from examples.workload.rhythm import Rhythm
 from examples.workload.wire import BrokerRefused
+from examples.workload.workload import Workload
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import MakeCluster
 
@@ -166,12 +168,14 @@ def test_a_workload_commits_and_aborts_until_stopped(
     quick, clumsy = fresh_name("quick"), fresh_name("clumsy")
     deadline = time.monotonic() + 30
     with Workload(broker.bootstrap, [(topic, 0), (topic, 1)]) as workload:
-        workload.add(quick, "commit", 0.0).add(clumsy, "abort", 0.01)
-        while min(workload.finished.get(key, 0) for key in ((quick, "commit"), (clumsy, "abort"))) < 3:
+        workload.add(quick, Rhythm()).add(clumsy, Rhythm(abort_share=1.0, hold_s=0.01))
+        while workload.ledger.total().committed < 3 or workload.ledger.total().aborted < 3:
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
-    assert set(workload.finished) == {(quick, "commit"), (clumsy, "abort")}
+    counts = workload.ledger.counts()
+    assert counts[quick].begun == counts[quick].committed
+    assert counts[clumsy].begun == counts[clumsy].aborted
     for partition in (0, 1):
         wait_until_closed(broker, topic, partition)
 

@@ -18,7 +18,8 @@ from typing import Final
 
 from examples.demo.display import Cycle, read_cycle, shown
 from examples.workload.planting import plant_hang
-from examples.workload.producers import Workload
+from examples.workload.rhythm import Rhythm
+from examples.workload.workload import Workload
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.maven import BrokersUnavailable
 
@@ -28,6 +29,12 @@ PORT: Final = 9814
 URL: Final = f"http://{HOST}:{PORT}"
 TOPICS: Final = ("orders", "payments", "shipments")
 PARTITIONS: Final = 3
+RHYTHMS: Final = {
+    "checkout": Rhythm(hold_s=0.05),
+    "billing": Rhythm(hold_s=0.4, zombie_every=10),
+    "import": Rhythm(hold_s=0.2, abort_share=1.0),
+    "nightly-report": Rhythm(hold_s=8.0),
+}
 INTERVAL: Final = "3s"
 PLANT_AFTER_CYCLES: Final = 2
 STUCK_FOR_MS: Final = 30 * 60 * 1000
@@ -62,14 +69,17 @@ def _run(seconds: float) -> None:
         topics = [(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]
         print(f"Kafka is up at {cluster.bootstrap}; the exporter serves {URL}/metrics and the status page {URL}/")
         with Workload(cluster.bootstrap, topics) as workload, _exporter(cluster.bootstrap) as exporter:
-            workload.add("checkout", "commit", 0.05).add("billing", "commit", 0.4).add("import", "abort", 0.2)
-            workload.add("nightly-report", "commit", 8.0)
+            for transactional_id, rhythm in RHYTHMS.items():
+                workload.add(transactional_id, rhythm)
             until = time.monotonic() + seconds  # from here on: the first boot may wait for Maven
             try:
                 suspects = _watch(exporter, cluster.bootstrap, until)
             finally:
-                ended = sum(workload.finished.values())
-                print(f"\nthe workload ended {ended} transactions meanwhile")
+                ended = workload.ledger.total()
+                print(
+                    f"\nthe workload ended {ended.begun} transactions meanwhile: {ended.committed} committed, "
+                    f"{ended.aborted} aborted, {ended.fenced} fenced"
+                )
             print("suspects: " + (", ".join(sorted(suspects)) or "none"))
 
 

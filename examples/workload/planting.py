@@ -152,7 +152,7 @@ def init_producer_id(bootstrap: str, transactional_id: str, *, timeout_ms: int =
     """The producer id and epoch that the coordinator gives to this transactional id now."""
 
     def attempt() -> tuple[int, int]:
-        with Wire(*_coordinator(bootstrap, transactional_id)) as wire:
+        with Wire(*coordinator_address(bootstrap, transactional_id)) as wire:
             answer = wire.ask(
                 InitProducerIdRequest,
                 InitProducerIdResponse,
@@ -233,7 +233,7 @@ def _produce(wire: Wire, topic: str, batches: dict[int, bytes], transactional_id
     return {partition.index: partition.base_offset for partition in partitions}
 
 
-def _coordinator(bootstrap: str, transactional_id: str) -> tuple[str, int]:
+def coordinator_address(bootstrap: str, transactional_id: str) -> tuple[str, int]:
     with open_wire(bootstrap) as wire:
         answer = wire.ask(
             FindCoordinatorRequest,

@@ -1,19 +1,23 @@
-"""Ordinary transactional producers: what a healthy cluster looks like beside a hang."""
+"""Single transactions, open for as long as a test or a demo wants them."""
 
 from __future__ import annotations
 
 import itertools
-import threading
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+import logging
+from collections.abc import Iterable
+from typing import Final
 
 from confluent_kafka import Producer
 
-Outcome = Literal["commit", "abort"]
+from examples.workload.template import Decision, initialised
+
 TopicPartition = tuple[str, int]
 
 TIMEOUT_S: Final = 30.0
+
+_UNHEARD: Final = logging.getLogger(f"{__name__}.librdkafka")
+_UNHEARD.propagate = False
+_UNHEARD.addHandler(logging.NullHandler())
 
 
 class OpenTransaction:
@@ -52,67 +56,11 @@ class OpenTransaction:
         """Write more records to each partition; they are in the log on return."""
         produce(self._producer, self._topic_partitions, records, timestamp_ms=self._timestamp_ms)
 
-    def close(self, outcome: Outcome) -> None:
+    def close(self, outcome: Decision) -> None:
         """Commit or abort; nothing to do where it is closed."""
         if self._open:
             self._open = False
             end_transaction(self._producer, outcome)
-
-
-class Workload:
-    """Producers on threads, each repeating transactions of its own rhythm until `stop`.
-
-    A rhythm is how it ends and how long it stays open: `Workload(bootstrap, topics).add("orders", "commit", 0.1)`.
-    """
-
-    def __init__(self, bootstrap: str, topic_partitions: Sequence[TopicPartition]) -> None:
-        self._bootstrap = bootstrap
-        self._topic_partitions = topic_partitions
-        self._stopping = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self._lock = threading.Lock()
-        self._finished: Counter[tuple[str, Outcome]] = Counter()
-
-    @property
-    def finished(self) -> dict[tuple[str, Outcome], int]:
-        """How many transactions each transactional id has ended, and how."""
-        with self._lock:
-            return dict(self._finished)
-
-    def add(self, transactional_id: str, outcome: Outcome, hold_s: float, *, records: int = 3) -> Workload:
-        """Start one more producer; its transactions stay open for `hold_s` seconds."""
-        name = f"workload-{transactional_id}"
-        arguments = (transactional_id, outcome, hold_s, records)
-        thread = threading.Thread(target=self._repeat, args=arguments, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-        return self
-
-    def stop(self) -> None:
-        """End all producers; each ends its transaction in the way it would have."""
-        self._stopping.set()
-        for thread in self._threads:
-            thread.join(TIMEOUT_S)
-
-    def __enter__(self) -> Workload:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def _repeat(self, transactional_id: str, outcome: Outcome, hold_s: float, records: int) -> None:
-        producer = transactional_producer(self._bootstrap, transactional_id)
-        start = len(self._threads) % len(self._topic_partitions)
-        for turn in itertools.count(start):
-            if self._stopping.is_set():
-                return
-            partition = self._topic_partitions[turn % len(self._topic_partitions)]
-            producer.begin_transaction()
-            produce(producer, [partition], records)
-            self._stopping.wait(hold_s)
-            end_transaction(producer, outcome)
-            with self._lock:
-                self._finished[transactional_id, outcome] += 1
 
 
 def run_transaction(
@@ -121,7 +69,7 @@ def run_transaction(
     topic_partitions: Iterable[TopicPartition],
     *,
     records: int = 1,
-    outcome: Outcome = "commit",
+    outcome: Decision = "commit",
 ) -> None:
     """One whole transaction, `records` to each partition."""
     transaction = OpenTransaction(bootstrap, transactional_id, topic_partitions, records=records)
@@ -129,19 +77,22 @@ def run_transaction(
         transaction.close(outcome)
 
 
-def transactional_producer(bootstrap: str, transactional_id: str, *, timeout_ms: int = 60_000) -> Producer:
+def transactional_producer(
+    bootstrap: str, transactional_id: str, *, timeout_ms: int = 60_000, give_up_s: float = TIMEOUT_S
+) -> Producer:
     """A producer whose transactional id is initialised (which fences the one before it)."""
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "transactional.id": transactional_id,
-            "transaction.timeout.ms": timeout_ms,
-            "linger.ms": 0,
-            "log_level": 0,
-        }
-    )
-    producer.init_transactions(TIMEOUT_S)
-    return producer
+    return initialised(producer_configuration(bootstrap, transactional_id, timeout_ms=timeout_ms), give_up_s)
+
+
+def producer_configuration(bootstrap: str, transactional_id: str, *, timeout_ms: int) -> dict[str, object]:
+    """As librdkafka names it. Its own log is dropped: a fenced producer is expected here, and every error is handled."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": timeout_ms,
+        "linger.ms": 0,
+        "logger": _UNHEARD,
+    }
 
 
 def produce(
@@ -156,7 +107,7 @@ def produce(
         raise TimeoutError(f"{unwritten} records were not written within {TIMEOUT_S:.0f} s")
 
 
-def end_transaction(producer: Producer, outcome: Outcome) -> None:
+def end_transaction(producer: Producer, outcome: Decision) -> None:
     if outcome == "commit":
         producer.commit_transaction(TIMEOUT_S)
     else:

@@ -6,19 +6,18 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from subprocess import CalledProcessError
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from examples.workload.planting import init_producer_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.kafka.topology import STATE_TOPIC
-from exporter.transaction_log.events import Event, Happening, Outcome, StateMachine
-from exporter.transaction_log.records import Decoded, Status, Tombstone, TransactionRecord, decode
+from exporter.transaction_log.events import Event, Happening, Outcome
+from exporter.transaction_log.records import Decoded, Status, Tombstone, TransactionRecord
 from tests.brokers.cluster import KafkaCluster, Properties
+from tests.brokers.messages import Logged, events, read_log
 from tests.conftest import HANGS_CAN_BE_PLANTED
 
 PATIENCE_S = 60
@@ -32,16 +31,6 @@ QUICK: Properties = {
 DUMP = {"4.3.1": "org.apache.kafka.tools.DumpLogSegments", "3.9.1": "kafka.tools.DumpLogSegments"}
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """One record of the log."""
-
-    partition: int
-    offset: int
-    timestamp_ms: int
-    decoded: Decoded
-
-
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
 def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """Coordinators that look every 200 ms, and forget ids after seconds."""
@@ -51,60 +40,18 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
         yield made
 
 
-def read_log(cluster: KafkaCluster) -> list[Logged]:
-    """Everything that is there now, partition by partition."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "log",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-        }
-    )
-    partitions = range(5)
-    consumer.assign([TopicPartition(STATE_TOPIC, partition, 0) for partition in partitions])
-    found: list[Logged] = []
-    ended: set[int | None] = set()
-    try:
-        while len(ended) < len(partitions):
-            message = consumer.poll(PATIENCE_S)
-            assert message is not None
-            if message.error():
-                ended.add(message.partition())
-                continue
-            partition, offset = message.partition(), message.offset()
-            assert partition is not None and offset is not None  # noqa: PT018
-            decoded = decode(_bytes(message.key()), _bytes(message.value()))
-            found.append(Logged(partition, offset, message.timestamp()[1], decoded))
-    finally:
-        consumer.close()
-    return sorted(found, key=lambda it: (it.partition, it.offset))
-
-
-def _bytes(data: str | bytes | None) -> bytes | None:
-    assert not isinstance(data, str)
-    return data
-
-
 def events_of(logged: list[Logged], transactional_id: str) -> list[Event]:
     """What happened to one id."""
-    machines: dict[int, StateMachine] = {}
-    return [
-        event
-        for it in logged
-        for event in machines.setdefault(it.partition, StateMachine()).take(it.decoded, it.timestamp_ms)
-        if event.transactional_id == transactional_id
-    ]
+    return [event for event in events(logged) if event.transactional_id == transactional_id]
 
 
 def until(cluster: KafkaCluster, name: str, seen: Callable[[list[Event]], bool]) -> list[Event]:
     """The events of an id once they are as awaited."""
     deadline = time.monotonic() + PATIENCE_S
-    while not seen(events := events_of(read_log(cluster), name)):
-        assert time.monotonic() < deadline, events
+    while not seen(found := events_of(read_log(cluster.bootstrap), name)):
+        assert time.monotonic() < deadline, found
         time.sleep(0.1)
-    return events
+    return found
 
 
 def told(events: list[Event]) -> list[tuple[Happening, Outcome | None]]:
@@ -272,7 +219,7 @@ def test_every_record_is_decoded_as_kafka_does(cluster: KafkaCluster) -> None:
     run_transaction(cluster.bootstrap, "forgotten", [("t", 0)])
     until(cluster, "forgotten", lambda events: events[-1].happening is Happening.EXPIRED)
 
-    logged = {(it.partition, it.offset): ours(it.decoded) for it in read_log(cluster)}
+    logged = {(it.partition, it.offset): ours(it.decoded) for it in read_log(cluster.bootstrap)}
     kafka_says = dumped(cluster)
 
     assert len(logged) >= 10
