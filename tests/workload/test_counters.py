@@ -1,0 +1,126 @@
+"""The workload knows what became of each of its transactions; the exporter's counters say the same: equal, not close."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from examples.workload.rhythm import Rhythm
+from examples.workload.truth import Counts
+from examples.workload.workload import Workload
+from tests.brokers.cluster import KafkaCluster
+from tests.conftest import MakeCluster
+from tests.real_brokers.exporting import Exporter, Series, serving
+from tests.workload.conftest import HASTY, PARTITIONS
+
+PATIENCE_S = 120
+TROUBLED = Rhythm(
+    transactions=20, abort_share=0.2, stall_every=13, zombie_every=7, crash_every=17, stall_timeout_ms=1000
+)
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
+
+
+def counting(bootstrap: str, folder: Path, prefix: str) -> AbstractContextManager[Exporter]:
+    """`serve` with the transaction log; the workload's ids are a group."""
+    groups = f'[{{"name": "workload", "match": "{prefix}-.*"}}]'
+    return serving(bootstrap, folder, transaction_log__enabled="true", transaction_log__groups=groups)
+
+
+def counted(metrics: dict[str, Series]) -> dict[str, int]:
+    """Outcome -> number, of the workload's ids."""
+    completed = metrics.get("kafka_transactions_completed_total", {})
+    return {outcome: int(value) for (group, outcome), value in completed.items() if group == "workload"}
+
+
+def truth(counts: Counts) -> dict[str, int]:
+    """The same, as the workload has it."""
+    assert counts.unresolved == 0
+    return {
+        "commit": counts.committed,
+        "abort": counts.aborted,
+        "timeout": counts.timed_out,
+        "fenced": counts.fenced,
+    }
+
+
+def all_counted(exporter: Exporter, total: Counts) -> dict[str, Series]:
+    """The metrics once as many transactions are counted as the workload began: any more would be seen a little later."""
+    metrics = exporter.until(lambda m: sum(counted(m).values()) >= total.begun)
+    cycles = metrics["kafka_transaction_exporter_cycles_total"][()]
+    return exporter.until(lambda m: m["kafka_transaction_exporter_cycles_total"][()] >= cycles + 2)
+
+
+def work(bootstrap: str, topic: str, prefix: str, ids: int, rhythm: Rhythm) -> Workload:
+    workload = Workload(bootstrap, [(topic, partition) for partition in PARTITIONS])
+    for number in range(ids):
+        workload.add(f"{prefix}-{number}", rhythm)
+    return workload
+
+
+def until_committed(workload: Workload, more: int) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    wanted = workload.ledger.total().committed + more
+    while workload.ledger.total().committed < wanted:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_every_trouble_is_counted_as_what_it_was(
+    hasty: KafkaCluster, topic: str, fresh_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Aborts, time-outs, fences and crashes of three ids, seen live."""
+    prefix = fresh_name("truth")
+    with counting(hasty.bootstrap, tmp_path, prefix) as exporter:
+        workload = work(hasty.bootstrap, topic, prefix, 3, TROUBLED)
+        deadline = time.monotonic() + PATIENCE_S
+        while not workload.is_done:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        total = workload.ledger.total()
+        metrics = all_counted(exporter, total)
+
+    assert workload.failures == []
+    assert min(truth(total).values()) > 0
+    assert counted(metrics) == truth(total)
+    durations = metrics["kafka_transaction_duration_seconds_count"]
+    assert sum(value for (group, _), value in durations.items() if group == "workload") == total.begun
+    assert metrics["kafka_transaction_marker_seconds_count"]["workload",] == total.begun
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("version", "transaction_version"), [("4.3.1", 2), ("4.3.1", 1), ("4.3.1", 0), ("3.9.1", None)]
+)
+def test_brokers_die_coordinators_move_and_the_counts_stay_equal(
+    make_cluster: MakeCluster,
+    fresh_name: Callable[[str], str],
+    tmp_path: Path,
+    version: str,
+    transaction_version: int | None,
+) -> None:
+    """Three nodes, each killed and started again under way, so that every coordinator moves; the exporter reads on."""
+    cluster = make_cluster(version, nodes=3, properties=HASTY)
+    if transaction_version is not None and transaction_version < 2:
+        change = f"transaction.version={transaction_version}"
+        cluster.tool(FEATURES, "--bootstrap-server", cluster.bootstrap, "downgrade", "--feature", change)
+    topic = cluster.topics.create(fresh_name("topic"), partitions=len(PARTITIONS))
+    prefix = fresh_name("truth")
+    with counting(cluster.bootstrap, tmp_path, prefix) as exporter:
+        rhythm = Rhythm(abort_share=0.2, stall_every=17, zombie_every=11, hold_s=0.02)
+        with work(cluster.bootstrap, topic, prefix, 4, rhythm) as workload:
+            for broker in cluster.brokers:
+                until_committed(workload, 20)
+                broker.kill()
+                broker.launch()
+                cluster.wait_until_serving()
+            until_committed(workload, 20)
+        total = workload.ledger.total()
+        metrics = all_counted(exporter, total)
+
+    assert workload.failures == []
+    assert min(truth(total).values()) > 0
+    assert counted(metrics) == truth(total)
