@@ -22,6 +22,8 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
 from exporter import __version__, state_file
+from exporter.baseline import NO_BASELINE
+from exporter.baseline_file import BaselineFile
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.verdicts import Evaluation
@@ -108,6 +110,7 @@ class Daemon:
         state_path: Path | None,
         follow: Follow | None = None,
         history: Recorder | None = None,
+        baseline: BaselineFile | None = None,
         reloader: Reloader | None = None,
         orders: Orders | None = None,
         wall_clock: Callable[[], float] = time.time,
@@ -132,6 +135,7 @@ class Daemon:
         self._memory = state.memory
         self._log_position = state.log_position
         self._history = history
+        self._baseline = baseline
         self._log_reader = None if follow is None else follow(state.log_position)
         self._beside = tuple(it for it in (self._log_reader, self._history) if it is not None)
         self._publish()  # a scrape between the first listening and the first cycle is answered too
@@ -223,7 +227,9 @@ class Daemon:
         except ClusterUnavailableError as error:
             self._failed(began, str(error))
             return
-        evaluation = evaluate(snapshot, self._memory, policy_of(self._settings), self._journal(snapshot))
+        journal = self._journal(snapshot)
+        baseline = NO_BASELINE if self._baseline is None else self._baseline.current(snapshot.cluster_id)
+        evaluation = evaluate(snapshot, self._memory, policy_of(self._settings), journal, baseline)
         self._memory = evaluation.memory
         self._succeeded(began, evaluation)
         if self._history is not None:
@@ -334,6 +340,7 @@ class Daemon:
                 api_statistics=self._collector.statistics(),
                 phase_durations=record.phases,
                 transaction_log=report,
+                baseline=None if self._baseline is None else self._baseline.facts,
                 history=None if self._history is None else self._history.facts(),
                 settings_reloaded=True if self._reloader is None else self._reloader.facts.succeeded,
                 settings_loaded_at_ms=(

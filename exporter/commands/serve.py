@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from exporter.baseline_file import BaselineFile
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError
@@ -51,6 +52,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         state_path=options.state_path,
         follow=partial(_follow, settings) if settings.transaction_log.enabled else None,
         history=_history(settings),
+        baseline=_baseline(settings),
         reloader=reloader,
         orders=orders,
     )
@@ -72,6 +74,17 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 def _follow(settings: Settings, counted_before: LogPosition) -> LogReader:
     return LogReader(settings.kafka, settings.transaction_log, counted_before=counted_before)
+
+
+def _baseline(settings: Settings) -> BaselineFile | None:
+    if settings.baseline.file is None:
+        return None
+    return BaselineFile(
+        Path(settings.baseline.file),
+        settings.transaction_log.groups,
+        age_ms_max=settings.baseline.age_ms_max,
+        wall_clock=time.time,
+    )
 
 
 def _history(settings: Settings) -> Recorder | None:

@@ -167,6 +167,20 @@ _ROWS: tuple[Setting, ...] = (
         needs_restart=True,
     ),
     Setting(
+        name="baseline.file",
+        kind=values.TEXT,
+        default=None,
+        help="What is usual for each transactional id and topic, as the pipeline writes it; read again when it changes.",
+        needs_restart=True,
+    ),
+    Setting(
+        name="baseline.max_age",
+        kind=values.POSITIVE_DURATION,
+        default="7d",
+        help="An older file is not used.",
+        needs_restart=True,
+    ),
+    Setting(
         name="log.level",
         kind=values.one_of_kind("debug", "info", "warning", "error"),
         default="info",
@@ -240,6 +254,14 @@ class HistorySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineSettings:
+    """Where it stands what is usual."""
+
+    file: str | None
+    age_ms_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All of them, validated."""
 
@@ -249,6 +271,7 @@ class Settings:
     publish: PublishSettings
     transaction_log: TransactionLogSettings
     history: HistorySettings
+    baseline: BaselineSettings
     state_file: str
     """A path, `none` or `auto`."""
     watch_interval_ms: int
@@ -289,6 +312,7 @@ def settings_of(value: Mapping[str, Any]) -> Settings:
             retention_age_ms=value["history.retention_age"],
             retention_bytes=value["history.retention_size"],
         ),
+        baseline=BaselineSettings(file=value["baseline.file"], age_ms_max=value["baseline.max_age"]),
         state_file=value["state.file"],
         watch_interval_ms=value["reload.watch_interval"],
         log_level=value["log.level"],

@@ -45,6 +45,7 @@ _SECTIONS = {
     "state": "What outlives a restart.",
     "transaction_log": "What became of every transaction, by the coordinators' log ([transactions.md](transactions.md)).",
     "history": "What is recorded for the pipeline ([pipeline.md](pipeline.md)). Needs the extra `history`.",
+    "baseline": "What is usual, so that what is not is seen long before it is late ([pipeline.md](pipeline.md)).",
     "log": "What is said on standard error.",
 }
 

@@ -1,4 +1,4 @@
-"""`evaluate(snapshot, memory, policy, journal) -> Evaluation`: verdicts, durations, what is late, and what to remember.
+"""`evaluate(snapshot, memory, policy, journal, baseline) -> Evaluation`: verdicts, durations, lateness, what to remember.
 
 The three durations are never mixed: *duration* since the start, whose source travels with it; *idle* since the last
 write by the client's clock; *late* when the duration exceeds `transaction.max.timeout.ms` plus padding, strictly.
@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from exporter.baseline import NO_BASELINE, Baseline, Usual
 from exporter.evaluation.evidence import Evidence, gather
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.evaluation.reasons import transaction_row
@@ -32,16 +33,23 @@ FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
 _OWNED = frozenset({Ownership.OWNED, Ownership.COMPLETING})
 
 
-def evaluate(snapshot: Snapshot, memory: Memory, policy: Policy, journal: Journal = NO_JOURNAL) -> Evaluation:
-    """What is to be thought of `snapshot`, given what earlier cycles left in `memory` and what the log says."""
+def evaluate(
+    snapshot: Snapshot,
+    memory: Memory,
+    policy: Policy,
+    journal: Journal = NO_JOURNAL,
+    baseline: Baseline = NO_BASELINE,
+) -> Evaluation:
+    """What is to be thought of `snapshot`, given what earlier cycles left, what the log says, and what is usual."""
     told_ms = snapshot.max_timeout.timeout_ms
     max_timeout_ms = policy.max_timeout_fallback_ms if told_ms is None else told_ms
     late_after_ms = max_timeout_ms + policy.late_padding_ms
     evidence = tuple(gather(snapshot, memory, late_after_ms, journal))
     verdicts = tuple(verdict_of(e, policy) for e in evidence)
-    transactions = _transaction_columns(snapshot, evidence, verdicts, late_after_ms)
+    usual = tuple(baseline.usual(snapshot.cluster_id, e.transactional_id, e.key.topic) for e in evidence)
+    transactions = _transaction_columns(snapshot, evidence, verdicts, late_after_ms, usual)
     partitions = _partition_columns(snapshot, transactions)
-    suspects = _suspects(snapshot, evidence, transactions, partitions)
+    suspects = _suspects(snapshot, evidence, transactions, partitions, usual)
     return Evaluation(
         snapshot=snapshot,
         transactions=transactions,
@@ -50,12 +58,18 @@ def evaluate(snapshot: Snapshot, memory: Memory, policy: Policy, journal: Journa
         suspects=suspects,
         max_timeout_ms=max_timeout_ms,
         max_timeout_is_fallback=told_ms is None,
+        has_baseline=baseline is not NO_BASELINE,
+        usual=usual,
         memory=_remember(snapshot, memory, evidence),
     )
 
 
 def _transaction_columns(
-    snapshot: Snapshot, evidence: tuple[Evidence, ...], verdicts: tuple[Verdict, ...], late_after_ms: int
+    snapshot: Snapshot,
+    evidence: tuple[Evidence, ...],
+    verdicts: tuple[Verdict, ...],
+    late_after_ms: int,
+    usual: tuple[Usual | None, ...],
 ) -> TransactionColumns:
     now = snapshot.taken_at_ms
     last_write = snapshot.open_transactions.last_timestamp_ms
@@ -72,6 +86,11 @@ def _transaction_columns(
         # A timestamp of -1 (or 0) is none at all: brokers accept it, and it says nothing.
         idle_ms=np.where(last_write > 0, np.maximum(now - last_write, 0), 0),
         is_late=duration_ms > late_after_ms,
+        is_unusually_long=np.fromiter(
+            (it is not None and ms > it.threshold_ms for it, ms in zip(usual, duration_ms.tolist(), strict=True)),
+            dtype=np.bool_,
+            count=len(usual),
+        ),
     )
 
 
@@ -113,6 +132,7 @@ def _partition_columns(snapshot: Snapshot, transactions: TransactionColumns) -> 
     return PartitionColumns(
         open_transactions=np.bincount(row, minlength=count).astype(np.int32),
         late_transactions=np.bincount(row[transactions.is_late], minlength=count).astype(np.int32),
+        unusually_long_transactions=np.bincount(row[transactions.is_unusually_long], minlength=count).astype(np.int32),
         duration_ms_max=duration,
         idle_ms_max=idle,
         last_stable_offset_lag=lag,
@@ -124,18 +144,21 @@ def _suspects(
     evidence: tuple[Evidence, ...],
     transactions: TransactionColumns,
     partitions: PartitionColumns,
+    usual: tuple[Usual | None, ...],
 ) -> tuple[TransactionRow, ...]:
     """Worst first: by verdict, then the longest open."""
     rows = np.flatnonzero(transactions.verdict <= Verdict.INCONCLUSIVE)
     order = np.lexsort((-transactions.duration_ms[rows], transactions.verdict[rows]))
-    return tuple(transaction_row(snapshot, evidence[row], transactions, partitions, int(row)) for row in rows[order])
+    return tuple(
+        transaction_row(snapshot, evidence[row], transactions, partitions, int(row), usual[row]) for row in rows[order]
+    )
 
 
 def all_rows(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
     """Every open transaction as a row for people, in the order of the snapshot."""
     return tuple(
-        transaction_row(evaluation.snapshot, e, evaluation.transactions, evaluation.partitions, row)
-        for row, e in enumerate(evaluation.evidence)
+        transaction_row(evaluation.snapshot, e, evaluation.transactions, evaluation.partitions, row, usual)
+        for row, (e, usual) in enumerate(zip(evaluation.evidence, evaluation.usual, strict=True))
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exporter.baseline import Usual
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.rules import decided_by_coordinator, missing_proof, nearest_end_marker, outcome_of
 from exporter.evaluation.verdicts import (
@@ -55,6 +56,7 @@ def transaction_row(
     transactions: TransactionColumns,
     partitions: PartitionColumns,
     row: int,
+    usual: Usual | None,
 ) -> TransactionRow:
     """One open transaction with everything that a person asks about it."""
     open_ = snapshot.open_transactions
@@ -77,6 +79,7 @@ def transaction_row(
         duration_ms=int(transactions.duration_ms[row]),
         idle_ms=int(transactions.idle_ms[row]),
         is_late=bool(transactions.is_late[row]),
+        unusual=usual if transactions.is_unusually_long[row] else None,
         transactional_id=evidence.transactional_id,
         coordinator_state=None if transaction is None else transaction.state.value,
         coordinator=None if transaction is None else transaction.coordinator,

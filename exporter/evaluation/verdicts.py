@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from exporter.baseline import Usual
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.memory import Memory
 from exporter.snapshot import BoolColumn, Int8Column, Int32Column, Int64Column, Snapshot
@@ -111,6 +112,8 @@ class TransactionColumns:
     idle_ms: Int64Column
     """(N,) snapshot instant - timestamp of the producer's last write, never negative: a client's clock."""
     is_late: BoolColumn
+    is_unusually_long: BoolColumn
+    """(N,) longer than what is usual for it: a warning, and no verdict."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +122,7 @@ class PartitionColumns:
 
     open_transactions: Int32Column
     late_transactions: Int32Column
+    unusually_long_transactions: Int32Column
     duration_ms_max: Int64Column
     """(P,) the longest duration of any open transaction, 0 where none is open."""
     idle_ms_max: Int64Column
@@ -155,6 +159,8 @@ class TransactionRow:
     duration_ms: int
     idle_ms: int
     is_late: bool
+    unusual: Usual | None
+    """What it is longer than; None where it is not unusually long, or nobody knows."""
     transactional_id: str | None
     """None where no coordinator names one, nor did one in the log."""
     coordinator_state: str | None
@@ -186,11 +192,15 @@ class Evaluation:
     partitions: PartitionColumns
     evidence: tuple[Evidence, ...]
     """One per open transaction: what the verdicts rest on."""
+    usual: tuple[Usual | None, ...]
+    """One per open transaction: how long such ones usually take."""
     suspects: tuple[TransactionRow, ...]
     """Every suspect, worst first: by verdict, then the longest duration."""
     max_timeout_ms: int
     """The limit used for *late*, without padding."""
     max_timeout_is_fallback: bool
     """True when no broker let us read it and the policy's value was used."""
+    has_baseline: bool
+    """False when it is not known what is usual."""
     memory: Memory
     """For the next cycle, and for the state file."""

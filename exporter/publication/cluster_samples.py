@@ -78,6 +78,13 @@ def partition_late(evaluation: Evaluation) -> Samples:
     return _series(evaluation, _rows_with_open(evaluation), evaluation.partitions.late_transactions)
 
 
+def partition_unusually_long(evaluation: Evaluation) -> Samples:
+    """No series at all where it is not known what is usual."""
+    if not evaluation.has_baseline:
+        return ()
+    return _series(evaluation, _rows_with_open(evaluation), evaluation.partitions.unusually_long_transactions)
+
+
 def partition_lag(evaluation: Evaluation) -> Samples:
     """High watermark - last stable offset: no series where either is unknown."""
     lag = evaluation.partitions.last_stable_offset_lag

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from exporter.publication import exporter_samples as exporter
 from exporter.publication import log_samples as log
-from exporter.publication.exporter_samples import fact, of_history, seconds
+from exporter.publication.exporter_samples import fact, of_baseline, of_history, seconds
 from exporter.publication.families import Metric
 from exporter.publication.log_samples import of_log
 
@@ -123,6 +123,23 @@ EXPORTER_METRICS = (
         kind="histogram",
         labels=("api",),
         samples=exporter.request_durations,
+    ),
+)
+
+BASELINE_METRICS = (
+    Metric(
+        name="kafka_transaction_exporter_baseline_used",
+        help="1 while the file of baselines is used, 0 when it is missing, damaged, too old or of other clusters.",
+        kind="gauge",
+        labels=(),
+        samples=of_baseline(lambda baseline: baseline.failure is None),
+    ),
+    Metric(
+        name="kafka_transaction_exporter_baseline_timestamp_seconds",
+        help="When the file of baselines was made; no series where it cannot be read.",
+        kind="gauge",
+        labels=(),
+        samples=of_baseline(lambda baseline: seconds(baseline.made_at_ms)),
     ),
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from exporter.api_statistics import LATENCY_BUCKETS_SECONDS
+from exporter.baseline_file import BaselineFacts
 from exporter.history_facts import HistoryFacts
 from exporter.publication.cluster_samples import is_series_limited
 from exporter.publication.facts import ExporterFacts, Publication
@@ -29,6 +30,15 @@ def of_history(value: Callable[[HistoryFacts], float | None]) -> Callable[[Publi
 
     def single(facts: ExporterFacts) -> float | None:
         return None if facts.history is None else value(facts.history)
+
+    return fact(single)
+
+
+def of_baseline(value: Callable[[BaselineFacts], float | None]) -> Callable[[Publication], Samples]:
+    """The function for a fact about the baseline: no sample where there is none by choice."""
+
+    def single(facts: ExporterFacts) -> float | None:
+        return None if facts.baseline is None else value(facts.baseline)
 
     return fact(single)
 

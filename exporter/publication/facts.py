@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from exporter.api_statistics import ApiStatistics
+from exporter.baseline_file import BaselineFacts
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.history_facts import HistoryFacts
 from exporter.transaction_log.report import LogReport
@@ -64,6 +65,8 @@ class ExporterFacts:
     """(phase, seconds) of the last cycle, in order."""
     transaction_log: LogReport | None = None
     """None where it is not read by choice."""
+    baseline: BaselineFacts | None = None
+    """None where nothing is known to be usual by choice."""
     history: HistoryFacts | None = None
     """None where nothing is recorded by choice."""
 
@@ -90,4 +93,10 @@ def without_transactional_id(row: TransactionRow) -> TransactionRow:
     """The row with nothing in it that tells the transactional id."""
     if row.transactional_id is None:
         return row
-    return replace(row, transactional_id=None, reason=row.reason.replace(repr(row.transactional_id), "(hidden)"))
+    name = repr(row.transactional_id)
+    return replace(
+        row,
+        transactional_id=None,
+        reason=row.reason.replace(name, "(hidden)"),
+        unusual=row.unusual and replace(row.unusual, of=row.unusual.of.replace(name, "(hidden)")),
+    )

@@ -11,7 +11,12 @@ from exporter.evaluation.verdicts import Evaluation
 from exporter.publication import cluster_samples as cluster
 from exporter.publication import exporter_samples as exporter
 from exporter.publication.cluster_samples import of_cluster, one
-from exporter.publication.exporter_metrics import EXPORTER_METRICS, HISTORY_METRICS, TRANSACTION_LOG_METRICS
+from exporter.publication.exporter_metrics import (
+    BASELINE_METRICS,
+    EXPORTER_METRICS,
+    HISTORY_METRICS,
+    TRANSACTION_LOG_METRICS,
+)
 from exporter.publication.families import Metric, Sample, Samples
 
 _PARTITION = ("topic", "partition")
@@ -54,6 +59,14 @@ PARTITION_METRICS = (
         kind="gauge",
         labels=_PARTITION,
         samples=of_cluster(cluster.partition_late),
+    ),
+    Metric(
+        name="kafka_partition_unusually_long_transactions",
+        help="Open transactions that are longer than what is usual for them; "
+        f"only partitions with an open transaction, and only with a baseline. {_CACHED}",
+        kind="gauge",
+        labels=_PARTITION,
+        samples=of_cluster(cluster.partition_unusually_long),
     ),
     Metric(
         name="kafka_partition_last_stable_offset_lag",
@@ -192,4 +205,5 @@ METRICS = (
     + EXPORTER_METRICS
     + TRANSACTION_LOG_METRICS
     + HISTORY_METRICS
+    + BASELINE_METRICS
 )

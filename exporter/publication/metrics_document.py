@@ -5,7 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from exporter.publication.exporter_metrics import EXPORTER_METRICS, HISTORY_METRICS, TRANSACTION_LOG_METRICS
+from exporter.publication.exporter_metrics import (
+    BASELINE_METRICS,
+    EXPORTER_METRICS,
+    HISTORY_METRICS,
+    TRANSACTION_LOG_METRICS,
+)
 from exporter.publication.families import Metric
 from exporter.publication.metrics import COVERAGE_METRICS, PARTITION_METRICS, TRANSACTION_METRICS
 
@@ -20,7 +25,7 @@ series of the first three sections vanishes and those of the others stay: alert 
 `time() - kafka_transaction_exporter_snapshot_timestamp_seconds`, never on the presence alone.
 A partition that could not be read has no series: a missing series is unknown, a 0 is a statement.
 *The transaction log* is there with `transaction_log.enabled` ([transactions.md](transactions.md)), *The history* with
-`history.directory` ([pipeline.md](pipeline.md)).
+`history.directory`, *The baseline* with `baseline.file` ([pipeline.md](pipeline.md)).
 """
 
 _CONCLUSION = """\
@@ -38,6 +43,7 @@ _SECTIONS = (
     ("The exporter", EXPORTER_METRICS),
     ("The transaction log", TRANSACTION_LOG_METRICS),
     ("The history", HISTORY_METRICS),
+    ("The baseline", BASELINE_METRICS),
 )
 
 

@@ -24,6 +24,7 @@ _START_SOURCE = {
     StartSource.COORDINATOR: "start by its coordinator",
     StartSource.FIRST_SEEN: "since first seen by this exporter",
     StartSource.LAST_WRITE: "since its last write",
+    StartSource.TRANSACTION_LOG: "start by the coordinators' log",
 }
 
 
@@ -112,6 +113,7 @@ def _suspect(row: TransactionRow) -> str:
             "age",
             f"{duration_words(row.duration_ms)} ({_START_SOURCE[row.start_source]}{', late' if row.is_late else ''})",
         ),
+        *_unusual(row),
         ("idle", duration_words(row.idle_ms)),
         ("records held back", "unknown" if row.last_stable_offset_lag is None else f"{row.last_stable_offset_lag:,}"),
         ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
@@ -129,6 +131,14 @@ def _suspect(row: TransactionRow) -> str:
         f'<span class="tag {level.value}">{_e(_verdict_words(row))}</span></h3>'
         f"<p>{_e(row.reason)}</p><dl>{facts}</dl></article>"
     )
+
+
+def _unusual(row: TransactionRow) -> tuple[tuple[str, str], ...]:
+    if row.unusual is None:
+        return ()
+    usual = row.unusual
+    words = f"{usual.of}: 99 of 100 end within {duration_words(usual.p99_ms)} ({usual.samples:,} seen)"
+    return (("longer than usual", words),)
 
 
 def _verdict_words(row: TransactionRow) -> str:

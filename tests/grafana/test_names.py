@@ -9,7 +9,7 @@ import pytest
 import yaml
 from promql_parser import AggregateExpr
 
-from exporter.publication.exporter_metrics import HISTORY_METRICS, TRANSACTION_LOG_METRICS
+from exporter.publication.exporter_metrics import BASELINE_METRICS, HISTORY_METRICS, TRANSACTION_LOG_METRICS
 from exporter.publication.metrics import METRICS
 from tests.grafana.promql import nodes, parsed, selectors
 from tests.grafana.reading import COMMITTED, Target, panels, targets
@@ -37,6 +37,8 @@ UNUSED: Final = {
     "kafka_transaction_exporter_last_success_timestamp_seconds": "the age of the snapshot says it from the reader's side",
     **dict.fromkeys((metric.name for metric in TRANSACTION_LOG_METRICS), "their rows and alerts follow"),
     **dict.fromkeys((metric.name for metric in HISTORY_METRICS), "its row follows"),
+    **dict.fromkeys((metric.name for metric in BASELINE_METRICS), "its row follows"),
+    "kafka_partition_unusually_long_transactions": "its row follows",
     "process_virtual_memory_bytes": "an address space that nobody pays for",
     "process_start_time_seconds": "for whoever asks whether it was restarted: no panel is worth it",
     "process_open_fds": "as good as constant: a connection for each broker and scraper",

@@ -65,6 +65,7 @@ def transaction(topic: str = "orders", partition: int = 0, **changes: object) ->
         duration_ms=90_000,
         idle_ms=30_500,
         is_late=False,
+        unusual=None,
         transactional_id="billing-1",
         coordinator_state="Ongoing",
         coordinator=1,
@@ -146,8 +147,11 @@ def evaluation(
             duration_ms=np.array([row.duration_ms for row in transactions], np.int64),
             idle_ms=np.array([row.idle_ms for row in transactions], np.int64),
             is_late=np.array([row.is_late for row in transactions], np.bool_),
+            is_unusually_long=np.array([row.unusual is not None for row in transactions], np.bool_),
         ),
         partitions=_partition_columns(partitions, transactions),
+        has_baseline=any(row.unusual is not None for row in transactions),
+        usual=tuple(row.unusual for row in transactions),
         evidence=(),
         suspects=tuple(
             sorted(
@@ -259,6 +263,7 @@ def _empty_columns(count: int) -> PartitionColumns:
     return PartitionColumns(
         open_transactions=np.zeros(count, np.int32),
         late_transactions=np.zeros(count, np.int32),
+        unusually_long_transactions=np.zeros(count, np.int32),
         duration_ms_max=np.zeros(count, np.int64),
         idle_ms_max=np.zeros(count, np.int64),
         last_stable_offset_lag=np.full(count, -1, np.int64),
@@ -271,6 +276,7 @@ def _partition_columns(partitions: Sequence[Partition], rows: Sequence[Transacti
         position = _position(partitions, row)
         columns.open_transactions[position] += 1
         columns.late_transactions[position] += row.is_late
+        columns.unusually_long_transactions[position] += row.unusual is not None
         columns.duration_ms_max[position] = max(columns.duration_ms_max[position], row.duration_ms)
         columns.idle_ms_max[position] = max(columns.idle_ms_max[position], row.idle_ms)
         columns.last_stable_offset_lag[position] = (

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.evaluation.verdicts import InconclusiveReason, TransactionRow, Verdict, WaitingGroup
+from exporter.baseline import Usual
+from exporter.evaluation.verdicts import InconclusiveReason, StartSource, TransactionRow, Verdict, WaitingGroup
 from exporter.publication.exposition import Renderer
 from exporter.publication.facts import ExporterFacts, Publication, PublishOptions
 from exporter.publication.headline import Level, coverage_gaps, headline
@@ -173,6 +174,32 @@ def test_a_suspect_shows_all_that_a_person_needs() -> None:
         "ages as of 2027-01-15 08:00:00 UTC",
     ):
         assert words in text
+
+
+@pytest.mark.parametrize("source", StartSource)
+def test_every_source_of_a_start_has_words(source: StartSource) -> None:
+    """A row with any of them is a page."""
+    row = inconclusive(start_source=source, inconclusive_reason=InconclusiveReason.LOADING)
+    words = {
+        StartSource.COORDINATOR: "start by its coordinator",
+        StartSource.FIRST_SEEN: "since first seen by this exporter",
+        StartSource.LAST_WRITE: "since its last write",
+        StartSource.TRANSACTION_LOG: "start by the coordinators&#x27; log",
+    }
+    page = Publication(evaluation=evaluation([Partition()], [row]), facts=facts(), options=PublishOptions())
+
+    assert words[source] in _text(page)
+
+
+def test_a_suspect_that_is_longer_than_usual_says_than_what() -> None:
+    """Of whom, how long those take, and how many were seen."""
+    usual = Usual(of="transactional id 'billing-7'", threshold_ms=3000, p99_ms=90_000, samples=1234)
+    page = Publication(
+        evaluation=evaluation([Partition()], [hanging(unusual=usual)]), facts=facts(), options=PublishOptions()
+    )
+
+    assert "99 of 100 end within 1 min 30 s (1,234 seen)" in _text(page)
+    assert "longer than usual" not in _text(three_hangs())
 
 
 def test_a_suspect_names_the_longest_queues_behind_it() -> None:
@@ -363,6 +390,7 @@ def test_transactional_ids_can_be_kept_from_readers() -> None:
         verdict=Verdict.HANGING_NOT_IN_TRANSACTION,
         transactional_id="payments-7",
         reason="Coordinator 1 has transactional id 'payments-7' Empty, so it has no transaction on orders-0.",
+        unusual=Usual(of="transactional id 'payments-7'", threshold_ms=1, p99_ms=1, samples=1),
     )
     shown = Publication(evaluation=evaluation([Partition()], [row]), facts=facts(), options=PublishOptions())
     hidden = replace(shown, options=PublishOptions(transactional_ids=False))
