@@ -141,3 +141,24 @@ def test_pins_of_one_package_agree(name: str) -> None:
     shared = {it.partition("==")[0] for it in pins(name)} & {it.partition("==")[0] for it in pins("dev")}
     assert shared
     assert {it for it in pins(name) if it.partition("==")[0] in shared} <= pins("dev")
+
+
+def test_the_exporter_records_for_the_pipeline_and_reads_what_it_makes() -> None:
+    """The same folders on the same volume, and room for them."""
+    (container,) = only(render("spark"), "Deployment")["spec"]["template"]["spec"]["containers"]
+
+    assert {it for it in container["args"] if "history" in it or "baseline" in it} == {
+        f"--history.directory={VOLUME}/history",
+        f"--baseline.file={VOLUME}/tables/v1/baselines.json",
+    }
+
+
+@pytest.mark.parametrize(("flags", "size"), [((), "64Mi"), (("--set=history.enabled=true",), "4Gi")])
+def test_a_history_gets_room(flags: tuple[str, ...], size: str) -> None:
+    """Unless a size is chosen."""
+    common = ("--set=persistence.enabled=true", "--set=kafka.bootstrapServers={a:1}")
+
+    claim = only(render("minimal", *common, *flags), "PersistentVolumeClaim")
+    assert claim["spec"]["resources"]["requests"]["storage"] == size
+    chosen = only(render("minimal", *common, *flags, "--set=persistence.size=7Gi"), "PersistentVolumeClaim")
+    assert chosen["spec"]["resources"]["requests"]["storage"] == "7Gi"

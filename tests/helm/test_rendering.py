@@ -295,7 +295,10 @@ def test_what_nobody_reads_is_refused(misspelt: str, major: int) -> None:
         ("oauthbearer", "kafka.sasl.oauthbearer.clientId=", "kafka.sasl.oauthbearer.clientId is missing"),
         ("minimal", "kafka.tls.verifyHostname=false", "means nothing without TLS"),
         ("everything", "alertmanagerConfig.receivers=null", "route and receivers go together"),
-        ("minimal", "pipeline.enabled=true", "pipeline needs persistence"),
+        ("minimal", "pipeline.enabled=true", "needs persistence"),
+        ("minimal", "history.enabled=true", "history needs persistence"),
+        ("spark", "config.history.directory=/x", "history.directory is the chart's own"),
+        ("spark", "config.baseline.file=/x", "baseline.file is the chart's own"),
         ("spark", "persistence.accessModes={ReadWriteOncePod}", "pipeline needs a volume for more than one pod"),
         (
             "spark",

@@ -5,6 +5,10 @@
 {{ include "kafka-transaction-exporter.fullname" . | trunc 43 | trimSuffix "-" }}-pipeline
 {{- end }}
 
+{{- define "kafka-transaction-exporter.hasPipeline" -}}
+{{- if or .Values.pipeline.enabled .Values.pipeline.sparkApplication.enabled }}true{{ end }}
+{{- end }}
+
 {{/* Arguments of the program. */}}
 {{- define "kafka-transaction-exporter.pipelineArguments" -}}
 - pipeline

@@ -109,6 +109,11 @@ envFrom:
 {{- if or .Values.persistence.enabled .Values.persistence.existingClaim }}true{{ end }}
 {{- end }}
 
+{{/* Whether cycles are recorded on that volume. */}}
+{{- define "kafka-transaction-exporter.hasHistory" -}}
+{{- if or .Values.history.enabled (include "kafka-transaction-exporter.hasPipeline" .) }}true{{ end }}
+{{- end }}
+
 {{/* A probe: what the values say, and our path unless they say something else to ask. */}}
 {{- define "kafka-transaction-exporter.probe" -}}
 {{- $probe := deepCopy .probe }}

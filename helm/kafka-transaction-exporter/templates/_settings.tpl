@@ -174,6 +174,12 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- fail (printf "config: %s is the chart's own, see %s" $name $value) }}
 {{- end }}
 {{- end }}
+{{- if and (hasKey $settings "history.directory") (include "kafka-transaction-exporter.hasHistory" .) }}
+{{- fail "config: history.directory is the chart's own with history.enabled and with the pipeline" }}
+{{- end }}
+{{- if and (hasKey $settings "baseline.file") (include "kafka-transaction-exporter.hasPipeline" .) }}
+{{- fail "config: baseline.file is the chart's own with the pipeline" }}
+{{- end }}
 {{- range $name, $value := $fromKafka }}
 {{- if hasKey $settings $name }}
 {{- fail (printf "%s is set by config and by kafka" $name) }}
