@@ -26,7 +26,7 @@ def alerts(title: str, description: str, matchers: str = "", links: Sequence[Jso
         title,
         f"{description} Empty also where no alerting rules are loaded. An alert is about a cluster, not about one of its "
         "exporters, so the chosen instance does not narrow it.",
-        [f"count by (cluster, cluster_id, job, topic, partition, alertname, severity) ({firing})"],
+        [f"count by (cluster, cluster_id, job, topic, partition, group, alertname, severity) ({firing})"],
         no_value="No alert fires, or no rules are loaded.",
         no_cell="-",
         columns=(
@@ -42,6 +42,7 @@ def alerts(title: str, description: str, matchers: str = "", links: Sequence[Jso
             column("alertname", "Alert", {"links": [runbook], "custom.minWidth": 280}),
             column("topic", "Topic", {"links": list(links), "custom.width": 150}),
             column("partition", "Partition", {"links": list(links), "custom.width": 80}),
+            column("group", "Group", {"custom.width": 100}),
             column("cluster", "Cluster", {"custom.width": 100}),
             column("cluster_id", "Cluster id", {"custom.width": 200}),
         ),

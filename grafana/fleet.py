@@ -20,6 +20,7 @@ from grafana.queries import (
     snapshot_age,
     state,
 )
+from grafana.transaction_log import left_to_read, timeouts_of_exporters
 from grafana.variables import of_exporters, of_words
 
 NO_EXPORTER: Final = "no exporter known"
@@ -45,6 +46,9 @@ def _now() -> Iterator[Line]:
 def _trends() -> Iterator[Line]:
     yield Line(9, [(12, hanging()), (12, held_back())])
     yield Line(9, [(12, coverage()), (12, ages())])
+    yield Line(
+        9, [(12, timeouts_of_exporters()), (12, left_to_read("Transaction log: records left to read, by exporter"))]
+    )
 
 
 def known() -> Json:

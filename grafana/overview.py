@@ -13,9 +13,11 @@ from grafana.page import Heading, Json, Line, dashboard
 from grafana.panels import graph, stat
 from grafana.queries import EXPORTER, NOT_PROVED, PROVED, series, snapshot_age, state
 from grafana.suspects import suspects
+from grafana.transaction_log import how_the_log_is_read, what_became_of_transactions
 from grafana.variables import of_exporters, of_words, topics
 
 NOT_READ: Final = "not read"
+NO_HISTORY: Final = "No history is recorded"
 IN_TOPIC: Final = 'topic=~"$topic"'
 WHOLE_CLUSTER: Final = "Of all chosen clusters, whatever the topic."
 BY_SIGNAL: Final = "Not read: no fresh snapshot, or the recording rules are not loaded."
@@ -28,7 +30,15 @@ def overview() -> Json:
         title="Kafka transactions: overview",
         description="Hanging and suspect Kafka transactions: what is wrong now, what is not known, and how it came about.",
         variables=[*of_exporters(), topics(), *of_words()],
-        lines=[*_now(), Heading("Trends"), *_trends(), Heading("The exporter"), *_exporter()],
+        lines=[
+            *_now(),
+            Heading("Trends"),
+            *_trends(),
+            Heading("What became of transactions"),
+            *what_became_of_transactions(),
+            Heading("The exporter"),
+            *_exporter(),
+        ],
     )
 
 
@@ -67,6 +77,8 @@ def _exporter() -> Iterator[Line]:
     yield Line(8, [(8, ages()), (8, phases()), (8, lost_cycles())])
     yield Line(8, [(8, requests()), (8, failures()), (8, latencies())])
     yield Line(7, [(8, partitions_read()), (8, memory()), (8, processor())])
+    yield from how_the_log_is_read()
+    yield Line(7, [(8, history_written()), (8, history_waiting()), (8, history_size())])
 
 
 def state_of_exporters() -> Json:
@@ -380,6 +392,51 @@ def processor() -> Json:
         {"{{cluster}} {{instance}}": f"rate({spent}[$__rate_interval])"},
         unit="percentunit",
         no_value="No exporter",
+    )
+
+
+def history_written() -> Json:
+    """What is kept, and what is not."""
+    written = series("kafka_transaction_exporter_history_rows_total")
+    lost = series("kafka_transaction_exporter_history_rows_lost_total")
+    writing = series("kafka_transaction_exporter_history_writing")
+    return graph(
+        "History: observations per minute",
+        "Written to disk, a file at a time, and given up because too many waited; and how many exporters cannot write.",
+        {
+            "written": f"60 * sum(rate({written}[$__rate_interval]))",
+            "given up": f"60 * sum(rate({lost}[$__rate_interval]))",
+            "exporters that cannot write": f"sum(1 - {writing})",
+        },
+        unit="short",
+        no_value=NO_HISTORY,
+        overrides=[
+            drawn("^written$", {"color": fixed("blue")}),
+            drawn("^given up$", {"color": fixed(WRONG)}),
+            drawn("^exporters that cannot write$", {"color": fixed(DOUBTFUL)}),
+        ],
+    )
+
+
+def history_waiting() -> Json:
+    """What a kill would lose."""
+    return graph(
+        "History: observations in memory",
+        "To be written with the next file, every history.rotate_interval: what a kill would lose.",
+        {"{{cluster}} {{instance}}": series("kafka_transaction_exporter_history_rows_waiting")},
+        unit="short",
+        no_value=NO_HISTORY,
+    )
+
+
+def history_size() -> Json:
+    """What it takes of its disk."""
+    return graph(
+        "History: size on disk",
+        "All files of the directory, up to history.retention_size.",
+        {"{{cluster}} {{instance}}": series("kafka_transaction_exporter_history_size_bytes")},
+        unit="bytes",
+        no_value=NO_HISTORY,
     )
 
 

@@ -109,7 +109,7 @@ def _annotations() -> Iterator[Json]:
             ),
             "step": "30s",
             "titleFormat": "{{alertname}}",
-            "textFormat": "{{topic}} {{partition}}",
+            "textFormat": "{{topic}} {{partition}} {{group}}",
             "tagKeys": "cluster,instance",
             "useValueForTime": False,
         }

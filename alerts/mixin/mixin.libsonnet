@@ -11,8 +11,13 @@
       cluster_wide_transactions: "10",
       fresh_cycles: "5",
       inconclusive_seconds: "600",
+      initializations_per_minute: "6",
+      log_lag_records: "10000",
       lost_cycles_ratio: "0.2",
+      marker_seconds: "1",
       stuck_critical_seconds: "900",
+      timeouts_count: "5",
+      timeouts_ratio: "0.05",
     },
   },
 
@@ -117,6 +122,62 @@
               increase(kafka_transaction_exporter_cycles_total[15m])
               + increase(kafka_transaction_exporter_cycles_missed_total[15m])
             )
+          |||,
+        },
+        {
+          "record": "group:kafka_transactions_completed_total:increase15m",
+          "expr": |||
+            increase(kafka_transactions_completed_total[15m])
+            * ignoring (group, outcome, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "group:kafka_transactional_id_initializations_total:rate5m",
+          "expr": |||
+            rate(kafka_transactional_id_initializations_total[5m])
+            * ignoring (group, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "group:kafka_transaction_marker_seconds:p99_5m",
+          "expr": |||
+            (histogram_quantile(0.99, rate(kafka_transaction_marker_seconds_bucket[5m])) >= 0)
+            * ignoring (group, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "instance:kafka_transaction_exporter_transaction_log_reading:fresh",
+          "expr": |||
+            kafka_transaction_exporter_transaction_log_reading
+            * ignoring (cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "instance:kafka_transaction_exporter_transaction_log_partitions:fresh",
+          "expr": |||
+            kafka_transaction_exporter_transaction_log_partitions
+            * ignoring (answer, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "instance:kafka_transaction_exporter_transaction_log_decode_failures_total:increase15m",
+          "expr": |||
+            increase(kafka_transaction_exporter_transaction_log_decode_failures_total[15m])
+            * ignoring (reason, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "instance:kafka_transaction_exporter_transaction_log_lag_records:fresh",
+          "expr": |||
+            kafka_transaction_exporter_transaction_log_lag_records
+            * ignoring (cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
           |||,
         },
       ],
@@ -389,6 +450,67 @@
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionSuspectsHidden.md",
               },
             },
+            {
+              "alert": "KafkaTransactionTimeouts",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  group:kafka_transactions_completed_total:increase15m{outcome="timeout"}
+                  / ignoring (outcome) sum without (outcome) (group:kafka_transactions_completed_total:increase15m)
+                  and ignoring (outcome)
+                    group:kafka_transactions_completed_total:increase15m{outcome="timeout"}
+                    >= %(timeouts_count)s # threshold: timeouts_count
+                )
+                > %(timeouts_ratio)s # threshold: timeouts_ratio
+              ||| % $._config.thresholds,
+              "for": "5m",
+              "keep_firing_for": "15m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "Many Kafka transactions of one application are given up by their coordinator.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ humanizePercentage $value }} of the transactions of group {{ $labels.group }} that ended within 15 minutes were open for longer than their transaction.timeout.ms. Their records are lost to read_committed consumers, and their producers get an error.\nNext, which of them are open now, and for how long:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --all",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionTimeouts.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionFencingStorm",
+              "expr": |||
+                60 * max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  group:kafka_transactional_id_initializations_total:rate5m
+                )
+                > %(initializations_per_minute)s # threshold: initializations_per_minute
+              ||| % $._config.thresholds,
+              "for": "15m",
+              "keep_firing_for": "15m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "Producers keep taking transactional ids over, as two that fight for one id do.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producers of group {{ $labels.group }} take transactional ids {{ printf \"%.0f\" $value }} times a minute, for longer than a deployment lasts. Whoever had the id is fenced, and its open transaction aborted.\nNext, the ids; the runbook tells how to find the one that is taken again and again:\nkafka-transaction-exporter list --bootstrap-server $BOOTSTRAP",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionFencingStorm.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionMarkersSlow",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  group:kafka_transaction_marker_seconds:p99_5m
+                )
+                > %(marker_seconds)s # threshold: marker_seconds
+              ||| % $._config.thresholds,
+              "for": "10m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "Kafka takes long to write the markers of transactions that are decided.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: one in a hundred transactions of group {{ $labels.group }} waits {{ humanizeDuration $value }} or longer for its last marker. Until then its producer cannot begin the next one, and read_committed consumers wait.\nNext, which transactions wait for their markers now:\nkafka-transaction-exporter list --bootstrap-server $BOOTSTRAP --states PrepareCommit,PrepareAbort",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionMarkersSlow.md",
+              },
+            },
           ],
         },
         {
@@ -557,6 +679,79 @@
                 "summary": "The clock of a transaction exporter is ahead of Prometheus.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: a snapshot was scraped {{ humanizeDuration $value }} before it was taken, by these two clocks. Ages are wrong by as much, and a frozen exporter would be noticed later by as much.\nNext, on both machines:\nchronyc tracking",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterClockSkew.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionExporterLogIncomplete",
+              "expr": |||
+                min without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  min_over_time(instance:kafka_transaction_exporter_transaction_log_reading:fresh[2m])
+                )
+                == 0
+                or max without (instance, pod, node, container, endpoint, pod_template_hash, answer) (
+                  instance:kafka_transaction_exporter_transaction_log_partitions:fresh{answer="unread"}
+                )
+                > 0
+                or max without (instance, pod, node, container, endpoint, pod_template_hash, reason) (
+                  instance:kafka_transaction_exporter_transaction_log_decode_failures_total:increase15m
+                )
+                > 0
+              |||,
+              "for": "5m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "Part of Kafka's transaction log is not read, or not understood, by an exporter.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the transaction log, __transaction_state, is not read as a whole, or has records that this version does not understand. Transactions by outcome and their durations are not to be believed; verdicts do not need the log. The exporter's log says why.\nNext, where the exporter runs and with its login, what it may not read, on standard error:\nkafka-transaction-exporter once --config.file $CONFIG_FILE",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterLogIncomplete.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionExporterLogBehind",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  instance:kafka_transaction_exporter_transaction_log_lag_records:fresh
+                )
+                > %(log_lag_records)s # threshold: log_lag_records
+                and max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  instance:kafka_transaction_exporter_transaction_log_lag_records:fresh
+                )
+                >= max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  instance:kafka_transaction_exporter_transaction_log_lag_records:fresh offset 10m
+                )
+              ||| % $._config.thresholds,
+              "for": "5m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "An exporter reads Kafka's transaction log more slowly than it is written.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ printf \"%.0f\" $value }} records of the transaction log, __transaction_state, are not read yet, and no fewer than ten minutes ago. Transactions by outcome are counted late.\nNext, whether a cycle is slow as well, where the exporter runs and with its login:\nkafka-transaction-exporter once --config.file $CONFIG_FILE --timings json",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterLogBehind.md",
+              },
+            },
+            {
+              "alert": "KafkaTransactionExporterHistoryNotWritten",
+              "expr": |||
+                min without (instance, pod, node, container, endpoint, pod_template_hash) (kafka_transaction_exporter_history_writing)
+                == 0
+                or max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  increase(kafka_transaction_exporter_history_rows_lost_total[15m])
+                )
+                > 0
+              |||,
+              "for": "5m",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "warning",
+              },
+              "annotations": {
+                "summary": "A transaction exporter cannot write its history.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: the history is not written, or observations were given up because too many waited. What waits is in memory, and lost when the exporter is killed. The exporter's log says why.\nNext, where the exporter runs, which directory, and how much it may hold:\nkafka-transaction-exporter config dump --config.file $CONFIG_FILE",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterHistoryNotWritten.md",
               },
             },
             {

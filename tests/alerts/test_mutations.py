@@ -39,6 +39,8 @@ EXCHANGES: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] =
     (r", verdict, transactional_id\b", ""),
     (r"\[10m\]", "[1m]"),
     (r"\[2m\]", "[15s]"),
+    (r"\[5m\]", "[1m]"),
+    (r"offset 10m", "offset 1m"),
     (r"\[1d\]", "[1h]"),
     (r"\[15m\]", "[1m]"),
     # matchers
@@ -60,6 +62,8 @@ HARMLESS: Final = {
     # that it fires is all that is said: nobody reads the value
     ("KafkaTransactionExporterDown.critical", "max without"),
     ("KafkaTransactionWatchdog.none", "max without"),
+    ("KafkaTransactionExporterLogIncomplete.warning", "max without"),
+    ("KafkaTransactionExporterHistoryNotWritten.warning", "max without"),
     # here it only brings cluster_id: the suspects, whose partitions these are, are fresh already
     (
         "partition:kafka_partition_last_stable_offset_lag:suspect",

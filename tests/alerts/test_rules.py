@@ -15,6 +15,7 @@ from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.publication.metrics import METRICS
 from exporter.snapshot import Answer
+from exporter.transaction_log.events import Outcome
 from tests.alerts.promtool import TIMELINES, timeline_file
 
 RUNBOOKS: Final = Path(__file__).parents[2] / "alerts" / "runbooks"
@@ -29,13 +30,15 @@ CHANGES_WITH_A_POD: Final = "instance, pod, node, container, endpoint, pod_templ
 TARGET_LABELS: Final = {*CHANGES_WITH_A_POD.split(", "), "cluster_id"}
 PROMQL: Final = {
     *("and", "or", "unless", "ignoring", "group_left", "without"),
-    *("max", "min", "sum", "count", "topk", "time", "timestamp", "clamp_min", "increase"),
-    *("max_over_time", "min_over_time", "absent_over_time"),
+    *("max", "min", "sum", "count", "topk", "time", "timestamp", "clamp_min", "increase", "rate", "histogram_quantile"),
+    *("max_over_time", "min_over_time", "absent_over_time", "offset"),
 }
 LABEL_VALUES: Final = {
     "verdict": {verdict.label for verdict in Verdict},
     "reason": {reason.value for reason in InconclusiveReason},
-    "answer": {answer.label for answer in Answer},
+    "answer": {answer.label for answer in Answer}
+    | {"current", "behind", "unread"},  # of partitions; of those of the log
+    "outcome": {outcome.value for outcome in Outcome},
 }
 WITHOUT_COMMAND: Final = {
     "KafkaTransactionExporterClockSkew",  # no business of ours
@@ -61,6 +64,7 @@ def test_every_name_in_an_expression_is_one_of_ours(rule: dict[str, str]) -> Non
     """A metric or label that nobody publishes makes an alert that can never fire."""
     known = (
         {metric.name for metric in METRICS}
+        | {f"{metric.name}_bucket" for metric in METRICS if metric.kind == "histogram"}
         | {label for metric in METRICS for label in metric.labels}
         | {rule["record"] for rule in RECORDED}
         | TARGET_LABELS
@@ -74,7 +78,7 @@ def test_every_name_in_an_expression_is_one_of_ours(rule: dict[str, str]) -> Non
 @pytest.mark.parametrize("rule", BY_STEP)
 def test_every_value_of_a_label_exists(rule: dict[str, str]) -> None:
     """A verdict or reason that was renamed would make an alert that can never fire."""
-    for label, values in re.findall(r'(verdict|reason|answer)=~?"([^"]+)"', rule["expr"]):
+    for label, values in re.findall(r'(verdict|reason|answer|outcome)=~?"([^"]+)"', rule["expr"]):
         for pattern in values.split("|"):
             assert any(re.fullmatch(pattern, value) for value in LABEL_VALUES[label]), pattern
 

@@ -42,13 +42,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from exporter.publication.exporter_metrics import EXPORTER_METRICS
+from exporter.publication.exporter_metrics import EXPORTER_METRICS, HISTORY_METRICS, TRANSACTION_LOG_METRICS
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 JOB: Final = "kafka-transaction-exporter"
 CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qk"
-OWN: Final = {metric.name for metric in EXPORTER_METRICS}
-"""Metrics about the exporter itself: they stay when there is no snapshot."""
+OWN: Final = {metric.name for metric in (*EXPORTER_METRICS, *TRANSACTION_LOG_METRICS, *HISTORY_METRICS)}
+"""Metrics that are not made of the snapshot: they stay when there is none."""
 
 FOR_EVER: Final = 10**9
 Interval = tuple[int, int]
@@ -108,7 +108,7 @@ class Exporter:
             **self.rows,
         }
         for name, timeline in names.items():
-            own = name.partition("{")[0] in OWN
+            own = name.partition("{")[0].removesuffix("_bucket") in OWN
             values = [self._scraped(timeline, second, own=own) for second in range(0, end + 1, step)]
             yield {"series": self._labelled(name), "values": _written(values)}
         values = [self._snapshot_timestamp(second) for second in range(0, end + 1, step)]

@@ -11,8 +11,11 @@ from tests.grafana.scenarios import SCENARIOS
 NEVER: Final = {"never_read"}
 UNREAD: Final = {"unreachable", "never_read", "down", "frozen"}
 """Nothing is known now."""
-ALL_READ: Final = {"healthy", "failed_once"}
-NOT_SUSPECT: Final = {"healthy", "partly_read", "failed_once"}
+LOG_READ: Final = {"transaction_log"}
+"""The transaction log is read, and a history recorded."""
+NO_LOG: Final = set(SCENARIOS) - LOG_READ
+ALL_READ: Final = {"healthy", "failed_once", *LOG_READ}
+NOT_SUSPECT: Final = {"healthy", "partly_read", "failed_once", *LOG_READ}
 """Nothing is suspect in what was read."""
 NO_SUSPECT_NOW: Final = NOT_SUSPECT | UNREAD
 NO_SUSPECT_EVER: Final = NOT_SUSPECT | NEVER
@@ -27,7 +30,7 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Suspect transactions: A": ALL_READ,
     "overview: Suspect transactions: B": NO_SUSPECT_NOW,
     "overview: Suspect transactions: C": NO_SUSPECT_NOW,
-    "overview: Alerts that fire: A": ALL_READ,
+    "overview: Alerts that fire: A": ALL_READ - LOG_READ,
     "overview: Open transactions by verdict: A": NEVER,
     "overview: Records held back, worst ten partitions with a suspect: A": NO_SUSPECT_EVER,
     "overview: Age of suspects, worst ten partitions: A": NO_SUSPECT_EVER,
@@ -37,6 +40,23 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Late transactions: B": NEVER,
     "overview: Partitions not read, by reason: A": set(SCENARIOS) - {"partly_read", "fleet"},
     "overview: Transactions without a verdict, by reason: A": NO_SUSPECT_EVER,
+    "overview: Transactions per minute, by outcome: A": NO_LOG,
+    "overview: Timed out within 15 minutes, by group: A": NO_LOG,
+    "overview: Share of transactions that timed out, by group: A": NO_LOG,
+    "overview: Duration of transactions, by group: A": NO_LOG,
+    "overview: Duration of transactions, by group: B": NO_LOG,
+    "overview: Duration of transactions, by group: C": NO_LOG,
+    "overview: Last marker after the decision, p99: A": NO_LOG,
+    "overview: Ids taken per minute, by group: A": NO_LOG,
+    "overview: Transaction log: records left to read: A": NO_LOG,
+    "overview: Transaction log: partitions by answer: A": NO_LOG,
+    "overview: Transaction log: not read or not understood: A": NO_LOG,
+    "overview: Transaction log: not read or not understood: B": NO_LOG,
+    "overview: History: observations per minute: A": NO_LOG,
+    "overview: History: observations per minute: B": NO_LOG,
+    "overview: History: observations per minute: C": NO_LOG,
+    "overview: History: observations in memory: A": NO_LOG,
+    "overview: History: size on disk: A": NO_LOG,
     "overview: Age of the newest snapshot: A": NEVER,
     "overview: Partitions by answer: A": NEVER,
     "partition: Longest open transaction: A": UNREAD,
@@ -68,6 +88,8 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "fleet: Records held back by suspects, by exporter: A": NO_SUSPECT_EVER,
     "fleet: Share of partitions that were read: A": NEVER,
     "fleet: Age of the newest snapshot, by exporter: A": NEVER,
+    "fleet: Timed out within 15 minutes, by exporter: A": NO_LOG,
+    "fleet: Transaction log: records left to read, by exporter: A": NO_LOG,
 }
 
 

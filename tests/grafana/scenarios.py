@@ -15,6 +15,7 @@ from exporter.api_statistics import ApiStatistics
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
+from exporter.history_facts import HistoryFacts
 from exporter.publication.exposition import Renderer
 from exporter.publication.facts import ExporterFacts, Publication, PublishOptions
 from exporter.snapshot import (
@@ -27,6 +28,9 @@ from exporter.snapshot import (
     Snapshot,
     StatePartitionProof,
 )
+from exporter.transaction_log.counts import DURATION_BUCKETS_SECONDS, MARKER_BUCKETS_SECONDS, Counted, Histogram
+from exporter.transaction_log.events import Outcome
+from exporter.transaction_log.report import LogReport
 from tests.evaluation.builders import Entry, proof, snapshot, transaction
 
 CYCLE_MS: Final = 30_000
@@ -43,6 +47,10 @@ ROWS: Final = [(topic, number) for topic, count in TOPICS for number in range(co
 ORDERS_0, ORDERS_1, ORDERS_2, PAYMENTS_0, PAYMENTS_1, OFFSETS_0, _ = range(len(ROWS))
 HANGING_SINCE_MS: Final = BREAKS_MS // 2
 
+Telling = Callable[[int], LogReport]
+"""From the milliseconds since the beginning to what the transaction log has told until then."""
+Keeping = Callable[[int], HistoryFacts]
+"""The same for the history."""
 Taking = Callable[[int, int], Snapshot | None]
 """From the instant and the milliseconds since the beginning to what the cycle read; None where it read nothing."""
 
@@ -55,6 +63,10 @@ class Scraped:
     labels: Mapping[str, str] = field(
         default_factory=lambda: {"job": "kafka-transactions", "instance": "exporter-1:9814"}
     )
+    telling: Telling | None = None
+    """None where the transaction log is not read."""
+    keeping: Keeping | None = None
+    """None where no history is recorded."""
     answers_until_ms: int = LASTS_MS
     """From then on no scrape is answered."""
     frozen_from_ms: int = LASTS_MS
@@ -165,6 +177,76 @@ def never_read(_at_ms: int, _since_ms: int) -> None:
     return
 
 
+def troubled_applications(since_ms: int) -> LogReport:
+    """After half an hour billing's transactions take long, and one in four times out; two of its producers fight for an id;
+    markers are slow. After an hour the reader falls behind, loses sight of a partition and meets an unknown record.
+    """
+    minutes = since_ms / MINUTE_MS
+    troubled = max(since_ms - HANGING_SINCE_MS, 0) / MINUTE_MS
+    behind = max(since_ms - BREAKS_MS, 0) // 1000
+    well = minutes - troubled
+    outcomes = {
+        ("orders", Outcome.COMMITTED): 120 * minutes,
+        ("orders", Outcome.ABORTED): 2 * minutes,
+        ("orders", Outcome.TIMED_OUT): 0,
+        ("orders", Outcome.FENCED): 0,
+        ("billing", Outcome.COMMITTED): 40 * well + 24 * troubled,
+        ("billing", Outcome.ABORTED): 0,
+        ("billing", Outcome.TIMED_OUT): 10 * troubled,
+        ("billing", Outcome.FENCED): 6 * troubled,
+    }
+    taken = {"orders": 3 + minutes // 60, "billing": 3 + 12 * troubled}
+    slow = {"orders": 0.0, "billing": troubled}
+    ended = {"orders": 122 * minutes, "billing": 40 * minutes}
+    return LogReport(
+        counted=Counted(
+            completed=tuple((group, outcome, int(count)) for (group, outcome), count in outcomes.items()),
+            initialized=tuple((group, int(count)) for group, count in taken.items()),
+            durations=tuple(
+                (
+                    group,
+                    outcome,
+                    _histogram(DURATION_BUCKETS_SECONDS, int(count), 60 if outcome is Outcome.TIMED_OUT else 0.25),
+                )
+                for (group, outcome), count in outcomes.items()
+            ),
+            markers=tuple(
+                (group, _histogram(MARKER_BUCKETS_SECONDS, int(count), 0.01, slow=int(4 * slow[group])))
+                for group, count in ended.items()
+            ),
+        ),
+        records=int(162 * 4 * minutes),
+        unknown_versions=behind // 60,
+        lag_records=int(30 * behind),
+        partitions_current=48 if behind else 50,
+        partitions_behind=int(behind > 0),
+        partitions_unread=int(behind > 0),
+        transactional_ids=6,
+        failure="partition 7: Broker: Leader not available" if behind else None,
+    )
+
+
+def full_disk(since_ms: int) -> HistoryFacts:
+    """After an hour the disk of the history is full, and after another quarter too many observations wait."""
+    full = max(since_ms - BREAKS_MS, 0) // CYCLE_MS
+    written = min(since_ms, BREAKS_MS) // CYCLE_MS
+    return HistoryFacts(
+        rows=2 * written,
+        rows_waiting=min(2 * full, 60),
+        rows_lost=max(2 * full - 60, 0),
+        size_bytes=4096 * written,
+        failure="No space left on device" if full else None,
+    )
+
+
+def _histogram(bounds: Sequence[float], count: int, seconds: float, *, slow: int = 0) -> Histogram:
+    """`count` of that duration, but for `slow` of them that took 2 s."""
+    counts = [0] * (len(bounds) + 1)
+    counts[bounds.index(seconds)] += count - slow
+    counts[bounds.index(2.5)] += slow
+    return Histogram(tuple(counts), seconds * (count - slow) + 2 * slow)
+
+
 def of_cluster(cluster: str) -> Mapping[str, str]:
     """Labels of an exporter in a fleet."""
     return {"job": "kafka-transactions", "instance": f"exporter.{cluster}:9814", "cluster": cluster}
@@ -180,6 +262,7 @@ SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
     "never_read": [Scraped(never_read)],
     "down": [Scraped(hanging, answers_until_ms=BREAKS_MS)],
     "frozen": [Scraped(hanging, frozen_from_ms=BREAKS_MS)],
+    "transaction_log": [Scraped(healthy, telling=troubled_applications, keeping=full_disk)],
     "fleet": [
         Scraped(healthy, of_cluster("berlin")),
         Scraped(hanging, of_cluster("oslo")),
@@ -206,7 +289,12 @@ def played(target: Scraped, begins_ms: int) -> Iterator[Scrape]:
                 newest = evaluate(taken, memory, Policy())
                 memory, taken_at_ms = newest.memory, at_ms
             facts = _facts(begins_ms, number + 1, failed, taken_at_ms, succeeded=taken is not None)
-            facts = replace(facts, is_stale=newest is None and taken_at_ms is not None)
+            facts = replace(
+                facts,
+                is_stale=newest is None and taken_at_ms is not None,
+                transaction_log=None if target.telling is None else target.telling(since_ms),
+                history=None if target.keeping is None else target.keeping(since_ms),
+            )
             publication = Publication(evaluation=newest, facts=facts, options=PublishOptions())
             text = renderer.render(publication).openmetrics.body.decode()
         answers = since_ms < target.answers_until_ms

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from promql_parser import AggregateExpr
 
-from exporter.publication.exporter_metrics import BASELINE_METRICS, HISTORY_METRICS, TRANSACTION_LOG_METRICS
+from exporter.publication.exporter_metrics import BASELINE_METRICS
 from exporter.publication.metrics import METRICS
 from tests.grafana.promql import nodes, parsed, selectors
 from tests.grafana.reading import COMMITTED, Target, panels, targets
@@ -29,16 +29,17 @@ LABELS: Final[dict[str, set[str]]] = {
     **{metric.name: set(metric.labels) for metric in METRICS},
     **{f"{metric.name}_bucket": {*metric.labels, "le"} for metric in METRICS if metric.kind == "histogram"},
     **{name: set[str]() for name in PROCESS},
-    "ALERTS": {"alertname", "alertstate", "severity", "topic", "partition", "cluster_id"},
+    "ALERTS": {"alertname", "alertstate", "severity", "topic", "partition", "group", "cluster_id"},
 }
 
 UNUSED: Final = {
     "kafka_transaction_exporter_snapshot_stale": "its rows are gone then, and that is what panels and signals look at",
     "kafka_transaction_exporter_last_success_timestamp_seconds": "the age of the snapshot says it from the reader's side",
-    **dict.fromkeys((metric.name for metric in TRANSACTION_LOG_METRICS), "their rows and alerts follow"),
-    **dict.fromkeys((metric.name for metric in HISTORY_METRICS), "its row follows"),
     **dict.fromkeys((metric.name for metric in BASELINE_METRICS), "its row follows"),
     "kafka_partition_unusually_long_transactions": "its row follows",
+    "kafka_transaction_exporter_transaction_log_records_total": "how many are left says whether it keeps up",
+    "kafka_transaction_exporter_transaction_log_transactional_ids": "what they cost is in the graph of the memory",
+    "kafka_transaction_exporter_history_newest_timestamp_seconds": "what waits in memory says how much is not on disk",
     "process_virtual_memory_bytes": "an address space that nobody pays for",
     "process_start_time_seconds": "for whoever asks whether it was restarted: no panel is worth it",
     "process_open_fds": "as good as constant: a connection for each broker and scraper",

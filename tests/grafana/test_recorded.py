@@ -34,6 +34,7 @@ STATES: Final[Mapping[str, list[State]]] = {
     "never_read": [State.NOT_FRESH],
     "down": [State.SILENT],
     "frozen": [State.NOT_FRESH],
+    "transaction_log": [State.FINE],
     "fleet": [State.FINE, State.SILENT, State.PARTLY_READ, State.HANGING],
 }
 
@@ -276,3 +277,52 @@ def test_a_partition_that_was_not_read_is_not_zero(prometheus: Prometheus) -> No
     for target in numbers:
         assert ask(prometheus, target, "partly_read", topic="payments", partition="0") == []
         assert values(ask(prometheus, target, "partly_read", topic="orders", partition="1")) == [0]
+
+
+LOG_ALERTS: Final = {
+    "KafkaTransactionTimeouts": "billing",
+    "KafkaTransactionFencingStorm": "billing",
+    "KafkaTransactionMarkersSlow": "billing",
+    "KafkaTransactionExporterLogIncomplete": None,
+    "KafkaTransactionExporterLogBehind": None,
+    "KafkaTransactionExporterHistoryNotWritten": None,
+}
+
+
+@every_scenario
+def test_alerts_about_the_log_and_the_history_fire_where_these_are_read(prometheus: Prometheus, scenario: str) -> None:
+    """Each with the group that it is about; where neither is switched on nothing of it fires, however bad the rest is."""
+    rows = [it["metric"] for it in ask(prometheus, the("overview", "Alerts that fire"), scenario)]
+    found = {it["alertname"]: it.get("group") for it in rows if it["alertname"] in LOG_ALERTS}
+
+    assert found == (LOG_ALERTS if scenario == "transaction_log" else {})
+
+
+def test_the_graphs_say_what_the_alerts_decide_on(prometheus: Prometheus) -> None:
+    """The newest values of the troubled group: a quarter timed out, twelve takings a minute, two seconds for a marker."""
+    titles = (
+        *("Share of transactions that timed out, by group", "Ids taken per minute, by group"),
+        *("Last marker after the decision, p99", "Timed out within 15 minutes, by group"),
+    )
+    newest = {
+        (title, series["metric"]["group"]): float(series["values"][-1][1])
+        for title in titles
+        for series in ask(prometheus, the("overview", title), "transaction_log")
+    }
+
+    expected = {"billing": (0.25, 12, 2.35, 150), "orders": (0, 0, 0.01, 0)}
+    for group, values_of_group in expected.items():
+        assert [newest[title, group] for title in titles] == pytest.approx(list(values_of_group), abs=0.02)
+
+
+def test_percentiles_are_of_the_group(prometheus: Prometheus) -> None:
+    """Half of billing's transactions are short, and those that time out last a minute; nothing of orders does."""
+    newest = {
+        (series["metric"]["group"], number): float(series["values"][-1][1])
+        for number in "ABC"
+        for series in ask(prometheus, the("overview", "Duration of transactions, by group", number), "transaction_log")
+    }
+
+    assert newest["billing", "A"] < 0.25
+    assert 30 < newest["billing", "B"] < newest["billing", "C"] <= 60
+    assert newest["orders", "C"] <= 0.25

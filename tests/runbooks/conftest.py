@@ -24,7 +24,7 @@ from tests.runbooks.desk import Desk
 from tests.situations.steps import Client
 
 DAY_MS = 86_400_000
-USERS = ("watcher", "without-read", "without-ids")
+USERS = ("watcher", "without-read", "without-ids", "without-log")
 """Who may log in by the second door: the exporter, with all its grants or without some."""
 CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
 
@@ -40,6 +40,7 @@ GRANTS = {
     "watcher": (*READ_TOPICS, *DESCRIBE_IDS, *DESCRIBE_CLUSTER),
     "without-read": (*DESCRIBE_TOPICS, *DESCRIBE_IDS, *DESCRIBE_CLUSTER),
     "without-ids": READ_TOPICS,
+    "without-log": (*DESCRIBE_TOPICS, *DESCRIBE_IDS, *DESCRIBE_CLUSTER),
 }
 
 

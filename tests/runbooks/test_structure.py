@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from alerts.rules import ALERTS, load, rules_of
+from alerts.rules import ALERTS, RECORDING, load, rules_of, thresholds
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.config.settings import SETTINGS
@@ -19,6 +19,7 @@ from exporter.kafka.errors import ErrorCode, FaultReason
 from exporter.kafka.leaders import NO_LEADER_REASON
 from exporter.publication.metrics import METRICS
 from exporter.snapshot import TransactionState
+from exporter.transaction_log.events import Outcome
 from tests.runbooks.desk import KAFKA_TOOLS
 from tests.runbooks.pages import COMMON, FOLDER, Page, pages
 
@@ -35,6 +36,7 @@ LINES_MAX: Final = 75
 KAFKA_SETTINGS: Final = {
     *("isolation.level=read_committed", "min.insync.replicas", "transaction.max.timeout.ms", "transaction.version"),
     *("transaction.partition.verification.enable", "unclean.leader.election.enable", "FinalizedVersionLevel"),
+    "transaction.timeout.ms",
 }
 KAFKA_WORDS: Final = {
     *(
@@ -45,6 +47,7 @@ KAFKA_WORDS: Final = {
         "CURRENT-OFFSET",
         "LAG",
         "Isr",
+        "ProducerEpoch",
     ),
     *("kafka-transactions.sh find-hanging", "permissionType=DENY"),
     "--resource-pattern-type prefixed --topic orders-",
@@ -54,6 +57,7 @@ OTHER_WORDS: Final = {
     *("true", "false", "alerting", '"1"', "cluster", "cluster_id", "--command-config client.properties", "--watch 30s"),
     *("host:port,host:port", "http://host:9814", "http://host:9090", "http://host:9093"),
     *("User:kafka-transaction-exporter", "TRANSACTIONAL_ID='orders-1'", "--config.file $CONFIG_FILE"),
+    *("group", "sum", "count", "unknown_version", "malformed"),
 }
 KNOWN_ISSUES: Final = {"KAFKA-12671", "KAFKA-18957", "KAFKA-19999", "KAFKA-20090", "KAFKA-20785"}
 
@@ -84,6 +88,8 @@ def vocabulary() -> set[str]:
         *(reason.value for reason in FaultReason),
         *(code.name for code in ErrorCode),
         NO_LEADER_REASON,
+        *(outcome.value for outcome in Outcome),
+        *thresholds([*load(RECORDING), *load(ALERTS)]),
         *TRANSACTION_KEYS,
     }
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ PAGE: Final = (
     '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="page.css">'
     '<body style="margin:0"><div id="root"></div><script src="page.js"></script>'
 )
-GREENS: Final = {("overview", "healthy"): 1, ("overview", "fleet"): 1, ("fleet", "healthy"): 1, ("fleet", "fleet"): 1}
+GREENS: Final = dict.fromkeys(product(("overview", "fleet"), ("healthy", "transaction_log", "fleet")), 1)
 """How many values are green: an exporter that has read everything and found nothing. Everywhere else none is."""
 
 

@@ -1,0 +1,83 @@
+"""What applications do to a real broker, told by its log, as warnings: the exporter, the shipped rules and routes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from examples.workload.planting import init_producer_id
+from examples.workload.producers import run_transaction
+from tests.alerts.monitoring import Monitoring, Notification, monitoring
+from tests.alerts.test_paging import commands_in, hurried_rules, run
+from tests.brokers.cluster import KafkaCluster
+from tests.real_brokers.exporting import serving
+from tests.real_brokers.test_transaction_log import QUICK
+from tests.situations.steps import Client
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+TIMEOUT_MS = 300
+GROUPS = '[{"name": "slow", "match": "slow-.*"}, {"name": "twins", "match": "twin.*"}]'
+
+
+@contextmanager
+def told(cluster: KafkaCluster, folder: Path) -> Iterator[Monitoring]:
+    """The log of this cluster, scraped and evaluated every second."""
+    times = {"group_wait": "1s", "group_interval": "1s"}
+    with (
+        serving(cluster.bootstrap, folder, transaction_log__enabled="true", transaction_log__groups=GROUPS) as exporter,
+        monitoring(
+            exporter.url.removeprefix("http://"), hurried_rules(), folder, scrape_interval="1s", route=times
+        ) as pair,
+    ):
+        exporter.until(lambda metrics: "kafka_transactions_completed_total" in metrics)
+        yield pair
+
+
+def about(alert: str, group: str) -> Callable[[Notification], bool]:
+    return lambda notification: bool(notification.alerts("firing", alertname=alert, group=group))
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_time_outs_and_fights_warn_by_group(version: str, tmp_path: Path) -> None:
+    """Some transactions are never ended, two producers take one id from each other, and a third group is well."""
+    over = threading.Event()
+    with KafkaCluster(version, properties=QUICK) as cluster:
+        cluster.topics.create("t")
+        run_transaction(cluster.bootstrap, "calm", [("t", 0)])
+
+        def be_used() -> None:
+            number = 0
+            while not over.wait(0.1):
+                number += 1
+                init_producer_id(cluster.bootstrap, "twin")
+                if number % 5 == 0:
+                    Client.begin(cluster.bootstrap, f"slow-{number % 10}", timeout_ms=TIMEOUT_MS).open("t", 0)
+                    run_transaction(cluster.bootstrap, "calm", [("t", 0)])
+
+        using = threading.Thread(target=be_used, daemon=True)
+        with told(cluster, tmp_path) as pair:
+            using.start()
+            try:
+                found = {}
+                for name, group in (("KafkaTransactionTimeouts", "slow"), ("KafkaTransactionFencingStorm", "twins")):
+                    notification = pair.receiver.until(about(name, group))
+                    assert notification.receiver == "team"
+                    (found[name],) = notification.alerts("firing", alertname=name, group=group)
+                commands = [words for alert in found.values() for words in commands_in(alert, cluster.bootstrap)]
+                answers = [run(words, tmp_path) for words in commands]
+                firing = pair.query('ALERTS{alertstate="firing", alertname!="KafkaTransactionWatchdog"}')
+            finally:
+                over.set()
+                using.join(30)
+
+    assert [answer.returncode for answer in answers] == [0, 0], answers
+    assert "twin" in answers[1].stdout
+    assert found["KafkaTransactionTimeouts"]["labels"]["severity"] == "warning"
+    groups = {(it["alertname"], it.get("group")) for it in firing}
+    assert ("KafkaTransactionTimeouts", "slow") in groups
+    assert not {it for it in groups if it[1] == "other"}, "the group that is well"

@@ -1,0 +1,201 @@
+"""The runbooks of alerts about the transaction log and the history, followed while they are in the state that is told."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from examples.workload.planting import init_producer_id
+from tests.brokers.second_door import GuardedCluster
+from tests.real_brokers.exporting import Exporter, serving
+from tests.runbooks.desk import Desk
+from tests.runbooks.test_exporter import FreshName, MakeTopic, SettingsFile, about, value
+from tests.situations.ground import open_entries
+from tests.situations.stages.careless import decide
+from tests.situations.steps import Client
+
+pytestmark = pytest.mark.broker
+
+LOG = "transaction_log.enabled: true\n"
+COMPLETED = "kafka_transactions_completed_total"
+TAKEN = "kafka_transactional_id_initializations_total"
+LOG_METRICS = "kafka_transaction_exporter_transaction_log"
+WRITING = "kafka_transaction_exporter_history_writing"
+TIMEOUT_MS = 300
+
+
+@contextmanager
+def reading_the_log(settings_file: SettingsFile, desk: Desk, folder: Path, more: str = "") -> Iterator[Exporter]:
+    """An exporter whose reader has come to the end of the log."""
+    path = settings_file("watcher", f"{LOG}{more}")
+    with serving(None, folder, config_file=path) as exporter:
+        about(desk, exporter, path)
+        exporter.until(lambda metrics: COMPLETED in metrics)
+        yield exporter
+
+
+def test_timeouts(
+    guarded: GuardedCluster,
+    desk: Desk,
+    settings_file: SettingsFile,
+    make_topic: MakeTopic,
+    fresh_name: FreshName,
+    tmp_path: Path,
+) -> None:
+    """One transaction has outlived its time-out and is counted as that; another of the id is open, and shown with it.
+
+    This cluster's coordinator never looks for time-outs: whoever takes the id after that ends the transaction instead.
+    """
+    topic, name = make_topic(guarded), fresh_name("late")
+    desk.variables["TRANSACTIONAL_ID"] = name
+    with reading_the_log(settings_file, desk, tmp_path) as exporter:
+        before = value(exporter.metrics(), COMPLETED, "other", "timeout")
+        Client.begin(guarded.bootstrap, name, timeout_ms=TIMEOUT_MS).open(topic, 0)
+        time.sleep(TIMEOUT_MS / 1000 * 1.5)
+        Client.begin(guarded.bootstrap, name, timeout_ms=TIMEOUT_MS * 1000).open(topic, 0)
+        exporter.until(lambda metrics: value(metrics, COMPLETED, "other", "timeout") == before + 1)
+
+        with desk.reading("KafkaTransactionTimeouts") as person:
+            person.pastes("curl", shows='outcome="timeout"')
+            person.pastes("find-hanging", "--all", shows=name)
+            person.pastes("describe", shows="Ongoing")
+            person.pastes("curl", "timeout", shows=f'outcome="timeout"}} {before + 1:.0f}')
+
+
+@pytest.mark.slow
+def test_fencing_storm(
+    guarded: GuardedCluster, desk: Desk, settings_file: SettingsFile, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """Two take an id from each other, while others run: it stands first, its epoch grows, and stops when they do."""
+    fought, calm, over = fresh_name("fought"), fresh_name("calm"), threading.Event()
+    desk.variables["TRANSACTIONAL_ID"] = fought
+
+    def fight() -> None:
+        while not over.wait(0.02):
+            for name in (*[fought] * 10, calm):
+                init_producer_id(guarded.bootstrap, name)
+
+    with reading_the_log(settings_file, desk, tmp_path) as exporter:
+        fighting = threading.Thread(target=fight, daemon=True)
+        fighting.start()
+        try:
+            with desk.reading("KafkaTransactionFencingStorm") as person:
+                person.pastes("curl", shows=TAKEN)
+                ranked = person.pastes("kafka-console-consumer.sh").output.split()
+                first = desk.run(
+                    "kafka-transaction-exporter describe --bootstrap-server $BOOTSTRAP --transactional-id $TRANSACTIONAL_ID"
+                )
+                second = person.pastes("describe", shows=fought)
+                over.set()
+                fighting.join(30)
+                still = value(exporter.metrics(), TAKEN, "other")
+                person.pastes("curl", shows=TAKEN)
+        finally:
+            over.set()
+            fighting.join(30)
+
+    assert ranked[1::2] == [f'"transactionalId":"{name}"' for name in (fought, calm)]
+    assert int(ranked[0]) > 20
+    assert first.output != second.output, "its epoch grows"
+    assert still > 20
+
+
+def test_markers_slow(
+    guarded: GuardedCluster,
+    desk: Desk,
+    settings_file: SettingsFile,
+    make_topic: MakeTopic,
+    fresh_name: FreshName,
+    tmp_path: Path,
+) -> None:
+    """A transaction is decided and its marker does not come: it is listed, with the partition that waits."""
+    topic, name = make_topic(guarded), fresh_name("waits")
+    desk.variables["TRANSACTIONAL_ID"] = name
+    client = Client.begin(guarded.bootstrap, name)
+    client.make_its_marker_unwelcome(topic, 0)
+    waiting = client.open(topic, 0)
+    decide(client, topic, commit=True, version_cap=4)
+    assert waiting.producer_id in open_entries(guarded.bootstrap, topic, 0)
+
+    with (
+        reading_the_log(settings_file, desk, tmp_path),
+        desk.reading("KafkaTransactionMarkersSlow") as person,
+    ):
+        person.pastes("curl", shows="kafka_transaction_marker_seconds_count")
+        person.pastes("list", "--states", shows=name)
+        person.pastes("describe", shows=f"{topic}-0")
+        person.pastes("kafka-topics.sh")
+        person.pastes("curl", shows='le="1.0"')
+
+
+@pytest.mark.slow
+def test_log_incomplete(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
+    """A user without READ on the log: nothing of it is read, and after the one grant all of it is."""
+    path = settings_file("without-log", LOG)
+    with serving(None, tmp_path, config_file=path) as exporter:
+        about(desk, exporter, path, "without-log")
+        exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_partitions", "unread") > 0)
+
+        with desk.reading("KafkaTransactionExporterLogIncomplete") as person:
+            person.pastes("curl", shows=f"{LOG_METRICS}_reading 0")
+            person.pastes("once", status=4, shows="TOPIC_AUTHORIZATION_FAILED")
+            person.pastes("kafka-topics.sh", hides="Leader: none")
+            person.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
+            exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_reading") == 1)
+            person.pastes("curl", "grep -x", shows=f"{LOG_METRICS}_reading 1")
+        assert "the transaction log is not read: " in exporter.log
+
+
+@pytest.mark.slow
+def test_log_behind(
+    guarded: GuardedCluster, desk: Desk, settings_file: SettingsFile, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """A quota leaves the reader a few bytes a second: the page finds it, and without it nothing is left to read.
+
+    The number of records that are left is told by the leaders' answers, which the quota holds back as well.
+    """
+    client = fresh_name("throttled")
+    quota = f"kafka-configs.sh --bootstrap-server $BOOTSTRAP --alter --entity-type clients --entity-name {client}"
+    with reading_the_log(settings_file, desk, tmp_path, f"kafka.client.id: {client}\n") as exporter:
+        assert desk.run(f"{quota} --add-config consumer_byte_rate=20").status == 0
+        try:
+            before = value(exporter.metrics(), TAKEN, "other")
+            for _ in range(40):
+                init_producer_id(guarded.bootstrap, client)
+            exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_reading") == 0)
+            with desk.reading("KafkaTransactionExporterLogBehind") as person:
+                person.pastes("curl", shows=f"{LOG_METRICS}_records_total")
+                person.pastes("once", "--timings json", shows='"total"')
+                person.pastes("kafka-configs.sh", shows="consumer_byte_rate=20")
+                assert desk.run(f"{quota} --delete-config consumer_byte_rate").status == 0
+                exporter.until(lambda metrics: value(metrics, TAKEN, "other") >= before + 40)
+                exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_lag_records") == 0)
+                person.pastes("curl", shows=f"{LOG_METRICS}_lag_records 0")
+        finally:
+            desk.run(f"{quota} --delete-config consumer_byte_rate")
+
+
+def test_history_not_written(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
+    """A file has the directory's name: told with the directory, and when the file is gone the history is written."""
+    blocked = tmp_path / "history"
+    blocked.write_text("")
+    path = settings_file("watcher", f"history: {{directory: '{blocked}', rotate_interval: 200ms}}\n")
+    with serving(None, tmp_path, config_file=path) as exporter:
+        about(desk, exporter, path)
+        exporter.until(lambda metrics: value(metrics, WRITING) == 0)
+
+        with desk.reading("KafkaTransactionExporterHistoryNotWritten") as person:
+            person.pastes("curl", shows=f"{WRITING} 0")
+            person.pastes("config dump", shows=str(blocked))
+            person.pastes("config check")
+            blocked.unlink()
+            exporter.until(lambda metrics: value(metrics, WRITING) == 1)
+            person.pastes("curl", "grep -x", shows=f"{WRITING} 1")
+        assert "the history is not written: " in exporter.log
+
+    assert list(blocked.rglob("*.parquet"))
