@@ -1,4 +1,4 @@
-"""Apache Kafka's own jars, resolved by Maven: one folder for each version, made once, kept outside the tree."""
+"""Jars resolved by Maven, Apache Kafka's above all: one folder for each set, made once, kept outside the tree."""
 
 from __future__ import annotations
 
@@ -25,6 +25,25 @@ POM: Final = """\
   </dependencies>
 </project>
 """
+# Spark's source and what it needs beside Spark, one by one: the parent of Spark's artifacts names a mirror of its own.
+SPARK_KAFKA: Final = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    ("org.apache.kafka", "kafka-clients", "3.9.1"),
+    ("org.apache.commons", "commons-pool2", "2.12.1"),
+)
+ALONE: Final = """\
+    <dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version>
+      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
+"""
+SPARK_POM: Final = """\
+<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>spark</groupId><artifactId>spark</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+{dependencies}  </dependencies>
+</project>
+"""
 OTHER_LOGGING: Final = "slf4j-reload4j,slf4j-log4j12,log4j-slf4j-impl"
 
 
@@ -34,10 +53,19 @@ class BrokersUnavailable(Exception):
 
 def kafka_jars(version: str) -> Path:
     """The folder with all jars of this Kafka version; the first call on a machine lets Maven fetch them."""
-    pom = POM.format(version=version)
-    folder = cache_folder() / f"kafka-{version}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}"
+    return _jars(f"kafka-{version}", f"Apache Kafka {version}", POM.format(version=version))
+
+
+def spark_kafka_jars() -> Path:
+    """The folder with the jars of Spark's own Kafka source, for the pinned version of PySpark."""
+    pom = SPARK_POM.format(dependencies="".join(ALONE.format(*it) for it in SPARK_KAFKA))
+    return _jars(f"spark-kafka-{SPARK_KAFKA[0][2]}", "Spark's Kafka source", pom)
+
+
+def _jars(name: str, what: str, pom: str) -> Path:
+    folder = cache_folder() / f"{name}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}"
     if not folder.is_dir():
-        _make(folder, version, pom)
+        _make(folder, what, pom)
     return folder
 
 
@@ -56,13 +84,13 @@ def require_program(name: str, debian_package: str) -> str:
     return found
 
 
-def _make(folder: Path, version: str, pom: str) -> None:
+def _make(folder: Path, what: str, pom: str) -> None:
     """Fill a folder beside the wanted one, then rename it: whoever renames first wins, nobody sees half of it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as making:
         pom_path = Path(making, "pom.xml")
         pom_path.write_text(pom, encoding="utf-8")
-        _copy_dependencies(pom_path, Path(making, "jars"), version)
+        _copy_dependencies(pom_path, Path(making, "jars"), what)
         try:
             Path(making, "jars").rename(folder)
         except OSError:
@@ -70,7 +98,7 @@ def _make(folder: Path, version: str, pom: str) -> None:
                 raise
 
 
-def _copy_dependencies(pom_path: Path, folder: Path, version: str) -> None:
+def _copy_dependencies(pom_path: Path, folder: Path, what: str) -> None:
     goal = "org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies"
     run = subprocess.run(
         [
@@ -86,4 +114,4 @@ def _copy_dependencies(pom_path: Path, folder: Path, version: str) -> None:
     )
     if run.returncode != 0:
         tail = (run.stdout + run.stderr).strip()[-2000:]
-        raise BrokersUnavailable(f"Maven could not resolve Apache Kafka {version}: {tail}")
+        raise BrokersUnavailable(f"Maven could not resolve {what}: {tail}")

@@ -35,8 +35,8 @@ LABELS: Final[dict[str, set[str]]] = {
 UNUSED: Final = {
     "kafka_transaction_exporter_snapshot_stale": "its rows are gone then, and that is what panels and signals look at",
     "kafka_transaction_exporter_last_success_timestamp_seconds": "the age of the snapshot says it from the reader's side",
-    **dict.fromkeys((metric.name for metric in BASELINE_METRICS), "its row follows"),
-    "kafka_partition_unusually_long_transactions": "its row follows",
+    **dict.fromkeys((metric.name for metric in BASELINE_METRICS), "no panel before the pipeline is whole"),
+    "kafka_partition_unusually_long_transactions": "no panel before the pipeline is whole",
     "kafka_transaction_exporter_transaction_log_records_total": "how many are left says whether it keeps up",
     "kafka_transaction_exporter_transaction_log_transactional_ids": "what they cost is in the graph of the memory",
     "kafka_transaction_exporter_history_newest_timestamp_seconds": "what waits in memory says how much is not on disk",
