@@ -32,12 +32,13 @@ COMMANDS = {
     "force-terminate": "force_terminate",
     "forceTerminateTransaction": "force_terminate",
     "completion": "completion",
+    "pipeline": "pipeline",
     "config": "config",
 }
 """Command -> its module in exporter/commands/, imported when it is run: `once` must not pay for the web server."""
 
-WITHOUT_SETTINGS = frozenset({"completion"})
-"""Commands that ask no cluster: a shell's start-up file must not need a broker's name."""
+WITHOUT_SETTINGS = frozenset({"completion", "pipeline"})
+"""Commands that ask no cluster: neither a shell's start-up file nor what reads files may need a broker's name."""
 
 WRITING = frozenset({"abort", "complete", "force-terminate", "forceTerminateTransaction"})
 
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     options.state_folder = state_folder(os.environ)
     options.may_colour = may_colour(os.environ)
+    options.is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which chose master and memory
     if options.command in WITHOUT_SETTINGS:
         return _run(options, None)
     options.load = lambda: _load(options, os.environ)

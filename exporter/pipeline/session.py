@@ -1,0 +1,44 @@
+"""The Spark session of a job: one process with as many cores as it is given, or a cluster that `spark-submit` chose."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+MEMORY: Final = "1g"
+SHUFFLE_PARTITIONS: Final = 16
+"""Of a batch of `increment.BATCH_ROWS`, a tenth of which fits into any executor; Spark merges small ones by itself."""
+
+
+def open_session(
+    master: str | None, temporary: str, *, memory: str = MEMORY, partitions: int | None = None
+) -> SparkSession:
+    """`master` as Spark has it (`local[*]`); None leaves it, and the memory, to whoever submitted this program."""
+    builder = (
+        SparkSession.builder.appName("kafka-transaction-exporter")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", str(partitions or SHUFFLE_PARTITIONS))
+        # A cluster's id is text, whatever it looks like.
+        .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+        # Its checksum of every row serves the retries of a cluster.
+        .config("spark.sql.shuffle.orderIndependentChecksum.enabled", "false")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.parquet.compression.codec", "zstd")
+        .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # with statistics in the footers
+        # Small files are many: one costs what its opening costs, and not 4 MB.
+        .config("spark.sql.files.openCostInBytes", str(256 * 1024))
+    )
+    if master is not None:
+        builder = (
+            builder.master(master)
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.memory", memory)
+            .config("spark.local.dir", temporary)
+            .config("spark.sql.warehouse.dir", f"{temporary}/warehouse")
+        )
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
