@@ -11,6 +11,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final
 
@@ -33,10 +34,10 @@ def compact_history(history: Path, tables: Tables) -> int:
     """How many small files went."""
     files = history_files(history)
     manifest = tables.load()
-    settled_ms = max((it.last_ms for it in files), default=0) - SETTLED_MS
+    settled = _settled(it.last_ms for it in files)
     days: dict[tuple[str, str], list[HistoryFile]] = defaultdict(list)
     for file in files:
-        if file.last_ms < settled_ms and file.key in manifest.consumed:
+        if file.day < settled and file.key in manifest.consumed:
             days[file.cluster_id, file.day].append(file)
     gone = 0
     for day in days.values():
@@ -64,9 +65,9 @@ def compact_tables(tables: Tables, *, now_ms: int, retention_ms: int) -> int:
     kept = tuple(it for it in manifest.buckets if it.closed_to_ms >= newest_ms - retention_ms)
     days: dict[tuple[str, str, bool], list[Bucket]] = defaultdict(list)
     for bucket in kept:
-        if bucket.closed_to_ms < newest_ms - SETTLED_MS:
+        if bucket.day < _settled([newest_ms]):
             days[bucket.cluster_id, bucket.day, bucket.is_suspect].append(bucket)
-    run = f"run-{manifest.generation + 1:08d}"
+    run = manifest.new_run()
     for day in (it for it in days.values() if len(it) > 1):
         # the path of an hour, with another hour
         inner = Path(*Path(day[0].folder).parts[2:-1], "hour=all")
@@ -77,6 +78,12 @@ def compact_tables(tables: Tables, *, now_ms: int, retention_ms: int) -> int:
     if kept != manifest.buckets:
         tables.commit(manifest.succeeded_by(now_ms, buckets=kept))
     return len(set(manifest.buckets) - set(kept))
+
+
+def _settled(instants_ms: Iterable[int]) -> str:
+    """The first day that is not over for good."""
+    newest_ms = max(instants_ms, default=0)
+    return datetime.fromtimestamp(max(newest_ms - SETTLED_MS, 0) / 1000, timezone.utc).strftime("%Y-%m-%d")
 
 
 def join(parts: Sequence[Path], whole: Path) -> None:

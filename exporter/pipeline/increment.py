@@ -57,7 +57,7 @@ def advance(
         return None
     touched = tuple(it for it in manifest.buckets if _touches(batch, it))
     transactions = _transactions(spark, history, tables, manifest, files, batch, touched)
-    run = f"run-{manifest.generation + 1:08d}"
+    run = manifest.new_run()
     _write(transactions, tables.root / "transactions" / run)
     kept = tuple(it for it in manifest.buckets if it not in touched)
     tables.commit(

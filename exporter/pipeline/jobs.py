@@ -50,7 +50,7 @@ class Jobs:
         manifest = self.tables.load()
         folders = [it.folder for it in manifest.buckets if it.is_suspect]
         folders += [manifest.open] if manifest.open else []
-        folder = f"incidents/run-{manifest.generation + 1:08d}"
+        folder = f"incidents/{manifest.new_run()}"
         incidents = incidents_of_transactions(read_transactions(self.spark, self.tables, folders))
         incidents.coalesce(1).write.parquet(str(self.tables.root / folder))
         self.tables.commit(manifest.succeeded_by(self.now_ms(), incidents=folder))

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -62,6 +63,10 @@ class Manifest:
         """All that is named."""
         named = {it.folder for it in self.buckets} | {folder for folder, _ in self.superseded}
         return frozenset(named | {it for it in (self.open, self.incidents) if it is not None})
+
+    def new_run(self) -> str:
+        """A name that no other run has: Spark's process outlives ours by a moment when ours is killed, and writes on."""
+        return f"run-{self.generation + 1:08d}-{uuid.uuid4().hex[:8]}"
 
     def succeeded_by(self, now_ms: int, **changes: object) -> Manifest:
         """The next one: what it no longer names is kept for a while."""
