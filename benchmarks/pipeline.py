@@ -1,8 +1,8 @@
 """Spark's tables of a generated history: rows a second, peak memory, the next hour's cost, beside DuckDB on the same files.
 
-PIPELINE_ROWS (observations, comma-separated; 1 and 10 million by default) gives the lengths of history, each made anew. After
-each the next hour is appended, and taken by itself: its time must not grow with what is before it. DuckDB makes the same legs and
-transactions and their percentiles in one query, without files of its own, without ends and in one piece of memory.
+PIPELINE_ROWS (observations, comma-separated; 1 and 10 million by default) gives the lengths of history, each made anew.
+After each the next hour is appended, and taken by itself: its time must not grow with what is before it. DuckDB makes the
+same legs and transactions and their percentiles in one query, without files of its own and without ends.
 Ends with status 1 when a rate is below a sixth of DuckDB's.
 """
 

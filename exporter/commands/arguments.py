@@ -286,7 +286,7 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
         "--master", metavar="URL", help="as Spark has it, such as local[*]; spark-submit's own when left out there"
     )
     parser.add_argument("--memory", default="1g", metavar="SIZE", help="of Spark's process. Default: 1g")
-    parser.add_argument("--every", type=duration, metavar="DURATION", help="again and again, such as 1h, until Ctrl-C")
+    parser.add_argument("--every", type=interval, metavar="DURATION", help="again and again, such as 1h, until Ctrl-C")
     parser.add_argument("--groups", metavar="JSON", help="as transaction_log.groups has them")
     parser.add_argument(
         "--retention", type=duration, default="90d", metavar="DURATION", help="how long tables are kept. Default: 90d"

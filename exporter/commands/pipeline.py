@@ -48,22 +48,32 @@ def run(options: argparse.Namespace, _settings: object) -> int:
                         now_ms=lambda: int(time.time() * 1000),
                         say=lambda sentence: print(sentence, flush=True),
                     )
-                    _repeat(work, tables, options)
+                    return repeat(work, tables, options)
                 finally:
                     spark.stop()
         except (manifest.TablesError, OSError) as error:
             complain(str(error))
             return ExitStatus.COULD_NOT_RUN
-    return ExitStatus.ANSWERED
 
 
-def _repeat(work: Any, tables: Any, options: argparse.Namespace) -> None:
-    """Once, or at each beginning of an interval; a run that takes longer is followed by the next at once."""
+def repeat(work: Any, tables: Any, options: argparse.Namespace) -> int:
+    """Once, or at each beginning of an interval; a run that takes longer is followed by the next at once.
+
+    What fails is told, and tried again in its time: nothing of it is in the tables. The exit status is that of the last.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
     begun = time.monotonic()
     while True:
-        getattr(work, options.job)()
+        status = ExitStatus.ANSWERED
+        try:
+            getattr(work, options.job)()
+        except (PySparkException, Py4JError) as error:
+            complain(f"{options.job} failed: {str(error).splitlines()[0]}")
+            status = ExitStatus.COULD_NOT_RUN
         if options.every is None:
-            return
+            return status
         begun = max(begun + options.every / 1000, time.monotonic())
         threading.Event().wait(begun - time.monotonic())
         tables.sweep(tables.load())

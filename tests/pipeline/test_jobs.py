@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -15,9 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from exporter.cli import main
+from exporter.commands.pipeline import repeat
 from exporter.history_schema import VERSION
 from exporter.pipeline import compact as compact_module
 from exporter.pipeline.compact import compact_history, compact_tables
@@ -217,6 +220,25 @@ def test_without_spark_it_says_what_to_install(
 
     assert main(["pipeline", "run", "--history", str(tmp_path), "--tables", str(tmp_path / "tables")]) == 1
     assert "pip install 'kafka-transaction-exporter[spark]'" in capsys.readouterr().err
+
+
+def test_what_fails_is_a_sentence_and_is_tried_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """With --every until it is interrupted; without, the status says so."""
+    calls: list[int] = []
+
+    class Failing:
+        def run(self) -> None:
+            calls.append(len(calls))
+            if len(calls) == 3:
+                raise KeyboardInterrupt
+            raise PySparkException(f"no file\nat {len(calls)}")
+
+    tables = Tables(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        repeat(Failing(), tables, argparse.Namespace(job="run", every=1))
+    assert capsys.readouterr().err == "kafka-transaction-exporter: run failed: no file\n" * 2
+    calls.clear()
+    assert repeat(Failing(), tables, argparse.Namespace(job="run", every=None)) == 1
 
 
 @pytest.fixture
