@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
+from exporter.pipeline.session import small
 
 
 def with_ends(legs: DataFrame, cycles: DataFrame, sights: DataFrame) -> DataFrame:
@@ -23,9 +24,9 @@ def with_ends(legs: DataFrame, cycles: DataFrame, sights: DataFrame) -> DataFram
     skipped = _skipped(covered)
     name = f.concat_ws("-", f.col("topic"), f.col("partition").cast("string"))
     told = (
-        known.join(f.broadcast(following), on=["cluster_id", "last_seen"], how="left")
+        known.join(small(following), on=["cluster_id", "last_seen"], how="left")
         .withColumn("name", name)
-        .join(skipped, on=["cluster_id", "name", "next_at"], how="left")
+        .join(small(skipped), on=["cluster_id", "name", "next_at"], how="left")
     )
     shown = f.when(f.col("is_skipped"), f.col("read_at")).otherwise(f.col("next_at"))
     return schemas.shaped(

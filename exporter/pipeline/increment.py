@@ -59,6 +59,7 @@ def advance(
     transactions = _transactions(spark, history, tables, manifest, files, batch, touched)
     run = manifest.new_run()
     _write(transactions, tables.root / "transactions" / run)
+    spark.catalog.clearCache()
     kept = tuple(it for it in manifest.buckets if it not in touched)
     tables.commit(
         manifest.succeeded_by(

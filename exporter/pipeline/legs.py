@@ -15,6 +15,7 @@ from pyspark.sql import functions as f
 
 from exporter.evaluation.verdicts import StartSource, Verdict
 from exporter.pipeline import schemas
+from exporter.pipeline.session import small
 
 KEY: Final = ("cluster_id", "topic", "partition", "producer_id", "start_offset")
 START_SOURCES: Final = (
@@ -126,7 +127,7 @@ def _with_names(legs: DataFrame, rows: DataFrame) -> DataFrame:
     )
     none = f.array().cast("array<string>")
     return (
-        legs.join(ids, on=["cluster_id", "producer_id"], how="left")
-        .join(groups, on=list(KEY), how="left")
+        legs.join(small(ids), on=["cluster_id", "producer_id"], how="left")
+        .join(small(groups), on=list(KEY), how="left")
         .withColumn("groups", f.coalesce(f.col("groups"), none))
     )

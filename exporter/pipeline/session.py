@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 MEMORY: Final = "1g"
 SHUFFLE_PARTITIONS: Final = 16
 """Of a batch of `increment.BATCH_ROWS`, a tenth of which fits into any executor; Spark merges small ones by itself."""
+
+SMALL_ROWS_MAX: Final = 200_000
 
 
 def open_session(
@@ -36,9 +39,19 @@ def open_session(
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.memory", memory)
+            .config("spark.driver.extraJavaOptions", "-XX:+UseParallelGC")  # nobody waits for a pause
             .config("spark.local.dir", temporary)
             .config("spark.sql.warehouse.dir", f"{temporary}/warehouse")
         )
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def small(frame: DataFrame) -> DataFrame:
+    """Made now, and sent to every task where it has few rows: unasked, Spark would shuffle what it is joined to.
+
+    It stays in memory until the session's cache is cleared.
+    """
+    kept = frame.persist()
+    return f.broadcast(kept) if kept.count() <= SMALL_ROWS_MAX else kept
