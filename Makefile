@@ -13,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help install demo test test-all test-helm bench kerberos chart dashboard-pictures lint types contracts tools java clean constraints
+.PHONY: help install demo test test-all test-helm bench bench-pipeline kerberos chart dashboard-pictures lint types contracts tools java clean constraints
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 14
@@ -47,6 +47,11 @@ test-helm: install  ## the chart on a real API server of Kubernetes, with both m
 bench: java install  ## measured floors beside the peers
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.transaction_log
+
+bench-pipeline: java install  ## Spark's tables of a generated history beside DuckDB (PIPELINE_ROWS=10000000,... for other sizes)
+	@$(BIN)/python -c 'import duckdb' 2>/dev/null \
+	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/bench.txt
+	$(BIN)/python -m benchmarks.pipeline
 
 kerberos: install  ## a KDC and Kerberos for Python, for its slow tests (installed by apt-get where we are root)
 	@missing=""; \
@@ -113,6 +118,7 @@ constraints:  ## make constraints/*.txt anew: the newest versions that pyproject
 	export UV_CUSTOM_COMPILE_COMMAND="make constraints"; \
 	$$compile --extra dev pyproject.toml -o constraints/dev.txt; \
 	$$compile --constraints constraints/dev.txt --extra history pyproject.toml -o constraints/runtime.txt; \
+	$$compile --constraints constraints/dev.txt --extra bench pyproject.toml -o constraints/bench.txt; \
 	$$compile --constraints constraints/dev.txt --extra gssapi pyproject.toml -o constraints/kerberos.txt; \
 	$$compile --constraints constraints/dev.txt --extra history --extra spark pyproject.toml -o constraints/spark.txt
 	@rm -rf build/uv

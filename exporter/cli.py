@@ -32,12 +32,13 @@ COMMANDS = {
     "force-terminate": "force_terminate",
     "forceTerminateTransaction": "force_terminate",
     "completion": "completion",
+    "pipeline": "pipeline",
     "config": "config",
 }
 """Command -> its module in exporter/commands/, imported when it is run: `once` must not pay for the web server."""
 
-WITHOUT_SETTINGS = frozenset({"completion"})
-"""Commands that ask no cluster: a shell's start-up file must not need a broker's name."""
+WITHOUT_SETTINGS = frozenset({"completion", "pipeline"})
+"""Commands that ask no cluster: neither a shell's start-up file nor what reads files may need a broker's name."""
 
 WRITING = frozenset({"abort", "complete", "force-terminate", "forceTerminateTransaction"})
 
@@ -50,7 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     options.state_folder = state_folder(os.environ)
     options.may_colour = may_colour(os.environ)
-    if options.command in WITHOUT_SETTINGS:
+    options.is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which chose master and memory
+    if options.command == "pipeline":
+        os.environ.setdefault(
+            "PYSPARK_PYTHON", sys.executable
+        )  # else Spark's workers are whatever python3 the path has
+    if options.command in WITHOUT_SETTINGS and vars(options).get("job") != "transaction-log":
         return _run(options, None)
     options.load = lambda: _load(options, os.environ)
     options.sources = tuple(Path(path) for path in _source_files(options) if path is not None)

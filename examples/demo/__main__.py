@@ -48,6 +48,7 @@ class DemoFailed(Exception):
 def main() -> int:
     """Run the demo; its exit status."""
     signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with it ignored
     try:
         seconds = _seconds()
         _require_free_port()

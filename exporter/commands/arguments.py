@@ -12,7 +12,7 @@ from exporter.config.settings import SETTINGS
 from exporter.evaluation.verdicts import Verdict
 
 PROGRAM = "kafka-transaction-exporter"
-STATES, VERDICT, FILE = "STATE[,...]", "VERDICT", "FILE"
+STATES, VERDICT, FILE, DIRECTORY = "STATE[,...]", "VERDICT", "FILE", "DIRECTORY"
 """What stands for a value in the help, and tells a shell how to complete it."""
 INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 INTERVAL_MS_MIN = 100
@@ -68,6 +68,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_config(commands.add_parser("config", parents=[shared], help="the settings, checked or shown"))
     add_completion(commands.add_parser("completion", help="a script that completes commands and options in a shell"))
+    add_pipeline(
+        commands.add_parser(
+            "pipeline",
+            parents=[shared],
+            help="tables, incidents, baselines and a report of the history, by Spark",
+            allow_abbrev=False,
+        )
+    )
     return parser
 
 
@@ -274,6 +282,32 @@ def add_force_terminate(parser: argparse.ArgumentParser) -> None:
 def add_completion(parser: argparse.ArgumentParser) -> None:
     """`completion`."""
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
+
+
+def add_pipeline(parser: argparse.ArgumentParser) -> None:
+    """`pipeline`."""
+    parser.add_argument(
+        "job",
+        choices=("transactions", "incidents", "baselines", "report", "compact", "run", "transaction-log"),
+        help="run: all but the last, which reads the coordinators' log and alone takes settings",
+    )
+    parser.add_argument(
+        "--history", metavar=DIRECTORY, help="what the daemon writes: history.directory; but for the log"
+    )
+    parser.add_argument("--tables", required=True, metavar=DIRECTORY, help="where the tables are, and are made")
+    parser.add_argument(
+        "--master", metavar="URL", help="as Spark has it, such as local[*]; spark-submit's own when left out there"
+    )
+    parser.add_argument("--memory", default="1g", metavar="SIZE", help="of Spark's process. Default: 1g")
+    parser.add_argument("--every", type=interval, metavar="DURATION", help="again and again, such as 1h, until Ctrl-C")
+    parser.add_argument("--groups", metavar="JSON", help="as transaction_log.groups has them")
+    parser.add_argument(
+        "--jars", metavar=DIRECTORY, help="of Spark's Kafka source, for the log; else Maven fetches them"
+    )
+    parser.add_argument(
+        "--retention", type=duration, default="90d", metavar="DURATION", help="how long tables are kept. Default: 90d"
+    )
+    parser.add_argument("--temporary", default="/tmp", metavar=DIRECTORY, help="for Spark's own files. Default: /tmp")  # noqa: S108
 
 
 def add_scope(parser: argparse.ArgumentParser, *, required: bool) -> None:

@@ -141,6 +141,7 @@ def test_one_page_for_a_topic_and_none_for_what_a_hang_explains(
             assert all(alert["labels"]["partition"] == "2" for alert in told), told
 
 
+@pytest.mark.slow
 def test_an_exporter_that_goes_pages_and_stops_the_dead_mans_switch(exporter: Exporter, hurried: Monitoring) -> None:
     """While it watches, the switch is fed; when it is killed, that is a page, and the switch is no longer fed."""
     fed = hurried.receiver.until(lambda notification: notification.receiver == "dead-mans-switch")

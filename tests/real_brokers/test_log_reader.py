@@ -94,13 +94,13 @@ def test_what_the_log_is_asked_of_it_tells_to_verdicts(cluster: KafkaCluster) ->
 def test_positions_that_are_no_offsets_of_the_log_are_a_gap(cluster: KafkaCluster) -> None:
     """Cut off by a new leader: it goes on at the end, says so once for each partition, and reads what comes."""
     settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap})
+    begun_ms = int(time.time() * 1000)
     log = StateLog(settings.kafka, since_ms=0, positions=dict.fromkeys(range(5), 100_000))
     try:
         deadline = time.monotonic() + PATIENCE_S
         gaps: list[int] = []
         while len(gaps) < 5 and time.monotonic() < deadline:
             gaps += log.read(0.1).gaps
-        begun_ms = int(time.time() * 1000)
         run_transaction(cluster.bootstrap, "gap", [("t", 0)])
         records: list[LogRecord] = []
         while not any(b"gap" in (it.key or b"") for it in records) and time.monotonic() < deadline:

@@ -83,6 +83,7 @@ def test_a_crash_ends_as_whoever_comes_first_has_it(
     assert sorted(committed_values(hasty, topic)) == numbers(name, counts.records)
 
 
+@pytest.mark.slow
 def test_consume_transform_produce_copies_each_record_once(hasty: KafkaCluster, topic: str, name: str) -> None:
     """Through aborts, stalls, zombies and crashes, the output of the command is its input, partition by partition."""
     source = hasty.topics.create(f"{name}-source", partitions=len(PARTITIONS))

@@ -1,0 +1,116 @@
+"""`pipeline`: tables, incidents and baselines of the history, by Spark."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from exporter.commands.report import complain
+from exporter.commands.status import ExitStatus
+from exporter.config import values
+from exporter.config.settings import Settings
+
+NEEDED = "the pipeline needs Spark and Java 17: pip install 'kafka-transaction-exporter[spark]'"
+
+
+def run(options: argparse.Namespace, settings: Settings | None) -> int:
+    """Until the job is done, or with `--every` until Ctrl-C; the exit status."""
+    if settings is not None:
+        return _read_log(options, settings)
+    useless = [name.removeprefix("setting:") for name in vars(options) if name.startswith("setting:")]
+    useless += [name for name in ("config_file", "command_config") if name in vars(options)]
+    if useless or options.jars is not None:
+        complain(f"{useless[0] if useless else '--jars'} is of use to `pipeline transaction-log` only")
+        return ExitStatus.WRONG_USAGE
+    if options.history is None:
+        complain("--history is missing: the directory that the daemon writes (history.directory)")
+        return ExitStatus.WRONG_USAGE
+    try:
+        groups: tuple[tuple[str, re.Pattern[str]], ...] = values.groups(options.groups) if options.groups else ()
+    except ValueError as error:
+        complain(f"--groups {error}")
+        return ExitStatus.WRONG_USAGE
+    if not Path(options.history).is_dir():
+        complain(f"--history {options.history}: is not a directory")
+        return ExitStatus.COULD_NOT_RUN
+    try:
+        from exporter.pipeline import jobs, manifest, session  # noqa: PLC0415 - Spark is an extra
+    except ModuleNotFoundError as error:
+        complain(f"{NEEDED} ({error})")
+        return ExitStatus.COULD_NOT_RUN
+    tables = manifest.Tables(Path(options.tables))
+    with tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary) as temporary:
+        try:
+            with tables.locked():
+                master = options.master or (None if options.is_submitted else "local[*]")
+                spark = session.open_session(master, temporary, memory=options.memory)
+                try:
+                    work = jobs.Jobs(
+                        spark=spark,
+                        history=Path(options.history),
+                        tables=tables,
+                        groups=groups,
+                        retention_ms=options.retention,
+                        now_ms=lambda: int(time.time() * 1000),
+                        say=lambda sentence: print(sentence, flush=True),
+                    )
+                    return repeat(work, tables, options)
+                finally:
+                    spark.stop()
+        except (manifest.TablesError, OSError) as error:
+            complain(str(error))
+            return ExitStatus.COULD_NOT_RUN
+
+
+def _read_log(options: argparse.Namespace, settings: Settings) -> int:
+    try:
+        from exporter.pipeline import log_job, manifest, session  # noqa: PLC0415 - Spark is an extra
+    except ModuleNotFoundError as error:
+        complain(f"{NEEDED} ({error})")
+        return ExitStatus.COULD_NOT_RUN
+    tables = manifest.Tables(Path(options.tables))
+    since_ms = int(time.time() * 1000) - settings.transaction_log.lookback_ms
+    with tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary) as temporary:
+        try:
+            with tables.log_locked():
+                source = log_job.source_of(settings.kafka, since_ms=since_ms)
+                jars = log_job.jars_of(None if options.jars is None else Path(options.jars))
+                master = options.master or (None if options.is_submitted else "local[*]")
+                spark = session.open_session(master, temporary, memory=options.memory, more=jars)
+                try:
+                    log_job.read_log(spark, source, tables, every_ms=options.every)
+                finally:
+                    spark.stop()
+        except (manifest.TablesError, log_job.LogJobError, OSError) as error:
+            complain(str(error))
+            return ExitStatus.COULD_NOT_RUN
+    print(f"transaction-log: {tables.log_records(source.cluster_id)}")
+    return ExitStatus.ANSWERED
+
+
+def repeat(work: Any, tables: Any, options: argparse.Namespace) -> int:
+    """Once, or at each beginning of an interval; a run that takes longer is followed by the next at once.
+
+    What fails is told, and tried again in its time: nothing of it is in the tables. The exit status is that of the last.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    begun = time.monotonic()
+    while True:
+        status = ExitStatus.ANSWERED
+        try:
+            getattr(work, options.job)()
+        except (PySparkException, Py4JError) as error:
+            complain(f"{options.job} failed: {str(error).splitlines()[0]}")
+            status = ExitStatus.COULD_NOT_RUN
+        if options.every is None:
+            return status
+        begun = max(begun + options.every / 1000, time.monotonic())
+        threading.Event().wait(begun - time.monotonic())
+        tables.sweep(tables.load())

@@ -1,0 +1,186 @@
+"""What is usual for each transactional id, group of ids and topic, from closed transactions that never hung.
+
+Durations are those that were seen, as they are compared with what is seen. They are counted on a grid of two hundredths,
+so that a percentile is exact within one, and what is counted does not grow with the transactions.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as f
+
+from exporter.pipeline import schemas
+from exporter.pipeline.incidents import HANGING
+from exporter.pipeline.thresholds import HOUR_SAMPLES_MIN, HOUR_SPAN_MS_MIN, Usual, threshold_of
+from exporter.pipeline.transactions import CLOSED
+from exporter.transaction_log.counts import OTHER_GROUP
+
+FORMAT: Final = "kafka-transaction-exporter baselines"
+FORMAT_VERSION: Final = 1
+GRID: Final = 0.02
+IDS_MAX: Final = 5_000
+"""Of each cluster, those with the most samples: the file stays small. What is left out has its group and its topics."""
+KINDS: Final = {"transactional_id": "transactional_ids", "group": "groups", "topic": "topics"}
+"""What a threshold is for -> its list in the file."""
+_PERCENTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
+_SUBJECT: Final = ("cluster_id", "kind", "name")
+_HOUR_MS: Final = 3_600_000
+_MONDAY_MS: Final = 4 * 86_400_000
+"""The epoch began on a Thursday: hour 0 is that of Monday, UTC."""
+
+Groups = Sequence[tuple[str, re.Pattern[str]]]
+
+
+def samples_of_transactions(transactions: DataFrame) -> DataFrame:
+    """`TRANSACTIONS` -> how many closed ones of each id, set of topics, hour of the week, duration and idle time."""
+    known = schemas.shaped(transactions, schemas.TRANSACTIONS)
+    is_usual = (f.col("end") == CLOSED) & ~f.arrays_overlap("verdicts", f.array(*(f.lit(it) for it in HANGING)))
+    began_ms = f.unix_millis("first_seen")
+    hour = (f.floor((began_ms - _MONDAY_MS) / _HOUR_MS) % 168).cast("int")
+    return (
+        known.where(is_usual)
+        .select(
+            "cluster_id",
+            "transactional_id",
+            f.array_sort(f.array_distinct(f.transform("partitions", lambda leg: leg["topic"]))).alias("topics"),
+            hour.alias("hour"),
+            _on_grid("duration_ms").alias("grid"),
+            _on_grid("idle_ms").alias("idle_grid"),
+            "duration_ms",
+            began_ms.alias("began_ms"),
+        )
+        .groupBy("cluster_id", "transactional_id", "topics", "hour", "grid", "idle_grid")
+        .agg(
+            f.count("*").alias("samples"),
+            f.max("duration_ms").alias("max_ms"),
+            f.min("began_ms").alias("from_ms"),
+            f.max("began_ms").alias("to_ms"),
+        )
+    )
+
+
+def _on_grid(column: str) -> Column:
+    return f.round(f.log(f.greatest(f.col(column), f.lit(1))) / GRID).cast("int")
+
+
+def by_subject(samples: DataFrame, groups: DataFrame) -> DataFrame:
+    """Ids, groups and topics alike: a row for each that samples count for. `groups` is (transactional_id, group)."""
+    named = samples.join(f.broadcast(groups), on="transactional_id", how="left")
+    subjects = f.array_union(
+        f.array(*(f.struct(f.lit(kind).alias("kind"), f.col(column).alias("name")) for kind, column in _SINGLE)),
+        f.transform("topics", lambda it: f.struct(f.lit("topic").alias("kind"), it.alias("name"))),
+    )
+    return (
+        named.withColumn("subject", f.explode(subjects))
+        .select("*", "subject.kind", "subject.name")
+        .where(f.col("name").isNotNull())
+    )
+
+
+_SINGLE: Final = (("transactional_id", "transactional_id"), ("group", "group"))
+
+
+def group_of_each_id(spark: SparkSession, samples: DataFrame, groups: Groups) -> DataFrame:
+    """(transactional_id, group) by the daemon's own rule: the first that matches from the first to the last character.
+
+    The rules are Python's expressions, which Spark's are not quite: so they are matched here, once for each id.
+    """
+    schema = "transactional_id string, `group` string"
+    if not groups:
+        return spark.createDataFrame([], schema)
+    ids = [row[0] for row in samples.select("transactional_id").distinct().collect() if row[0] is not None]
+    rows = [(it, next((name for name, match in groups if match.fullmatch(it)), OTHER_GROUP)) for it in ids]
+    return spark.createDataFrame(rows, schema)
+
+
+def statistics_of(subjects: DataFrame, *by: str) -> list[Row]:
+    """Percentiles of each subject, and of whatever else it is told apart by."""
+    quantiles = f.array(*(f.lit(it) for it in _PERCENTILES))
+    return (
+        subjects.groupBy(*_SUBJECT, *by)
+        .agg(
+            f.sum("samples").alias("samples"),
+            f.percentile("grid", quantiles, f.col("samples")).alias("grid"),
+            f.percentile("idle_grid", f.lit(0.99), f.col("samples")).alias("idle_grid"),
+            f.max("max_ms").alias("max_ms"),
+            (f.max("to_ms") - f.min("from_ms")).alias("span_ms"),
+        )
+        .collect()
+    )
+
+
+def baselines_document(
+    spark: SparkSession, transactions: DataFrame, groups: Groups, *, made_at_ms: int, window_ms: int
+) -> str:
+    """The file, as JSON, of `TRANSACTIONS` that closed within the window."""
+    samples = samples_of_transactions(transactions).persist()
+    try:
+        subjects = by_subject(samples, group_of_each_id(spark, samples, groups)).persist()
+        try:
+            rows = statistics_of(subjects)
+            # Of ids there are many: their hours would outweigh all the rest.
+            hours = statistics_of(subjects.where(f.col("kind") != "transactional_id"), "hour")
+        finally:
+            subjects.unpersist()
+    finally:
+        samples.unpersist()
+    return document_of(rows, hours, made_at_ms=made_at_ms, window_ms=window_ms)
+
+
+def document_of(rows: Iterable[Any], hours: Iterable[Any], *, made_at_ms: int, window_ms: int) -> str:
+    """The file, of statistics by subject, and by subject and hour of the week."""
+    of_hours: dict[tuple[str, ...], list[Any]] = {}
+    for row in hours:
+        if row["samples"] >= HOUR_SAMPLES_MIN and row["span_ms"] >= HOUR_SPAN_MS_MIN:
+            of_hours.setdefault(tuple(row[it] for it in _SUBJECT), []).append(row)
+    thresholds: dict[str, list[dict[str, Any]]] = {it: [] for it in KINDS.values()}
+    ranked = sorted(rows, key=lambda row: (row["cluster_id"], row["kind"], -row["samples"], row["name"]))
+    counted: dict[tuple[str, str], int] = {}
+    for row in ranked:
+        place = (row["cluster_id"], row["kind"])
+        counted[place] = counted.get(place, 0) + 1
+        if counted[place] <= IDS_MAX:
+            pattern = of_hours.get(tuple(row[it] for it in _SUBJECT), [])
+            thresholds[KINDS[row["kind"]]].append(_entry(row, pattern))
+    told = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "cluster_ids": sorted({row["cluster_id"] for row in ranked}),
+        "made_at_ms": made_at_ms,
+        "window_ms": window_ms,
+        "thresholds": thresholds,
+    }
+    return json.dumps(told, indent=1)
+
+
+def _entry(row: Any, hours: Sequence[Any]) -> dict[str, Any]:
+    p25, p50, p75, p95, p99 = (_off_grid(it) for it in row["grid"])
+    threshold_ms, reason = threshold_of(Usual(row["samples"], row["span_ms"], p25, p75, p99))
+    entry: dict[str, Any] = {
+        "cluster_id": row["cluster_id"],
+        row["kind"]: row["name"],
+        "samples": row["samples"],
+        "p50_ms": p50,
+        "p95_ms": p95,
+        "p99_ms": p99,
+        "max_ms": row["max_ms"],
+        "idle_p99_ms": _off_grid(row["idle_grid"]),
+        "threshold_ms": threshold_ms,
+        "reason": reason,
+    }
+    if hours:
+        entry["hours_of_week"] = [
+            {"hour": it["hour"], "samples": it["samples"], "p99_ms": _off_grid(it["grid"][-1])}
+            for it in sorted(hours, key=lambda it: int(it["hour"]))
+        ]
+    return entry
+
+
+def _off_grid(value: float) -> int:
+    return round(math.exp(value * GRID))

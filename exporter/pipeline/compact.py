@@ -1,0 +1,111 @@
+"""Small files into large ones, without Spark: rows are copied by Arrow, file by file, whole or not at all.
+
+The history's files are those of days that are over, and that the tables have taken. The manifest knows the large file as
+taken before it appears, and the small ones go after it has: in between rows are there twice, which every step bears. The
+daemon writes new names only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from exporter.history_schema import CYCLES, OBSERVATIONS
+from exporter.pipeline.files import HistoryFile, history_files
+from exporter.pipeline.increment import bucket_of
+from exporter.pipeline.manifest import Bucket, Tables
+
+SETTLED_MS: Final = 2 * 86_400_000
+"""A day is over for good when the newest file is so much younger than its end: late files are taken by then."""
+ROW_GROUP_ROWS: Final = 1_000_000
+TEMPORARY: Final = "_writing-"
+WRITER: Final = "compacted"
+
+
+def compact_history(history: Path, tables: Tables) -> int:
+    """How many small files went."""
+    files = history_files(history)
+    manifest = tables.load()
+    settled = _settled(it.last_ms for it in files)
+    days: dict[tuple[str, str], list[HistoryFile]] = defaultdict(list)
+    for file in files:
+        if file.day < settled and file.key in manifest.consumed:
+            days[file.cluster_id, file.day].append(file)
+    gone = 0
+    for day in days.values():
+        parts = {table: [it for it in day if it.table == table] for table in (OBSERVATIONS, CYCLES)}
+        if max(map(len, parts.values())) < 2 or min(map(len, parts.values())) < 1:  # noqa: PLR2004 - nothing to join
+            continue
+        first_ms, last_ms = min(it.first_ms for it in day), max(it.last_ms for it in day)
+        # One name for both, as the daemon's have; the end of the run tells it from a file that it takes the place of.
+        name = f"{first_ms}-{last_ms}-{WRITER}{manifest.generation + 1}.parquet"
+        keys = {f"{table}/{'/'.join(of_table[0].path.parts[-3:-1])}/{name}" for table, of_table in parts.items()}
+        manifest = replace(manifest, generation=manifest.generation + 1, consumed=manifest.consumed | keys)
+        tables.commit(manifest)
+        for of_table in parts.values():
+            join([it.path for it in of_table], of_table[0].path.parent / name)
+        for file in (*parts[CYCLES], *parts[OBSERVATIONS]):
+            file.path.unlink(missing_ok=True)
+            gone += 1
+    return gone
+
+
+def compact_tables(tables: Tables, *, now_ms: int, retention_ms: int) -> int:
+    """How many buckets went: hours of a day that is over into one, and what is older than `retention_ms` away."""
+    manifest = tables.load()
+    newest_ms = max((it.closed_to_ms for it in manifest.buckets), default=0)
+    kept = tuple(it for it in manifest.buckets if it.closed_to_ms >= newest_ms - retention_ms)
+    days: dict[tuple[str, str, bool], list[Bucket]] = defaultdict(list)
+    for bucket in kept:
+        if bucket.day < _settled([newest_ms]):
+            days[bucket.cluster_id, bucket.day, bucket.is_suspect].append(bucket)
+    run = manifest.new_run()
+    for day in (it for it in days.values() if len(it) > 1):
+        # the path of an hour, with another hour
+        inner = Path(*Path(day[0].folder).parts[2:-1], "hour=all")
+        folder = tables.root / "transactions" / run / inner
+        folder.mkdir(parents=True)
+        join([it for old in day for it in sorted((tables.root / old.folder).glob("*.parquet"))], folder / "all.parquet")
+        kept = (*(it for it in kept if it not in day), bucket_of(tables.root, folder))
+    if kept != manifest.buckets:
+        tables.commit(manifest.succeeded_by(now_ms, buckets=kept))
+    return len(set(manifest.buckets) - set(kept))
+
+
+def _settled(instants_ms: Iterable[int]) -> str:
+    """The first day that is not over for good."""
+    newest_ms = max(instants_ms, default=0)
+    return datetime.fromtimestamp(max(newest_ms - SETTLED_MS, 0) / 1000, timezone.utc).strftime("%Y-%m-%d")
+
+
+def join(parts: Sequence[Path], whole: Path) -> None:
+    """One file of the rows of many, in their order."""
+    beside = whole.with_name(TEMPORARY + whole.name)
+    with beside.open("wb") as file:
+        schema = pq.read_schema(parts[0]).remove_metadata()
+        with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+            for table in _batches(parts, schema):
+                writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(whole)
+
+
+def _batches(parts: Iterable[Path], schema: pa.Schema) -> Iterable[pa.Table]:
+    """As many files as make a row group."""
+    waiting: list[pa.Table] = []
+    for part in parts:
+        waiting.append(pq.ParquetFile(part).read().replace_schema_metadata(None).cast(schema))
+        if sum(len(it) for it in waiting) >= ROW_GROUP_ROWS:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)

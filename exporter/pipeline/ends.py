@@ -1,0 +1,84 @@
+"""How each leg ended, from the cycles: closed, still open, or lost from view.
+
+A leg is closed by the first later cycle of its cluster in which its partition was read: the history has a row for whatever
+was open there, so that none means that it was not. Where later cycles could not read the partition, nothing is known.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+from exporter.pipeline import schemas
+from exporter.pipeline.session import small
+
+
+def with_ends(legs: DataFrame, cycles: DataFrame, sights: DataFrame) -> DataFrame:
+    """`LEGS`, `CYCLES` and every (cluster_id, instant) of a last sight -> `LEGS`.
+
+    An end that was known stays, unless one of these cycles shows an earlier one.
+    """
+    known = schemas.shaped(legs, schemas.LEGS)
+    covered = schemas.shaped(cycles, schemas.CYCLES)
+    following = _following(sights, covered)
+    skipped = _skipped(covered)
+    name = f.concat_ws("-", f.col("topic"), f.col("partition").cast("string"))
+    told = (
+        known.join(small(following), on=["cluster_id", "last_seen"], how="left")
+        .withColumn("name", name)
+        .join(small(skipped), on=["cluster_id", "name", "next_at"], how="left")
+    )
+    shown = f.when(f.col("is_skipped"), f.col("read_at")).otherwise(f.col("next_at"))
+    return schemas.shaped(
+        told.withColumn("closed_at", _earlier(f.col("closed_at"), shown)).withColumn(
+            "is_lost", f.col("closed_at").isNull() & (f.col("is_lost") | f.col("next_at").isNotNull())
+        ),
+        schemas.LEGS,
+    )
+
+
+def _earlier(one: Column, other: Column) -> Column:
+    return f.least(one, other)  # passes over nulls
+
+
+def _following(sights: DataFrame, cycles: DataFrame) -> DataFrame:
+    """(cluster_id, last_seen, next_at): the first cycle after each last sight."""
+    later = Window.partitionBy("cluster_id").orderBy(f.col("instant").desc()).rowsBetween(Window.unboundedPreceding, -1)
+    instants = cycles.groupBy("cluster_id", f.col("taken_at").alias("instant")).agg(f.max("taken_at").alias("cycle_at"))
+    return (
+        sights.distinct()
+        .join(instants, on=["cluster_id", "instant"], how="full")
+        .select(
+            "cluster_id",
+            f.col("instant").alias("last_seen"),
+            f.last("cycle_at", ignorenulls=True).over(later).alias("next_at"),
+        )
+    )
+
+
+def _skipped(cycles: DataFrame) -> DataFrame:
+    """(cluster_id, name, next_at, is_skipped, read_at): a partition unread in a cycle, and the next cycle that read it."""
+    instant = ["cluster_id", "taken_at"]
+    numbered = Window.partitionBy("cluster_id").orderBy("taken_at").rowsBetween(Window.unboundedPreceding, 0)
+    instants = (
+        cycles.groupBy(*instant)
+        .agg(f.count_distinct("writer").alias("writers"))
+        .withColumn("number", f.row_number().over(numbered))
+    )
+    unread = (
+        cycles.select(*instant, "writer", f.explode("unread").alias("name"))
+        .groupBy(*instant, "name")
+        .agg(f.count_distinct("writer").alias("writers"))
+        .join(instants, on=[*instant, "writers"], how="inner")
+    )
+    in_a_row = Window.partitionBy("cluster_id", "name").orderBy("number").rowsBetween(Window.unboundedPreceding, 0)
+    of_a_row = Window.partitionBy("cluster_id", "name", "row").rowsBetween(
+        Window.unboundedPreceding, Window.unboundedFollowing
+    )
+    rows = unread.withColumn("row", f.col("number") - f.row_number().over(in_a_row)).withColumn(
+        "number", f.max("number").over(of_a_row) + 1
+    )
+    after = instants.select("cluster_id", "number", f.col("taken_at").alias("read_at"))
+    return rows.join(after, on=["cluster_id", "number"], how="left").select(
+        "cluster_id", "name", f.col("taken_at").alias("next_at"), f.lit(True).alias("is_skipped"), "read_at"
+    )

@@ -1,0 +1,95 @@
+"""Which files the history holds, and which of them a batch takes. No Spark here."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from exporter.history_schema import CYCLES, OBSERVATIONS, VERSION
+
+NAME_PARTS = 3
+"""first, last and writer."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFile:
+    """One whole file of the daemon. Instants are those of its first and last cycle."""
+
+    path: Path
+    table: str
+    cluster_id: str
+    day: str
+    first_ms: int
+    last_ms: int
+
+    @property
+    def key(self) -> str:
+        """What the manifest calls it."""
+        return f"{self.table}/{self._place}"
+
+    @property
+    def observations_key(self) -> str:
+        """That of the observations of the same cycles."""
+        return f"{OBSERVATIONS}/{self._place}"
+
+    @property
+    def _place(self) -> str:
+        return "/".join(self.path.parts[-NAME_PARTS:])
+
+
+def history_files(history: Path) -> tuple[HistoryFile, ...]:
+    """Those with names of ours. Cycles are listed first: the observations of a cycle that is there are there as well."""
+    return tuple(
+        file
+        for table in (CYCLES, OBSERVATIONS)
+        for path in sorted((history / VERSION / table).glob("cluster_id=*/date=*/*.parquet"))
+        for file in _of_name(table, path)
+    )
+
+
+def _of_name(table: str, path: Path) -> Iterable[HistoryFile]:
+    parts = path.stem.split("-", NAME_PARTS - 1)
+    if len(parts) == NAME_PARTS and parts[0].isdigit() and parts[1].isdigit() and not path.name.startswith("_"):
+        cluster_id = urllib.parse.unquote(path.parent.parent.name.removeprefix("cluster_id="))
+        day = path.parent.name.removeprefix("date=")
+        yield HistoryFile(path, table, cluster_id, day, int(parts[0]), int(parts[1]))
+
+
+def waiting(files: Collection[HistoryFile], consumed: Collection[str]) -> tuple[HistoryFile, ...]:
+    """What no run has taken, the oldest first. Cycles whose observations are not there prove nothing: they wait."""
+    present = {file.key for file in files} | set(consumed)
+    return tuple(
+        sorted(
+            (it for it in files if it.key not in consumed and it.observations_key in present),
+            key=lambda it: (it.first_ms, it.key),
+        )
+    )
+
+
+def batch_of(files: Iterable[HistoryFile], rows_max: int) -> tuple[HistoryFile, ...]:
+    """The oldest of `files` with at most `rows_max` observations, one file of them at least, and with their cycles."""
+    rows = 0
+    taken: list[HistoryFile] = []
+    refused: set[str] = set()
+    for file in sorted(files, key=lambda it: (it.first_ms, it.observations_key, it.table == CYCLES)):
+        if file.table == OBSERVATIONS:
+            rows += _rows(file.path)
+            if refused or (rows > rows_max and any(it.table == OBSERVATIONS for it in taken)):
+                refused.add(file.key)
+                continue
+        elif file.observations_key in refused:
+            continue
+        taken.append(file)
+    return tuple(taken)
+
+
+def _rows(path: Path) -> int:
+    """Zero for a file that is gone, or that was never whole: Spark says so when it reads it."""
+    with suppress(OSError, ValueError):
+        return int(pq.read_metadata(path).num_rows)
+    return 0

@@ -1,0 +1,97 @@
+"""Suspects joined over partitions and time: what began within minutes of each other in one cluster is one incident.
+
+Overlap alone does not join: a hang may stay for days, and is not the cause of what begins on the third.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+from exporter.evaluation.verdicts import Verdict
+from exporter.pipeline import schemas
+from exporter.pipeline.transactions import CLOSED
+
+JOINED_SECONDS: Final = 600
+"""A suspect that begins so soon after the one before belongs to its incident."""
+SUSPECTS: Final = tuple(it.label for it in Verdict if it.is_suspect)
+"""The worst first."""
+HANGING: Final = tuple(it.label for it in Verdict if it.is_hanging)
+_INCIDENT: Final = ("cluster_id", "number")
+
+
+def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
+    """`TRANSACTIONS` -> `INCIDENTS`; transactions that never were suspects are passed over."""
+    suspects = _suspects(schemas.shaped(transactions, schemas.TRANSACTIONS))
+    in_time = Window.partitionBy("cluster_id").orderBy("suspect_at", "producer_id", "producer_epoch")
+    gap = f.col("suspect_at").cast("long") - f.lag("suspect_at").over(in_time).cast("long")
+    numbered = suspects.withColumn("begins", f.when(gap <= JOINED_SECONDS, 0).otherwise(1)).withColumn(
+        "number", f.sum("begins").over(in_time.rowsBetween(Window.unboundedPreceding, 0))
+    )
+    whole = numbered.groupBy(*_INCIDENT).agg(
+        f.min("suspect_at").alias("started_at"),
+        f.max("closed_at").alias("last_closed_at"),
+        f.min(f.col("end") == CLOSED).alias("is_over"),
+        f.min("worst_rank").alias("worst_rank"),
+        f.count("*").alias("transactions"),
+        f.array_sort(f.collect_set("transactional_id")).alias("transactional_ids"),
+        f.min("hanging_at").alias("hanging_at"),
+        f.min(_ms("suspect_at") - _ms("first_seen")).alias("detection_delay_ms"),
+    )
+    return schemas.shaped(
+        whole.join(_blast_radius(numbered), on=list(_INCIDENT), how="inner").select(
+            "*",
+            f.date_format("started_at", "yyyyMMdd'T'HHmmssSSS'Z'").alias("incident"),
+            f.when(f.col("is_over"), f.col("last_closed_at")).alias("ended_at"),
+            f.element_at(f.array(*(f.lit(it) for it in SUSPECTS)), f.col("worst_rank") + 1).alias("worst_verdict"),
+            (_ms("hanging_at") - _ms("started_at")).alias("proof_delay_ms"),
+        ),
+        schemas.INCIDENTS,
+    )
+
+
+def _suspects(transactions: DataFrame) -> DataFrame:
+    """With the first instant at which each was one, and was proved to hang, and how bad it got."""
+    sights = f.flatten(f.transform("partitions", lambda leg: leg["verdicts"]))
+    worst = [f.when(f.array_contains("verdicts", it), f.lit(rank)) for rank, it in enumerate(SUSPECTS)]
+    return transactions.select(
+        "*",
+        _first(sights, SUSPECTS).alias("suspect_at"),
+        _first(sights, HANGING).alias("hanging_at"),
+        f.coalesce(*worst).alias("worst_rank"),
+    ).where(f.col("suspect_at").isNotNull())
+
+
+def _first(sights: Column, verdicts: tuple[str, ...]) -> Column:
+    wanted = f.filter(sights, lambda it: it["verdict"].isin(*verdicts))
+    return f.array_min(f.transform(wanted, lambda it: it["first_seen"]))
+
+
+def _blast_radius(numbered: DataFrame) -> DataFrame:
+    """Partitions, groups, and the records held back: the most that each partition held at once, added up."""
+    legs = numbered.select(*_INCIDENT, f.explode("partitions").alias("leg")).select(
+        *_INCIDENT,
+        f.concat_ws("-", "leg.topic", f.col("leg.partition").cast("string")).alias("name"),
+        "leg.last_stable_offset_lag",
+        "leg.groups",
+        f.exists("leg.verdicts", lambda it: it["verdict"].isin(*SUSPECTS)).alias("is_suspect"),
+    )
+    by_partition = (
+        legs.where("is_suspect")
+        .groupBy(*_INCIDENT, "name")
+        .agg(
+            f.max("last_stable_offset_lag").alias("lag"),
+            f.flatten(f.collect_list("groups")).alias("groups"),
+        )
+    )
+    return by_partition.groupBy(*_INCIDENT).agg(
+        f.array_sort(f.collect_set("name")).alias("partitions"),
+        f.array_sort(f.array_distinct(f.flatten(f.collect_list("groups")))).alias("groups"),
+        f.sum("lag").alias("records_held_back"),
+    )
+
+
+def _ms(instant: str) -> Column:
+    return f.unix_millis(instant)

@@ -1,0 +1,191 @@
+"""One batch of new history files into the tables: the batch and what it touches are read, however long the history is.
+
+Transactions that are not closed are carried from batch to batch. Closed ones lie in buckets by the hour of their end; a
+batch takes up again those that it can still change: of its first minutes, and of the time of a file that comes late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from exporter.evaluation.verdicts import Verdict
+from exporter.history_schema import CYCLES, OBSERVATIONS, VERSION
+from exporter.pipeline import schemas
+from exporter.pipeline.ends import with_ends
+from exporter.pipeline.files import HistoryFile, batch_of, history_files, waiting
+from exporter.pipeline.legs import legs_of
+from exporter.pipeline.manifest import Bucket, Manifest, Tables
+from exporter.pipeline.transactions import CLOSED, legs_of_transactions, transactions_of_legs
+
+BATCH_ROWS: Final = 5_000_000
+"""Observations: a batch and what becomes of it fit into the memory of `session.MEMORY`, whatever the backlog."""
+REOPENED_MS: Final = 300_000
+"""Two exporters' cycles overlap: one may see again what the other's cycle has just closed."""
+LATE_GAP_MS: Final = 86_400_000
+"""A late file may fill a gap: what is seen again after it, up to a day, may have begun in it."""
+SUSPECTS: Final = tuple(it.label for it in Verdict if it.is_suspect)
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """What one batch did."""
+
+    files: int
+    files_waiting: int
+    newest_ms: int
+
+
+def advance(
+    spark: SparkSession, history: Path, tables: Tables, *, now_ms: int, batch_rows: int = BATCH_ROWS
+) -> Advanced | None:
+    """Take one batch, the oldest first; None when nothing waits. To be called with the tables locked."""
+    manifest = tables.load()
+    files = history_files(history)
+    consumed = manifest.consumed & {it.key for it in files}
+    pending = waiting(files, consumed)
+    batch = batch_of(pending, batch_rows)
+    if not batch:
+        return None
+    touched = tuple(it for it in manifest.buckets if _touches(batch, it))
+    transactions = _transactions(spark, history, tables, manifest, files, batch, touched)
+    run = manifest.new_run()
+    _write(transactions, tables.root / "transactions" / run)
+    spark.catalog.clearCache()
+    kept = tuple(it for it in manifest.buckets if it not in touched)
+    tables.commit(
+        manifest.succeeded_by(
+            now_ms,
+            consumed=consumed | {it.key for it in batch},
+            buckets=(*kept, *_buckets(tables.root, run)),
+            open=_open(tables.root, run),
+        )
+    )
+    return Advanced(len(batch), len(pending) - len(batch), max(it.last_ms for it in batch))
+
+
+def _touches(batch: Collection[HistoryFile], bucket: Bucket) -> bool:
+    files = [it for it in batch if it.cluster_id == bucket.cluster_id]
+    return bool(files) and (
+        bucket.closed_to_ms >= min(it.first_ms for it in files) - REOPENED_MS
+        and bucket.first_seen_ms <= max(it.last_ms for it in files) + LATE_GAP_MS
+    )
+
+
+def _transactions(
+    spark: SparkSession,
+    history: Path,
+    tables: Tables,
+    manifest: Manifest,
+    files: Iterable[HistoryFile],
+    batch: Collection[HistoryFile],
+    touched: Collection[Bucket],
+) -> DataFrame:
+    known = [*(it.folder for it in touched), *([manifest.open] if manifest.open else [])]
+    parts = [legs_of_transactions(read_transactions(spark, tables, known))] if known else []
+    new = [it for it in batch if it.table == OBSERVATIONS]
+    observations = read_history(spark, history, OBSERVATIONS, new) if new else None
+    if not new and not parts:
+        parts.append(spark.createDataFrame([], schemas.LEGS))
+    taken = manifest.consumed | {it.key for it in batch}
+    first_ms = {
+        cluster_id: min(it.first_ms for it in batch if it.cluster_id == cluster_id)
+        for cluster_id in {it.cluster_id for it in batch}
+    }
+    cycles = [
+        it
+        for it in files
+        if it.table == CYCLES and it.key in taken and it.last_ms >= first_ms.get(it.cluster_id, it.last_ms + 1)
+    ]
+    covered = read_history(spark, history, CYCLES, cycles) if cycles else spark.createDataFrame([], schemas.CYCLES)
+    sights = [it.select("cluster_id", f.col("last_seen").alias("instant")) for it in parts]
+    if observations is not None:
+        sights.append(observations.select("cluster_id", f.col("taken_at").alias("instant")))
+    legs = legs_of(observations, *parts)
+    return transactions_of_legs(with_ends(legs, covered, reduce(DataFrame.unionByName, sights)))
+
+
+def read_history(spark: SparkSession, history: Path, table: str, files: Iterable[HistoryFile]) -> DataFrame:
+    """`OBSERVATIONS` or `CYCLES` of these files."""
+    schema = {OBSERVATIONS: schemas.OBSERVATIONS, CYCLES: schemas.CYCLES}[table]
+    reader = spark.read.schema(schema).option("basePath", str(history / VERSION / table))
+    return reader.parquet(*(str(it.path) for it in files))
+
+
+def read_transactions(spark: SparkSession, tables: Tables, folders: Iterable[str]) -> DataFrame:
+    """`TRANSACTIONS` of these folders."""
+    paths = [str(tables.root / it) for it in folders]
+    if not paths:
+        return spark.createDataFrame([], schemas.TRANSACTIONS)
+    return spark.read.schema(schemas.TRANSACTIONS).parquet(*paths)
+
+
+def all_transactions(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
+    """`TRANSACTIONS`, closed or not."""
+    return read_transactions(
+        spark, tables, [*(it.folder for it in manifest.buckets), *([manifest.open] if manifest.open else [])]
+    )
+
+
+def _write(transactions: DataFrame, folder: Path) -> None:
+    """In one pass, each bucket in a folder of its own."""
+    is_closed = f.col("end") == CLOSED
+    is_suspect = f.arrays_overlap("verdicts", f.array(*(f.lit(it) for it in SUSPECTS)))
+    places = {
+        "part": f.when(~is_closed, "open").when(is_suspect, "suspect").otherwise("ordinary"),
+        "cluster": f.when(is_closed, f.col("cluster_id")).otherwise("any"),
+        "date": f.when(is_closed, f.date_format("closed_at", "yyyy-MM-dd")).otherwise("any"),
+        "hour": f.when(is_closed, f.date_format("closed_at", "HH")).otherwise("any"),
+    }
+    placed = transactions.withColumns(places)
+    placed.repartition(*places).write.partitionBy(*places).option("maxRecordsPerFile", BATCH_ROWS).parquet(str(folder))
+
+
+def _open(root: Path, run: str) -> str | None:
+    folder = root / "transactions" / run / "part=open" / "cluster=any" / "date=any" / "hour=any"
+    return str(folder.relative_to(root)) if folder.exists() else None
+
+
+def _buckets(root: Path, run: str) -> tuple[Bucket, ...]:
+    return tuple(
+        bucket_of(root, folder)
+        for part in ("ordinary", "suspect")
+        for folder in sorted((root / "transactions" / run / f"part={part}").glob("cluster=*/date=*/hour=*"))
+    )
+
+
+def bucket_of(root: Path, folder: Path) -> Bucket:
+    """What its files say of themselves, without reading a row."""
+    footers = [pq.read_metadata(path) for path in sorted(folder.glob("*.parquet"))]
+    part, cluster, day, _ = (it.split("=", 1)[1] for it in folder.parts[-4:])
+    return Bucket(
+        folder=str(folder.relative_to(root)),
+        cluster_id=unquote(cluster),
+        is_suspect=part == "suspect",
+        day=day,
+        first_seen_ms=min(_extremes(footers, "first_seen"))[0],
+        closed_to_ms=max(_extremes(footers, "closed_at"), key=lambda it: it[1])[1],
+        rows=sum(it.num_rows for it in footers),
+    )
+
+
+def _extremes(footers: Iterable[Any], column: str) -> list[tuple[int, int]]:
+    found = []
+    for footer in footers:
+        number = footer.schema.names.index(column)
+        for group in range(footer.num_row_groups):
+            statistics = footer.row_group(group).column(number).statistics
+            found.append((_ms(statistics.min), _ms(statistics.max)))
+    return found
+
+
+def _ms(instant: Any) -> int:
+    return int(instant.timestamp() * 1000)

@@ -1,0 +1,70 @@
+"""The `kafka` section in the names of Java's client, for Spark's own Kafka source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from exporter.config.kafka_section import KafkaSettings, TlsSettings
+
+_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+class JavaClientError(ValueError):
+    """A setting that this program's own clients take, and Spark's cannot be given."""
+
+
+def java_client_options(kafka: KafkaSettings) -> dict[str, str]:
+    """Options for `spark.read.format("kafka")`, passwords among them. Raises JavaClientError."""
+    options = {
+        "bootstrap.servers": ",".join(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in kafka.bootstrap_servers),
+        "client.id": kafka.client_id,
+        "request.timeout.ms": str(kafka.request_timeout_ms),
+        "default.api.timeout.ms": str(kafka.request_timeout_ms),
+        "security.protocol": kafka.options["security_protocol"],
+        **_sasl(kafka),
+        **({} if kafka.tls is None else _tls(kafka.tls)),
+    }
+    return {f"kafka.{name}": value for name, value in options.items()}
+
+
+def _sasl(kafka: KafkaSettings) -> Mapping[str, str]:
+    mechanism = kafka.options.get("sasl_mechanism")
+    if mechanism is None:
+        return {}
+    if mechanism not in _MODULES:
+        raise JavaClientError(
+            f"kafka.sasl.mechanism {mechanism} is not handed to Spark's Kafka source: PLAIN and SCRAM are"
+        )
+    user, password = (_quoted(kafka.options[name]) for name in ("sasl_plain_username", "sasl_plain_password"))
+    login = f"{_MODULES[mechanism]} required username={user} password={password};"
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
+
+
+def _tls(tls: TlsSettings) -> Mapping[str, str]:
+    if tls.certificate_location is not None:
+        raise JavaClientError(
+            "kafka.ssl.certificate.location is not handed to Spark's Kafka source, whose key and certificate are one file: "
+            "put them into a PKCS12 file and set kafka.ssl.keystore.location"
+        )
+    if tls.crl_location is not None:
+        raise JavaClientError("kafka.ssl.crl.location is not known to Spark's Kafka source")
+    given = {
+        "ssl.truststore.type": "PEM" if tls.ca_location is not None else "PKCS12" if tls.truststore_location else None,
+        "ssl.truststore.location": tls.ca_location or tls.truststore_location,
+        "ssl.truststore.password": tls.truststore_password,
+        "ssl.keystore.type": "PKCS12" if tls.keystore_location is not None else None,
+        "ssl.keystore.location": tls.keystore_location,
+        "ssl.keystore.password": tls.keystore_password,
+        "ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else "",
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _quoted(value: str) -> str:
+    """As JAAS reads a string."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,133 @@
+"""Observations to legs: a transaction on one partition, from its first to its last sight.
+
+Every aggregate is a minimum, a maximum or a set, so that a row that is there twice changes nothing: not in a file that was
+copied, nor by a second exporter. The aggregates of many rows are of numbers alone: with a text among them Spark sorts all
+rows where it could hash them, which took five times as long.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from exporter.evaluation.verdicts import StartSource, Verdict
+from exporter.pipeline import schemas
+from exporter.pipeline.session import small
+
+KEY: Final = ("cluster_id", "topic", "partition", "producer_id", "start_offset")
+START_SOURCES: Final = (
+    StartSource.FIRST_SEEN.label,
+    StartSource.LAST_WRITE.label,
+    StartSource.TRANSACTION_LOG.label,
+    StartSource.COORDINATOR.label,
+)
+"""From the least to the most trusted."""
+EXACT_RANK: Final = START_SOURCES.index(StartSource.TRANSACTION_LOG.label)
+VERDICTS: Final = tuple(verdict.label for verdict in Verdict)
+_VERDICT_COLUMNS: Final = tuple(f"verdict_{number}" for number in range(len(VERDICTS)))
+
+
+def legs_of(observations: DataFrame | None, *carried: DataFrame) -> DataFrame:
+    """`OBSERVATIONS`, and `LEGS` of before -> `LEGS`, one row for each leg.
+
+    What had closed a leg that was seen again later is forgotten; new ends are found by `ends.with_ends`.
+    """
+    parts = [] if observations is None else [_seen(schemas.shaped(observations, schemas.OBSERVATIONS))]
+    parts += [_known(schemas.shaped(legs, schemas.LEGS)) for legs in carried]
+    return schemas.shaped(_aggregated(reduce(DataFrame.unionByName, parts)), schemas.LEGS)
+
+
+def _seen(observations: DataFrame) -> DataFrame:
+    """An observation is a leg that was seen once."""
+    rank = f.coalesce(
+        *(f.when(f.col("start_source") == name, f.lit(number)) for number, name in enumerate(START_SOURCES)), f.lit(0)
+    )
+    return observations.select(
+        *KEY,
+        *("producer_epoch", "transactional_id", "started_at", "duration_ms", "idle_ms", "is_late"),
+        *("last_stable_offset_lag", "groups"),
+        f.col("taken_at").alias("first_seen"),
+        f.col("taken_at").alias("last_seen"),
+        f.when(rank >= EXACT_RANK, f.col("started_at")).alias("exact_started_at"),
+        rank.alias("start_rank"),
+        f.lit(None).cast("timestamp").alias("closed_at"),
+        f.lit(None).cast("timestamp").alias("lost_after"),
+        *(
+            f.when(f.col("verdict") == verdict, f.col("taken_at")).alias(column)
+            for verdict, column in zip(VERDICTS, _VERDICT_COLUMNS, strict=True)
+        ),
+    )
+
+
+def _known(legs: DataFrame) -> DataFrame:
+    return legs.select(
+        *(it for it in legs.columns if it not in {"verdicts", "is_lost"}),
+        f.when(f.col("is_lost"), f.col("last_seen")).alias("lost_after"),
+        *(
+            f.expr(f"get(filter(verdicts, it -> it.verdict = '{verdict}'), 0).first_seen").alias(column)
+            for verdict, column in zip(VERDICTS, _VERDICT_COLUMNS, strict=True)
+        ),
+    )
+
+
+def _aggregated(rows: DataFrame) -> DataFrame:
+    legs = rows.groupBy(*KEY).agg(
+        *(f.min(name).alias(name) for name in ("first_seen", "started_at", "exact_started_at", "closed_at")),
+        *(
+            f.max(name).alias(name)
+            for name in (
+                "last_seen",
+                "producer_epoch",
+                "start_rank",
+                "duration_ms",
+                "idle_ms",
+                "is_late",
+                "last_stable_offset_lag",
+                "lost_after",
+            )
+        ),
+        *(f.min(name).alias(name) for name in _VERDICT_COLUMNS),
+    )
+    seen = f.array(
+        *(
+            f.struct(f.col(column).alias("first_seen"), f.lit(rank).alias("rank"), f.lit(verdict).alias("verdict"))
+            for rank, (verdict, column) in enumerate(zip(VERDICTS, _VERDICT_COLUMNS, strict=True))
+        )
+    )
+    in_order = f.array_sort(f.filter(seen, lambda it: it["first_seen"].isNotNull()))
+    known = legs.select(
+        *KEY,
+        *(it for it in legs.columns if it not in {*KEY, *_VERDICT_COLUMNS, "closed_at", "lost_after"}),
+        f.transform(
+            in_order, lambda it: f.struct(it["verdict"].alias("verdict"), it["first_seen"].alias("first_seen"))
+        ).alias("verdicts"),
+        f.when(f.col("closed_at") > f.col("last_seen"), f.col("closed_at")).alias("closed_at"),
+        f.coalesce(f.col("lost_after") == f.col("last_seen"), f.lit(False)).alias("is_lost"),
+    )
+    return _with_names(known, rows)
+
+
+def _with_names(legs: DataFrame, rows: DataFrame) -> DataFrame:
+    """A producer id belongs to one transactional id for ever: told once, it is known. Groups are of suspects alone."""
+    ids = (
+        rows.where(f.col("transactional_id").isNotNull())
+        .groupBy("cluster_id", "producer_id", "transactional_id")
+        .agg(f.max("last_seen").alias("told_at"))
+        .groupBy("cluster_id", "producer_id")
+        .agg(f.max_by("transactional_id", "told_at").alias("transactional_id"))
+    )
+    groups = (
+        rows.where(f.size("groups") > 0)
+        .select(*KEY, f.explode("groups").alias("group"))
+        .groupBy(*KEY)
+        .agg(f.array_sort(f.collect_set("group")).alias("groups"))
+    )
+    none = f.array().cast("array<string>")
+    return (
+        legs.join(small(ids), on=["cluster_id", "producer_id"], how="left")
+        .join(small(groups), on=list(KEY), how="left")
+        .withColumn("groups", f.coalesce(f.col("groups"), none))
+    )

@@ -1,0 +1,77 @@
+"""The job that reads the coordinators' log: where to begin, the jars of Spark's Kafka source, the stream until it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from exporter.config.kafka_section import KafkaSettings
+from exporter.kafka.state_log import LogUnreadableError, StateLog
+from exporter.pipeline.java_client import JavaClientError, java_client_options
+from exporter.pipeline.manifest import Tables
+from exporter.pipeline.transaction_log import kafka_stream, records_of, write_records
+
+PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+LOOK_SECONDS = 1.0
+
+
+class LogJobError(Exception):
+    """The log cannot be read so; the sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    """One cluster's log."""
+
+    cluster_id: str
+    offsets: Mapping[int, int]
+    """By partition: where a first reading begins."""
+    options: Mapping[str, str] = field(repr=False)
+    """Of Spark's Kafka source, passwords among them."""
+
+
+def source_of(kafka: KafkaSettings, *, since_ms: int) -> LogSource:
+    """The log of these brokers, from the first record written at `since_ms` or later. Raises LogJobError."""
+    try:
+        options = java_client_options(kafka)
+        log = StateLog(kafka, since_ms=since_ms, positions={})
+    except (JavaClientError, LogUnreadableError) as error:
+        raise LogJobError(str(error)) from error
+    try:
+        if log.failures:
+            partition, why = min(log.failures.items())
+            raise LogJobError(f"partition {partition} of the log: {why}")
+        return LogSource(log.cluster_id, dict(log.positions), options)
+    finally:
+        log.close()
+
+
+def jars_of(folder: Path | None) -> dict[str, str]:
+    """Spark's settings that bring its Kafka source. Raises LogJobError for a folder without jars."""
+    if folder is None:
+        return {"spark.jars.packages": f"{PACKAGE}:{pyspark.__version__}"}
+    jars = sorted(folder.glob("*.jar"))
+    if not jars:
+        raise LogJobError(f"--jars {folder}: holds no jar")
+    return {"spark.jars": ",".join(str(it.resolve()) for it in jars)}
+
+
+def read_log(spark: SparkSession, source: LogSource, tables: Tables, *, every_ms: int | None) -> None:
+    """Until the log's end of now, or with `every_ms` until interrupted. Raises LogJobError when Spark gives up."""
+    rows = records_of(kafka_stream(spark, source.options, source.offsets), source.cluster_id)
+    folder = tables.log_records(source.cluster_id)
+    checkpoint = folder.with_name(f"checkpoint-{folder.name}")
+    every = None if every_ms is None else f"{every_ms} milliseconds"
+    query = write_records(rows, folder, checkpoint, every=every)
+    try:
+        while not query.awaitTermination(LOOK_SECONDS):
+            pass
+    except StreamingQueryException as error:
+        raise LogJobError(f"Spark ends the reading of the log: {str(error).splitlines()[0]}") from error
+    finally:
+        query.stop()

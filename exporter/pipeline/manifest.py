@@ -1,0 +1,165 @@
+"""What the tables consist of: one small file that is replaced as a whole, after all that it names has been written.
+
+A run writes beside what is there, under a new name, and then this file. A kill at any instant leaves either the old file or
+the new one, so that no history file is taken twice or never. Readers go by it; what it does not name does not exist.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from exporter.history_schema import VERSION
+
+FORMAT: Final = "kafka-transaction-exporter tables"
+FORMAT_VERSION: Final = 1
+SUPERSEDED_MS: Final = 3_600_000
+"""Folders that no manifest names any more stay as long, for whoever reads by the one before."""
+
+
+class TablesError(Exception):
+    """The tables cannot be used; the sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A folder of closed transactions of one cluster that ended in one hour, or in one day once they are compacted."""
+
+    folder: str
+    cluster_id: str
+    is_suspect: bool
+    """Holds transactions that were suspects once, and these alone."""
+    day: str
+    first_seen_ms: int
+    closed_to_ms: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Folders are relative to that of the manifest."""
+
+    generation: int = 0
+    consumed: frozenset[str] = frozenset()
+    """Files of the history, by `HistoryFile.key`."""
+    buckets: tuple[Bucket, ...] = ()
+    open: str | None = None
+    """Transactions that are not closed."""
+    incidents: str | None = None
+    baselines_made_at_ms: int | None = None
+    superseded: tuple[tuple[str, int], ...] = field(default=())
+    """(folder, since when in ms)."""
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """All that is named."""
+        named = {it.folder for it in self.buckets} | {folder for folder, _ in self.superseded}
+        return frozenset(named | {it for it in (self.open, self.incidents) if it is not None})
+
+    def new_run(self) -> str:
+        """A name that no other run has: Spark's process outlives ours by a moment when ours is killed, and writes on."""
+        return f"run-{self.generation + 1:08d}-{uuid.uuid4().hex[:8]}"
+
+    def succeeded_by(self, now_ms: int, **changes: object) -> Manifest:
+        """The next one: what it no longer names is kept for a while."""
+        following = replace(self, generation=self.generation + 1, superseded=(), **changes)  # type: ignore[arg-type]
+        gone = self.folders - following.folders - {folder for folder, _ in self.superseded}
+        kept = tuple(it for it in self.superseded if now_ms - it[1] < SUPERSEDED_MS)
+        return replace(following, superseded=(*kept, *((folder, now_ms) for folder in sorted(gone))))
+
+
+class Tables:
+    """The folder of the tables."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / VERSION
+        self.baselines = self.root / "baselines.json"
+        self.report = self.root / "report.html"
+        self._manifest = self.root / "manifest.json"
+
+    def load(self) -> Manifest:
+        """The manifest; an empty one where there is none. Raises TablesError for one that is not ours."""
+        try:
+            told = json.loads(self._manifest.read_text(encoding="utf-8"))
+            if (told.pop("format"), told.pop("version")) != (FORMAT, FORMAT_VERSION):
+                raise TablesError(f"{self._manifest}: is of another version of this program")
+            return Manifest(
+                **{
+                    **told,
+                    "consumed": frozenset(told["consumed"]),
+                    "buckets": tuple(Bucket(**it) for it in told["buckets"]),
+                    "superseded": tuple((folder, since_ms) for folder, since_ms in told["superseded"]),
+                }
+            )
+        except FileNotFoundError:
+            return Manifest()
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TablesError(f"{self._manifest}: is not a manifest: {error}") from error
+
+    def commit(self, manifest: Manifest) -> None:
+        """From now on the tables are these."""
+        told = {**asdict(manifest), "consumed": sorted(manifest.consumed)}
+        write_whole(self._manifest, json.dumps({"format": FORMAT, "version": FORMAT_VERSION, **told}, indent=1))
+
+    def log_records(self, cluster_id: str) -> Path:
+        """Where records of that cluster's coordinators' log are."""
+        return self.root / "transaction_log" / f"cluster_id={quote(cluster_id, safe='')}"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One pipeline at a time; what a killed one has left is removed. Raises TablesError where another works."""
+        with _locked(self.root):
+            self.sweep(self.load())
+            yield
+
+    def log_locked(self) -> AbstractContextManager[None]:
+        """One reader of the log at a time, beside the pipeline. Raises TablesError where another works."""
+        return _locked(self.root / "transaction_log")
+
+    def sweep(self, manifest: Manifest) -> None:
+        """Remove what no manifest names."""
+        for table in ("transactions", "open", "incidents"):
+            for run in (self.root / table).glob("run-*"):
+                self._remove_but(run, manifest.folders)
+
+    def _remove_but(self, folder: Path, named: frozenset[str]) -> None:
+        here = str(folder.relative_to(self.root))
+        if here in named:
+            return
+        if any(it.startswith(here + "/") for it in named):
+            for inner in folder.iterdir():
+                if inner.is_dir():
+                    self._remove_but(inner, named)
+        else:
+            shutil.rmtree(folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise TablesError(f"{folder}: another pipeline is at work on these tables") from error
+        yield
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replaced at once, and on disk when this returns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"_writing-{path.name}")
+    with beside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)

@@ -1,0 +1,186 @@
+"""The report as one HTML file that fetches nothing: plots by matplotlib, and the tables behind them."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timezone
+from typing import Any, Final
+
+import matplotlib as mpl
+from matplotlib.dates import date2num
+from matplotlib.figure import Figure
+
+from exporter.pipeline.report import HANGING, Durations, Hole, Incident, ReportData
+
+Plot = Callable[[Sequence[Any]], str]
+Table = Callable[[Sequence[Any]], str]
+
+_STYLE: Final = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #1c2430; background: #fff; }
+body { max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
+table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .25rem .75rem .25rem 0; }
+th { border-bottom: 2px solid #1c2430; } td { border-bottom: 1px solid #d5dae1; }
+td.number, th.number { text-align: right; }
+img { max-width: 100%; } .nothing { color: #4b5563; }
+"""
+
+
+def render(data: ReportData) -> str:
+    """The whole page. Names come from clusters: every one of them is escaped, and none is taken for mathematics."""
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "report", "text.parse_math": False}
+    with mpl.rc_context(settings), warnings.catch_warnings():
+        # Letters stay letters: what matplotlib's own font lacks, the browser's has.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        return _page(data)
+
+
+def _page(data: ReportData) -> str:
+    body = [
+        "<h1>Kafka transactions: the report</h1>",
+        f"<p>{_span(data)}</p>",
+        "<h2>Incidents</h2>",
+        _section(data.incidents, "No transaction was a suspect.", _timeline, _incident_table),
+        "<h2>Durations by application</h2>",
+        _section(data.durations, "No transaction was recorded.", _duration_plot, _duration_table),
+        "<h2>What was not seen</h2>",
+        _section(data.holes, "Every cycle is there and read every partition.", None, _hole_table),
+    ]
+    head = f'<meta charset="utf-8"><title>Kafka transactions: the report</title><style>{_STYLE}</style>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
+
+
+def _span(data: ReportData) -> str:
+    made = f"Made {_minute(data.made_at)} UTC."
+    if data.first is None or data.last is None:
+        return f"Nothing was recorded. {made}"
+    clusters = ", ".join(map(_text, data.clusters))
+    return f"From {_minute(data.first)} to {_minute(data.last)} UTC, of {clusters}. {made}"
+
+
+def _section(rows: Sequence[Any], nothing: str, plot: Plot | None, table: Table) -> str:
+    if not rows:
+        return f'<p class="nothing">{nothing}</p>'
+    return ("" if plot is None else plot(rows)) + table(rows)
+
+
+def _timeline(incidents: Sequence[Incident]) -> str:
+    """One line for each cluster, red where something was proved to hang."""
+    clusters = sorted({it.cluster_id for it in incidents})
+    figure = Figure(figsize=(11, 1.2 + 0.5 * len(clusters)), layout="constrained")
+    axes = figure.subplots()
+    for incident in incidents:
+        start, end = (date2num(it) for it in (incident.started_at, incident.ended_at))  # type: ignore[no-untyped-call]
+        colour = "#b42318" if incident.worst_verdict.startswith(HANGING) else "#b54708"
+        row = clusters.index(incident.cluster_id)
+        axes.broken_barh([(start, max(end - start, 1 / 1440))], (row - 0.35, 0.7), facecolors=colour)
+    axes.set_yticks(range(len(clusters)), clusters)
+    axes.set_ylim(-0.6, len(clusters) - 0.4)
+    axes.xaxis_date(tz=timezone.utc)
+    axes.grid(axis="x", alpha=0.3)
+    return _image(figure, "Incidents over time; red where a transaction was proved to hang")
+
+
+def _duration_plot(durations: Sequence[Durations]) -> str:
+    """A bar from the median to the 99th of 100, and a mark at the longest."""
+    figure = Figure(figsize=(11, 1 + 0.32 * len(durations)), layout="constrained")
+    axes = figure.subplots()
+    for row, it in enumerate(reversed(durations)):
+        low, high = (max(value, 1) / 1000 for value in (it.p50_ms, it.p99_ms))
+        axes.plot([low, high], [row, row], linewidth=6, solid_capstyle="butt", color="#1570ef")
+        axes.plot([max(it.max_ms, 1) / 1000], [row], marker="|", markersize=12, color="#b42318")
+    axes.set_yticks(range(len(durations)), [it.application for it in reversed(durations)])
+    axes.set_ylim(-0.6, len(durations) - 0.4)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel("seconds: median to 99 of 100, and the longest")
+    axes.grid(axis="x", alpha=0.3)
+    return _image(figure, "Durations by application")
+
+
+def _image(figure: Figure, words: str) -> str:
+    file = io.BytesIO()
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    encoded = base64.b64encode(file.getvalue()).decode()
+    return f'<img alt="{_text(words)}" src="data:image/svg+xml;base64,{encoded}">\n'
+
+
+def _incident_table(incidents: Sequence[Incident]) -> str:
+    rows = [
+        (
+            _text(it.cluster_id),
+            _minute(it.started_at),
+            _minute(it.ended_at) if it.is_over else "still open",
+            _text(it.worst_verdict),
+            _some(it.transactional_ids) or "unknown",
+            _some(it.partitions),
+            _some(it.groups) or "nobody known",
+            "unknown" if it.records_held_back is None else f"{it.records_held_back:,}",
+        )
+        for it in incidents
+    ]
+    heads = (
+        "cluster",
+        "from",
+        "to",
+        "worst verdict",
+        "transactional ids",
+        "partitions",
+        "groups that waited",
+        "#records held back",
+    )
+    return _table(heads, rows)
+
+
+def _duration_table(durations: Sequence[Durations]) -> str:
+    rows = [
+        (
+            _text(it.cluster_id),
+            _text(it.application),
+            f"{it.transactions:,}",
+            *(f"{value / 1000:,.3f}" for value in (it.p50_ms, it.p95_ms, it.p99_ms, it.max_ms)),
+            f"{it.hanging:,}",
+        )
+        for it in durations
+    ]
+    heads = ("cluster", "application", "#transactions", "#median s", "#95 of 100", "#99 of 100", "#longest", "#hung")
+    return _table(heads, rows)
+
+
+def _hole_table(holes: Sequence[Hole]) -> str:
+    rows = [
+        (
+            _text(it.cluster_id),
+            _minute(it.hour),
+            f"{it.cycles} of {it.cycles_expected}",
+            f"{it.incomplete:,}",
+            f"{it.unread_partitions_max:,}",
+        )
+        for it in holes
+    ]
+    return _table(("cluster", "hour", "#cycles", "#incomplete", "#most partitions unread"), rows)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A head that begins with # is of numbers."""
+    kinds = [' class="number"' if head.startswith("#") else "" for head in heads]
+    head = "".join(f"<th{kind}>{it.removeprefix('#')}</th>" for kind, it in zip(kinds, heads, strict=True))
+    lines = ("".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in rows)
+    return f"<table><tr>{head}</tr>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(_text, names[:most])) + more
+
+
+def _text(name: str) -> str:
+    return html.escape(name)
+
+
+def _minute(instant: datetime) -> str:
+    return instant.strftime("%Y-%m-%d %H:%M")

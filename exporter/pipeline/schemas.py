@@ -1,0 +1,107 @@
+"""The columns of every table that passes between two steps, and the assertion that a frame has them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as t
+
+from exporter.history_schema import CYCLE_COLUMNS, OBSERVATION_COLUMNS, Column, Kind
+
+_TYPES: Final = {
+    Kind.TEXT: t.StringType(),
+    Kind.INTEGER: t.IntegerType(),
+    Kind.LONG: t.LongType(),
+    Kind.FLAG: t.BooleanType(),
+    Kind.INSTANT: t.TimestampType(),
+    Kind.TEXTS: t.ArrayType(t.StringType()),
+}
+
+
+def _columns(**types: Any) -> Any:
+    return t.StructType([t.StructField(name, kind) for name, kind in types.items()])
+
+
+def _of_history(columns: tuple[Column, ...]) -> Any:
+    return t.StructType(
+        [t.StructField(it.name, _TYPES[it.kind]) for it in columns]
+        + [t.StructField(name, t.StringType()) for name in ("cluster_id", "date")]
+    )
+
+
+OBSERVATIONS: Final = _of_history(OBSERVATION_COLUMNS)
+"""As the daemon writes them, with the two columns of their path."""
+CYCLES: Final = _of_history(CYCLE_COLUMNS)
+
+_TEXT, _INTEGER, _LONG, _FLAG, _INSTANT = (
+    _TYPES[it] for it in (Kind.TEXT, Kind.INTEGER, Kind.LONG, Kind.FLAG, Kind.INSTANT)
+)
+_TEXTS: Final = _TYPES[Kind.TEXTS]
+_VERDICTS: Final = t.ArrayType(_columns(verdict=_TEXT, first_seen=_INSTANT))
+
+_LEG: Final = {
+    "topic": _TEXT,
+    "partition": _INTEGER,
+    "start_offset": _LONG,
+    "first_seen": _INSTANT,
+    "last_seen": _INSTANT,
+    "started_at": _INSTANT,  # the earliest that was told
+    "exact_started_at": _INSTANT,  # as the coordinator or its log has it; null where neither told
+    "start_rank": _INTEGER,  # index in legs.START_SOURCES of the best source
+    "duration_ms": _LONG,  # the longest that was seen
+    "idle_ms": _LONG,  # the longest
+    "is_late": _FLAG,
+    "last_stable_offset_lag": _LONG,  # the largest; null where never known
+    "verdicts": _VERDICTS,  # in order of first appearance
+    "groups": _TEXTS,  # that waited behind it while it was a suspect, sorted
+    "closed_at": _INSTANT,  # the first cycle that read the partition without it
+    "is_lost": _FLAG,  # there are later cycles, and none could read the partition
+}
+LEGS: Final = _columns(cluster_id=_TEXT, producer_id=_LONG, producer_epoch=_INTEGER, transactional_id=_TEXT, **_LEG)
+"""A transaction on one partition."""
+
+TRANSACTIONS: Final = _columns(
+    cluster_id=_TEXT,
+    producer_id=_LONG,
+    producer_epoch=_INTEGER,
+    transactional_id=_TEXT,
+    started_at=_INSTANT,
+    start_source=_TEXT,
+    first_seen=_INSTANT,
+    last_seen=_INSTANT,
+    duration_ms=_LONG,
+    idle_ms=_LONG,
+    is_late=_FLAG,
+    verdicts=_TEXTS,
+    end=_TEXT,
+    closed_at=_INSTANT,
+    partitions=t.ArrayType(_columns(**_LEG)),
+)
+"""One row each; `partitions` holds all that its legs knew, so that a late file can be merged into it."""
+
+INCIDENTS: Final = _columns(
+    cluster_id=_TEXT,
+    incident=_TEXT,
+    started_at=_INSTANT,
+    ended_at=_INSTANT,
+    is_over=_FLAG,
+    worst_verdict=_TEXT,
+    transactions=_LONG,
+    transactional_ids=_TEXTS,
+    partitions=_TEXTS,
+    groups=_TEXTS,
+    records_held_back=_LONG,
+    detection_delay_ms=_LONG,
+    proof_delay_ms=_LONG,
+)
+"""Suspects of one cluster that began within minutes of each other."""
+
+
+def shaped(frame: DataFrame, schema: Any) -> DataFrame:
+    """The columns of `schema` in its order; a frame that lacks one, or has it in another type, is a mistake of ours."""
+    chosen = frame.select(*schema.names)
+    found = [(it.name, it.dataType.simpleString()) for it in chosen.schema]
+    wanted = [(it.name, it.dataType.simpleString()) for it in schema]
+    assert found == wanted, f"columns are {sorted(set(found) - set(wanted))}, not {sorted(set(wanted) - set(found))}"
+    return chosen

@@ -1,0 +1,69 @@
+"""The Spark session of a job: one process with as many cores as it is given, or a cluster that `spark-submit` chose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+MEMORY: Final = "1g"
+SHUFFLE_PARTITIONS: Final = 16
+"""Of a batch of `increment.BATCH_ROWS`, a tenth of which fits into any executor; Spark merges small ones by itself."""
+
+SMALL_ROWS_MAX: Final = 200_000
+
+
+def open_session(
+    master: str | None,
+    temporary: str,
+    *,
+    memory: str = MEMORY,
+    partitions: int | None = None,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> SparkSession:
+    """`master` as Spark has it (`local[*]`); None leaves it, and the memory, to whoever submitted this program.
+
+    `more` are Spark's own settings on top.
+    """
+    builder = (
+        SparkSession.builder.appName("kafka-transaction-exporter")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", str(partitions or SHUFFLE_PARTITIONS))
+        # A cluster's id is text, whatever it looks like.
+        .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+        # Its checksum of every row serves the retries of a cluster.
+        .config("spark.sql.shuffle.orderIndependentChecksum.enabled", "false")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.parquet.compression.codec", "zstd")
+        .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # with statistics in the footers
+        # Small files are many: one costs what its opening costs, and not 4 MB.
+        .config("spark.sql.files.openCostInBytes", str(256 * 1024))
+    )
+    for name, value in more.items():
+        builder = builder.config(name, value)
+    if master is not None:
+        builder = (
+            builder.master(master)
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.memory", memory)
+            .config("spark.driver.extraJavaOptions", "-XX:+UseParallelGC")  # nobody waits for a pause
+            .config("spark.local.dir", temporary)
+            .config("spark.sql.warehouse.dir", f"{temporary}/warehouse")
+        )
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def small(frame: DataFrame) -> DataFrame:
+    """Made now, and sent to every task where it has few rows: unasked, Spark would shuffle what it is joined to.
+
+    It stays in memory until the session's cache is cleared.
+    """
+    kept = frame.persist()
+    return f.broadcast(kept) if kept.count() <= SMALL_ROWS_MAX else kept

@@ -1,0 +1,286 @@
+"""The coordinators' log by Spark: records of `__transaction_state` into a table, and what they say happened.
+
+Read by Spark's own Kafka source, decoded by the daemon's decoder, told by its state machine: no logic is written twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from exporter.kafka.topology import STATE_TOPIC
+from exporter.pipeline import schemas
+from exporter.transaction_log.events import Event, Happening, StateMachine
+from exporter.transaction_log.records import (
+    Decoded,
+    MalformedRecordError,
+    Status,
+    Tombstone,
+    TransactionRecord,
+    UnknownVersion,
+    decode,
+)
+
+OLD_OFFSET_FETCHING: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+"""Without it the source gives no row of an internal topic, and says nothing."""
+EARLIEST: Final = -2
+
+_TEXTS = t.ArrayType(t.StringType())
+RECORDS: Final = t.StructType(
+    [
+        t.StructField("cluster_id", t.StringType()),
+        t.StructField("log_partition", t.IntegerType()),
+        t.StructField("offset", t.LongType()),
+        t.StructField("written_at", t.TimestampType()),
+        t.StructField("kind", t.StringType()),  # state, tombstone, unknown_version or malformed: others have nulls
+        t.StructField("transactional_id", t.StringType()),
+        t.StructField("producer_id", t.LongType()),
+        t.StructField("producer_epoch", t.IntegerType()),
+        t.StructField("timeout_ms", t.LongType()),
+        t.StructField("status", t.StringType()),
+        t.StructField("partitions", _TEXTS),  # topic-partition
+        t.StructField("last_update_ms", t.LongType()),
+        t.StructField("start_ms", t.LongType()),
+        t.StructField("client_transaction_version", t.IntegerType()),
+    ]
+)
+"""Of the table of records: one row each, whatever it is."""
+_OF_ONE_CLUSTER: Final = t.StructType([it for it in RECORDS if it.name != "cluster_id"])
+
+OUTCOMES: Final = t.StructType(
+    [
+        t.StructField("cluster_id", t.StringType()),
+        t.StructField("transactional_id", t.StringType()),
+        t.StructField("producer_id", t.LongType()),
+        t.StructField("producer_epoch", t.IntegerType()),  # while it was open
+        t.StructField("outcome", t.StringType()),  # commit, abort, timeout or fenced
+        t.StructField("start_ms", t.LongType()),  # null where the log does not tell, as the next four
+        t.StructField("decided_ms", t.LongType()),
+        t.StructField("completed_ms", t.LongType()),
+        t.StructField("duration_ms", t.LongType()),  # from start to decision
+        t.StructField("marker_ms", t.LongType()),  # from decision to the last marker
+        t.StructField("partitions", _TEXTS),
+    ]
+)
+"""One row for each transaction whose outcome is decided."""
+
+
+def kafka_rows(spark: SparkSession, options: Mapping[str, str], offsets: Mapping[int, int]) -> DataFrame:
+    """What is in the log now, from `offsets` on (by partition): a batch."""
+    spark.conf.set(OLD_OFFSET_FETCHING, "true")
+    return spark.read.format("kafka").options(**_source(options, offsets)).load()
+
+
+def kafka_stream(spark: SparkSession, options: Mapping[str, str], offsets: Mapping[int, int]) -> DataFrame:
+    """The same as a stream; where a checkpoint is there, it begins where that one ended."""
+    spark.conf.set(OLD_OFFSET_FETCHING, "true")
+    return spark.readStream.format("kafka").options(**_source(options, offsets)).load()
+
+
+def _source(options: Mapping[str, str], offsets: Mapping[int, int]) -> dict[str, str]:
+    partitions = {str(partition): offset for partition, offset in sorted(offsets.items())}
+    return {
+        **options,
+        "assign": json.dumps({STATE_TOPIC: sorted(offsets)}),
+        "startingOffsets": json.dumps({STATE_TOPIC: partitions}),
+        "failOnDataLoss": "false",  # compaction takes records away, and that is no loss
+    }
+
+
+def records_of(rows: DataFrame, cluster_id: str) -> DataFrame:
+    """Rows of the Kafka source -> `RECORDS`."""
+    chosen = rows.select("partition", "offset", "timestamp", "key", "value")
+    decoded = chosen.mapInArrow(_decode_batches, _OF_ONE_CLUSTER)
+    return schemas.shaped(decoded.withColumn("cluster_id", f.lit(cluster_id)), RECORDS)
+
+
+def write_records(stream: DataFrame, folder: Path, checkpoint: Path, *, every: str | None) -> Any:
+    """Append what the stream of one cluster brings, each record once, also over a kill; `every` None ends at its end now.
+
+    A folder and a checkpoint for each cluster: what a folder holds is listed by the one stream that writes it.
+    """
+    trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
+    return (
+        stream.drop("cluster_id")
+        .writeStream.format("parquet")
+        .option("path", str(folder))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(**trigger)
+        .start()
+    )
+
+
+def read_records(spark: SparkSession, folder: Path, cluster_id: str) -> DataFrame:
+    """What that folder holds, as far as it was committed."""
+    records = spark.read.schema(_OF_ONE_CLUSTER).parquet(str(folder))
+    return schemas.shaped(records.withColumn("cluster_id", f.lit(cluster_id)), RECORDS)
+
+
+def outcomes_of(records: DataFrame) -> DataFrame:
+    """`RECORDS` -> `OUTCOMES`: each id's records in their order, once each, through the daemon's state machine."""
+    told = schemas.shaped(records, RECORDS).where(f.col("kind").isin("state", "tombstone"))
+    return schemas.shaped(
+        told.groupBy("cluster_id", "log_partition", "transactional_id").applyInArrow(_outcomes_of_id, OUTCOMES),
+        OUTCOMES,
+    )
+
+
+def with_outcomes(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
+    """`TRANSACTIONS` with `outcome`, `exact_duration_ms` and `marker_ms`, null where the log does not tell."""
+    chosen = schemas.shaped(outcomes, OUTCOMES).select(
+        "cluster_id",
+        "producer_id",
+        "producer_epoch",
+        f.timestamp_millis("start_ms").alias("started_at"),
+        "outcome",
+        f.col("duration_ms").alias("exact_duration_ms"),
+        "marker_ms",
+    )
+    once = chosen.dropDuplicates(["cluster_id", "producer_id", "producer_epoch", "started_at"])
+    return transactions.join(once, on=["cluster_id", "producer_id", "producer_epoch", "started_at"], how="left")
+
+
+def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        columns = batch.to_pydict()
+        rows = [
+            _row(*it)
+            for it in zip(
+                columns["partition"],
+                columns["offset"],
+                columns["timestamp"],
+                columns["key"],
+                columns["value"],
+                strict=True,
+            )
+        ]
+        yield pa.RecordBatch.from_pylist(rows, schema=_ARROW_RECORDS)
+
+
+_ARROW_RECORDS = pa.schema(
+    [
+        ("log_partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("written_at", pa.timestamp("us", tz="UTC")),
+        ("kind", pa.string()),
+        ("transactional_id", pa.string()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int32()),
+        ("timeout_ms", pa.int64()),
+        ("status", pa.string()),
+        ("partitions", pa.list_(pa.string())),
+        ("last_update_ms", pa.int64()),
+        ("start_ms", pa.int64()),
+        ("client_transaction_version", pa.int32()),
+    ]
+)
+
+
+def _row(partition: int, offset: int, written_at: Any, key: bytes | None, value: bytes | None) -> dict[str, Any]:
+    row: dict[str, Any] = {"log_partition": partition, "offset": offset, "written_at": written_at}
+    try:
+        decoded = decode(key, value)
+    except MalformedRecordError:
+        return {**row, "kind": "malformed"}
+    if isinstance(decoded, UnknownVersion):
+        return {**row, "kind": "unknown_version"}
+    row["transactional_id"] = decoded.transactional_id
+    if isinstance(decoded, Tombstone):
+        return {**row, "kind": "tombstone"}
+    return {
+        **row,
+        "kind": "state",
+        "producer_id": decoded.producer_id,
+        "producer_epoch": decoded.producer_epoch,
+        "timeout_ms": decoded.timeout_ms,
+        "status": decoded.status.name,
+        "partitions": sorted(f"{topic}-{number}" for topic, number in decoded.partitions),
+        "last_update_ms": decoded.last_update_ms,
+        "start_ms": decoded.start_ms,
+        "client_transaction_version": decoded.client_transaction_version,
+    }
+
+
+def _outcomes_of_id(records: pa.Table) -> pa.Table:
+    """Of one transactional id in one partition of the log."""
+    by_offset = {row["offset"]: row for row in records.to_pylist()}
+    machine = StateMachine()
+    found: list[dict[str, Any]] = []
+    for offset in sorted(by_offset):
+        row = by_offset[offset]
+        for event in machine.take(_decoded(row), int(row["written_at"].timestamp() * 1000)):
+            _tell(found, row["cluster_id"], event)
+    return pa.Table.from_pylist(found, schema=_ARROW_OUTCOMES)
+
+
+_ARROW_OUTCOMES = pa.schema(
+    [
+        ("cluster_id", pa.string()),
+        ("transactional_id", pa.string()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int32()),
+        ("outcome", pa.string()),
+        ("start_ms", pa.int64()),
+        ("decided_ms", pa.int64()),
+        ("completed_ms", pa.int64()),
+        ("duration_ms", pa.int64()),
+        ("marker_ms", pa.int64()),
+        ("partitions", pa.list_(pa.string())),
+    ]
+)
+
+
+def _tell(found: list[dict[str, Any]], cluster_id: str, event: Event) -> None:
+    """A decision is a row; the completion of the same transaction completes it, or is one by itself."""
+    if event.outcome is None:
+        return
+    start_ms = _known(event.start_ms)
+    row: dict[str, Any] = {
+        "cluster_id": cluster_id,
+        "transactional_id": event.transactional_id,
+        "producer_id": event.producer_id,
+        "producer_epoch": event.producer_epoch,
+        "outcome": event.outcome.value,
+        "start_ms": start_ms,
+    }
+    if event.happening is Happening.PREPARED:
+        partitions = sorted(f"{topic}-{number}" for topic, number in event.partitions)
+        found.append(
+            {**row, "decided_ms": event.at_ms, "duration_ms": _known(event.duration_ms), "partitions": partitions}
+        )
+    elif found and start_ms is not None and found[-1]["start_ms"] == start_ms:
+        found[-1] |= {
+            "outcome": event.outcome.value,
+            "completed_ms": event.at_ms,
+            "marker_ms": _known(event.duration_ms),
+        }
+    else:
+        found.append({**row, "completed_ms": event.at_ms, "partitions": []})
+
+
+def _known(value: int) -> int | None:
+    return None if value < 0 else value
+
+
+def _decoded(row: Mapping[str, Any]) -> Decoded:
+    if row["kind"] == "tombstone":
+        return Tombstone(row["transactional_id"])
+    names = (it.rpartition("-") for it in row["partitions"])
+    return TransactionRecord(
+        transactional_id=row["transactional_id"],
+        producer_id=row["producer_id"],
+        producer_epoch=row["producer_epoch"],
+        timeout_ms=row["timeout_ms"],
+        status=Status[row["status"]],
+        partitions=frozenset((topic, int(number)) for topic, _, number in names),
+        last_update_ms=row["last_update_ms"],
+        start_ms=row["start_ms"],
+        client_transaction_version=row["client_transaction_version"],
+    )

@@ -1,0 +1,81 @@
+"""Legs to transactions, and back.
+
+Legs of one producer at one epoch that began at one instant are one transaction, where the coordinator or its log told the
+instant. A leg whose start nobody knows exactly stands alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from exporter.pipeline import schemas
+from exporter.pipeline.legs import START_SOURCES
+
+CLOSED: Final = "closed"
+STILL_OPEN: Final = "still_open"
+LOST_FROM_VIEW: Final = "lost_from_view"
+_LEG_COLUMNS: Final = schemas.TRANSACTIONS["partitions"].dataType.elementType.names
+
+
+def transactions_of_legs(legs: DataFrame) -> DataFrame:
+    """`LEGS` -> `TRANSACTIONS`."""
+    known = schemas.shaped(legs, schemas.LEGS)
+    alone = f.when(f.col("exact_started_at").isNull(), f.struct("topic", "partition", "start_offset"))
+    grouped = known.groupBy(
+        "cluster_id", "producer_id", "producer_epoch", "exact_started_at", alone.alias("alone")
+    ).agg(
+        f.max("transactional_id").alias("transactional_id"),
+        f.min("started_at").alias("earliest"),
+        f.max("start_rank").alias("start_rank"),
+        f.min("first_seen").alias("first_seen"),
+        f.max("last_seen").alias("last_seen"),
+        f.max("duration_ms").alias("duration_ms"),
+        f.max("idle_ms").alias("idle_ms"),
+        f.max("is_late").alias("is_late"),
+        f.max("closed_at").alias("last_closed_at"),
+        f.max(f.col("closed_at").isNull() & ~f.col("is_lost")).alias("is_open"),
+        f.max(f.col("closed_at").isNull()).alias("is_not_closed"),
+        f.array_sort(f.collect_list(f.struct(*_LEG_COLUMNS))).alias("partitions"),
+    )
+    end = (
+        f.when(f.col("is_open"), f.lit(STILL_OPEN))
+        .when(f.col("is_not_closed"), f.lit(LOST_FROM_VIEW))
+        .otherwise(f.lit(CLOSED))
+    )
+    source = f.element_at(f.array(*(f.lit(it) for it in START_SOURCES)), f.col("start_rank") + 1)
+    return schemas.shaped(
+        grouped.select(
+            *(it for it in grouped.columns if it in schemas.TRANSACTIONS.names),
+            f.coalesce("exact_started_at", "earliest").alias("started_at"),
+            source.alias("start_source"),
+            _verdicts().alias("verdicts"),
+            end.alias("end"),
+            f.when(~f.col("is_not_closed"), f.col("last_closed_at")).alias("closed_at"),
+        ),
+        schemas.TRANSACTIONS,
+    )
+
+
+def _verdicts() -> Column:
+    """Of all legs, each once, in order of first appearance."""
+    return f.expr(
+        "array_distinct(transform(array_sort(flatten(transform(partitions, leg -> transform(leg.verdicts,"
+        " it -> struct(it.first_seen, it.verdict))))), it -> it.verdict))"
+    )
+
+
+def legs_of_transactions(transactions: DataFrame) -> DataFrame:
+    """`TRANSACTIONS` -> `LEGS`, exactly those that they were made of."""
+    known = schemas.shaped(transactions, schemas.TRANSACTIONS)
+    told = known.select(
+        "cluster_id", "producer_id", "producer_epoch", "transactional_id", f.explode("partitions").alias("leg")
+    )
+    return schemas.shaped(
+        told.select(
+            "cluster_id", "producer_id", "producer_epoch", "transactional_id", *(f"leg.{it}" for it in _LEG_COLUMNS)
+        ),
+        schemas.LEGS,
+    )

@@ -1,0 +1,255 @@
+"""The coordinators' log by Spark: each record decoded once, each transaction told once, and its outcome the truth."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from examples.workload.rhythm import Rhythm
+from examples.workload.workload import Workload
+from exporter.config.loading import load
+from exporter.kafka.state_log import StateLog
+from exporter.pipeline.java_client import JavaClientError, java_client_options
+from exporter.pipeline.transaction_log import (
+    kafka_rows,
+    kafka_stream,
+    outcomes_of,
+    read_records,
+    records_of,
+    with_outcomes,
+    write_records,
+)
+from tests.brokers.cluster import KafkaCluster
+from tests.conftest import MakeCluster
+from tests.test_log_reader import key, value
+from tests.workload.conftest import HASTY, PARTITIONS
+
+PATIENCE_S = 120
+ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMMITTED, ABORTED = 1, 2, 3, 4, 5
+KAFKA_COLUMNS = "partition int, offset long, timestamp timestamp, key binary, value binary"
+Written = tuple[int, int, bytes | None, bytes | None]
+
+
+def kafka_frame(spark: SparkSession, written: Iterable[Written]) -> DataFrame:
+    """(partition, offset, key, value) as Spark's source has them; a record is written at second 1 and its offset in ms."""
+    rows = [
+        (partition, offset, datetime.fromtimestamp(1 + offset / 1000, timezone.utc), name, said)
+        for partition, offset, name, said in written
+    ]
+    return spark.createDataFrame(rows, KAFKA_COLUMNS)
+
+
+def told(spark: SparkSession, written: Iterable[Written]) -> list[dict[str, Any]]:
+    outcomes = outcomes_of(records_of(kafka_frame(spark, written), "cluster-1"))
+    return [row.asDict() for row in outcomes.orderBy("transactional_id", "start_ms").collect()]
+
+
+ONE: list[Written] = [
+    (3, 0, key("app"), value(ONGOING, 1000)),
+    (3, 1, key("app"), value(PREPARE_COMMIT, 1000, updated_ms=1020)),
+    (3, 2, key("app"), value(COMMITTED, 1000, updated_ms=1030)),
+]
+
+
+def test_a_transaction_is_told_once_however_its_records_come(spark: SparkSession) -> None:
+    """In any order, and twice: two files of one stretch of the log are as good as one."""
+    (row,) = told(spark, [*reversed(ONE), *ONE])
+
+    assert row == {
+        "cluster_id": "cluster-1",
+        "transactional_id": "app",
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "outcome": "commit",
+        "start_ms": 1000,
+        "decided_ms": 1020,
+        "completed_ms": 1002,
+        "duration_ms": 20,
+        "marker_ms": None,
+        "partitions": [],
+    }
+
+
+def test_outcomes_are_those_of_the_daemon(spark: SparkSession) -> None:
+    """A time-out and a fence by the epoch, an end whose beginning is lost, an id that comes back after it was forgotten."""
+    written = [
+        (0, 0, key("late"), value(ONGOING, 1000)),
+        (0, 1, key("late"), value(PREPARE_ABORT, 1000, epoch=1, updated_ms=2000)),
+        (0, 2, key("late"), value(ABORTED, 1000, epoch=1, updated_ms=2001)),
+        (0, 3, key("shut out"), value(ONGOING, 1000)),
+        (0, 4, key("shut out"), value(PREPARE_ABORT, 1000, epoch=1, updated_ms=1999)),
+        (1, 5, key("middle"), value(COMMITTED, 1000)),
+        (1, 6, key("middle"), None),
+        (1, 7, key("middle"), value(ONGOING, 3000)),
+        (1, 8, key("middle"), value(PREPARE_ABORT, 3000, updated_ms=3005)),
+    ]
+
+    rows = told(spark, written)
+
+    assert [(it["transactional_id"], it["outcome"], it["duration_ms"]) for it in rows] == [
+        ("late", "timeout", 1000),
+        ("middle", "commit", None),
+        ("middle", "abort", 5),
+        ("shut out", "fenced", 999),
+    ]
+
+
+def test_what_nobody_understands_is_a_row_of_its_kind(spark: SparkSession) -> None:
+    """Counted by whoever asks the table, and no end to the job."""
+    written: list[Written] = [
+        (0, 0, b"\0", None),
+        (0, 1, b"\0\1\0\0", b""),
+        (0, 2, None, None),
+        (0, 3, key("x"), b"\0\7"),
+        (0, 4, key("x"), None),
+        *ONE,
+    ]
+    records = records_of(kafka_frame(spark, written), "cluster-1")
+
+    kinds = Counter(row.kind for row in records.collect())
+    assert kinds == {"malformed": 2, "unknown_version": 2, "tombstone": 1, "state": 3}
+    assert outcomes_of(records).count() == 1
+
+
+def test_transactions_gain_outcomes_where_the_log_has_them(spark: SparkSession) -> None:
+    """By producer, epoch and exact start; a transaction without one keeps its row."""
+    outcomes = outcomes_of(records_of(kafka_frame(spark, ONE), "cluster-1"))
+    columns = "cluster_id string, producer_id long, producer_epoch int, started_at timestamp"
+    started = datetime.fromtimestamp(1, timezone.utc)
+    transactions = spark.createDataFrame([("cluster-1", 7, 0, started), ("cluster-1", 8, 0, started)], columns)
+
+    rows = with_outcomes(transactions, outcomes).orderBy("producer_id").collect()
+
+    assert [(row.producer_id, row.outcome, row.exact_duration_ms) for row in rows] == [
+        (7, "commit", 20),
+        (8, None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("", {"kafka.security.protocol": "PLAINTEXT"}),
+        (
+            """security.protocol: SASL_SSL
+  sasl.mechanism: SCRAM-SHA-512
+  sasl.username: me
+  sasl.password: 'p"\\'
+  ssl.ca.location: /ca.pem""",
+            {
+                "kafka.security.protocol": "SASL_SSL",
+                "kafka.sasl.mechanism": "SCRAM-SHA-512",
+                "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+                'username="me" password="p\\"\\\\";',
+                "kafka.ssl.truststore.type": "PEM",
+                "kafka.ssl.truststore.location": "/ca.pem",
+                "kafka.ssl.endpoint.identification.algorithm": "https",
+            },
+        ),
+        (
+            """security.protocol: SSL
+  ssl.keystore.location: /k.p12
+  ssl.keystore.password: s
+  ssl.endpoint.identification.algorithm: none""",
+            {
+                "kafka.security.protocol": "SSL",
+                "kafka.ssl.keystore.type": "PKCS12",
+                "kafka.ssl.keystore.location": "/k.p12",
+                "kafka.ssl.keystore.password": "s",
+                "kafka.ssl.endpoint.identification.algorithm": "",
+            },
+        ),
+    ],
+)
+def test_java_s_client_is_given_what_ours_are(text: str, options: dict[str, str]) -> None:
+    """Under its own names, quoted as JAAS reads it."""
+    kafka = load(file=("c.yaml", f"kafka:\n  bootstrap.servers: a:1\n  {text}\n"), environment={}, flags={}).kafka
+
+    given = java_client_options(kafka)
+
+    assert {name: it for name, it in given.items() if name not in COMMON} == options
+    assert (given["kafka.bootstrap.servers"], given["kafka.client.id"]) == ("a:1", "kafka-transaction-exporter")
+
+
+COMMON = {"kafka.bootstrap.servers", "kafka.client.id", "kafka.request.timeout.ms", "kafka.default.api.timeout.ms"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("security.protocol: SASL_PLAINTEXT\n  sasl.mechanism: GSSAPI", "GSSAPI is not handed to Spark's Kafka source"),
+        (
+            "security.protocol: SSL\n  ssl.certificate.location: /c\n  ssl.key.location: /k",
+            "put them into a PKCS12 file and set kafka.ssl.keystore.location",
+        ),
+        ("security.protocol: SSL\n  ssl.crl.location: /c", "kafka.ssl.crl.location is not known to"),
+    ],
+)
+def test_what_it_cannot_be_given_is_said(text: str, sentence: str) -> None:
+    """Rather than left out."""
+    kafka = load(file=("c.yaml", f"kafka:\n  bootstrap.servers: a:1\n  {text}\n"), environment={}, flags={}).kafka
+
+    with pytest.raises(JavaClientError) as caught:
+        java_client_options(kafka)
+    assert sentence in str(caught.value)
+
+
+def positions(cluster: KafkaCluster) -> tuple[str, dict[int, int]]:
+    """The cluster's id, and where its log begins."""
+    kafka = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap}).kafka
+    log = StateLog(kafka, since_ms=0, positions={})
+    try:
+        return log.cluster_id, dict(log.positions)
+    finally:
+        log.close()
+
+
+@pytest.mark.slow
+def test_a_real_log_in_a_batch_and_as_a_stream_tells_the_truth(
+    make_cluster: MakeCluster, fresh_name: Callable[[str], str], spark: SparkSession, tmp_path: Path
+) -> None:
+    """The workload's own counts, by outcome; a stream that goes on brings what is new, and nothing twice."""
+    cluster = make_cluster("4.3.1", properties=HASTY)
+    topic = cluster.topics.create(fresh_name("topic"), partitions=len(PARTITIONS))
+    options = java_client_options(
+        load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap}).kafka
+    )
+    table, checkpoint = tmp_path / "records", tmp_path / "checkpoint"
+    expected: Counter[str] = Counter()
+    cluster_id, offsets = "", dict[int, int]()
+    for turn in range(2):
+        rhythm = Rhythm(transactions=12, abort_share=0.2, stall_every=6, zombie_every=5, stall_timeout_ms=1000)
+        expected += _worked(cluster, topic, f"turn-{turn}", rhythm)
+        cluster_id, offsets = positions(cluster)
+        stream = records_of(kafka_stream(spark, options, offsets), cluster_id)
+        query = write_records(stream, table, checkpoint, every=None)
+        assert query.awaitTermination(PATIENCE_S)
+
+        streamed = outcomes_of(read_records(spark, table, cluster_id))
+        assert Counter(row.outcome for row in streamed.collect()) == expected
+
+    batch = records_of(kafka_rows(spark, options, offsets), cluster_id)
+    assert Counter(row.outcome for row in outcomes_of(batch).collect()) == expected
+    assert batch.count() == read_records(spark, table, cluster_id).count()
+
+
+def _worked(cluster: KafkaCluster, topic: str, name: str, rhythm: Rhythm) -> Counter[str]:
+    """What became of two ids' transactions, all of them completed."""
+    with Workload(cluster.bootstrap, [(topic, partition) for partition in PARTITIONS]) as workload:
+        for number in range(2):
+            workload.add(f"{name}-{number}", rhythm)
+        deadline = time.monotonic() + PATIENCE_S
+        while not workload.is_done:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    total = workload.ledger.total()
+    time.sleep(1)  # the last markers are written behind the client's answer
+    assert (workload.failures, total.unresolved) == ([], 0)
+    return Counter(commit=total.committed, abort=total.aborted, timeout=total.timed_out, fenced=total.fenced)

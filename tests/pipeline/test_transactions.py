@@ -1,0 +1,116 @@
+"""Observations into transactions, case by case, in one run and in several: both give the same rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from exporter.pipeline import increment
+from exporter.pipeline.increment import advance, all_transactions
+from exporter.pipeline.manifest import Tables
+from tests.pipeline import cases
+
+INSTANTS = {"first_seen", "last_seen", "closed_at", "started_at"}
+
+Rows = dict[str, list[Row]]
+
+
+def taken(spark: SparkSession, history: Path, tables: Tables) -> None:
+    """All that waits."""
+    with tables.locked():
+        while advance(spark, history, tables, now_ms=0) is not None:
+            pass
+
+
+def rows(spark: SparkSession, tables: Tables) -> Rows:
+    """By cluster."""
+    found: Rows = {}
+    frame = all_transactions(spark, tables, tables.load()).orderBy(
+        "cluster_id", "producer_id", "started_at", "partitions"
+    )
+    for row in frame.collect():
+        found.setdefault(row["cluster_id"], []).append(row)
+    return found
+
+
+@pytest.fixture(scope="module")
+def at_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    """Every case, all files there from the beginning."""
+    folder = tmp_path_factory.mktemp("at-once")
+    for name in cases.names():
+        cases.write_case(name, folder / "history")
+        cases.write_case(name, folder / "history", late=True)
+    tables = Tables(folder / "tables")
+    taken(spark, folder / "history", tables)
+    return rows(spark, tables)
+
+
+@pytest.fixture(scope="module")
+def in_steps(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
+    """Every case, late files after a first run."""
+    folder = tmp_path_factory.mktemp("in-steps")
+    tables = Tables(folder / "tables")
+    for late in (False, True):
+        for name in cases.names():
+            cases.write_case(name, folder / "history", late=late)
+        taken(spark, folder / "history", tables)
+    assert tables.load().generation == 2
+    return rows(spark, tables)
+
+
+def told(row: Row, columns: Any) -> dict[str, Any]:
+    """As the cases write it."""
+    values = {name: row[name] for name in columns}
+    for name in INSTANTS & values.keys():
+        values[name] = cases.seconds(values[name])
+    if "partitions" in values:
+        values["partitions"] = [f"{leg['topic']}-{leg['partition']}" for leg in values["partitions"]]
+    return values
+
+
+@pytest.mark.parametrize("name", cases.names())
+def test_each_case_gives_its_transactions(at_once: Rows, name: str) -> None:
+    """As `expected.yaml` has them, in the columns that it names."""
+    expected = cases.case(name)["expected"]
+
+    assert [told(row, wanted) for row, wanted in zip(at_once[name], expected, strict=True)] == expected
+
+
+@pytest.mark.parametrize("name", cases.names())
+def test_what_comes_late_changes_nothing(at_once: Rows, in_steps: Rows, name: str) -> None:
+    """Whole rows, with all that their legs hold, whether a file came in time or after its transaction was closed."""
+    assert in_steps[name] == at_once[name]
+
+
+def test_nothing_is_taken_twice(spark: SparkSession, tmp_path: Path) -> None:
+    """A second run has nothing to do, and says so without asking Spark."""
+    cases.write_case("gap", tmp_path / "history")
+    tables = Tables(tmp_path / "tables")
+    taken(spark, tmp_path / "history", tables)
+    before = tables.load()
+
+    assert advance(spark, tmp_path / "history", tables, now_ms=0) is None
+    assert tables.load() == before
+    assert len(before.consumed) == 4
+
+
+def test_an_increment_reads_what_it_touches_only(spark: SparkSession, tmp_path: Path) -> None:
+    """Of ten hours' buckets, those of the last one are taken up again."""
+    tables = Tables(tmp_path / "tables")
+    for hour in range(10):
+        at = 3600 * hour
+        row = {"start_offset": hour, "started": at}
+        cases.write_file(tmp_path / "history", "c", f"w{hour}", [{"at": at + 30, "open": [row]}, {"at": at + 60}])
+    taken(spark, tmp_path / "history", tables)
+    before = tables.load().buckets
+    row = {"start_offset": 99, "started": 36_000}
+    cases.write_file(tmp_path / "history", "c", "w10", [{"at": 36_000, "open": [row]}, {"at": 36_030}])
+    taken(spark, tmp_path / "history", tables)
+
+    assert len(before) == 10
+    assert set(before) <= set(tables.load().buckets)
+    assert len(rows(spark, tables)["c"]) == 11
+    assert increment.REOPENED_MS < 3_600_000
