@@ -1,16 +1,22 @@
-"""What the chart makes for Spark. The command that it runs comes with the pipeline: no test here runs it."""
+"""What the chart makes for Spark, and its command run as a node would."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from exporter.baseline import parse
 from helm.made import ROOT
+from tests.evaluation.builders import NOW_MS
 from tests.helm.chart import render
 from tests.helm.manifests import Manifest, of_kind, only
 from tests.helm.test_image import PLACE, USER, values_of
+from tests.test_history import cycle, history
 
 VOLUME: Final = "/var/lib/kafka-transaction-exporter"
 ARGUMENTS: Final = ["pipeline", "run", f"--history={VOLUME}/history", f"--tables={VOLUME}/tables"]
@@ -162,3 +168,24 @@ def test_a_history_gets_room(flags: tuple[str, ...], size: str) -> None:
     assert claim["spec"]["resources"]["requests"]["storage"] == size
     chosen = only(render("minimal", *common, *flags, "--set=persistence.size=7Gi"), "PersistentVolumeClaim")
     assert chosen["spec"]["resources"]["requests"]["storage"] == "7Gi"
+
+
+@pytest.mark.slow
+def test_the_cron_job_s_command_does_its_work(tmp_path: Path) -> None:
+    """With its own arguments, on a volume with an exporter's first file: the baselines are where the exporter looks."""
+    kept = history(tmp_path / "history")
+    kept.record(cycle())
+    kept.record(cycle(NOW_MS + 30_000, open_transactions=0))
+    kept.rotate()
+    objects = render("spark")
+    (container,) = pod_of(only(objects, "CronJob"))["containers"]
+    arguments = [it.replace(VOLUME, str(tmp_path)) for it in container["args"]]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "exporter", *arguments], capture_output=True, text=True, timeout=300, check=False
+    )
+
+    (exporter,) = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    (file,) = (it.partition("=")[2] for it in exporter["args"] if it.startswith("--baseline.file="))
+    assert done.returncode == 0, done.stderr
+    assert parse(Path(file.replace(VOLUME, str(tmp_path))).read_text()).cluster_ids == {"cluster-1"}
