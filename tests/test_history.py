@@ -55,7 +55,8 @@ def cycle(at_ms: int = NOW_MS, *, open_transactions: int = 1, cluster_id: str = 
 
 
 def files(directory: Path, table: str) -> list[Path]:
-    return sorted((directory / VERSION / table).rglob("*.parquet"))
+    """As readers of Parquet folders see them: not what is being written."""
+    return sorted(it for it in (directory / VERSION / table).rglob("*.parquet") if not it.name.startswith("_"))
 
 
 def rows(directory: Path, table: str) -> list[dict[str, Any]]:

@@ -112,6 +112,7 @@ def test_a_hang_pages_with_the_way_out_and_resolves_when_it_is_taken(
     hurried.receiver.until(pages("KafkaTransactionHanging", topic, "resolved"))
 
 
+@pytest.mark.slow
 def test_one_page_for_a_topic_and_none_for_what_a_hang_explains(
     kafka_4_3_1: KafkaCluster, hurried: Monitoring, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:

@@ -36,7 +36,7 @@ FreshName = Callable[[str], str]
 MakeTopic = Callable[..., str]
 
 
-@pytest.fixture(scope="module", params=["4.3.1", "3.9.1"])
+@pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
 def guarded(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A broker that allows everything for which no ACL exists."""
     with KafkaCluster(request.param, properties=ANYBODY_WITHOUT_ACL) as cluster:

@@ -91,6 +91,7 @@ def test_what_the_log_is_asked_of_it_tells_to_verdicts(cluster: KafkaCluster) ->
     assert logged.ended[("t", 0)].decided_ms <= logged.latest.start_ms
 
 
+@pytest.mark.slow
 def test_positions_that_are_no_offsets_of_the_log_are_a_gap(cluster: KafkaCluster) -> None:
     """Cut off by a new leader: it goes on at the end, says so once for each partition, and reads what comes."""
     settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap})

@@ -37,7 +37,7 @@ OPERATOR = "operator"
 CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
 
 
-@pytest.fixture(scope="module", params=["4.3.1", "3.9.1"])
+@pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
 def guarded(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
     """A user who sees everything and may write nothing."""
     cluster = GuardedCluster(request.param, users=[OPERATOR], properties=HANGS_CAN_BE_PLANTED)

@@ -62,6 +62,7 @@ def create_on_two(cluster: KafkaCluster) -> None:
     cluster.topics.configure(TOPIC, {"min.insync.replicas": "1"})
 
 
+@pytest.mark.slow
 def test_a_follower_with_the_marker_makes_it_diverged(make_cluster: MakeCluster, tmp_path: Path) -> None:
     """While both replicas show it open it hangs; once the follower has its end, an abort could hide committed records."""
     cluster = make_cluster("4.3.1", nodes=3)

@@ -303,6 +303,7 @@ def test_a_rotated_client_certificate_is_used_without_a_restart(
     assert "it does not accept this client's certificate" in exporter.log
 
 
+@pytest.mark.slow
 def test_tokens_are_renewed_in_mid_run_and_a_failing_endpoint_is_told(cluster: SecureCluster, tmp_path: Path) -> None:
     """Tokens of two seconds: cycle after cycle succeeds with new ones. The endpoint fails, and comes back."""
     with TokenEndpoint(life_s=2) as endpoint:

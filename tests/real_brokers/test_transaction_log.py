@@ -214,6 +214,7 @@ def test_a_client_of_transaction_version_2_is_understood(cluster: KafkaCluster) 
     assert told(late)[:3] == [BEGUN, *ended(Outcome.TIMED_OUT)]
 
 
+@pytest.mark.slow
 def test_every_record_is_decoded_as_kafka_does(cluster: KafkaCluster) -> None:
     """Record by record of all that the tests before wrote, tombstones of forgotten ids among them."""
     run_transaction(cluster.bootstrap, "forgotten", [("t", 0)])

@@ -103,6 +103,7 @@ def is_let_in(cluster: KafkaCluster, topic: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_so_that_it_does_not_come_back(trio: KafkaCluster, tmp_path: Path) -> None:
     """Verification was off and the version is old: after the page's commands the leader refuses what made the hang."""
     cluster, topic = trio, trio.topics.create("payments")

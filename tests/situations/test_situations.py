@@ -14,7 +14,7 @@ from tests.situations.table import DOCUMENT, recorded_rows
 from tests.situations.words import Situation
 
 ALWAYS = "4.3.1"
-"""The version on which everything is played by default; of the others all but what keeps still is slow."""
+"""The version on which everything is played by default; the others are slow."""
 
 performances: dict[tuple[str, str], Performance | str] = {}
 recorded = recorded_rows(DOCUMENT.read_text()) if DOCUMENT.exists() else {}
@@ -38,7 +38,7 @@ def cases() -> Iterator[object]:
     for version in VERSIONS:
         for stage in STAGES:
             marks = [pytest.mark.broker]
-            if version != ALWAYS and stage.name != "still":
+            if version != ALWAYS:
                 marks.append(pytest.mark.slow)
             for situation in stage.situations:
                 if situation.is_for(version):
