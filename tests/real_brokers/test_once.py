@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from examples.workload.planting import plant_hang
 from examples.workload.producers import OpenTransaction
 from tests.brokers.cluster import KafkaCluster
