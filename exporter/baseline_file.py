@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.baseline import BYTES_MAX, NO_BASELINE, Baseline, BaselineError, GroupRules, parse
+from exporter.stamps import Stamp, stamp
 
 log = logging.getLogger("exporter")
 
@@ -30,7 +31,7 @@ class BaselineFile:
         self._rules = rules
         self._age_ms_max = age_ms_max
         self._wall_clock = wall_clock
-        self._stamp: tuple[int, int, int] | None = None
+        self._stamp: Stamp | None = None
         self._newest: Baseline | BaselineError = BaselineError("it was not read yet")
         self._said: str | None = None
         self.facts = BaselineFacts(None, str(self._newest))
@@ -49,18 +50,18 @@ class BaselineFile:
         return newest if failure is None and isinstance(newest, Baseline) else NO_BASELINE
 
     def _read(self) -> Baseline | BaselineError:
-        try:
-            found = self._path.stat()
-            stamp = found.st_mtime_ns, found.st_ino, found.st_size
-            if stamp != self._stamp:
-                self._newest = self._parsed(found.st_size)
-                self._stamp = stamp
-        except OSError as error:
-            self._stamp = None
-            self._newest = BaselineError(f"it cannot be read: {error.strerror}")
+        newest = stamp(self._path)
+        if newest is None or newest != self._stamp:
+            try:
+                self._newest = self._parsed()
+                self._stamp = newest
+            except OSError as error:
+                self._stamp = None
+                self._newest = BaselineError(f"it cannot be read: {error.strerror}")
         return self._newest
 
-    def _parsed(self, size: int) -> Baseline | BaselineError:
+    def _parsed(self) -> Baseline | BaselineError:
+        size = self._path.stat().st_size
         if size > BYTES_MAX:
             return BaselineError(f"it is of {size} bytes, and more than {BYTES_MAX} are not read")
         try:

@@ -53,9 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.may_colour = may_colour(os.environ)
     options.is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which chose master and memory
     if options.command == "pipeline":
-        os.environ.setdefault(
-            "PYSPARK_PYTHON", sys.executable
-        )  # else Spark's workers are whatever python3 the path has
+        # Else Spark's workers are whatever python3 the path has.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if options.command in WITHOUT_SETTINGS and vars(options).get("job") != "transaction-log":
         return _run(options, None)
     options.load = lambda: _load(options, os.environ)

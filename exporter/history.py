@@ -7,10 +7,8 @@ writes them. A reader sees whole files only, and a kill loses at most what waits
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-import urllib.parse
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -29,8 +27,20 @@ from exporter.config.settings import HistorySettings
 from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Evaluation, StartSource, Verdict
 from exporter.history_facts import HistoryFacts
-from exporter.history_schema import CYCLES, OBSERVATIONS, TABLES, VERSION, Column, Kind
+from exporter.history_schema import (
+    CYCLES,
+    OBSERVATIONS,
+    TABLES,
+    TEMPORARY,
+    VERSION,
+    Column,
+    Kind,
+    file_name,
+    folder_of_cluster,
+    instants_of,
+)
 from exporter.snapshot import Answer
+from exporter.whole_file import replaced
 
 log = logging.getLogger("exporter")
 
@@ -40,8 +50,6 @@ ROTATE_ROWS = 100_000
 """A file is written before its time when so many observations wait."""
 WRITE_AGAIN_SECONDS = 60.0
 END_SECONDS = 5.0
-TEMPORARY = "_writing-"
-"""Readers of Parquet folders pass over names that begin with an underscore."""
 _STALE_TEMPORARY_SECONDS = 24 * 60 * 60
 _TYPES = {
     Kind.TEXT: pa.string(),
@@ -178,14 +186,15 @@ class History:
 
     def _write(self, cluster_id: str, day: str, cycles: list[_Cycle]) -> None:
         first, last = min(it.taken_at_ms for it in cycles), max(it.taken_at_ms for it in cycles)
-        name = f"{first}-{last}-{self._writer}.parquet"
+        name = file_name(first, last, self._writer)
         # In this order: a cycle without its observations would look as if all transactions had ended.
         for table, parts in (
             (OBSERVATIONS, [it.observations for it in cycles]),
             (CYCLES, [it.cycle for it in cycles]),
         ):
-            folder = self._root / table / f"cluster_id={_quoted(cluster_id)}" / f"date={day}"
-            _write_whole(pa.concat_tables(parts), folder, name)
+            folder = self._root / table / folder_of_cluster(cluster_id) / f"date={day}"
+            with replaced(folder / name, beside=f"{TEMPORARY}{name}") as file:
+                pq.write_table(pa.concat_tables(parts), file, compression="zstd")
 
     @property
     def _root(self) -> Path:
@@ -216,10 +225,10 @@ class History:
     def _files_with_their_end(self) -> Iterable[tuple[Path, int, int]]:
         """(file, instant of its last cycle in ms, bytes), of names that are ours."""
         for path in self._root.glob("*/cluster_id=*/date=*/*.parquet"):
-            parts = path.stem.split("-", 2)
+            instants = instants_of(path.name)
             with suppress(OSError):
-                if len(parts) == len(("first", "last", "writer")) and parts[1].isdigit():
-                    yield path, int(parts[1]), path.stat().st_size
+                if instants is not None:
+                    yield path, instants[1], path.stat().st_size
 
     def _failed(self, sentence: str | None) -> None:
         with self._condition:
@@ -228,22 +237,6 @@ class History:
             log.error("the history is not written: %s", sentence, extra={"subject": "history"})
         elif sentence is None and before is not None:
             log.info("the history is written again", extra={"subject": "history"})
-
-
-def _write_whole(table: pa.Table, folder: Path, name: str) -> None:
-    """A file that is there is whole, also after a crash."""
-    folder.mkdir(parents=True, exist_ok=True)
-    beside = folder / f"{TEMPORARY}{name}"
-    try:
-        with beside.open("wb") as file:
-            pq.write_table(table, file, compression="zstd")
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(folder / name)
-    except BaseException:
-        with suppress(OSError):
-            beside.unlink()
-        raise
 
 
 def _cycle(evaluation: Evaluation, interval_ms: int, writer: str) -> _Cycle:
@@ -319,10 +312,6 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str
 
 def _day(instant_ms: int) -> str:
     return datetime.fromtimestamp(instant_ms / 1000, timezone.utc).strftime("%Y-%m-%d")
-
-
-def _quoted(cluster_id: str) -> str:
-    return urllib.parse.quote(cluster_id, safe="")
 
 
 def _why(error: BaseException) -> str:

@@ -12,12 +12,35 @@ version, with a folder of its own:
 
 from __future__ import annotations
 
+import re
+import urllib.parse
 from dataclasses import dataclass
 from enum import Enum
 
 VERSION = "v1"
+TEMPORARY = "_writing-"
+"""A file's name begins so until it is whole: readers of Parquet folders pass over names that begin with an underscore."""
 OBSERVATIONS = "observations"
 CYCLES = "cycles"
+
+
+def folder_of_cluster(cluster_id: str) -> str:
+    """Its name below a table."""
+    return f"cluster_id={urllib.parse.quote(cluster_id, safe='')}"
+
+
+def file_name(first_ms: int, last_ms: int, writer: str) -> str:
+    """Of a file whose first and last cycle were taken at these instants."""
+    return f"{first_ms}-{last_ms}-{writer}.parquet"
+
+
+def instants_of(name: str) -> tuple[int, int] | None:
+    """The instants of its first and last cycle, of a whole file with a name of ours; else None."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else (int(match[1]), int(match[2]))
+
+
+_NAME = re.compile(r"(\d+)-(\d+)-.*\.parquet", re.ASCII | re.DOTALL)
 
 
 class Kind(Enum):

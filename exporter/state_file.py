@@ -5,7 +5,6 @@ One JSON document, replaced atomically.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Any
 
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.transaction_log.report import LogPosition
+from exporter.whole_file import replaced
 
 FORMAT = "kafka-transaction-exporter state"
 VERSION = 1
@@ -72,17 +72,10 @@ def set_aside(path: Path) -> Path:
 
 def save(path: Path, state: State) -> None:
     """Replace the file as a whole: a reader, or a crash, sees the old one or the new one. Raises StateFileError."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("w", encoding="utf-8") as file:
-            json.dump(_document(state), file, separators=(",", ":"))
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        with replaced(path, beside=f"{path.name}.{os.getpid()}.tmp") as file:
+            file.write(json.dumps(_document(state), separators=(",", ":")).encode())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
         raise StateFileError(f"{path} cannot be written: {error}") from error
 
 

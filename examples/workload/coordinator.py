@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
 
@@ -70,7 +70,8 @@ def wait_until_ended(
     return standing
 
 
-def _ask(bootstrap: str, transactional_id: str) -> Standing:
+def described(bootstrap: str, transactional_id: str) -> Any | None:
+    """The coordinator's own answer about an id, asked once; None when it does not know it. Raises BrokerRefused."""
     with Wire(*coordinator_address(bootstrap, transactional_id)) as wire:
         answer = wire.ask(
             DescribeTransactionsRequest,
@@ -78,14 +79,21 @@ def _ask(bootstrap: str, transactional_id: str) -> Standing:
             version_cap=0,
             transactional_ids=[transactional_id],
         )
-    (described,) = answer.transaction_states
-    if described.error_code == TRANSACTIONAL_ID_NOT_FOUND:
+    (told,) = answer.transaction_states
+    if told.error_code == TRANSACTIONAL_ID_NOT_FOUND:
+        return None
+    if told.error_code:
+        raise BrokerRefused("DescribeTransactions", told.error_code)
+    return told
+
+
+def _ask(bootstrap: str, transactional_id: str) -> Standing:
+    told = described(bootstrap, transactional_id)
+    if told is None:
         return UNKNOWN_ID
-    if described.error_code:
-        raise BrokerRefused("DescribeTransactions", described.error_code)
     return Standing(
-        state=described.transaction_state,
-        producer_epoch=described.producer_epoch,
-        start_ms=described.transaction_start_time_ms,
-        timeout_ms=described.transaction_timeout_ms,
+        state=told.transaction_state,
+        producer_epoch=told.producer_epoch,
+        start_ms=told.transaction_start_time_ms,
+        timeout_ms=told.transaction_timeout_ms,
     )

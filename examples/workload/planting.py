@@ -233,15 +233,10 @@ def _produce(wire: Wire, topic: str, batches: dict[int, bytes], transactional_id
     return {partition.index: partition.base_offset for partition in partitions}
 
 
-def coordinator_address(bootstrap: str, transactional_id: str) -> tuple[str, int]:
+def coordinator_address(bootstrap: str, key: str, key_type: int = TRANSACTION_COORDINATOR) -> tuple[str, int]:
+    """Where the coordinator of a transactional id, or of a group, listens; asked once."""
     with open_wire(bootstrap) as wire:
-        answer = wire.ask(
-            FindCoordinatorRequest,
-            FindCoordinatorResponse,
-            version_cap=3,
-            key=transactional_id,
-            key_type=TRANSACTION_COORDINATOR,
-        )
+        answer = wire.ask(FindCoordinatorRequest, FindCoordinatorResponse, version_cap=3, key=key, key_type=key_type)
     if answer.error_code:
         raise BrokerRefused("FindCoordinator", answer.error_code)
     return answer.host, answer.port

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import re
 import tempfile
 import threading
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from exporter.baseline import GroupRules
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config import values
@@ -19,76 +22,89 @@ NEEDED = "the pipeline needs Spark and Java 17: pip install 'kafka-transaction-e
 
 
 def run(options: argparse.Namespace, settings: Settings | None) -> int:
-    """Until the job is done, or with `--every` until Ctrl-C; the exit status."""
-    if settings is not None:
-        return _read_log(options, settings)
-    useless = [name.removeprefix("setting:") for name in vars(options) if name.startswith("setting:")]
-    useless += [name for name in ("config_file", "command_config") if name in vars(options)]
-    if useless or options.jars is not None:
-        complain(f"{useless[0] if useless else '--jars'} is of use to `pipeline transaction-log` only")
-        return ExitStatus.WRONG_USAGE
-    if options.history is None:
-        complain("--history is missing: the directory that the daemon writes (history.directory)")
-        return ExitStatus.WRONG_USAGE
+    """Until the job is done, or with `--every` until Ctrl-C; the exit status. Settings are for the log alone."""
     try:
-        groups: tuple[tuple[str, re.Pattern[str]], ...] = values.groups(options.groups) if options.groups else ()
-    except ValueError as error:
-        complain(f"--groups {error}")
+        groups: GroupRules = () if settings is not None else _checked(options)
+    except _UsageError as error:
+        complain(str(error))
         return ExitStatus.WRONG_USAGE
-    if not Path(options.history).is_dir():
+    if settings is None and not Path(options.history).is_dir():
         complain(f"--history {options.history}: is not a directory")
         return ExitStatus.COULD_NOT_RUN
     try:
-        from exporter.pipeline import jobs, manifest, session  # noqa: PLC0415 - Spark is an extra
+        from exporter.pipeline import manifest, session  # noqa: F401, PLC0415 - Spark is an extra: missed here, not later
     except ModuleNotFoundError as error:
         complain(f"{NEEDED} ({error})")
         return ExitStatus.COULD_NOT_RUN
     tables = manifest.Tables(Path(options.tables))
-    with tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary) as temporary:
-        try:
-            with tables.locked():
-                master = options.master or (None if options.is_submitted else "local[*]")
-                spark = session.open_session(master, temporary, memory=options.memory)
-                try:
-                    work = jobs.Jobs(
-                        spark=spark,
-                        history=Path(options.history),
-                        tables=tables,
-                        groups=groups,
-                        retention_ms=options.retention,
-                        now_ms=lambda: int(time.time() * 1000),
-                        say=lambda sentence: print(sentence, flush=True),
-                    )
-                    return repeat(work, tables, options)
-                finally:
-                    spark.stop()
-        except (manifest.TablesError, OSError) as error:
-            complain(str(error))
-            return ExitStatus.COULD_NOT_RUN
-
-
-def _read_log(options: argparse.Namespace, settings: Settings) -> int:
     try:
-        from exporter.pipeline import log_job, manifest, session  # noqa: PLC0415 - Spark is an extra
-    except ModuleNotFoundError as error:
-        complain(f"{NEEDED} ({error})")
+        return _read_log(options, settings, tables) if settings is not None else _work(options, groups, tables)
+    except (manifest.TablesError, OSError) as error:
+        complain(str(error))
         return ExitStatus.COULD_NOT_RUN
-    tables = manifest.Tables(Path(options.tables))
-    since_ms = int(time.time() * 1000) - settings.transaction_log.lookback_ms
+
+
+class _UsageError(Exception):
+    """What is wrong with the options."""
+
+
+def _checked(options: argparse.Namespace) -> GroupRules:
+    """The rules of `--groups`, where nothing was given that the job would ignore. Raises _UsageError."""
+    useless = [name.removeprefix("setting:") for name in vars(options) if name.startswith("setting:")]
+    useless += [name for name in ("config_file", "command_config") if name in vars(options)]
+    if useless or options.jars is not None:
+        raise _UsageError(f"{useless[0] if useless else '--jars'} is of use to `pipeline transaction-log` only")
+    if options.history is None:
+        raise _UsageError("--history is missing: the directory that the daemon writes (history.directory)")
+    try:
+        return values.groups(options.groups) if options.groups else ()
+    except ValueError as error:
+        raise _UsageError(f"--groups {error}") from error
+
+
+@contextmanager
+def _spark(options: argparse.Namespace, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Any]:
+    """A session for as long as the block lasts, with a folder of its own that goes with it."""
+    from exporter.pipeline.session import open_session  # noqa: PLC0415
+
+    master = options.master or (None if options.is_submitted else "local[*]")
     with tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary) as temporary:
+        spark = open_session(master, temporary, memory=options.memory, more=more)
         try:
-            with tables.log_locked():
-                source = log_job.source_of(settings.kafka, since_ms=since_ms)
-                jars = log_job.jars_of(None if options.jars is None else Path(options.jars))
-                master = options.master or (None if options.is_submitted else "local[*]")
-                spark = session.open_session(master, temporary, memory=options.memory, more=jars)
-                try:
-                    log_job.read_log(spark, source, tables, every_ms=options.every)
-                finally:
-                    spark.stop()
-        except (manifest.TablesError, log_job.LogJobError, OSError) as error:
-            complain(str(error))
-            return ExitStatus.COULD_NOT_RUN
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _work(options: argparse.Namespace, groups: GroupRules, tables: Any) -> int:
+    from exporter.pipeline.jobs import Jobs  # noqa: PLC0415
+
+    with tables.locked(), _spark(options) as spark:
+        work = Jobs(
+            spark=spark,
+            history=Path(options.history),
+            tables=tables,
+            groups=groups,
+            retention_ms=options.retention,
+            now_ms=lambda: int(time.time() * 1000),
+            say=lambda sentence: print(sentence, flush=True),
+        )
+        return repeat(work, tables, options)
+
+
+def _read_log(options: argparse.Namespace, settings: Settings, tables: Any) -> int:
+    from exporter.pipeline import log_job  # noqa: PLC0415
+
+    since_ms = int(time.time() * 1000) - settings.transaction_log.lookback_ms
+    try:
+        with tables.log_locked():
+            source = log_job.source_of(settings.kafka, since_ms=since_ms)
+            jars = log_job.jars_of(None if options.jars is None else Path(options.jars))
+            with _spark(options, jars) as spark:
+                log_job.read_log(spark, source, tables, every_ms=options.every)
+    except log_job.LogJobError as error:
+        complain(str(error))
+        return ExitStatus.COULD_NOT_RUN
     print(f"transaction-log: {tables.log_records(source.cluster_id)}")
     return ExitStatus.ANSWERED
 

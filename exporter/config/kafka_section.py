@@ -212,6 +212,13 @@ class KafkaSettings:
     oauth: OauthSettings | None = None
     """None for another mechanism than OAUTHBEARER."""
 
+    @property
+    def bootstrap(self) -> str:
+        """The servers as Kafka's clients write them: IPv6 in brackets, separated by commas."""
+        return ",".join(
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.bootstrap_servers
+        )
+
 
 def kafka_settings(value: Mapping[str, Any]) -> KafkaSettings:
     """The record made from parsed values by full name."""

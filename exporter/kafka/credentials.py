@@ -122,7 +122,7 @@ class _Named:
 def librdkafka_properties(kafka: KafkaSettings) -> Mapping[str, Any]:
     """The same settings for confluent-kafka. Raises CredentialsError."""
     properties: dict[str, Any] = {
-        "bootstrap.servers": ",".join(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in kafka.bootstrap_servers),
+        "bootstrap.servers": kafka.bootstrap,
         "client.id": kafka.client_id,
         "socket.timeout.ms": kafka.request_timeout_ms,
         "security.protocol": kafka.options["security_protocol"],

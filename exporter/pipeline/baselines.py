@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
+from exporter.baseline import FORMAT, VERSION, GroupRules
 from exporter.pipeline import schemas
 from exporter.pipeline.incidents import HANGING
 from exporter.pipeline.thresholds import HOUR_SAMPLES_MIN, HOUR_SPAN_MS_MIN, Usual, threshold_of
 from exporter.pipeline.transactions import CLOSED
 from exporter.transaction_log.counts import OTHER_GROUP
 
-FORMAT: Final = "kafka-transaction-exporter baselines"
-FORMAT_VERSION: Final = 1
 GRID: Final = 0.02
 IDS_MAX: Final = 5_000
 """Of each cluster, those with the most samples: the file stays small. What is left out has its group and its topics."""
@@ -33,8 +31,6 @@ _SUBJECT: Final = ("cluster_id", "kind", "name")
 _HOUR_MS: Final = 3_600_000
 _MONDAY_MS: Final = 4 * 86_400_000
 """The epoch began on a Thursday: hour 0 is that of Monday, UTC."""
-
-Groups = Sequence[tuple[str, re.Pattern[str]]]
 
 
 def samples_of_transactions(transactions: DataFrame) -> DataFrame:
@@ -86,7 +82,7 @@ def by_subject(samples: DataFrame, groups: DataFrame) -> DataFrame:
 _SINGLE: Final = (("transactional_id", "transactional_id"), ("group", "group"))
 
 
-def group_of_each_id(spark: SparkSession, samples: DataFrame, groups: Groups) -> DataFrame:
+def group_of_each_id(spark: SparkSession, samples: DataFrame, groups: GroupRules) -> DataFrame:
     """(transactional_id, group) by the daemon's own rule: the first that matches from the first to the last character.
 
     The rules are Python's expressions, which Spark's are not quite: so they are matched here, once for each id.
@@ -116,7 +112,7 @@ def statistics_of(subjects: DataFrame, *by: str) -> list[Row]:
 
 
 def baselines_document(
-    spark: SparkSession, transactions: DataFrame, groups: Groups, *, made_at_ms: int, window_ms: int
+    spark: SparkSession, transactions: DataFrame, groups: GroupRules, *, made_at_ms: int, window_ms: int
 ) -> str:
     """The file, as JSON, of `TRANSACTIONS` that closed within the window."""
     samples = samples_of_transactions(transactions).persist()
@@ -150,7 +146,7 @@ def document_of(rows: Iterable[Any], hours: Iterable[Any], *, made_at_ms: int, w
             thresholds[KINDS[row["kind"]]].append(_entry(row, pattern))
     told = {
         "format": FORMAT,
-        "version": FORMAT_VERSION,
+        "version": VERSION,
         "cluster_ids": sorted({row["cluster_id"] for row in ranked}),
         "made_at_ms": made_at_ms,
         "window_ms": window_ms,

@@ -7,7 +7,6 @@ daemon writes new names only.
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -18,15 +17,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporter.history_schema import CYCLES, OBSERVATIONS
+from exporter.history_schema import CYCLES, OBSERVATIONS, TEMPORARY, file_name
 from exporter.pipeline.files import HistoryFile, history_files
 from exporter.pipeline.increment import bucket_of
 from exporter.pipeline.manifest import Bucket, Tables
+from exporter.whole_file import replaced
 
 SETTLED_MS: Final = 2 * 86_400_000
 """A day is over for good when the newest file is so much younger than its end: late files are taken by then."""
 ROW_GROUP_ROWS: Final = 1_000_000
-TEMPORARY: Final = "_writing-"
 WRITER: Final = "compacted"
 
 
@@ -46,7 +45,7 @@ def compact_history(history: Path, tables: Tables) -> int:
             continue
         first_ms, last_ms = min(it.first_ms for it in day), max(it.last_ms for it in day)
         # One name for both, as the daemon's have; the end of the run tells it from a file that it takes the place of.
-        name = f"{first_ms}-{last_ms}-{WRITER}{manifest.generation + 1}.parquet"
+        name = file_name(first_ms, last_ms, f"{WRITER}{manifest.generation + 1}")
         keys = {f"{table}/{'/'.join(of_table[0].path.parts[-3:-1])}/{name}" for table, of_table in parts.items()}
         manifest = replace(manifest, generation=manifest.generation + 1, consumed=manifest.consumed | keys)
         tables.commit(manifest)
@@ -88,15 +87,13 @@ def _settled(instants_ms: Iterable[int]) -> str:
 
 def join(parts: Sequence[Path], whole: Path) -> None:
     """One file of the rows of many, in their order."""
-    beside = whole.with_name(TEMPORARY + whole.name)
-    with beside.open("wb") as file:
-        schema = pq.read_schema(parts[0]).remove_metadata()
-        with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-            for table in _batches(parts, schema):
-                writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(whole)
+    schema = pq.read_schema(parts[0]).remove_metadata()
+    with (
+        replaced(whole, beside=f"{TEMPORARY}{whole.name}") as file,
+        pq.ParquetWriter(file, schema, compression="zstd") as writer,
+    ):
+        for table in _batches(parts, schema):
+            writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
 
 
 def _batches(parts: Iterable[Path], schema: pa.Schema) -> Iterable[pa.Table]:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from exporter.history_schema import CYCLES, OBSERVATIONS, VERSION
+from exporter.history_schema import CYCLES, OBSERVATIONS, VERSION, instants_of
 
-NAME_PARTS = 3
-"""first, last and writer."""
+PLACE_PARTS = 3
+"""Of a file below its table: cluster, day and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class HistoryFile:
 
     @property
     def _place(self) -> str:
-        return "/".join(self.path.parts[-NAME_PARTS:])
+        return "/".join(self.path.parts[-PLACE_PARTS:])
 
 
 def history_files(history: Path) -> tuple[HistoryFile, ...]:
@@ -53,11 +53,11 @@ def history_files(history: Path) -> tuple[HistoryFile, ...]:
 
 
 def _of_name(table: str, path: Path) -> Iterable[HistoryFile]:
-    parts = path.stem.split("-", NAME_PARTS - 1)
-    if len(parts) == NAME_PARTS and parts[0].isdigit() and parts[1].isdigit() and not path.name.startswith("_"):
+    instants = instants_of(path.name)
+    if instants is not None:
         cluster_id = urllib.parse.unquote(path.parent.parent.name.removeprefix("cluster_id="))
         day = path.parent.name.removeprefix("date=")
-        yield HistoryFile(path, table, cluster_id, day, int(parts[0]), int(parts[1]))
+        yield HistoryFile(path, table, cluster_id, day, *instants)
 
 
 def waiting(files: Collection[HistoryFile], consumed: Collection[str]) -> tuple[HistoryFile, ...]:

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from exporter.evaluation.verdicts import Verdict
 from exporter.history_schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.pipeline import schemas
 from exporter.pipeline.ends import with_ends
 from exporter.pipeline.files import HistoryFile, batch_of, history_files, waiting
+from exporter.pipeline.incidents import SUSPECTS
 from exporter.pipeline.legs import legs_of
 from exporter.pipeline.manifest import Bucket, Manifest, Tables
 from exporter.pipeline.transactions import CLOSED, legs_of_transactions, transactions_of_legs
@@ -32,7 +32,6 @@ REOPENED_MS: Final = 300_000
 """Two exporters' cycles overlap: one may see again what the other's cycle has just closed."""
 LATE_GAP_MS: Final = 86_400_000
 """A late file may fill a gap: what is seen again after it, up to a day, may have begun in it."""
-SUSPECTS: Final = tuple(it.label for it in Verdict if it.is_suspect)
 
 
 @dataclass(frozen=True, slots=True)

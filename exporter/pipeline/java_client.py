@@ -20,7 +20,7 @@ class JavaClientError(ValueError):
 def java_client_options(kafka: KafkaSettings) -> dict[str, str]:
     """Options for `spark.read.format("kafka")`, passwords among them. Raises JavaClientError."""
     options = {
-        "bootstrap.servers": ",".join(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in kafka.bootstrap_servers),
+        "bootstrap.servers": kafka.bootstrap,
         "client.id": kafka.client_id,
         "request.timeout.ms": str(kafka.request_timeout_ms),
         "default.api.timeout.ms": str(kafka.request_timeout_ms),

@@ -11,9 +11,10 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from exporter.baseline import GroupRules
 from exporter.history_schema import CYCLES
 from exporter.pipeline import schemas
-from exporter.pipeline.baselines import Groups, baselines_document
+from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.compact import compact_history, compact_tables
 from exporter.pipeline.files import history_files
 from exporter.pipeline.incidents import incidents_of_transactions
@@ -36,7 +37,7 @@ class Jobs:
     spark: SparkSession
     history: Path
     tables: Tables
-    groups: Groups
+    groups: GroupRules
     retention_ms: int
     now_ms: Callable[[], int]
     say: Say

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -16,9 +15,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
-from exporter.history_schema import VERSION
+from exporter.history_schema import TEMPORARY, VERSION, folder_of_cluster
+from exporter.whole_file import replaced
 
 FORMAT: Final = "kafka-transaction-exporter tables"
 FORMAT_VERSION: Final = 1
@@ -112,7 +111,7 @@ class Tables:
 
     def log_records(self, cluster_id: str) -> Path:
         """Where records of that cluster's coordinators' log are."""
-        return self.root / "transaction_log" / f"cluster_id={quote(cluster_id, safe='')}"
+        return self.root / "transaction_log" / folder_of_cluster(cluster_id)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -156,10 +155,5 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def write_whole(path: Path, text: str) -> None:
     """Replaced at once, and on disk when this returns."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"_writing-{path.name}")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    with replaced(path, beside=f"{TEMPORARY}{path.name}") as file:
+        file.write(text.encode())

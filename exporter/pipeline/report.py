@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
+from exporter.pipeline.incidents import HANGING
 
 APPLICATIONS_MAX: Final = 25
 INCIDENTS_MAX: Final = 200
 HOLES_MAX: Final = 100
-HANGING: Final = "hanging_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def collect(transactions: DataFrame, incidents: DataFrame, cycles: DataFrame, *,
 
 
 def _durations(transactions: DataFrame) -> Iterable[Durations]:
-    hung = f.exists("verdicts", lambda verdict: verdict.startswith(HANGING))
+    hung = f.arrays_overlap("verdicts", f.array(*(f.lit(it) for it in HANGING)))
     usual = f.when(~hung, f.col("duration_ms"))
     rows = (
         transactions.withColumn("application", f.coalesce("transactional_id", f.col("partitions")[0]["topic"]))

@@ -14,7 +14,8 @@ import matplotlib as mpl
 from matplotlib.dates import date2num
 from matplotlib.figure import Figure
 
-from exporter.pipeline.report import HANGING, Durations, Hole, Incident, ReportData
+from exporter.pipeline.incidents import HANGING
+from exporter.pipeline.report import Durations, Hole, Incident, ReportData
 
 Plot = Callable[[Sequence[Any]], str]
 Table = Callable[[Sequence[Any]], str]
@@ -75,7 +76,7 @@ def _timeline(incidents: Sequence[Incident]) -> str:
     axes = figure.subplots()
     for incident in incidents:
         start, end = (date2num(it) for it in (incident.started_at, incident.ended_at))  # type: ignore[no-untyped-call]
-        colour = "#b42318" if incident.worst_verdict.startswith(HANGING) else "#b54708"
+        colour = "#b42318" if incident.worst_verdict in HANGING else "#b54708"
         row = clusters.index(incident.cluster_id)
         axes.broken_barh([(start, max(end - start, 1 / 1440))], (row - 0.35, 0.7), facecolors=colour)
     axes.set_yticks(range(len(clusters)), clusters)

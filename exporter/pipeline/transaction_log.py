@@ -30,7 +30,6 @@ from exporter.transaction_log.records import (
 
 OLD_OFFSET_FETCHING: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 """Without it the source gives no row of an internal topic, and says nothing."""
-EARLIEST: Final = -2
 
 _TEXTS = t.ArrayType(t.StringType())
 RECORDS: Final = t.StructType(
@@ -74,24 +73,25 @@ OUTCOMES: Final = t.StructType(
 
 def kafka_rows(spark: SparkSession, options: Mapping[str, str], offsets: Mapping[int, int]) -> DataFrame:
     """What is in the log now, from `offsets` on (by partition): a batch."""
-    spark.conf.set(OLD_OFFSET_FETCHING, "true")
-    return spark.read.format("kafka").options(**_source(options, offsets)).load()
+    return _loaded(spark, spark.read, options, offsets)
 
 
 def kafka_stream(spark: SparkSession, options: Mapping[str, str], offsets: Mapping[int, int]) -> DataFrame:
     """The same as a stream; where a checkpoint is there, it begins where that one ended."""
+    return _loaded(spark, spark.readStream, options, offsets)
+
+
+def _loaded(spark: SparkSession, reader: Any, options: Mapping[str, str], offsets: Mapping[int, int]) -> DataFrame:
     spark.conf.set(OLD_OFFSET_FETCHING, "true")
-    return spark.readStream.format("kafka").options(**_source(options, offsets)).load()
-
-
-def _source(options: Mapping[str, str], offsets: Mapping[int, int]) -> dict[str, str]:
     partitions = {str(partition): offset for partition, offset in sorted(offsets.items())}
-    return {
+    chosen = {
         **options,
         "assign": json.dumps({STATE_TOPIC: sorted(offsets)}),
         "startingOffsets": json.dumps({STATE_TOPIC: partitions}),
         "failOnDataLoss": "false",  # compaction takes records away, and that is no loss
     }
+    frame: DataFrame = reader.format("kafka").options(**chosen).load()
+    return frame
 
 
 def records_of(rows: DataFrame, cluster_id: str) -> DataFrame:
@@ -147,6 +147,20 @@ def with_outcomes(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
     return transactions.join(once, on=["cluster_id", "producer_id", "producer_epoch", "started_at"], how="left")
 
 
+_ARROW_TYPES: Final = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "array<string>": pa.list_(pa.string()),
+}
+
+
+def _arrow(schema: Any) -> pa.Schema:
+    """What Spark wants of Python for a table of these columns."""
+    return pa.schema([(it.name, _ARROW_TYPES[it.dataType.simpleString()]) for it in schema])
+
+
 def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         columns = batch.to_pydict()
@@ -161,26 +175,7 @@ def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
                 strict=True,
             )
         ]
-        yield pa.RecordBatch.from_pylist(rows, schema=_ARROW_RECORDS)
-
-
-_ARROW_RECORDS = pa.schema(
-    [
-        ("log_partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("written_at", pa.timestamp("us", tz="UTC")),
-        ("kind", pa.string()),
-        ("transactional_id", pa.string()),
-        ("producer_id", pa.int64()),
-        ("producer_epoch", pa.int32()),
-        ("timeout_ms", pa.int64()),
-        ("status", pa.string()),
-        ("partitions", pa.list_(pa.string())),
-        ("last_update_ms", pa.int64()),
-        ("start_ms", pa.int64()),
-        ("client_transaction_version", pa.int32()),
-    ]
-)
+        yield pa.RecordBatch.from_pylist(rows, schema=_arrow(_OF_ONE_CLUSTER))
 
 
 def _row(partition: int, offset: int, written_at: Any, key: bytes | None, value: bytes | None) -> dict[str, Any]:
@@ -217,24 +212,7 @@ def _outcomes_of_id(records: pa.Table) -> pa.Table:
         row = by_offset[offset]
         for event in machine.take(_decoded(row), int(row["written_at"].timestamp() * 1000)):
             _tell(found, row["cluster_id"], event)
-    return pa.Table.from_pylist(found, schema=_ARROW_OUTCOMES)
-
-
-_ARROW_OUTCOMES = pa.schema(
-    [
-        ("cluster_id", pa.string()),
-        ("transactional_id", pa.string()),
-        ("producer_id", pa.int64()),
-        ("producer_epoch", pa.int32()),
-        ("outcome", pa.string()),
-        ("start_ms", pa.int64()),
-        ("decided_ms", pa.int64()),
-        ("completed_ms", pa.int64()),
-        ("duration_ms", pa.int64()),
-        ("marker_ms", pa.int64()),
-        ("partitions", pa.list_(pa.string())),
-    ]
-)
+    return pa.Table.from_pylist(found, schema=_arrow(OUTCOMES))
 
 
 def _tell(found: list[dict[str, Any]], cluster_id: str, event: Event) -> None:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from exporter.publication import exporter_samples as exporter
 from exporter.publication import log_samples as log
-from exporter.publication.exporter_samples import fact, of_baseline, of_history, seconds
+from exporter.publication.exporter_samples import fact, of_baseline, of_history, of_log, seconds
 from exporter.publication.families import Metric
-from exporter.publication.log_samples import of_log
 
 EXPORTER_METRICS = (
     Metric(

@@ -6,13 +6,15 @@ Law of this file: functions from facts to samples, and no metric name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from exporter.api_statistics import LATENCY_BUCKETS_SECONDS
-from exporter.baseline_file import BaselineFacts
-from exporter.history_facts import HistoryFacts
 from exporter.publication.cluster_samples import is_series_limited
 from exporter.publication.facts import ExporterFacts, Publication
 from exporter.publication.families import Distribution, Sample, Samples
+
+Part = TypeVar("Part")
+SamplesOf = Callable[[Publication], Samples]
 
 
 def fact(value: Callable[[ExporterFacts], float | None]) -> Callable[[Publication], Samples]:
@@ -25,22 +27,22 @@ def fact(value: Callable[[ExporterFacts], float | None]) -> Callable[[Publicatio
     return single
 
 
-def of_history(value: Callable[[HistoryFacts], float | None]) -> Callable[[Publication], Samples]:
-    """The function for a fact about the history: no sample where nothing is recorded."""
+def _of_part(part: Callable[[ExporterFacts], Part | None]) -> Callable[[Callable[[Part], float | None]], SamplesOf]:
+    """For facts about a part of the exporter that may be off: no sample then."""
 
-    def single(facts: ExporterFacts) -> float | None:
-        return None if facts.history is None else value(facts.history)
+    def of(value: Callable[[Part], float | None]) -> SamplesOf:
+        def single(facts: ExporterFacts) -> float | None:
+            chosen = part(facts)
+            return None if chosen is None else value(chosen)
 
-    return fact(single)
+        return fact(single)
+
+    return of
 
 
-def of_baseline(value: Callable[[BaselineFacts], float | None]) -> Callable[[Publication], Samples]:
-    """The function for a fact about the baseline: no sample where there is none by choice."""
-
-    def single(facts: ExporterFacts) -> float | None:
-        return None if facts.baseline is None else value(facts.baseline)
-
-    return fact(single)
+of_history = _of_part(lambda facts: facts.history)
+of_baseline = _of_part(lambda facts: facts.baseline)
+of_log = _of_part(lambda facts: facts.transaction_log)
 
 
 def seconds(instant_ms: int | None) -> float | None:

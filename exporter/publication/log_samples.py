@@ -1,4 +1,4 @@
-"""What the metrics made of the transaction log say: no sample at all where it is not read.
+"""What the metrics with labels made of the transaction log say: no sample at all where it is not read.
 
 Law of this file: functions from a publication to samples, and no metric name.
 """
@@ -10,18 +10,6 @@ from collections.abc import Callable
 from exporter.publication.facts import Publication
 from exporter.publication.families import Distribution, Sample, Samples
 from exporter.transaction_log.counts import DURATION_BUCKETS_SECONDS, MARKER_BUCKETS_SECONDS, Counted
-from exporter.transaction_log.report import LogReport
-
-
-def of_log(value: Callable[[LogReport], float | None]) -> Callable[[Publication], Samples]:
-    """The function for a fact about the reading, without labels: no sample where it is None."""
-
-    def single(publication: Publication) -> Samples:
-        report = publication.facts.transaction_log
-        number = None if report is None else value(report)
-        return () if number is None else (Sample((), number),)
-
-    return single
 
 
 def _counted(samples: Callable[[Counted], Samples]) -> Callable[[Publication], Samples]:

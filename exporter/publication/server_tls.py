@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.config.web_config import ServerTls
-from exporter.publication.stamps import Stamp, stamp
+from exporter.stamps import Stamp, stamp
 
 log = logging.getLogger("exporter")
 

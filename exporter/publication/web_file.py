@@ -11,7 +11,7 @@ from pathlib import Path
 
 from exporter.config.loading import ConfigurationError
 from exporter.config.web_config import WebConfig, web_config
-from exporter.publication.stamps import stamp
+from exporter.stamps import stamp
 
 log = logging.getLogger("exporter")
 

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 from exporter.config.loading import load
 from exporter.log_reader import LogReader
 from exporter.transaction_log.report import LogPosition, LogReport
+from tests.real_brokers.exporting import Exporter, Series, serving
 
 PATIENCE_S = 60
 MINE = "mine"
+
+
+def counting(bootstrap: str, folder: Path, prefix: str) -> AbstractContextManager[Exporter]:
+    """`serve` with the transaction log; ids that begin with `prefix-` are the group `mine`."""
+    groups = f'[{{"name": "{MINE}", "match": "{prefix}-.*"}}]'
+    return serving(bootstrap, folder, transaction_log__enabled="true", transaction_log__groups=groups)
+
+
+def completed(metrics: dict[str, Series]) -> dict[str, float]:
+    """Outcome -> how many transactions of the group `mine` ended so, where any did."""
+    found = metrics.get("kafka_transactions_completed_total", {})
+    return {outcome: value for (group, outcome), value in found.items() if group == MINE and value}
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,12 +15,11 @@ from exporter.config.loading import load
 from exporter.kafka.state_log import LogRecord, StateLog
 from exporter.transaction_log.report import LogPosition
 from tests.brokers.cluster import KafkaCluster
-from tests.real_brokers.exporting import PATIENCE_S, Exporter, Series, serving
-from tests.real_brokers.log_reading import MINE, outcomes, reading, until
+from tests.real_brokers.exporting import PATIENCE_S
+from tests.real_brokers.log_reading import MINE, completed, counting, outcomes, reading, until
 from tests.real_brokers.test_transaction_log import QUICK
 
 TIMEOUT_MS = 1500
-COMPLETED = "kafka_transactions_completed_total"
 READING = "kafka_transaction_exporter_transaction_log_reading"
 PARTITIONS = "kafka_transaction_exporter_transaction_log_partitions"
 
@@ -33,17 +31,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
         made.topics.create("t", partitions=3)
         run_transaction(made.bootstrap, "first", [("t", 0)])
         yield made
-
-
-def counting(bootstrap: str, folder: Path, prefix: str) -> AbstractContextManager[Exporter]:
-    """`serve` with the transaction log; ids with that prefix are a group of their own."""
-    groups = f'[{{"name": "{MINE}", "match": "{prefix}-.*"}}]'
-    return serving(bootstrap, folder, transaction_log__enabled="true", transaction_log__groups=groups)
-
-
-def completed(metrics: dict[str, Series]) -> dict[str, float]:
-    """Outcome -> number of the test's own ids, where there are any."""
-    return {outcome: value for (group, outcome), value in metrics.get(COMPLETED, {}).items() if group == MINE and value}
 
 
 def test_every_outcome_is_counted_once_over_a_kill_of_the_exporter(cluster: KafkaCluster, tmp_path: Path) -> None:

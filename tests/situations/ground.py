@@ -1,6 +1,6 @@
 """The truth by other means: raw requests to leaders and coordinators, as a super user, one broker after another.
 
-Nothing here is shared with the exporter but kafka-python's codec of single messages.
+Nothing here is shared with the exporter but kafka-python's codec of single messages; the workload asks the same way.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from typing import Any
 from kafka.protocol.admin import (
     DescribeProducersRequest,
     DescribeProducersResponse,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
+from examples.workload import coordinator, planting
 from examples.workload.wire import (
     COORDINATOR_ERRORS,
     LEADER_ERRORS,
@@ -32,7 +30,6 @@ from examples.workload.wire import (
 )
 from tests.situations.words import Expected, Truth
 
-TRANSACTIONAL_ID_NOT_FOUND = 105
 PATIENCE_S = 30.0
 POLL_PAUSE_S = 0.05
 GROUP, TRANSACTION = 0, 1
@@ -93,45 +90,22 @@ def _active_producers(broker: Address, topic: str, partition: int) -> Any:
 
 def coordinator_address(bootstrap: str, key: str, key_type: int = TRANSACTION) -> Address:
     """Where the coordinator of a transactional id, or of a group, listens."""
-
-    def attempt() -> Address:
-        with open_wire(bootstrap) as wire:
-            answer = wire.ask(
-                FindCoordinatorRequest, FindCoordinatorResponse, version_cap=3, key=key, key_type=key_type
-            )
-        if answer.error_code:
-            raise BrokerRefused("FindCoordinator", answer.error_code)
-        return answer.host, answer.port
-
-    return until_answered(attempt, COORDINATOR_ERRORS)
+    return until_answered(lambda: planting.coordinator_address(bootstrap, key, key_type), COORDINATOR_ERRORS)
 
 
 def described(bootstrap: str, transactional_id: str) -> Described | None:
     """What the coordinator says of a transactional id; None when it does not know it."""
-
-    def attempt() -> Described | None:
-        with Wire(*coordinator_address(bootstrap, transactional_id)) as wire:
-            answer = wire.ask(
-                DescribeTransactionsRequest,
-                DescribeTransactionsResponse,
-                version_cap=0,
-                transactional_ids=[transactional_id],
-            )
-        told = answer.transaction_states[0]
-        if told.error_code == TRANSACTIONAL_ID_NOT_FOUND:
-            return None
-        if told.error_code:
-            raise BrokerRefused("DescribeTransactions", told.error_code)
-        return Described(
-            state=told.transaction_state,
-            producer_id=told.producer_id,
-            producer_epoch=told.producer_epoch,
-            timeout_ms=told.transaction_timeout_ms,
-            start_time_ms=told.transaction_start_time_ms,
-            partitions=frozenset((topic.topic, partition) for topic in told.topics for partition in topic.partitions),
-        )
-
-    return until_answered(attempt, COORDINATOR_ERRORS)
+    told = until_answered(lambda: coordinator.described(bootstrap, transactional_id), COORDINATOR_ERRORS)
+    if told is None:
+        return None
+    return Described(
+        state=told.transaction_state,
+        producer_id=told.producer_id,
+        producer_epoch=told.producer_epoch,
+        timeout_ms=told.transaction_timeout_ms,
+        start_time_ms=told.transaction_start_time_ms,
+        partitions=frozenset((topic.topic, partition) for topic in told.topics for partition in topic.partitions),
+    )
 
 
 def known_producer_ids(bootstrap: str) -> set[int]:

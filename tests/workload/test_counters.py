@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,8 @@ from examples.workload.truth import Counts
 from examples.workload.workload import Workload
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import MakeCluster
-from tests.real_brokers.exporting import Exporter, Series, serving
+from tests.real_brokers.exporting import Exporter, Series
+from tests.real_brokers.log_reading import MINE, completed, counting
 from tests.workload.conftest import HASTY, PARTITIONS
 
 PATIENCE_S = 120
@@ -24,20 +24,8 @@ TROUBLED = Rhythm(
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 
 
-def counting(bootstrap: str, folder: Path, prefix: str) -> AbstractContextManager[Exporter]:
-    """`serve` with the transaction log; the workload's ids are a group."""
-    groups = f'[{{"name": "workload", "match": "{prefix}-.*"}}]'
-    return serving(bootstrap, folder, transaction_log__enabled="true", transaction_log__groups=groups)
-
-
-def counted(metrics: dict[str, Series]) -> dict[str, int]:
-    """Outcome -> number, of the workload's ids."""
-    completed = metrics.get("kafka_transactions_completed_total", {})
-    return {outcome: int(value) for (group, outcome), value in completed.items() if group == "workload"}
-
-
 def truth(counts: Counts) -> dict[str, int]:
-    """The same, as the workload has it."""
+    """Outcome -> number, as the workload has it."""
     assert counts.unresolved == 0
     return {
         "commit": counts.committed,
@@ -49,7 +37,7 @@ def truth(counts: Counts) -> dict[str, int]:
 
 def all_counted(exporter: Exporter, total: Counts) -> dict[str, Series]:
     """The metrics once as many transactions are counted as the workload began: any more would be seen a little later."""
-    metrics = exporter.until(lambda m: sum(counted(m).values()) >= total.begun)
+    metrics = exporter.until(lambda m: sum(completed(m).values()) >= total.begun)
     cycles = metrics["kafka_transaction_exporter_cycles_total"][()]
     return exporter.until(lambda m: m["kafka_transaction_exporter_cycles_total"][()] >= cycles + 2)
 
@@ -85,10 +73,10 @@ def test_every_trouble_is_counted_as_what_it_was(
 
     assert workload.failures == []
     assert min(truth(total).values()) > 0
-    assert counted(metrics) == truth(total)
+    assert completed(metrics) == truth(total)
     durations = metrics["kafka_transaction_duration_seconds_count"]
-    assert sum(value for (group, _), value in durations.items() if group == "workload") == total.begun
-    assert metrics["kafka_transaction_marker_seconds_count"]["workload",] == total.begun
+    assert sum(value for (group, _), value in durations.items() if group == MINE) == total.begun
+    assert metrics["kafka_transaction_marker_seconds_count"][MINE,] == total.begun
 
 
 @pytest.mark.slow
@@ -123,4 +111,4 @@ def test_brokers_die_coordinators_move_and_the_counts_stay_equal(
 
     assert workload.failures == []
     assert min(truth(total).values()) > 0
-    assert counted(metrics) == truth(total)
+    assert completed(metrics) == truth(total)
