@@ -1,0 +1,202 @@
+"""From what the leaders said to a snapshot: the coordinators, the doubts, whom they hurt, the offsets.
+
+Everything here is of one cluster and in one order in time; who asked the leaders, and from how many machines, is not
+known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+import numpy as np
+
+from exporter.kafka.coordinators import (
+    by_producer_id,
+    coordinators_of,
+    coverage_of,
+    describe,
+    list_transactions,
+)
+from exporter.kafka.doubts import settle_doubts
+from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.leaders import Scan
+from exporter.kafka.offsets import latest_offsets
+from exporter.kafka.reading import Reading
+from exporter.kafka.suspects import ask_around
+from exporter.kafka.topology import Topology
+from exporter.snapshot import (
+    NO_LEADER,
+    Answer,
+    BoolColumn,
+    BrokerCoverage,
+    Int16Column,
+    Int64Column,
+    MaxTimeout,
+    OpenTransactions,
+    Partitions,
+    SecondRead,
+    Snapshot,
+)
+
+SeenTransaction = tuple[str, int, int, int]
+"""(topic, partition, producer id, start offset)."""
+
+
+async def complete(
+    inquiry: Inquiry,
+    scan: Scan,
+    limit: MaxTimeout,
+    *,
+    taken_at_ms: int,
+    seen_before: Collection[SeenTransaction] | None,
+    search_logs: bool,
+    stopwatch: Stopwatch,
+    now_ms: Callable[[], int],
+) -> Snapshot:
+    """The snapshot of the partitions in `scan`, which was begun at `taken_at_ms`.
+
+    `seen_before` and `search_logs` are those of `Collector.collect`.
+    """
+    entries = scan.entries()
+    second_read = np.full(len(entries), SecondRead.NOT_ASKED, dtype=np.int8)
+    reading = Reading(scan.topology, scan, limit, entries, second_read)
+    if len(entries):
+        await _ask_coordinators(inquiry, reading, seen_before)
+        stopwatch.lap("transactions")
+        doubtful = await settle_doubts(inquiry, reading)
+        stopwatch.lap("proof")
+        await ask_around(inquiry, reading, doubtful, taken_at_ms, search_logs=search_logs)
+        stopwatch.lap("impact")
+    open_transactions = await _with_offsets(inquiry, reading)
+    stopwatch.lap("offsets")
+    return _snapshot(reading, open_transactions, taken_at_ms, now_ms())
+
+
+class Stopwatch:
+    """How long each phase of a cycle took."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._last = clock()
+        self._laps: dict[str, float] = {}
+
+    def lap(self, phase: str) -> None:
+        """`phase` has ended, and began when the one before did."""
+        now = self._clock()
+        self._laps[phase] = now - self._last
+        self._last = now
+
+    def laps(self) -> tuple[tuple[str, float], ...]:
+        """(phase, seconds), in order."""
+        return tuple(self._laps.items())
+
+
+async def _ask_coordinators(
+    inquiry: Inquiry, reading: Reading, seen_before: Collection[SeenTransaction] | None
+) -> None:
+    """List the active transactions, and describe those behind an entry that was open in an earlier cycle."""
+    reading.listings = await list_transactions(inquiry, coordinators_of(reading.topology))
+    active = by_producer_id(transaction for listing in reading.listings for transaction in listing.transactions)
+    entries = reading.entries
+    lasting = {
+        int(entries.producer_id[i])
+        for i in range(len(entries))
+        if int(entries.producer_id[i]) in active
+        and (
+            seen_before is None
+            or (*reading.partition(i), int(entries.producer_id[i]), int(entries.start_offset[i])) in seen_before
+        )
+    }
+    described, reading.unclear_producer_ids = await describe(
+        inquiry, [active[producer_id] for producer_id in sorted(lasting)]
+    )
+    reading.transactions = tuple({**active, **by_producer_id(described)}.values())
+
+
+async def _with_offsets(inquiry: Inquiry, reading: Reading) -> OpenTransactions:
+    """The open transactions with their partitions' high watermark and last stable offset."""
+    topology, entries = reading.topology, reading.entries
+    partitions = [reading.partition(i) for i in range(len(entries))]
+    leaders = {
+        partition: int(topology.leader[row])
+        for partition, row in zip(partitions, entries.row, strict=True)
+        if topology.leader[row] != NO_LEADER
+    }
+    offsets = await latest_offsets(inquiry, leaders)
+    pairs: Int64Column = np.array(
+        [offsets.get(partition, (-1, -1)) for partition in partitions], dtype=np.int64
+    ).reshape(-1, 2)
+    return OpenTransactions(
+        partition_row=entries.row.astype(np.int32),
+        producer_id=entries.producer_id,
+        producer_epoch=entries.producer_epoch,
+        last_sequence=entries.last_sequence,
+        last_timestamp_ms=entries.last_timestamp_ms,
+        coordinator_epoch=entries.coordinator_epoch,
+        start_offset=entries.start_offset,
+        second_read=reading.second_read,
+        diverged_replicas=_diverged(reading),
+        last_stable_offset=pairs[:, 0].copy(),
+        high_watermark=pairs[:, 1].copy(),
+    )
+
+
+def _diverged(reading: Reading) -> tuple[tuple[int, ...], ...]:
+    """(N,) followers against each entry; empty where none is against any, which is every ordinary cycle."""
+    if not reading.diverged:
+        return ()
+    return tuple(reading.diverged.get(reading.at_leader(i), ()) for i in range(len(reading.entries)))
+
+
+def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms: int, finished_at_ms: int) -> Snapshot:
+    topology, scan = reading.topology, reading.scan
+    exists = scan.is_subject()
+    new_row = np.cumsum(exists) - 1
+    unread = np.flatnonzero(scan.answer[exists] != Answer.READ)
+    told = [str(reason) for reason in scan.reason[exists][unread]]
+    reasons = tuple(sorted(set(told)))
+    reason: Int16Column = np.full(np.count_nonzero(exists), -1, dtype=np.int16)
+    reason[unread] = [reasons.index(it) for it in told]
+    partitions = Partitions(
+        topics=topology.topics,
+        topic=topology.topic[exists],
+        partition=topology.partition[exists],
+        leader=topology.leader[exists],
+        answer=scan.answer[exists],
+        reasons=reasons,
+        reason=reason,
+        producers=scan.producers[exists],
+    )
+    moved = replace(open_transactions, partition_row=new_row[open_transactions.partition_row].astype(np.int32))
+    return Snapshot(
+        cluster_id=topology.cluster_id,
+        taken_at_ms=taken_at_ms,
+        finished_at_ms=finished_at_ms,
+        partitions=partitions,
+        open_transactions=moved,
+        transactions=reading.transactions,
+        unclear_producer_ids=reading.unclear_producer_ids,
+        proof=reading.proof,
+        impact=reading.impact,
+        end_markers=reading.end_markers,
+        brokers=_brokers(topology, scan, exists),
+        coordinators=coverage_of(reading.listings),
+        max_timeout=reading.max_timeout,
+    )
+
+
+def _brokers(topology: Topology, scan: Scan, exists: BoolColumn) -> tuple[BrokerCoverage, ...]:
+    led_by = topology.leader[exists & (topology.leader != NO_LEADER)]
+    asked, count = np.unique(led_by, return_counts=True)
+    led = dict(zip(asked.tolist(), count.tolist(), strict=True))
+    return tuple(
+        BrokerCoverage(
+            broker=broker,
+            host=topology.brokers[broker].host if broker in topology.brokers else "",
+            port=topology.brokers[broker].port if broker in topology.brokers else -1,
+            partitions=led.get(broker, 0),
+            failure=scan.faults.get(broker),
+        )
+        for broker in sorted(led.keys() | scan.faults.keys())
+    )
