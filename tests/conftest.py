@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.brokers.cluster import KafkaCluster, Properties
 
@@ -21,6 +22,10 @@ SessionCluster = Callable[[str], KafkaCluster]
 MakeCluster = Callable[..., KafkaCluster]
 
 numbers = itertools.count(1)
+
+# A machine that does something else besides is no reason for a property to fail.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
