@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import platform
+
+from exporter import __version__
+from exporter.baseline_file import BaselineFacts
 from exporter.config.settings import Settings
 from exporter.evaluation.verdicts import Policy
-from exporter.publication.facts import PublishOptions
+from exporter.history_facts import HistoryFacts
+from exporter.publication.facts import ExporterFacts, PublishOptions
+from exporter.reloading import Reloader
+from exporter.transaction_log.report import LogReport
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -24,4 +31,28 @@ def publish_options_of(settings: Settings) -> PublishOptions:
         partition_series_limit=settings.publish.partition_series_limit,
         suspects_limit=settings.publish.suspects_limit,
         transactional_ids=settings.publish.transactional_ids,
+    )
+
+
+def process_facts(
+    settings: Settings,
+    reloader: Reloader | None,
+    *,
+    started_at_ms: int,
+    transaction_log: LogReport | None = None,
+    baseline: BaselineFacts | None = None,
+    history: HistoryFacts | None = None,
+) -> ExporterFacts:
+    """What is true of the whole program, whichever cluster is spoken of."""
+    return ExporterFacts(
+        version=__version__,
+        python_version=platform.python_version(),
+        started_at_ms=started_at_ms,
+        interval_ms=settings.scan.interval_ms,
+        stale_after_cycles=settings.publish.stale_after_cycles,
+        transaction_log=transaction_log,
+        baseline=baseline,
+        history=history,
+        settings_reloaded=True if reloader is None else reloader.facts.succeeded,
+        settings_loaded_at_ms=started_at_ms if reloader is None else reloader.facts.last_success_at_ms,
     )

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from apscheduler.events import JobEvent
 from apscheduler.schedulers.background import BackgroundScheduler
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.api_statistics import ApiStatistics
 from exporter.config.loading import load
 from exporter.config.settings import Settings
-from exporter.daemon import CYCLE_JOB, Daemon, Order, Orders
+from exporter.daemon import Daemon
 from exporter.kafka.collect import Collector
 from exporter.kafka.errors import ClusterUnavailableError
+from exporter.loop import CYCLE_JOB, Order, Orders
 from exporter.publication.site import Request
 from exporter.reloading import Reloaded, Reloader, ReloadFacts
 from exporter.snapshot import Snapshot
@@ -113,7 +113,7 @@ def test_cycles_that_cannot_begin_make_it_stale_as_well() -> None:
     daemon.cycle()
 
     for _ in range(3):
-        daemon._on_missed(cast("JobEvent", None))
+        daemon.missed()
 
     published = values(daemon)
     assert published["kafka_transaction_exporter_cycles_missed_total"] == 3
@@ -138,10 +138,10 @@ def test_only_a_dead_loop_fails_liveness() -> None:
     daemon.cycle()
 
     clock.now += 3 * (10 + 9)
-    assert daemon.liveness() is None
+    assert daemon.loop.liveness() is None
     clock.now += 1
 
-    assert daemon.liveness() == "no cycle has ended for 58 s: the loop is dead"
+    assert daemon.loop.liveness() == "no cycle has ended for 58 s: the loop is dead"
     assert get(daemon, "/-/healthy")[0] == 503
 
 
@@ -172,7 +172,7 @@ def test_an_unwritable_state_file_harms_nothing(tmp_path: Path, caplog: pytest.L
     (tmp_path / "file").write_text("")
     script = Script(healthy(), healthy(10))
     daemon = daemon_on(script, Clock())
-    daemon._state_path = tmp_path / "file" / "state.json"
+    daemon._record._state_path = tmp_path / "file" / "state.json"
 
     daemon.cycle()
     daemon.cycle()
@@ -234,7 +234,7 @@ def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPat
     daemon.cycle()
 
     for _ in range(3):
-        daemon._reload(scheduler, only_if_changed=False)
+        daemon.loop.reload(scheduler, only_if_changed=False)
     interval = scheduler.get_job(CYCLE_JOB).trigger.interval.total_seconds()
     scheduler.shutdown(wait=False)
 
@@ -261,7 +261,7 @@ def test_a_clock_that_was_set_back_does_not_stop_the_loop(*, stepped_s: float, i
     clock.now += 10
     wall.now += 10 + stepped_s
 
-    readings = daemon._keep_pace(scheduler, *before)
+    readings = daemon.loop.keep_pace(scheduler, *before)
 
     next_run = scheduler.get_job(CYCLE_JOB).next_run_time
     scheduler.shutdown(wait=False)

@@ -16,9 +16,10 @@ from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError
 from exporter.config.settings import Settings
-from exporter.daemon import Daemon, Order, Orders, Recorder
+from exporter.daemon import Daemon, Recorder
 from exporter.kafka.collect import open_collector
 from exporter.log_reader import LogReader
+from exporter.loop import Order, Orders
 from exporter.publication.guard import Guard
 from exporter.publication.server_tls import RenewingContext, ServerTlsError
 from exporter.publication.site import Site
