@@ -62,7 +62,7 @@ def test_a_hang_is_open_on_the_partition_and_unknown_to_its_coordinator(
     hang = plant_hang(broker.bootstrap, topic, 0, transactional_id)
 
     shown = producers(broker, topic)[hang.producer_id]
-    assert hang.start_offset == 4  # three records and their marker come before it
+    assert hang.start_offset in (3, 4)  # after three records; their marker is written when the coordinator gets to it
     assert shown.current_transaction_start_offset == hang.start_offset
     assert (shown.producer_epoch, shown.last_timestamp) == (hang.producer_epoch, hang.timestamp_ms)
     assert coordinator_state(broker, transactional_id) == "Empty"

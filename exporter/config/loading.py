@@ -86,9 +86,13 @@ def load_with_sources(
     environment: Mapping[str, str],
     flags: Mapping[str, str],
     java: Mapping[str, Written] = MappingProxyType({}),
+    cluster: Mapping[str, Written] = MappingProxyType({}),
     read: ReadText = read_text,
 ) -> Loaded:
-    """Like `load`, with where each value came from. Raises ConfigurationError with every problem found."""
+    """Like `load`, with where each value came from; `cluster` is said of one cluster, and so before all else.
+
+    Raises ConfigurationError with every problem found.
+    """
     problems: list[str] = []
     written: dict[str, Written] = {}
     if file is not None:
@@ -96,6 +100,7 @@ def load_with_sources(
     written |= java
     written |= _from_environment(environment, problems)
     written |= {name: Written(value, flag_name(name)) for name, value in flags.items()}
+    written |= cluster
     elsewhere = Elsewhere(environment, read)
     written = _resolved(written, elsewhere, problems)
     parsed = _parse(written, problems)
@@ -207,8 +212,13 @@ def _from_yaml(path: str, text: str, problems: list[str]) -> dict[str, Written]:
     if not isinstance(root, yaml.MappingNode):
         problems.append(f"{path}:{root.start_mark.line + 1}: must be a mapping of sections")
         return {}
+    return settings_below(path, root, problems)
+
+
+def settings_below(path: str, mapping: yaml.MappingNode, problems: list[str]) -> dict[str, Written]:
+    """Settings by full name of a mapping of sections; what is no setting is added to `problems`."""
     found: dict[str, Written] = {}
-    for name, node in _flatten(root, ""):
+    for name, node in _flatten(mapping, ""):
         _take(path, name, node, found, problems)
     return found
 

@@ -262,6 +262,15 @@ class BaselineSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """One cluster of a fleet."""
+
+    name: str
+    """The value of the label `cluster`."""
+    kafka: KafkaSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All of them, validated."""
 
@@ -278,6 +287,8 @@ class Settings:
     """0 watches nothing."""
     log_level: str
     log_format: Literal["auto", "text", "logfmt", "json"]
+    clusters: tuple[ClusterSettings, ...] = ()
+    """Of a fleet; `kafka` is then that of the first."""
 
 
 def settings_of(value: Mapping[str, Any]) -> Settings:

@@ -194,11 +194,11 @@ async def scan_leaders(
     scan = Scan.unasked(topology, wanted, producer_ids)
     rows = np.flatnonzero(scan.is_subject() & (topology.leader != NO_LEADER))
     await read_rows(inquiry, scan, rows, topology.leader, expected_producers, progress)
-    await _ask_again_where_moved(inquiry, scan)
+    await ask_again_where_moved(inquiry, scan)
     return scan
 
 
-async def _ask_again_where_moved(inquiry: Inquiry, scan: Scan) -> None:
+async def ask_again_where_moved(inquiry: Inquiry, scan: Scan) -> None:
     """Once, with fresh metadata: rows whose leader changed, or that said that their broker is not the leader."""
     stale = scan.may_have_moved()
     if len(stale) == 0 or inquiry.remaining_s() <= 0:

@@ -1,0 +1,104 @@
+"""The clusters of a fleet: a file that says of each how it is reached; what it leaves out is that of the settings.
+
+clusters:
+payments:
+kafka:
+bootstrap.servers: payments-1:9092
+orders:
+kafka:
+bootstrap.servers: orders-1:9092
+security.protocol: SSL
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import yaml
+
+from exporter.config.loading import ConfigurationError, Loaded, Written, composed, load_with_sources, settings_below
+from exporter.config.references import ReadText, read_text
+from exporter.config.settings import ClusterSettings
+
+ROOT: Final = "clusters"
+SECTION: Final = "kafka."
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What settings are made of, but for the clusters. `file` and `clusters` are a path and its text."""
+
+    clusters: tuple[str, str]
+    file: tuple[str, str] | None = None
+    java: Mapping[str, Written] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = field(default_factory=dict)
+
+
+def load_fleet(sources: Sources, read: ReadText = read_text) -> Loaded:
+    """Settings with their `clusters`, in the file's order. Raises ConfigurationError with every problem found."""
+    problems: list[str] = []
+    blocks = _blocks(*sources.clusters, problems)
+    loaded: dict[str, Loaded] = {}
+    for name, block in blocks.items():
+        try:
+            loaded[name] = load_with_sources(
+                file=sources.file,
+                java=sources.java,
+                environment=sources.environment,
+                flags=sources.flags,
+                cluster=block,
+                read=read,
+            )
+        except ConfigurationError as error:
+            problems += [it for it in error.problems if it not in problems]
+    if problems:
+        raise ConfigurationError(problems)
+    first = next(iter(loaded.values()))
+    clusters = tuple(ClusterSettings(name=name, kafka=it.settings.kafka) for name, it in loaded.items())
+    return Loaded(
+        settings=replace(first.settings, clusters=clusters),
+        written=first.written,
+        files=tuple(dict.fromkeys(file for it in loaded.values() for file in it.files)),
+    )
+
+
+def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, Written]]:
+    """Settings by cluster, as they are written."""
+    try:
+        root = composed(path, text)
+    except ConfigurationError as error:
+        problems += error.problems
+        return {}
+    clusters = _clusters(root)
+    if clusters is None:
+        problems.append(f"{path}: must be a mapping with the one key `{ROOT}`, a mapping of names to clusters")
+        return {}
+    blocks: dict[str, dict[str, Written]] = {}
+    for key, node in clusters.value:
+        place = f"{path}:{key.start_mark.line + 1}"
+        name = str(key.value)
+        if not name or name in blocks:
+            problems.append(f"{place}: {name!r} is {'named twice' if name else 'no name of a cluster'}")
+        elif not isinstance(node, yaml.MappingNode):
+            problems.append(f"{place}: {name} must be a mapping with a section `kafka`")
+        else:
+            blocks[name] = _block(path, node, problems)
+    return blocks
+
+
+def _clusters(root: yaml.Node | None) -> yaml.MappingNode | None:
+    if not isinstance(root, yaml.MappingNode) or [key.value for key, _ in root.value] != [ROOT]:
+        return None
+    clusters = root.value[0][1]
+    return clusters if isinstance(clusters, yaml.MappingNode) and clusters.value else None
+
+
+def _block(path: str, node: yaml.MappingNode, problems: list[str]) -> dict[str, Written]:
+    found = settings_below(path, node, problems)
+    for name, written in found.items():
+        if not name.startswith(SECTION):
+            problems.append(f"{written.place}: {name} is that of the whole fleet: a cluster has the section kafka only")
+    return found

@@ -1,0 +1,149 @@
+"""`spark.read.format("kafka_transactions")`, and `readStream`: the scan of one cluster or many as a table.
+
+    spark.dataSource.register(KafkaTransactions)
+    spark.read.format("kafka_transactions").option("kafka.bootstrap.servers", "broker:9092").load()
+
+Options are the settings' names (`kafka.*`, `scan.deadline`, ...); `clusters` is the path of a fleet's file, `config.file`
+that of the settings. A stream reads once in `scan.interval`: its offsets are instants, and what is read for one is never
+read again. The columns are those of `exporter.pipeline.scan_table`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from exporter.config.fleet import Sources, load_fleet
+from exporter.config.loading import load
+from exporter.config.settings import ClusterSettings, Settings
+from exporter.pipeline.fleet_clients import CLIENTS
+from exporter.pipeline.fleet_scan import Budget, Share, plan, read
+from exporter.pipeline.scan_table import SCAN, broker_table
+from exporter.snapshot import NO_LEADER
+
+NAME: Final = "kafka_transactions"
+CLUSTERS: Final = "clusters"
+CONFIG_FILE: Final = "config.file"
+
+
+class KafkaTransactions(DataSource):
+    """The scan, a task for each cluster and broker."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As it is asked for."""
+        return NAME
+
+    def settings(self) -> Settings:
+        """With at least one cluster. Raises ConfigurationError."""
+        return settings_of_options(self.options)
+
+    def schema(self) -> StructType:
+        """Of every reading."""
+        return from_arrow_schema(SCAN)
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
+        """One reading."""
+        return _Reader(self.settings())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's signature
+        """A reading in each interval."""
+        return _StreamReader(self.settings())
+
+
+def source_of(settings: Settings) -> type[KafkaTransactions]:
+    """A source of the same name that takes its settings from here: passwords are in no option and no plan of a query."""
+
+    class Given(KafkaTransactions):
+        def settings(self) -> Settings:
+            return settings
+
+    return Given
+
+
+def settings_of_options(options: Mapping[str, str]) -> Settings:
+    """The settings with their clusters; without a file of clusters the one is called by its first brokers.
+
+    Raises ConfigurationError.
+    """
+    flags = {name: value for name, value in options.items() if name not in (CLUSTERS, CONFIG_FILE)}
+    config = options.get(CONFIG_FILE)
+    file = None if config is None else (config, Path(config).read_text(encoding="utf-8"))
+    path = options.get(CLUSTERS)
+    if path is None:
+        settings = load(file=file, environment={}, flags=flags)
+        one = ClusterSettings(name=settings.kafka.bootstrap, kafka=settings.kafka)
+        return replace(settings, clusters=(one,))
+    clusters = (path, Path(path).read_text(encoding="utf-8"))
+    return load_fleet(Sources(clusters=clusters, file=file, flags=flags)).settings
+
+
+class _Partition(InputPartition):
+    def __init__(self, share: Share, budget: Budget) -> None:
+        super().__init__(share.broker)
+        self.share = share
+        self.budget = budget
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, settings: Settings) -> None:
+        self._clusters = settings.clusters
+        self._budget = Budget.of_cycle(settings.scan.deadline_ms)
+
+    def partitions(self) -> list[InputPartition]:
+        return _partitions(self._clusters, self._budget)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Partition)
+        yield from _rows(partition).to_batches()
+
+
+class _StreamReader(DataSourceStreamReader):
+    def __init__(self, settings: Settings) -> None:
+        self._clusters = settings.clusters
+        self._interval_ms = settings.scan.interval_ms
+        self._budget = Budget.of_cycle(settings.scan.deadline_ms)
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"read_at_ms": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: ARG002, N802 - Spark's signature
+        now_ms = int(time.time() * 1000)
+        return {"read_at_ms": now_ms} if now_ms - start["read_at_ms"] >= self._interval_ms else start
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return _partitions(self._clusters, self._budget) if end["read_at_ms"] > start["read_at_ms"] else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Partition)
+        yield from _rows(partition).to_batches()
+
+
+def _partitions(clusters: Iterable[ClusterSettings], budget: Budget) -> list[InputPartition]:
+    return [_Partition(share, budget) for share in plan(clusters, budget, CLIENTS)]
+
+
+def _rows(partition: _Partition) -> pa.Table:
+    """A mistake of ours costs the cluster its cycle, and no other cluster anything."""
+    share = partition.share
+    try:
+        return read(share, partition.budget, CLIENTS)
+    except Exception as error:  # noqa: BLE001 - told in the table, where it is read
+        return broker_table(
+            share.cluster.name,
+            share.cluster_id,
+            share.taken_at_ms,
+            broker=NO_LEADER,
+            address=None,
+            failure=f"defect in the exporter: {type(error).__name__}: {error}",
+            seconds=0.0,
+            requests=(),
+        )

@@ -1,0 +1,86 @@
+"""The clusters of a fleet: what is theirs, what they share, and what is said of mistakes."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from exporter.config.fleet import Sources, load_fleet
+from exporter.config.loading import ConfigurationError
+
+SHARED = """
+kafka:
+  security.protocol: SASL_PLAINTEXT
+  sasl: {mechanism: PLAIN, username: exporter, password: hunter2}
+scan: {interval: 20s, deadline: 15s}
+"""
+TWO = """
+clusters:
+  payments:
+    kafka: {bootstrap.servers: "payments:9092"}
+  orders:
+    kafka:
+      bootstrap.servers: orders:9092
+      sasl.password: other
+"""
+
+
+def problems_of(clusters: str, shared: str = SHARED) -> tuple[str, ...]:
+    with pytest.raises(ConfigurationError) as failure:
+        load_fleet(Sources(clusters=("fleet.yaml", clusters), file=("config.yaml", shared)))
+    return failure.value.problems
+
+
+def test_a_cluster_takes_from_the_settings_what_it_does_not_say() -> None:
+    """Names and order are those of the file; what is said of a cluster comes before a flag."""
+    sources = Sources(
+        clusters=("fleet.yaml", TWO),
+        file=("config.yaml", SHARED),
+        flags={"kafka.sasl.username": "by-flag", "kafka.bootstrap.servers": "ignored:1"},
+    )
+    settings = load_fleet(sources).settings
+
+    assert [it.name for it in settings.clusters] == ["payments", "orders"]
+    assert [it.kafka.bootstrap for it in settings.clusters] == ["payments:9092", "orders:9092"]
+    assert [it.kafka.options["sasl_plain_password"] for it in settings.clusters] == ["hunter2", "other"]
+    assert {it.kafka.options["sasl_plain_username"] for it in settings.clusters} == {"by-flag"}
+    assert settings.scan.interval_ms == 20_000
+    assert "hunter2" not in repr(settings)
+
+
+def test_settings_of_a_cluster_travel_to_other_machines() -> None:
+    """Executors get them as bytes."""
+    clusters = load_fleet(Sources(clusters=("fleet.yaml", TWO), file=("config.yaml", SHARED))).settings.clusters
+    assert pickle.loads(pickle.dumps(clusters)) == clusters  # noqa: S301 - our own, of just now
+
+
+@pytest.mark.parametrize(
+    ("clusters", "sentence"),
+    [
+        ("", "fleet.yaml: must be a mapping with the one key `clusters`, a mapping of names to clusters"),
+        ("clusters: []", "fleet.yaml: must be a mapping with the one key `clusters`, a mapping of names to clusters"),
+        ("clusters: {}", "fleet.yaml: must be a mapping with the one key `clusters`, a mapping of names to clusters"),
+        (
+            "clusters: {a: {kafka: {bootstrap.servers: 'a:1'}}}\nmore: 1",
+            "fleet.yaml: must be a mapping with the one key",
+        ),
+        ("clusters:\n  a: 1", "fleet.yaml:2: a must be a mapping with a section `kafka`"),
+        ("clusters:\n  a: {kafka: {bootstrap.servers: 'a:1'}}\n  a: {}", "fleet.yaml:3: 'a' is named twice"),
+        (
+            "clusters:\n  a:\n    kafka: {bootstrap.server: 'a:1'}",
+            "fleet.yaml:3: kafka.bootstrap.server: unknown setting",
+        ),
+        ("clusters:\n  a:\n    scan: {interval: 1s}", "fleet.yaml:3: scan.interval is that of the whole fleet"),
+        ("clusters:\n  a: {kafka: {client.id: x}}", "kafka.bootstrap.servers is not set"),
+        ("clusters: {a: {kafka: {bootstrap.servers: '[', }}", "fleet.yaml:1: not valid YAML"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(clusters: str, sentence: str) -> None:
+    """File and line, and what to do."""
+    assert any(problem.startswith(sentence) for problem in problems_of(clusters)), problems_of(clusters)
+
+
+def test_a_mistake_that_all_clusters_share_is_told_once() -> None:
+    """It stands in the settings, not in each cluster."""
+    assert len(problems_of(TWO, SHARED + "web: 1\n")) == 1
