@@ -38,6 +38,7 @@ EXPORTER_METRICS = (
         kind="gauge",
         labels=(),
         samples=fact(lambda facts: facts.settings_reloaded),
+        is_of_process=True,
     ),
     Metric(
         name="kafka_transaction_exporter_config_last_reload_success_timestamp_seconds",
@@ -45,6 +46,7 @@ EXPORTER_METRICS = (
         kind="gauge",
         labels=(),
         samples=fact(lambda facts: seconds(facts.settings_loaded_at_ms)),
+        is_of_process=True,
     ),
     Metric(
         name="kafka_transaction_exporter_cycle_interval_seconds",
@@ -132,6 +134,7 @@ BASELINE_METRICS = (
         kind="gauge",
         labels=(),
         samples=of_baseline(lambda baseline: baseline.failure is None),
+        is_of_process=True,
     ),
     Metric(
         name="kafka_transaction_exporter_baseline_timestamp_seconds",
@@ -139,6 +142,7 @@ BASELINE_METRICS = (
         kind="gauge",
         labels=(),
         samples=of_baseline(lambda baseline: seconds(baseline.made_at_ms)),
+        is_of_process=True,
     ),
 )
 
@@ -224,6 +228,7 @@ HISTORY_METRICS = (
         kind="gauge",
         labels=(),
         samples=of_history(lambda history: history.failure is None),
+        is_of_process=True,
     ),
     Metric(
         name="kafka_transaction_exporter_history_rows_total",
@@ -231,6 +236,7 @@ HISTORY_METRICS = (
         kind="counter",
         labels=(),
         samples=of_history(lambda history: history.rows),
+        is_of_process=True,
     ),
     Metric(
         name="kafka_transaction_exporter_history_rows_lost_total",
@@ -238,6 +244,7 @@ HISTORY_METRICS = (
         kind="counter",
         labels=(),
         samples=of_history(lambda history: history.rows_lost),
+        is_of_process=True,
     ),
     Metric(
         name="kafka_transaction_exporter_history_rows_waiting",
@@ -245,6 +252,7 @@ HISTORY_METRICS = (
         kind="gauge",
         labels=(),
         samples=of_history(lambda history: history.rows_waiting),
+        is_of_process=True,
     ),
     Metric(
         name="kafka_transaction_exporter_history_size_bytes",
@@ -252,6 +260,7 @@ HISTORY_METRICS = (
         kind="gauge",
         labels=(),
         samples=of_history(lambda history: history.size_bytes),
+        is_of_process=True,
     ),
     Metric(
         name="kafka_transaction_exporter_history_newest_timestamp_seconds",
@@ -259,5 +268,6 @@ HISTORY_METRICS = (
         kind="gauge",
         labels=(),
         samples=of_history(lambda history: seconds(history.newest_ms)),
+        is_of_process=True,
     ),
 )

@@ -69,13 +69,14 @@ class Renderer:
 
     def __init__(self, metrics: Sequence[Metric] = METRICS, process: ProcessCollector | None = None) -> None:
         self._metrics = metrics
-        self._labels = PartitionLabels()
+        self._labels: dict[str | None, PartitionLabels] = {}
         self._process = ProcessCollector(registry=None) if process is None else process
 
-    def render(self, publication: Publication) -> Exposition:
-        """The exposition of one publication. The values of `process_*` are of this instant, too."""
+    def render(self, *publications: Publication) -> Exposition:
+        """The exposition of one publication, or of a fleet's. The values of `process_*` are of this instant, too."""
+        self._labels = {it.cluster: self._labels.get(it.cluster) or PartitionLabels() for it in publications}
         families = [
-            _Family(metric.name, metric.help, metric.kind, family_lines(metric, publication, self._labels))
+            _Family(metric.name, metric.help, metric.kind, self._lines(metric, publications))
             for metric in self._metrics
         ]
         families += _process_families(self._process)
@@ -91,6 +92,10 @@ class Renderer:
             openmetrics=Representation(content_type=OPENMETRICS, content_encoding=None, chunks=openmetrics),
             openmetrics_gzip=_compressed(OPENMETRICS, openmetrics, deflated),
         )
+
+    def _lines(self, metric: Metric, publications: Sequence[Publication]) -> str:
+        spoken_of = publications[:1] if metric.is_of_process else publications
+        return "".join([family_lines(metric, it, self._labels[it.cluster]) for it in spoken_of])
 
 
 @dataclass(frozen=True)

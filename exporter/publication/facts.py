@@ -79,6 +79,8 @@ class Publication:
     """None before the first snapshot and when it has become stale: all rows of the cluster vanish."""
     facts: ExporterFacts
     options: PublishOptions
+    cluster: str | None = None
+    """The value of the label `cluster`, by which a fleet's publications are told apart; None for no such label."""
 
     @property
     def suspects(self) -> tuple[TransactionRow, ...]:

@@ -63,6 +63,8 @@ class Metric:
     kind: Kind
     labels: tuple[str, ...]
     samples: Callable[[Publication], Samples]
+    is_of_process: bool = False
+    """True of what is the same whichever cluster is spoken of: said once, and without the label `cluster` of a fleet."""
 
     def __post_init__(self) -> None:
         assert (self.kind == "counter") == self.name.endswith("_total"), self.name

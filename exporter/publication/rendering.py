@@ -40,8 +40,12 @@ def labels_text(names: Sequence[str], values: Sequence[str]) -> str:
     return "{" + ",".join(f'{name}="{escape(value)}"' for name, value in zip(names, values, strict=True)) + "}"
 
 
+Labels = Sequence[tuple[str, str]]
+"""Names and values that all series of a family begin with."""
+
+
 class PartitionLabels:
-    """Remembers the label text of every partition from one publication to the next.
+    """Remembers the label text of every partition of one cluster from one publication to the next.
 
     Making a hundred thousand of them takes longer than everything else together, and partitions seldom change.
     """
@@ -50,14 +54,17 @@ class PartitionLabels:
         self._partitions: Partitions | None = None
         self._resting: dict[str, list[str]] = {}
 
-    def resting_lines(self, name: str, labels: Sequence[str], partitions: Partitions) -> list[str]:
+    def resting_lines(self, name: str, labels: Sequence[str], fixed: Labels, partitions: Partitions) -> list[str]:
         """A line of value 0 for every row of `partitions`; the list belongs to this cache and must not be changed."""
         if not self._knows(partitions):
             self._resting = {}
         self._partitions = partitions
         if name not in self._resting:
             topic_label, partition_label = labels
-            heads = [f'{name}{{{topic_label}="{escape(topic)}",{partition_label}="' for topic in partitions.topics]
+            first = "".join(f'{label}="{escape(value)}",' for label, value in fixed)
+            heads = [
+                f'{name}{{{first}{topic_label}="{escape(topic)}",{partition_label}="' for topic in partitions.topics
+            ]
             rows = zip(partitions.topic.tolist(), partitions.partition.tolist(), strict=True)
             self._resting[name] = [f'{heads[topic]}{partition}"}} 0\n' for topic, partition in rows]
         return self._resting[name]
@@ -75,24 +82,32 @@ class PartitionLabels:
 def family_lines(metric: Metric, publication: Publication, cache: PartitionLabels) -> str:
     """All sample lines of one metric, the same in both formats; empty when it has none."""
     samples = metric.samples(publication)
+    fixed = () if metric.is_of_process or publication.cluster is None else (("cluster", publication.cluster),)
     if isinstance(samples, PartitionSeries):
-        return _partition_lines(metric, samples, cache)
-    return "".join([_sample_lines(metric, sample) for sample in samples])
+        return _partition_lines(metric, fixed, samples, cache)
+    return "".join([_sample_lines(metric, fixed, sample) for sample in samples])
 
 
-def _sample_lines(metric: Metric, sample: Sample | Distribution) -> str:
+def _labels(metric: Metric, fixed: Labels, values: Sequence[str], *more: tuple[str, str]) -> str:
+    """The label text of one series."""
+    assert len(metric.labels) == len(values), (metric.name, values)
+    pairs = (*fixed, *zip(metric.labels, values, strict=True), *more)
+    return labels_text([name for name, _ in pairs], [value for _, value in pairs])
+
+
+def _sample_lines(metric: Metric, fixed: Labels, sample: Sample | Distribution) -> str:
     if isinstance(sample, Distribution):
-        return _distribution_lines(metric, sample)
-    return f"{metric.name}{labels_text(metric.labels, sample.labels)} {number(sample.value)}\n"
+        return _distribution_lines(metric, fixed, sample)
+    return f"{metric.name}{_labels(metric, fixed, sample.labels)} {number(sample.value)}\n"
 
 
-def _distribution_lines(metric: Metric, distribution: Distribution) -> str:
+def _distribution_lines(metric: Metric, fixed: Labels, distribution: Distribution) -> str:
     bounds = [*map(float, distribution.bounds), math.inf]
     cumulative = list(accumulate(distribution.counts))
     texts = ["+Inf" if math.isinf(bound) else repr(bound) for bound in bounds]  # `1.0`: both formats, one series
-    labels = labels_text(metric.labels, distribution.labels)
+    labels = _labels(metric, fixed, distribution.labels)
     lines = [
-        f"{metric.name}_bucket{labels_text((*metric.labels, 'le'), (*distribution.labels, text))} {count}\n"
+        f"{metric.name}_bucket{_labels(metric, fixed, distribution.labels, ('le', text))} {count}\n"
         for text, count in zip(texts, cumulative, strict=True)
     ]
     lines += [f"{metric.name}_sum{labels} {number(distribution.total)}\n"]
@@ -100,11 +115,11 @@ def _distribution_lines(metric: Metric, distribution: Distribution) -> str:
     return "".join(lines)
 
 
-def _partition_lines(metric: Metric, series: PartitionSeries, cache: PartitionLabels) -> str:
+def _partition_lines(metric: Metric, fixed: Labels, series: PartitionSeries, cache: PartitionLabels) -> str:
     """Resting lines with the few that are not 0 put in their place."""
     if len(series.rows) * 2 < len(series.partitions):
-        return _few_partition_lines(metric, series)
-    resting = cache.resting_lines(metric.name, metric.labels, series.partitions)
+        return _few_partition_lines(metric, fixed, series)
+    resting = cache.resting_lines(metric.name, metric.labels, fixed, series.partitions)
     lines = list(resting) if len(series.rows) == len(resting) else [resting[row] for row in series.rows.tolist()]
     for position in np.flatnonzero(series.values).tolist():
         value = number(int(series.values[position]) / series.divisor)
@@ -112,12 +127,12 @@ def _partition_lines(metric: Metric, series: PartitionSeries, cache: PartitionLa
     return "".join(lines)
 
 
-def _few_partition_lines(metric: Metric, series: PartitionSeries) -> str:
+def _few_partition_lines(metric: Metric, fixed: Labels, series: PartitionSeries) -> str:
     names = map(series.partitions.name, series.rows.tolist())
     rows = zip(names, series.values.tolist(), strict=True)
     return "".join(
         [
-            f"{metric.name}{labels_text(metric.labels, (topic, str(partition)))} {number(value / series.divisor)}\n"
+            f"{metric.name}{_labels(metric, fixed, (topic, str(partition)))} {number(value / series.divisor)}\n"
             for (topic, partition), value in rows
         ]
     )
