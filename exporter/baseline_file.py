@@ -36,10 +36,10 @@ class BaselineFile:
         self._said: str | None = None
         self.facts = BaselineFacts(None, str(self._newest))
 
-    def current(self, cluster_id: str) -> Baseline:
-        """What is usual on that cluster; empty where the file is of no use now."""
+    def current(self, *cluster_ids: str) -> Baseline:
+        """What is usual on those clusters, or on any if none is named; empty where the file is of no use now."""
         newest = self._read()
-        failure = self._failure(newest, cluster_id)
+        failure = self._failure(newest, cluster_ids)
         self.facts = BaselineFacts(newest.made_at_ms if isinstance(newest, Baseline) else None, failure)
         if failure != self._said:
             self._said = failure
@@ -71,12 +71,12 @@ class BaselineFile:
         except BaselineError as error:
             return error
 
-    def _failure(self, newest: Baseline | BaselineError, cluster_id: str) -> str | None:
+    def _failure(self, newest: Baseline | BaselineError, cluster_ids: tuple[str, ...]) -> str | None:
         if isinstance(newest, BaselineError):
             return str(newest)
         age_ms = int(self._wall_clock() * 1000) - newest.made_at_ms
         if age_ms > self._age_ms_max:
             return f"it was made {age_ms / 86_400_000:.1f} days ago, which is longer than baseline.max_age"
-        if cluster_id not in newest.cluster_ids:
-            return f"it is of other clusters than {cluster_id}"
+        if cluster_ids and not newest.cluster_ids.intersection(cluster_ids):
+            return f"it is of other clusters than {', '.join(cluster_ids)}"
         return None

@@ -11,11 +11,14 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.status import ExitStatus
+from exporter.config.fleet import Sources, alone, load_fleet
 from exporter.config.java_properties import from_java
+from exporter.config.kafka_section import KafkaSettings
 from exporter.config.loading import ConfigurationError, Loaded, load_with_sources
 from exporter.config.settings import Settings
 from exporter.log_lines import formatter_of
@@ -52,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.state_folder = state_folder(os.environ)
     options.may_colour = may_colour(os.environ)
     options.is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which chose master and memory
-    if options.command == "pipeline":
+    if options.command == "pipeline" or _is_fleet(options):
         # Else Spark's workers are whatever python3 the path has.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if options.command in WITHOUT_SETTINGS and vars(options).get("job") != "transaction-log":
@@ -67,12 +70,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitStatus.COULD_NOT_RUN
     settings = options.loaded.settings
     _configure_logging(settings)
-    options.state_path = state_path(settings, options.state_folder)
+    options.state_path_of = lambda settings, kafka: state_path(settings, kafka, options.state_folder)
+    options.state_path = options.state_path_of(settings, settings.kafka)
     return _run(options, settings)
 
 
+def _is_fleet(options: argparse.Namespace) -> bool:
+    return bool(vars(options).get("engine") == "spark")
+
+
 def _run(options: argparse.Namespace, settings: Settings | None) -> int:
-    command = importlib.import_module(f"exporter.commands.{COMMANDS[options.command]}")
+    module = "serve_fleet" if _is_fleet(options) else COMMANDS[options.command]
+    command = importlib.import_module(f"exporter.commands.{module}")
     status: int = ExitStatus.COULD_NOT_RUN if options.command in WRITING else ExitStatus.ANSWERED
     try:
         status = command.run(options, settings)
@@ -111,26 +120,30 @@ def may_colour(environment: Mapping[str, str]) -> bool:
     return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
-def _source_files(options: argparse.Namespace) -> tuple[str | None, str | None]:
-    """Paths of the YAML file and of the Java client's file."""
+def _source_files(options: argparse.Namespace) -> tuple[str | None, str | None, str | None]:
+    """Paths of the YAML file, of the Java client's file and of a fleet's."""
     given = vars(options)
-    return given.get("config_file"), given.get("command_config")
+    return given.get("config_file"), given.get("command_config"), given.get("clusters")
 
 
 def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded:
     given = vars(options)
     flags = {name.removeprefix("setting:"): value for name, value in given.items() if name.startswith("setting:")}
-    config_file, java_file = _source_files(options)
-    loaded = load_with_sources(
-        file=None if config_file is None else (config_file, _text(config_file)),
-        java={} if java_file is None else from_java(java_file, _text(java_file)),
-        environment=environment,
-        flags=flags,
-    )
+    config_file, java_file, clusters_file = _source_files(options)
+    file = None if config_file is None else (config_file, _text(config_file))
+    java = {} if java_file is None else from_java(java_file, _text(java_file))
+    if clusters_file is None:
+        loaded = load_with_sources(file=file, java=java, environment=environment, flags=flags)
+        if _is_fleet(options):
+            loaded = replace(loaded, settings=alone(loaded.settings))
+    else:
+        clusters = clusters_file, _text(clusters_file)
+        loaded = load_fleet(Sources(clusters=clusters, file=file, java=java, environment=environment, flags=flags))
     from exporter.kafka.credentials import CredentialsError, client_options  # noqa: PLC0415 - not for completion
 
     try:
-        client_options(loaded.settings.kafka)
+        for kafka in (loaded.settings.kafka, *(it.kafka for it in loaded.settings.clusters)):
+            client_options(kafka)
     except CredentialsError as error:
         raise ConfigurationError([str(error)]) from error
     return loaded
@@ -152,7 +165,7 @@ def state_folder(environment: Mapping[str, str]) -> Path | None:
     return Path(home, ".local", "state", PROGRAM) if home else None
 
 
-def state_path(settings: Settings, folder: Path | None) -> Path | None:
+def state_path(settings: Settings, kafka: KafkaSettings, folder: Path | None) -> Path | None:
     """Where first-seen times are kept; None for nowhere. `auto` takes a file of its own for each set of brokers."""
     if settings.state_file == "none":
         return None
@@ -160,7 +173,7 @@ def state_path(settings: Settings, folder: Path | None) -> Path | None:
         return Path(settings.state_file)
     if folder is None:
         return None
-    brokers = ",".join(f"{host}:{port}" for host, port in settings.kafka.bootstrap_servers)
+    brokers = ",".join(f"{host}:{port}" for host, port in kafka.bootstrap_servers)
     name = hashlib.sha256(brokers.encode()).hexdigest()[:12]
     return folder / f"state-{name}.json"
 

@@ -126,6 +126,25 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
             default=argparse.SUPPRESS,
             help=f"the same as {flag_name('publish.' + name)}",
         )
+    parser.add_argument(
+        "--engine",
+        choices=("embedded", "spark"),
+        default="embedded",
+        help="spark: cycles are Spark jobs, for many clusters. Default: embedded",
+    )
+    parser.add_argument(
+        "--clusters", metavar=FILE, help="the clusters of a fleet, for --engine=spark; else the one of the settings"
+    )
+    add_spark(parser)
+
+
+def add_spark(parser: argparse.ArgumentParser) -> None:
+    """Where Spark runs."""
+    parser.add_argument(
+        "--master", metavar="URL", help="as Spark has it, such as local[*]; spark-submit's own when left out there"
+    )
+    parser.add_argument("--memory", default="1g", metavar="SIZE", help="of Spark's process. Default: 1g")
+    parser.add_argument("--temporary", default="/tmp", metavar=DIRECTORY, help="for Spark's own files. Default: /tmp")  # noqa: S108
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -295,10 +314,6 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
         "--history", metavar=DIRECTORY, help="what the daemon writes: history.directory; but for the log"
     )
     parser.add_argument("--tables", required=True, metavar=DIRECTORY, help="where the tables are, and are made")
-    parser.add_argument(
-        "--master", metavar="URL", help="as Spark has it, such as local[*]; spark-submit's own when left out there"
-    )
-    parser.add_argument("--memory", default="1g", metavar="SIZE", help="of Spark's process. Default: 1g")
     parser.add_argument("--every", type=interval, metavar="DURATION", help="again and again, such as 1h, until Ctrl-C")
     parser.add_argument("--groups", metavar="JSON", help="as transaction_log.groups has them")
     parser.add_argument(
@@ -307,7 +322,7 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retention", type=duration, default="90d", metavar="DURATION", help="how long tables are kept. Default: 90d"
     )
-    parser.add_argument("--temporary", default="/tmp", metavar=DIRECTORY, help="for Spark's own files. Default: /tmp")  # noqa: S108
+    add_spark(parser)
 
 
 def add_scope(parser: argparse.ArgumentParser, *, required: bool) -> None:

@@ -42,8 +42,9 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         for problem in error.problems:
             complain(problem)
         return ExitStatus.COULD_NOT_RUN
-    if settings.history.directory is not None and importlib.util.find_spec("pyarrow") is None:
-        complain("history.directory needs the Python package pyarrow: install kafka-transaction-exporter[history]")
+    lack = _useless(options) or lacks_arrow(settings)
+    if lack is not None:
+        complain(lack)
         return ExitStatus.COULD_NOT_RUN
     collector = open_collector(settings.kafka, settings.scan)
     reloader = Reloader(options.load, options.loaded, options.sources, wall_clock=time.time)
@@ -52,8 +53,8 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         collector,
         state_path=options.state_path,
         follow=partial(_follow, settings) if settings.transaction_log.enabled else None,
-        history=_history(settings),
-        baseline=_baseline(settings),
+        history=history_of(settings),
+        baseline=baseline_of(settings),
         reloader=reloader,
         orders=orders,
     )
@@ -77,7 +78,21 @@ def _follow(settings: Settings, counted_before: LogPosition) -> LogReader:
     return LogReader(settings.kafka, settings.transaction_log, counted_before=counted_before)
 
 
-def _baseline(settings: Settings) -> BaselineFile | None:
+def _useless(options: argparse.Namespace) -> str | None:
+    """An option that would be ignored, in a sentence."""
+    given = "--clusters" if options.clusters is not None else "--master" if options.master is not None else None
+    return None if given is None else f"{given} is of use with --engine=spark only"
+
+
+def lacks_arrow(settings: Settings) -> str | None:
+    """What is missing for a history that is wanted."""
+    if settings.history.directory is None or importlib.util.find_spec("pyarrow") is not None:
+        return None
+    return "history.directory needs the Python package pyarrow: install kafka-transaction-exporter[history]"
+
+
+def baseline_of(settings: Settings) -> BaselineFile | None:
+    """Where it stands what is usual; None for nowhere."""
     if settings.baseline.file is None:
         return None
     return BaselineFile(
@@ -88,7 +103,8 @@ def _baseline(settings: Settings) -> BaselineFile | None:
     )
 
 
-def _history(settings: Settings) -> Recorder | None:
+def history_of(settings: Settings) -> Recorder | None:
+    """Who records the cycles; None for nobody."""
     if settings.history.directory is None:
         return None
     from exporter.history import History  # noqa: PLC0415 - loads Arrow, which is large and an extra

@@ -20,7 +20,7 @@ import yaml
 
 from exporter.config.loading import ConfigurationError, Loaded, Written, composed, load_with_sources, settings_below
 from exporter.config.references import ReadText, read_text
-from exporter.config.settings import ClusterSettings
+from exporter.config.settings import ClusterSettings, Settings
 
 ROOT: Final = "clusters"
 SECTION: Final = "kafka."
@@ -63,6 +63,11 @@ def load_fleet(sources: Sources, read: ReadText = read_text) -> Loaded:
         written=first.written,
         files=tuple(dict.fromkeys(file for it in loaded.values() for file in it.files)),
     )
+
+
+def alone(settings: Settings) -> Settings:
+    """A fleet of the one cluster of `settings`, called by its first brokers."""
+    return replace(settings, clusters=(ClusterSettings(name=settings.kafka.bootstrap, kafka=settings.kafka),))
 
 
 def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, Written]]:

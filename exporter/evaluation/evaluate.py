@@ -58,7 +58,7 @@ def evaluate(
         suspects=suspects,
         max_timeout_ms=max_timeout_ms,
         max_timeout_is_fallback=told_ms is None,
-        has_baseline=baseline is not NO_BASELINE,
+        has_baseline=bool(baseline.cluster_ids),
         usual=usual,
         memory=_remember(snapshot, memory, evidence),
     )

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from exporter.config.fleet import Sources, load_fleet
+from exporter.config.fleet import Sources, alone, load_fleet
 from exporter.config.loading import load
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.pipeline.fleet_clients import CLIENTS
@@ -79,9 +78,7 @@ def settings_of_options(options: Mapping[str, str]) -> Settings:
     file = None if config is None else (config, Path(config).read_text(encoding="utf-8"))
     path = options.get(CLUSTERS)
     if path is None:
-        settings = load(file=file, environment={}, flags=flags)
-        one = ClusterSettings(name=settings.kafka.bootstrap, kafka=settings.kafka)
-        return replace(settings, clusters=(one,))
+        return alone(load(file=file, environment={}, flags=flags))
     clusters = (path, Path(path).read_text(encoding="utf-8"))
     return load_fleet(Sources(clusters=clusters, file=file, flags=flags)).settings
 

@@ -89,3 +89,7 @@ class SparkEngine:
         budget = Budget.of_cycle(settings.scan.deadline_ms)
         cycles = cycles_of(self._spark.read.format(NAME).load(), settings.clusters, budget, known)
         return tuple(unpacked(data) for data in cycles.select("cycle").toArrow()["cycle"].to_pylist())
+
+    def close(self) -> None:
+        """End the session, and with it a job that runs."""
+        self._spark.stop()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape as _e
 
 from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict
-from exporter.publication.facts import ExporterFacts, Publication
+from exporter.publication.facts import Publication
 from exporter.publication.headline import Headline, Level, headline
 from exporter.publication.page_details import coverage_section, exporter_section, facts_section, verdicts_section
 from exporter.publication.page_style import style_sheet
@@ -55,24 +55,39 @@ def render_page(publication: Publication) -> Page:
         ]
         rest += [coverage_section(evaluation), "</div>"]
     rest += [exporter_section(facts), "</body></html>"]
-    return Page(head=_bytes([_head(evaluation, facts)]), rest=_bytes(rest))
+    return Page(head=as_bytes([_head(publication)]), rest=as_bytes(rest))
 
 
-def _bytes(parts: Iterable[str]) -> bytes:
+def as_bytes(parts: Iterable[str]) -> bytes:
+    """Names come from brokers: what is no valid text must not cost the whole page."""
     return "\n".join(parts).encode("utf-8", "replace")
 
 
-def _head(evaluation: Evaluation | None, facts: ExporterFacts) -> str:
-    cluster = "unknown" if evaluation is None else evaluation.snapshot.cluster_id
-    refresh_seconds = max(_REFRESH_SECONDS_MIN, facts.interval_ms // 1000)
+def _head(publication: Publication) -> str:
+    cluster_id = "unknown" if publication.evaluation is None else publication.evaluation.snapshot.cluster_id
+    name = publication.cluster
+    title = cluster_id if name is None else name
+    of = "" if name is None else f' <span class="quiet">{_e(cluster_id)}</span>'
+    heading = f'Kafka transactions of cluster <code id="cluster">{_e(title)}</code>{of}'
+    links = () if name is None else (("/", "all clusters"),)
+    return head(f"Kafka transactions: {title}", heading, publication.facts.interval_ms, links)
+
+
+_LINKS = tuple((path, path) for path in ("/metrics", "/-/healthy", "/-/ready"))
+
+
+def head(title: str, heading: str, interval_ms: int, links: tuple[tuple[str, str], ...] = ()) -> str:
+    """The beginning of a page, which is loaded again in the rhythm of the cycles; `heading` is HTML."""
+    refresh_seconds = max(_REFRESH_SECONDS_MIN, interval_ms // 1000)
+    nav = "".join(f'<a href="{_e(path)}">{_e(text)}</a>' for path, text in (*links, *_LINKS))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="refresh" content="{refresh_seconds}">
-<title>Kafka transactions: {_e(cluster)}</title>
+<title>{_e(title)}</title>
 <style>{style_sheet()}</style></head><body>
-<header><h1>Kafka transactions of cluster <code id="cluster">{_e(cluster)}</code></h1>
-<nav><a href="/metrics">/metrics</a><a href="/-/healthy">/-/healthy</a><a href="/-/ready">/-/ready</a></nav></header>
+<header><h1>{heading}</h1>
+<nav>{nav}</nav></header>
 """
 
 

@@ -6,7 +6,7 @@ that may be allowed to do something has the settings read again, and they come f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from exporter.publication.exposition import Exposition
@@ -57,7 +57,7 @@ class Answer:
 @dataclass(frozen=True)
 class _Published:
     exposition: Exposition
-    page: Page
+    pages: Mapping[str, Page]
     is_ready: bool
 
 
@@ -73,9 +73,12 @@ class Site:
         self._reload = reload
         self._published: _Published | None = None
 
-    def publish(self, exposition: Exposition, page: Page, *, is_ready: bool) -> None:
-        """Every request that begins from now on gets these; `is_ready` is true once the first cycle has ended."""
-        self._published = _Published(exposition, page, is_ready)
+    def publish(self, exposition: Exposition, pages: Page | Mapping[str, Page], *, is_ready: bool) -> None:
+        """Every request that begins from now on gets these; `is_ready` is true once the first cycle has ended.
+
+        Several pages are given by their paths; one alone is at `/`.
+        """
+        self._published = _Published(exposition, {"/": pages} if isinstance(pages, Page) else pages, is_ready)
 
     def answer(self, request: Request) -> Answer:
         """The answer to one request. HEAD is answered like GET; the server leaves the body out."""
@@ -83,7 +86,7 @@ class Site:
         if refusal is not None:
             return refusal
         handler = _PATHS.get(request.path)
-        return plain(404, "Not found.") if handler is None else handler(self, request)
+        return self._page(request) if handler is None else handler(self, request)
 
     def _ask_for_reload(self, request: Request) -> Answer:
         if self._reload is None:
@@ -112,17 +115,19 @@ class Site:
         is_ready = self._published is not None and self._published.is_ready
         return plain(200, "Ready.") if is_ready else plain(503, "The first cycle has not ended.")
 
-    def _page(self, _: Request) -> Answer:
+    def _page(self, request: Request) -> Answer:
         published = self._published
         if published is None:
-            return plain(503, "Nothing is published yet.")
-        body = published.page.with_alarm(self._liveness())
+            return plain(503, "Nothing is published yet.") if request.path == "/" else plain(404, "Not found.")
+        page = published.pages.get(request.path)
+        if page is None:
+            return plain(404, "Not found.")
+        body = page.with_alarm(self._liveness())
         return Answer(status=200, content_type=_HTML, chunks=(body,), headers=_PAGE_HEADERS)
 
 
 _PATHS: dict[str, Callable[[Site, Request], Answer]] = {
-    "/": Site._page,  # noqa: SLF001  # the table of this class's own handlers
-    "/metrics": Site._metrics,  # noqa: SLF001
+    "/metrics": Site._metrics,  # noqa: SLF001  # the table of this class's own handlers
     "/-/healthy": Site._healthy,  # noqa: SLF001
     "/-/ready": Site._ready,  # noqa: SLF001
     RELOAD_PATH: Site._ask_for_reload,  # noqa: SLF001
