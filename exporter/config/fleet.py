@@ -85,8 +85,10 @@ def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, Wr
     for key, node in clusters.value:
         place = f"{path}:{key.start_mark.line + 1}"
         name = str(key.value)
-        if not name or name in blocks:
-            problems.append(f"{place}: {name!r} is {'named twice' if name else 'no name of a cluster'}")
+        if name in blocks:
+            problems.append(f"{place}: {name!r} is named twice")
+        elif not name.strip("."):  # its page would be at `..`
+            problems.append(f"{place}: {name!r} is no name of a cluster")
         elif not isinstance(node, yaml.MappingNode):
             problems.append(f"{place}: {name} must be a mapping with a section `kafka`")
         else:

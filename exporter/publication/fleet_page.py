@@ -14,17 +14,14 @@ from exporter.publication.headline import Level, headline
 from exporter.publication.page import Page, as_bytes, head, render_page
 from exporter.publication.words import count_words, instant_words
 
+_BELOW = "/clusters/"
 _WORST_FIRST = (Level.BAD, Level.UNKNOWN, Level.WARNING, Level.GOOD)
 
 
 def render_pages(publications: Sequence[Publication]) -> dict[str, Page]:
     """Pages by path, as a request has it: `/`, and one below `/clusters/` for each cluster."""
-    pages = {_path(it): render_page(it) for it in publications}
+    pages = {f"{_BELOW}{it.cluster}": render_page(it) for it in publications}
     return {"/": _overview(publications), **pages}
-
-
-def _path(publication: Publication) -> str:
-    return f"/clusters/{publication.cluster}"
 
 
 def _overview(publications: Sequence[Publication]) -> Page:
@@ -49,7 +46,7 @@ def _row(publication: Publication, level: Level, title: str) -> str:
     if evaluation is not None:
         open_, suspects = f"{len(evaluation.snapshot.open_transactions):,}", f"{len(evaluation.suspects):,}"
     when = "none yet" if taken_at_ms is None else instant_words(taken_at_ms)
-    link = urllib.parse.quote(_path(publication), safe="/")
+    link = _BELOW + urllib.parse.quote(publication.cluster or "", safe="")
     return (
         f'<tr><td><a href="{_e(link)}">{_e(publication.cluster or "")}</a></td>'
         f'<td><span class="tag {level.value}">{_e(title)}</span></td><td class="number">{open_}</td>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,7 @@ from tests.helm.crds import all_crds, crds_at_hand, write_schemas
 from tests.helm.manifests import Manifest, manifests, of_kind, only, pods
 from tests.helm.tools import KUBERNETES_VERSIONS, ToolUnavailable, kubeconform, kubernetes_schemas
 
+SPARK_EXAMPLES: Final = Path(__file__).parents[2] / "examples" / "spark"
 GOLDEN: Final = Path(__file__).parent / "golden" / "minimal.yaml"
 OPERATOR_KINDS = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "AlertmanagerConfig")
 """Of the Prometheus operator: their schemas are made of its types, which takes a minute."""
@@ -53,6 +55,8 @@ def test_kubernetes_takes_every_object(kinds: str, version: str, tmp_path: Path)
         words += [f"-skip={','.join(OPERATOR_KINDS)}"]
     for name in EXAMPLES:
         (rendered / f"{name}.yaml").write_text(render_text(name, f"--kube-version={version}"))
+    for name in ("application", "cronjob"):
+        shutil.copy(SPARK_EXAMPLES / f"{name}.yaml", rendered)
     run = subprocess.run([*words, str(rendered)], capture_output=True, text=True, check=False)
 
     assert run.returncode == 0, run.stdout + run.stderr

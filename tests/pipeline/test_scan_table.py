@@ -1,0 +1,164 @@
+"""A scan that is cut into brokers' tables and put together again is the same scan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.api_statistics import ApiStatistics
+from exporter.kafka.connections import Address
+from exporter.kafka.leaders import Scan
+from exporter.kafka.topology import Replicas, Topology
+from exporter.pipeline.scan_table import (
+    SCAN,
+    PartitionRows,
+    broker_table,
+    partition_table,
+    read_back,
+    rows_led_by,
+    topology_of_rows,
+)
+from exporter.snapshot import NO_LEADER, Answer, Int64Column
+
+BROKERS = {1: Address("one", 9092), 2: Address("::2", 9093)}
+
+partitions = st.fixed_dictionaries(
+    {
+        "leader": st.sampled_from([NO_LEADER, 1, 2, 7]),
+        "replicas": st.lists(st.integers(1, 7), max_size=3),
+        "answer": st.sampled_from(list(Answer)),
+        "open": st.lists(st.integers(0, 2**62), max_size=3),
+    }
+)
+clusters = st.dictionaries(
+    st.text(st.sampled_from("aZ._-é"), min_size=1, max_size=4), st.lists(partitions, min_size=1, max_size=4), max_size=4
+)
+
+
+def replicas(of: list[list[int]]) -> Replicas:
+    start = np.concatenate(([0], np.cumsum([len(it) for it in of]))).astype(np.int32)
+    return Replicas(start=start, broker=np.array([broker for it in of for broker in it], dtype=np.int32))
+
+
+def scan_of(cluster: dict[str, list[dict[str, Any]]]) -> Scan:
+    topics = tuple(sorted(cluster))
+    flat = [(index, number, it) for index, name in enumerate(topics) for number, it in enumerate(cluster[name])]
+    topic = np.array([index for index, _, _ in flat], dtype=np.int32)
+    topology = Topology(
+        cluster_id="id",
+        brokers=BROKERS,
+        topics=topics,
+        first_row={name: int(np.searchsorted(topic, index)) for index, name in enumerate(topics)},
+        topic=topic,
+        partition=np.array([number for _, number, _ in flat], dtype=np.int32),
+        leader=np.array([it["leader"] for _, _, it in flat], dtype=np.int32),
+        leader_epoch=np.arange(len(flat), dtype=np.int32),
+        replicas=replicas([it["replicas"] for _, _, it in flat]),
+        in_sync=replicas([it["replicas"][:1] for _, _, it in flat]),
+        topic_errors={},
+    )
+    scan = Scan.unasked(topology)
+    opened: list[tuple[int, int]] = []
+    for row, (_, _, it) in enumerate(flat):
+        if it["leader"] == NO_LEADER:
+            continue
+        answer: Answer = it["answer"]
+        scan.answer[row] = answer
+        scan.reason[row] = "" if answer is Answer.READ else "timed_out"
+        if answer is Answer.READ:
+            scan.producers[row] = len(it["open"]) + 1
+            opened += [(row, offset) for offset in it["open"]]
+    ids = np.arange(len(opened), dtype=np.int64)
+    epochs = ids.astype(np.int32)
+    rows = np.array([row for row, _ in opened], dtype=np.int64)
+    offsets = np.array([offset for _, offset in opened], dtype=np.int64)
+    scan.parts.append((rows, ids, epochs, epochs, ids + 5, epochs - 1, offsets))
+    return scan
+
+
+def part_of(scan: Scan, rows: PartitionRows) -> tuple[Scan, Int64Column]:
+    """What the task of these rows knows: they, in a topology of its own."""
+    topology, at = topology_of_rows("id", {}, rows)
+    part = Scan.unasked(topology)
+    named = zip(rows.topic, rows.partition, strict=True)
+    home = np.array([scan.topology.row(rows.topics[topic], int(number)) for topic, number in named], dtype=np.int64)
+    where = dict(zip(home.tolist(), at.tolist(), strict=True))
+    part.answer[at], part.reason[at], part.producers[at] = scan.answer[home], scan.reason[home], scan.producers[home]
+    entries = scan.entries()
+    mine = np.isin(entries.row, home)
+    part.parts.append(
+        (
+            np.array([where[row] for row in entries.row[mine].tolist()], dtype=np.int64),
+            entries.producer_id[mine],
+            entries.producer_epoch[mine],
+            entries.last_sequence[mine],
+            entries.last_timestamp_ms[mine],
+            entries.coordinator_epoch[mine],
+            entries.start_offset[mine],
+        )
+    )
+    return part, at
+
+
+@given(clusters, st.randoms(use_true_random=False))
+def test_what_was_cut_is_put_together_again(cluster: dict[str, list[dict[str, Any]]], chance: Any) -> None:
+    """Whatever the order of rows: partitions, replicas, answers, open transactions, brokers and what was asked of them."""
+    scan = scan_of(cluster)
+    requests = (
+        ApiStatistics(api="Metadata", requests=2, failures=1, seconds_total=0.5, latency_counts=tuple(range(14))),
+    )
+    tables = []
+    for broker in (NO_LEADER, 1, 2, 7):
+        rows = rows_led_by(scan.topology, broker)
+        part, at = part_of(scan, rows)
+        tables.append(partition_table("name", "id", 42, rows, part, at))
+        tables.append(
+            broker_table(
+                "name",
+                "id",
+                42,
+                broker=broker,
+                address=BROKERS.get(broker),
+                failure="it is gone" if broker == 7 else None,
+                seconds=1.5,
+                requests=requests,
+            )
+        )
+    table = pa.concat_tables(tables)
+    order = list(range(len(table)))
+    chance.shuffle(order)
+
+    told = read_back(table.take(pa.array(order, type=pa.int64())))
+
+    assert table.schema == SCAN
+    again = told.scan
+    assert again is not None
+    assert (again.topology.topics, again.topology.first_row) == (scan.topology.topics, scan.topology.first_row)
+    for name in ("topic", "partition", "leader", "leader_epoch"):
+        assert getattr(again.topology, name).tolist() == getattr(scan.topology, name).tolist(), name
+    for row in range(len(scan.topology)):
+        assert again.topology.replicas.of(row) == scan.topology.replicas.of(row)
+        assert again.topology.in_sync.of(row) == scan.topology.in_sync.of(row)
+    for name in ("answer", "producers", "reason"):
+        assert getattr(again, name).tolist() == getattr(scan, name).tolist(), name
+    for name in ("row", "producer_id", "producer_epoch", "last_sequence", "last_timestamp_ms", "start_offset"):
+        assert getattr(again.entries(), name).tolist() == getattr(scan.entries(), name).tolist(), name
+    assert (told.taken_at_ms, again.topology.cluster_id, again.topology.brokers) == (42, "id", BROKERS)
+    assert again.faults == {7: "it is gone"}
+    assert {it.requests for it in (told.cluster, *told.brokers)} == {requests}
+
+
+def test_a_cluster_that_failed_is_nothing_but_its_reason() -> None:
+    """Whatever else is said of it: a part of it may have been read before a mistake was made."""
+    about: dict[str, Any] = {"address": None, "seconds": 0.0, "requests": ()}
+    tables = [
+        broker_table("name", "id", 42, broker=NO_LEADER, failure=None, **about),
+        broker_table("name", "id", 42, broker=1, failure=None, **about),
+        broker_table("name", "id", 42, broker=NO_LEADER, failure="defect", **about),
+    ]
+    told = read_back(pa.concat_tables(tables))
+    assert (told.scan, told.cluster.failure) == (None, "defect")

@@ -1,0 +1,54 @@
+"""The pages of a fleet: the worst first, a page for each cluster, names from outside never as HTML or as a path."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from exporter.publication.exposition import Renderer
+from exporter.publication.facts import Publication
+from exporter.publication.fleet_page import render_pages
+from exporter.publication.site import Request, Site
+from tests.publication.scenarios import before_first_cycle, healthy, three_hangs
+
+NASTY = 'a/../b <i>"&\n%41'
+
+
+def named(publication: Publication, name: str) -> Publication:
+    return replace(publication, cluster=name)
+
+
+def answer(site: Site, path: str) -> tuple[int, str]:
+    it = site.answer(Request(method="GET", path=path, headers={}))
+    return it.status, b"".join(it.chunks).decode()
+
+
+def test_the_worst_cluster_stands_first_and_has_its_page() -> None:
+    """The overview links each, and a name that is no name is neither HTML nor another path."""
+    publications = [named(healthy(), "well"), named(before_first_cycle(), "new"), named(three_hangs(), NASTY)]
+    site = Site(lambda: None)
+    site.publish(Renderer().render(*publications), render_pages(publications), is_ready=True)
+
+    overview = answer(site, "/")[1]
+    assert re.findall(r'href="(/clusters/[^"]*)"', overview) == [
+        "/clusters/a%2F..%2Fb%20%3Ci%3E%22%26%0A%2541",
+        "/clusters/new",
+        "/clusters/well",
+    ]
+    assert "<i>" not in overview
+    status, page = answer(site, f"/clusters/{NASTY}")
+    assert (status, "hanging: proved abandoned" in page, "<i>" in page) == (200, True, False)
+    assert '<a href="/">all clusters</a>' in page
+    assert answer(site, "/clusters/b")[0] == 404
+
+
+def test_every_series_of_a_cluster_is_labelled_and_escaped() -> None:
+    """As both formats write a value; what is of the process is said once."""
+    publications = [named(healthy(), "well"), named(three_hangs(), NASTY)]
+    text = Renderer().render(*publications).text.body.decode()
+
+    label = 'cluster="a/../b <i>\\"&\\n%41"'
+    assert f"kafka_transaction_exporter_cycles_total{{{label}}}" in text
+    assert text.count("# TYPE kafka_transaction_exporter_cycles_total ") == 1
+    assert len(re.findall(r"^kafka_transaction_exporter_config_last_reload_successful 1$", text, re.MULTILINE)) == 1
+    assert f'kafka_suspect_transaction_start_timestamp_seconds{{{label},topic="' in text
