@@ -35,6 +35,7 @@ from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Progress, Scan, scan_leaders
 from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.reading import Reading
+from exporter.kafka.scan_requests import ScanRequests
 from exporter.kafka.scope import EVERYTHING, Scope
 from exporter.kafka.suspects import ask_around
 from exporter.kafka.tokens import ClientCredentials
@@ -109,6 +110,7 @@ class Collector:
         self._clock = clock
         self._topology: Topology | None = None
         self._producers: Int32Column | None = None
+        self._requests = ScanRequests()
         self.phases: tuple[tuple[str, float], ...] = ()
         """(phase, seconds) of the latest cycle."""
 
@@ -205,7 +207,14 @@ class Collector:
         wanted = scope.rows(topology)
         scan, limit = await inquiry.gather(
             (
-                scan_leaders(inquiry, topology, wanted=wanted, expected_producers=expected, progress=progress),
+                scan_leaders(
+                    inquiry,
+                    topology,
+                    wanted=wanted,
+                    expected_producers=expected,
+                    progress=progress,
+                    requests=self._requests,
+                ),
                 max_timeout(inquiry, sorted(topology.brokers)),
             )
         )
