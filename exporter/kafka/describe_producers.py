@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.flexible import UNREADABLE, compact, compact_string, everywhere, length, no_tags, skip_tags, uvarint
 from exporter.kafka.raw_request import RawRequest
 from exporter.snapshot import Int16Column, Int32Column, Int64Column
 
@@ -58,7 +59,6 @@ _COUNT_AT = 7
 """Where there is no message."""
 _STEPS = tuple(PARTITION_BYTES + (byte - 1) * ENTRY_BYTES if 0 < byte < 0x80 else 0 for byte in range(256))  # noqa: PLR2004
 """How far the next partition is from one without a message, by the byte at _COUNT_AT; 0 where it takes more to tell."""
-_MAX_UVARINT_BYTES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +94,10 @@ class ProducersAnswer:
 
 def request(partitions: Mapping[str, npt.ArrayLike]) -> RawRequest:
     """Ask for the producers of `partitions`: topic -> partition indexes."""
-    parts = [_uvarint(len(partitions) + 1)]
+    parts = [uvarint(len(partitions) + 1)]
     for topic, indexes in partitions.items():
-        name = topic.encode()
         packed = np.asarray(indexes, dtype=">i4")
-        parts += [_uvarint(len(name) + 1), name, _uvarint(len(packed) + 1), packed.tobytes(), b"\0"]
+        parts += [compact(topic), uvarint(len(packed) + 1), packed.tobytes(), b"\0"]
     parts.append(b"\0")
     return RawRequest(name="DescribeProducers", api_key=API_KEY, api_version=0, body=b"".join(parts))
 
@@ -110,7 +109,7 @@ def decode(body: memoryview, producer_ids: Collection[int] | None = None) -> Pro
     """
     try:
         layout = _walk(body.tobytes())  # a byte of `bytes` is had in half the time
-    except (IndexError, struct.error, UnicodeDecodeError, MalformedAnswerError):
+    except UNREADABLE:
         return decode_slowly(body, producer_ids)  # it may be tagged fields that threw the quick walk off its feet
     bytes_ = np.frombuffer(body, dtype=np.uint8)
     entry_at = _entry_offsets(layout)
@@ -120,13 +119,13 @@ def decode(body: memoryview, producer_ids: Collection[int] | None = None) -> Pro
     if producer_ids is None:
         is_picked = bytes_[entry_at + _START_OFFSET_AT] < 0x80  # noqa: PLR2004 - the sign bit of a big-endian i64
     else:
-        is_picked = np.isin(_everywhere(body, ">i8")[entry_at], np.fromiter(producer_ids, dtype=np.int64))
+        is_picked = np.isin(everywhere(body, ">i8")[entry_at], np.fromiter(producer_ids, dtype=np.int64))
     return _answer(
         layout,
-        partition=_everywhere(body, ">i4")[layout.head_at],
-        error=_everywhere(body, ">i2")[layout.head_at + 4],
+        partition=everywhere(body, ">i4")[layout.head_at],
+        error=everywhere(body, ">i2")[layout.head_at + 4],
         entry_partition=np.repeat(np.arange(len(layout.count), dtype=np.int32), layout.count)[is_picked],
-        rows=_everywhere(body, _ENTRY_ROWS)[entry_at[is_picked]],
+        rows=everywhere(body, _ENTRY_ROWS)[entry_at[is_picked]],
     )
 
 
@@ -150,14 +149,14 @@ def _walk(body: bytes) -> _Layout:
     partitions: list[int] = []
     heads = array("q")
     unusual: list[tuple[int, int, int]] = []
-    topic_count, at = _length(body, 4)
+    topic_count, at = length(body, 4)
     for _ in range(topic_count):
-        name, at = _compact_string(body, at)
-        count, at = _length(body, at)
+        name, at = compact_string(body, at)
+        count, at = length(body, at)
         topics.append(name)
         partitions.append(count)
-        at = _no_tags(body, _step_over_topic(body, at, count, heads, unusual))
-    if _no_tags(body, at) != len(body):
+        at = no_tags(body, _step_over_topic(body, at, count, heads, unusual))
+    if no_tags(body, at) != len(body):
         raise MalformedAnswerError(f"{len(body) - at} bytes after the end of the answer")
     head_at = np.frombuffer(heads, dtype=np.int64)
     count_of = np.frombuffer(body, dtype=np.uint8)[head_at + _COUNT_AT].astype(np.int64) - 1
@@ -201,20 +200,14 @@ def _are_alike(body: bytes, at: int, end: int, step: int) -> bool:
 def _step_over_unusual(body: bytes, at: int, heads: array[int], unusual: list[tuple[int, int, int]]) -> int:
     """A partition with a message, or with so many producers that their number takes more than a byte."""
     message_at = at + _MESSAGE_AT
-    count_at = message_at + 1 if body[message_at] == 0 else _compact_string(body, message_at)[1]
-    count, entries_at = _length(body, count_at)
+    count_at = message_at + 1 if body[message_at] == 0 else compact_string(body, message_at)[1]
+    count, entries_at = length(body, count_at)
     end = entries_at + count * ENTRY_BYTES
     if end >= len(body):
         raise MalformedAnswerError("entries reach beyond the answer")
     unusual.append((len(heads), count, entries_at))
     heads.append(at)
     return end + 1
-
-
-def _everywhere(body: memoryview, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """A view that reads a `dtype` at every byte of `body`: indexed by offsets it gathers fields, and copies nothing else."""
-    size = np.dtype(dtype).itemsize
-    return np.ndarray(shape=(max(len(body) - size + 1, 0),), dtype=dtype, buffer=body, strides=(1,))
 
 
 def _entry_offsets(layout: _Layout) -> Int64Column:
@@ -265,10 +258,10 @@ def _decode_slowly(body: memoryview, producer_ids: Collection[int] | None) -> Pr
     heads: list[tuple[int, int, int]] = []
     picked: list[tuple[int, ...]] = []
     entry_partition: list[int] = []
-    topic_count, at = _length(body, 4)
+    topic_count, at = length(body, 4)
     for _ in range(topic_count):
-        name, at = _compact_string(body, at)
-        partition_count, at = _length(body, at)
+        name, at = compact_string(body, at)
+        partition_count, at = length(body, at)
         topics.append(name)
         partitions.append(partition_count)
         for _ in range(partition_count):
@@ -277,8 +270,8 @@ def _decode_slowly(body: memoryview, producer_ids: Collection[int] | None) -> Pr
             entry_partition += [len(heads)] * len(chosen)
             picked += chosen
             heads.append((*head, len(entries)))
-        at = _skip_tags(body, at)
-    at = _skip_tags(body, at)
+        at = skip_tags(body, at)
+    at = skip_tags(body, at)
     if at != len(body):
         raise MalformedAnswerError(f"{len(body) - at} bytes after the end of the DescribeProducers answer")
     columns = np.array(heads, dtype=np.int64).reshape(-1, 3)
@@ -295,62 +288,10 @@ def _read_partition(body: memoryview, at: int) -> tuple[tuple[int, int], list[tu
     """(partition, error) and the entries of one partition, and where the next begins."""
     head = _PARTITION_HEAD.unpack_from(body, at)
     at += _MESSAGE_AT
-    at = at + 1 if body[at] == 0 else _compact_string(body, at)[1]
-    count, at = _length(body, at)
+    at = at + 1 if body[at] == 0 else compact_string(body, at)[1]
+    count, at = length(body, at)
     entries = []
     for _ in range(count):
         entries.append(_ENTRY.unpack_from(body, at))
-        at = _skip_tags(body, at + _TAGS_AT)
-    return head, entries, _skip_tags(body, at)
-
-
-def _uvarint(value: int) -> bytes:
-    encoded = bytearray()
-    while value >= 0x80:  # noqa: PLR2004 - seven bits a byte
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-def _read_uvarint(body: bytes | memoryview, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 7 * _MAX_UVARINT_BYTES, 7):
-        byte = body[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004
-            return value, at
-    raise MalformedAnswerError("a length takes more than five bytes")
-
-
-def _length(body: bytes | memoryview, at: int) -> tuple[int, int]:
-    """A compact array's length; null arrays do not occur in this answer."""
-    value, at = _read_uvarint(body, at)
-    if value == 0:
-        raise MalformedAnswerError("null where an array must be")
-    return value - 1, at
-
-
-def _compact_string(body: bytes | memoryview, at: int) -> tuple[str, int]:
-    length, at = _length(body, at)
-    if at + length > len(body):
-        raise MalformedAnswerError("a string reaches beyond the answer")
-    return str(body[at : at + length], "utf-8"), at + length
-
-
-def _no_tags(body: bytes | memoryview, at: int) -> int:
-    if body[at] != 0:
-        raise MalformedAnswerError("tagged fields")
-    return at + 1
-
-
-def _skip_tags(body: memoryview, at: int) -> int:
-    count, at = _read_uvarint(body, at)
-    for _ in range(count):
-        _, at = _read_uvarint(body, at)
-        size, at = _read_uvarint(body, at)
-        if at + size > len(body):
-            raise MalformedAnswerError("a tagged field reaches beyond the answer")
-        at += size
-    return at
+        at = skip_tags(body, at + _TAGS_AT)
+    return head, entries, skip_tags(body, at)
