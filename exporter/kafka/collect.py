@@ -26,6 +26,7 @@ from exporter.kafka.credentials import client_options
 from exporter.kafka.cycle import SeenTransaction, Stopwatch, complete
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Progress, Scan, scan_leaders
+from exporter.kafka.scan_requests import ScanRequests
 from exporter.kafka.scope import EVERYTHING, Scope
 from exporter.kafka.tokens import ClientCredentials
 from exporter.kafka.topology import Topology
@@ -84,6 +85,7 @@ class Collector:
         self._clock = clock
         self._topology: Topology | None = None
         self._producers: Int32Column | None = None
+        self._requests = ScanRequests()
         self.phases: tuple[tuple[str, float], ...] = ()
         """(phase, seconds) of the latest cycle."""
 
@@ -181,7 +183,14 @@ class Collector:
         wanted = scope.rows(topology)
         scan, limit = await inquiry.gather(
             (
-                scan_leaders(inquiry, topology, wanted=wanted, expected_producers=expected, progress=progress),
+                scan_leaders(
+                    inquiry,
+                    topology,
+                    wanted=wanted,
+                    expected_producers=expected,
+                    progress=progress,
+                    requests=self._requests,
+                ),
                 max_timeout(inquiry, sorted(topology.brokers)),
             )
         )

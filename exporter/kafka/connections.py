@@ -205,8 +205,9 @@ class Connections:
 
     async def _ask_once(self, address: Address, request: Any, timeout_at: float) -> Any:
         connection = self._usable(address) or await self._open(address, timeout_at)
-        key = request.API_KEY
-        if key not in connection.broker_version_data.api_versions:
+        offered = connection.broker_version_data.api_versions.get(request.API_KEY)
+        version = request.API_VERSION  # None is negotiated later; what is sent as bytes has one
+        if offered is None or (version is not None and not offered[0] <= version <= offered[1]):
             raise _unsupported(address, request)
         await self._wait_while_throttled(address, connection, timeout_at)
         remaining_ms = max((timeout_at - self._clock()) * 1000, 1)

@@ -11,22 +11,26 @@ The answer, after the response header (DescribeProducersResponse.json; every len
         | tagged fields
     | tagged fields
 
-`decode` walks the partitions, notes where their entries begin, and looks at the sign byte of every start offset at once:
-only open transactions are unpacked, or whatever certain producers have left. When any entry carries tagged fields,
-`decode_slowly`, the specification of both, reads the answer field by field. No length is believed before the bytes behind
-it are known to be there.
+`decode` steps from partition to partition by the byte that tells how many producers there are, in one stride where all
+partitions of a topic have as many, and notes where each begins, in an array: no object is kept for a partition. Then numpy
+looks at all of them at once, and at the sign byte of every start offset: only open transactions are unpacked, or whatever
+certain producers have left. `decode_slowly`, the specification, reads the answer field by field; it is asked wherever
+something is not as drawn above, such as tagged fields. No length is believed before the bytes behind it are there.
 """
 
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.flexible import UNREADABLE, compact, compact_string, everywhere, length, no_tags, skip_tags, uvarint
 from exporter.kafka.raw_request import RawRequest
 from exporter.snapshot import Int16Column, Int32Column, Int64Column
 
@@ -50,7 +54,11 @@ _ENTRY_ROWS = np.dtype(
 _START_OFFSET_AT = 28
 _TAGS_AT = 36
 _PARTITION_HEAD = struct.Struct(">ih")
-_MAX_UVARINT_BYTES = 5
+_MESSAGE_AT = 6
+_COUNT_AT = 7
+"""Where there is no message."""
+_STEPS = tuple(PARTITION_BYTES + (byte - 1) * ENTRY_BYTES if 0 < byte < 0x80 else 0 for byte in range(256))  # noqa: PLR2004
+"""How far the next partition is from one without a message, by the byte at _COUNT_AT; 0 where it takes more to tell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,11 +94,10 @@ class ProducersAnswer:
 
 def request(partitions: Mapping[str, npt.ArrayLike]) -> RawRequest:
     """Ask for the producers of `partitions`: topic -> partition indexes."""
-    parts = [_uvarint(len(partitions) + 1)]
+    parts = [uvarint(len(partitions) + 1)]
     for topic, indexes in partitions.items():
-        name = topic.encode()
         packed = np.asarray(indexes, dtype=">i4")
-        parts += [_uvarint(len(name) + 1), name, _uvarint(len(packed) + 1), packed.tobytes(), b"\0"]
+        parts += [compact(topic), uvarint(len(packed) + 1), packed.tobytes(), b"\0"]
     parts.append(b"\0")
     return RawRequest(name="DescribeProducers", api_key=API_KEY, api_version=0, body=b"".join(parts))
 
@@ -101,95 +108,131 @@ def decode(body: memoryview, producer_ids: Collection[int] | None = None) -> Pro
     Raises MalformedAnswerError when `body` is not such an answer to its last byte.
     """
     try:
-        layout = _walk_partitions(body)
-    except (IndexError, struct.error, UnicodeDecodeError, MalformedAnswerError):
-        # An entry with tagged fields throws the quick walk off its feet; the slow walk knows whether it is that.
-        return decode_slowly(body, producer_ids)
+        layout = _walk(body.tobytes())  # a byte of `bytes` is had in half the time
+    except UNREADABLE:
+        return decode_slowly(body, producer_ids)  # it may be tagged fields that threw the quick walk off its feet
     bytes_ = np.frombuffer(body, dtype=np.uint8)
-    at = _entry_offsets(layout)
-    if np.any(bytes_[at + _TAGS_AT]):
+    entry_at = _entry_offsets(layout)
+    ends = layout.entries_at + layout.count * ENTRY_BYTES
+    if np.any(bytes_[ends]) or np.any(bytes_[entry_at + _TAGS_AT]):
         return decode_slowly(body, producer_ids)
     if producer_ids is None:
-        is_picked = bytes_[at + _START_OFFSET_AT] < 0x80  # noqa: PLR2004 - the sign bit of a big-endian i64
+        is_picked = bytes_[entry_at + _START_OFFSET_AT] < 0x80  # noqa: PLR2004 - the sign bit of a big-endian i64
     else:
-        told = bytes_[at[:, None] + np.arange(8)].reshape(-1).view(">i8")
-        is_picked = np.isin(told, np.fromiter(producer_ids, dtype=np.int64))
-    rows = bytes_[at[is_picked][:, None] + np.arange(ENTRY_BYTES)].reshape(-1).view(_ENTRY_ROWS)
-    entry_partition = np.repeat(np.arange(len(layout.count), dtype=np.int32), layout.count)[is_picked]
-    return _answer(layout, entry_partition, rows)
+        is_picked = np.isin(everywhere(body, ">i8")[entry_at], np.fromiter(producer_ids, dtype=np.int64))
+    return _answer(
+        layout,
+        partition=everywhere(body, ">i4")[layout.head_at],
+        error=everywhere(body, ">i2")[layout.head_at + 4],
+        entry_partition=np.repeat(np.arange(len(layout.count), dtype=np.int32), layout.count)[is_picked],
+        rows=everywhere(body, _ENTRY_ROWS)[entry_at[is_picked]],
+    )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where the walk found what: lists, because one append per partition is the cheapest thing Python has."""
+    """Where the partitions of an answer are: columns of P."""
 
     throttle_time_ms: int
-    topics: list[str]
-    topic: list[int]
-    partition: list[int]
-    error: list[int]
-    first_entry_at: list[int]
-    count: list[int]
-
-    @classmethod
-    def empty(cls, throttle_time_ms: int) -> _Layout:
-        return cls(throttle_time_ms, [], [], [], [], [], [])
+    topics: tuple[str, ...]
+    partitions: tuple[int, ...]
+    """How many each topic has."""
+    head_at: Int64Column
+    entries_at: Int64Column
+    count: Int64Column
 
 
-def _walk_partitions(body: memoryview) -> _Layout:
-    """Step from partition to partition, assuming that no entry has tagged fields."""
+def _walk(body: bytes) -> _Layout:
+    """Step from partition to partition, assuming that nothing has tagged fields."""
     (throttle_time_ms,) = struct.unpack_from(">i", body, 0)
-    layout = _Layout.empty(throttle_time_ms)
-    topic_count, at = _length(body, 4)
-    for topic in range(topic_count):
-        name, at = _compact_string(body, at)
-        layout.topics.append(name)
-        partition_count, at = _length(body, at)
-        for _ in range(partition_count):
-            at = _step_over_partition(body, at, topic, layout)
-        at = _no_tags(body, at)
-    at = _no_tags(body, at)
-    if at != len(body):
+    topics: list[str] = []
+    partitions: list[int] = []
+    heads = array("q")
+    unusual: list[tuple[int, int, int]] = []
+    topic_count, at = length(body, 4)
+    for _ in range(topic_count):
+        name, at = compact_string(body, at)
+        count, at = length(body, at)
+        topics.append(name)
+        partitions.append(count)
+        at = no_tags(body, _step_over_topic(body, at, count, heads, unusual))
+    if no_tags(body, at) != len(body):
         raise MalformedAnswerError(f"{len(body) - at} bytes after the end of the answer")
-    return layout
+    head_at = np.frombuffer(heads, dtype=np.int64)
+    count_of = np.frombuffer(body, dtype=np.uint8)[head_at + _COUNT_AT].astype(np.int64) - 1
+    entries_at = head_at + _COUNT_AT + 1
+    if unusual:
+        index, counts, at_entries = np.array(unusual, dtype=np.int64).T
+        count_of[index], entries_at[index] = counts, at_entries
+    return _Layout(throttle_time_ms, tuple(topics), tuple(partitions), head_at, entries_at, count_of)
 
 
-def _step_over_partition(body: memoryview, at: int, topic: int, layout: _Layout) -> int:
-    partition, error = _PARTITION_HEAD.unpack_from(body, at)
-    at += 6
-    if body[at] == 0:
-        at += 1
-    else:
-        _, at = _compact_string(body, at)
-    count, at = (body[at] - 1, at + 1) if 0 < body[at] < 0x80 else _length(body, at)  # noqa: PLR2004
-    end = at + count * ENTRY_BYTES
-    if end >= len(body) or body[end] != 0:
-        raise MalformedAnswerError("entries reach beyond the answer, or carry tagged fields")
-    layout.topic.append(topic)
-    layout.partition.append(partition)
-    layout.error.append(error)
-    layout.first_entry_at.append(at)
-    layout.count.append(count)
-    return end + 1
-
-
-def _entry_offsets(layout: _Layout) -> npt.NDArray[np.int64]:
-    """(E,) where each entry begins, in order."""
-    count = np.asarray(layout.count, dtype=np.int64)
-    first = np.asarray(layout.first_entry_at, dtype=np.int64)
-    before = np.cumsum(count) - count
-    at: npt.NDArray[np.int64] = np.repeat(first - before * ENTRY_BYTES, count) + np.arange(count.sum()) * ENTRY_BYTES
+def _step_over_topic(body: bytes, at: int, count: int, heads: array[int], unusual: list[tuple[int, int, int]]) -> int:
+    """Note in `heads` where each of `count` partitions begins; where the last one ends."""
+    if count == 0:
+        return at
+    step = _STEPS[body[at + _COUNT_AT]]
+    end = at + step * count
+    if step and _are_alike(body, at, end, step):
+        heads.frombytes(np.arange(at, end, step, dtype=np.int64).tobytes())
+        return end
+    for _ in range(count):
+        step = 0 if body[at + _MESSAGE_AT] else _STEPS[body[at + _COUNT_AT]]
+        if step:
+            heads.append(at)
+            at += step
+        else:
+            at = _step_over_unusual(body, at, heads, unusual)
     return at
 
 
-def _answer(layout: _Layout, entry_partition: npt.NDArray[np.int32], rows: npt.NDArray[np.void]) -> ProducersAnswer:
+def _are_alike(body: bytes, at: int, end: int, step: int) -> bool:
+    """True when partitions `step` bytes apart, without messages and each as long as the first, take all from `at` to `end`.
+
+    Each one's length shows where the next begins: that they are where the stride says follows from one to the next.
+    """
+    if end > len(body):
+        return False
+    counts, messages = body[at + _COUNT_AT : end : step], body[at + _MESSAGE_AT : end : step]
+    return counts == counts[:1] * len(counts) and messages == bytes(len(messages))
+
+
+def _step_over_unusual(body: bytes, at: int, heads: array[int], unusual: list[tuple[int, int, int]]) -> int:
+    """A partition with a message, or with so many producers that their number takes more than a byte."""
+    message_at = at + _MESSAGE_AT
+    count_at = message_at + 1 if body[message_at] == 0 else compact_string(body, message_at)[1]
+    count, entries_at = length(body, count_at)
+    end = entries_at + count * ENTRY_BYTES
+    if end >= len(body):
+        raise MalformedAnswerError("entries reach beyond the answer")
+    unusual.append((len(heads), count, entries_at))
+    heads.append(at)
+    return end + 1
+
+
+def _entry_offsets(layout: _Layout) -> Int64Column:
+    """(E,) where each entry begins, in order."""
+    count = layout.count
+    before = np.cumsum(count) - count
+    at: Int64Column = np.repeat(layout.entries_at - before * ENTRY_BYTES, count) + np.arange(count.sum()) * ENTRY_BYTES
+    return at
+
+
+def _answer(
+    layout: _Layout,
+    *,
+    partition: npt.NDArray[Any],
+    error: npt.NDArray[Any],
+    entry_partition: npt.NDArray[np.int32],
+    rows: npt.NDArray[np.void],
+) -> ProducersAnswer:
     return ProducersAnswer(
         throttle_time_ms=layout.throttle_time_ms,
-        topics=tuple(layout.topics),
-        topic=np.asarray(layout.topic, dtype=np.int32),
-        partition=np.asarray(layout.partition, dtype=np.int32),
-        error=np.asarray(layout.error, dtype=np.int16),
-        producers=np.asarray(layout.count, dtype=np.int32),
+        topics=layout.topics,
+        topic=np.repeat(np.arange(len(layout.topics), dtype=np.int32), layout.partitions),
+        partition=partition.astype(np.int32),
+        error=error.astype(np.int16),
+        producers=layout.count.astype(np.int32),
         entry_partition=entry_partition,
         producer_id=rows["producer_id"].astype(np.int64),
         producer_epoch=rows["producer_epoch"].astype(np.int32),
@@ -210,92 +253,45 @@ def decode_slowly(body: memoryview, producer_ids: Collection[int] | None = None)
 
 def _decode_slowly(body: memoryview, producer_ids: Collection[int] | None) -> ProducersAnswer:
     (throttle_time_ms,) = struct.unpack_from(">i", body, 0)
-    layout = _Layout.empty(throttle_time_ms)
+    topics: list[str] = []
+    partitions: list[int] = []
+    heads: list[tuple[int, int, int]] = []
     picked: list[tuple[int, ...]] = []
     entry_partition: list[int] = []
-    topic_count, at = _length(body, 4)
-    for topic in range(topic_count):
-        name, at = _compact_string(body, at)
-        layout.topics.append(name)
-        partition_count, at = _length(body, at)
+    topic_count, at = length(body, 4)
+    for _ in range(topic_count):
+        name, at = compact_string(body, at)
+        partition_count, at = length(body, at)
+        topics.append(name)
+        partitions.append(partition_count)
         for _ in range(partition_count):
-            entries, at = _read_partition(body, at, topic, layout)
-            entries = [it for it in entries if (it[5] >= 0 if producer_ids is None else it[0] in producer_ids)]
-            picked += entries
-            entry_partition += [len(layout.count) - 1] * len(entries)
-        at = _skip_tags(body, at)
-    at = _skip_tags(body, at)
+            head, entries, at = _read_partition(body, at)
+            chosen = [it for it in entries if (it[5] >= 0 if producer_ids is None else it[0] in producer_ids)]
+            entry_partition += [len(heads)] * len(chosen)
+            picked += chosen
+            heads.append((*head, len(entries)))
+        at = skip_tags(body, at)
+    at = skip_tags(body, at)
     if at != len(body):
         raise MalformedAnswerError(f"{len(body) - at} bytes after the end of the DescribeProducers answer")
-    rows = np.array([(*entry, 0) for entry in picked], dtype=_ENTRY_ROWS)
-    return _answer(layout, np.asarray(entry_partition, dtype=np.int32), rows)
+    columns = np.array(heads, dtype=np.int64).reshape(-1, 3)
+    return _answer(
+        _Layout(throttle_time_ms, tuple(topics), tuple(partitions), columns[:, 0], columns[:, 0], columns[:, 2]),
+        partition=columns[:, 0],
+        error=columns[:, 1],
+        entry_partition=np.asarray(entry_partition, dtype=np.int32),
+        rows=np.array([(*entry, 0) for entry in picked], dtype=_ENTRY_ROWS),
+    )
 
 
-def _read_partition(body: memoryview, at: int, topic: int, layout: _Layout) -> tuple[list[tuple[int, ...]], int]:
-    """The entries of one partition, and where the next begins; everything else goes into `layout`."""
-    partition, error = _PARTITION_HEAD.unpack_from(body, at)
-    at += 6
-    _, at = (None, at + 1) if body[at] == 0 else _compact_string(body, at)
-    count, at = _length(body, at)
-    layout.first_entry_at.append(at)
+def _read_partition(body: memoryview, at: int) -> tuple[tuple[int, int], list[tuple[int, ...]], int]:
+    """(partition, error) and the entries of one partition, and where the next begins."""
+    head = _PARTITION_HEAD.unpack_from(body, at)
+    at += _MESSAGE_AT
+    at = at + 1 if body[at] == 0 else compact_string(body, at)[1]
+    count, at = length(body, at)
     entries = []
     for _ in range(count):
         entries.append(_ENTRY.unpack_from(body, at))
-        at = _skip_tags(body, at + _TAGS_AT)
-    layout.topic.append(topic)
-    layout.partition.append(partition)
-    layout.error.append(error)
-    layout.count.append(count)
-    return entries, _skip_tags(body, at)
-
-
-def _uvarint(value: int) -> bytes:
-    encoded = bytearray()
-    while value >= 0x80:  # noqa: PLR2004 - seven bits a byte
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-def _read_uvarint(body: memoryview, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 7 * _MAX_UVARINT_BYTES, 7):
-        byte = body[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004
-            return value, at
-    raise MalformedAnswerError("a length takes more than five bytes")
-
-
-def _length(body: memoryview, at: int) -> tuple[int, int]:
-    """A compact array's length; null arrays do not occur in this answer."""
-    value, at = _read_uvarint(body, at)
-    if value == 0:
-        raise MalformedAnswerError("null where an array must be")
-    return value - 1, at
-
-
-def _compact_string(body: memoryview, at: int) -> tuple[str, int]:
-    length, at = _length(body, at)
-    if at + length > len(body):
-        raise MalformedAnswerError("a string reaches beyond the answer")
-    return str(body[at : at + length], "utf-8"), at + length
-
-
-def _no_tags(body: memoryview, at: int) -> int:
-    if body[at] != 0:
-        raise MalformedAnswerError("tagged fields")
-    return at + 1
-
-
-def _skip_tags(body: memoryview, at: int) -> int:
-    count, at = _read_uvarint(body, at)
-    for _ in range(count):
-        _, at = _read_uvarint(body, at)
-        size, at = _read_uvarint(body, at)
-        if at + size > len(body):
-            raise MalformedAnswerError("a tagged field reaches beyond the answer")
-        at += size
-    return at
+        at = skip_tags(body, at + _TAGS_AT)
+    return head, entries, skip_tags(body, at)

@@ -7,9 +7,11 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from exporter.kafka import metadata
 from exporter.kafka.connections import Address, Connections
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
-from exporter.kafka.topology import Topology, metadata_request, topology_of
+from exporter.kafka.raw_request import RawAnswer
+from exporter.kafka.topology import Topology, topology_of
 
 T = TypeVar("T")
 
@@ -81,7 +83,7 @@ class Inquiry:
         Raises BrokerFault when `broker` does not answer, ClusterUnavailableError when nobody does.
         """
         if broker is not None:
-            return await self.ask(broker, "Metadata", metadata_request(topics), topology_of)
+            return await self.ask(broker, "Metadata", metadata.request(topics), _topology)
         topology = await self._ask_anyone(topics)
         self.brokers = topology.brokers
         return topology
@@ -94,8 +96,12 @@ class Inquiry:
             share = self.remaining_s() / (len(addresses) - tried)
             try:
                 return await self._ask_at(
-                    address, "Metadata", metadata_request(topics), min(self.request_timeout_s, share), topology_of
+                    address, "Metadata", metadata.request(topics), min(self.request_timeout_s, share), _topology
                 )
             except BrokerFault as fault:
                 faults.append(str(fault))
         raise ClusterUnavailableError("no broker answered: " + "; ".join(dict.fromkeys(faults)))
+
+
+def _topology(answer: RawAnswer) -> Topology:
+    return topology_of(metadata.decode(answer.body))

@@ -6,14 +6,14 @@ moved, or whose leader could not be reached, are asked once more of the leader t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from exporter.kafka import describe_producers
-from exporter.kafka.describe_producers import ENTRY_BYTES, PARTITION_BYTES, ProducersAnswer
+from exporter.kafka.describe_producers import ProducersAnswer
 from exporter.kafka.errors import (
     BrokerFault,
     ClusterUnavailableError,
@@ -22,15 +22,9 @@ from exporter.kafka.errors import (
 )
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.raw_request import RawAnswer
+from exporter.kafka.scan_requests import Rows, ScanRequests, chunks
 from exporter.kafka.topology import Topology
-from exporter.snapshot import NO_LEADER, Answer, BoolColumn, Int8Column, Int32Column, Int64Column
-
-Rows = npt.NDArray[np.int64]
-"""Row numbers of a Topology."""
-
-CHUNK_PARTITIONS_MAX = 2000
-CHUNK_BYTES_MAX = 1_000_000
-"""Of the expected answer. One answer of 7.4 MB costs a broker 1.6 times ten of 0.74 MB."""
+from exporter.snapshot import NO_LEADER, Answer, BoolColumn, Int8Column, Int16Column, Int32Column, Int64Column
 
 _MOVED = frozenset(
     {
@@ -44,6 +38,8 @@ NO_LEADER_REASON = "no_leader"
 NOT_ANSWERED_REASON = "left_out_of_the_answer"
 DELETED_REASON = "deleted"
 NOT_WANTED_REASON = "not_wanted"
+_REASONS = ("", NO_LEADER_REASON, DELETED_REASON, NOT_WANTED_REASON, NOT_ANSWERED_REASON)
+_NONE, _NO_LEADER, _DELETED, _NOT_WANTED, _NOT_ANSWERED = range(len(_REASONS))
 
 Progress = Callable[[int, int], None]
 """Told (partitions answered, partitions asked) as answers arrive."""
@@ -87,29 +83,43 @@ class Scan:
     producer_ids: frozenset[int] | None
     """Whose entries are kept; None keeps open transactions only, of any producer."""
     answer: Int8Column
-    reason: npt.NDArray[np.object_]
-    """(P,) why a row was not read, "" where it was."""
+    reason_code: Int16Column
+    """(P,) index into `reasons`: columns of text would cost an object for each partition."""
     producers: Int32Column
+    requests: ScanRequests
+    reasons: list[str] = field(default_factory=lambda: list(_REASONS))
     faults: dict[int, str] = field(default_factory=dict)
     """Broker id -> sentence, for brokers that failed."""
     parts: list[tuple[npt.NDArray[np.generic], ...]] = field(default_factory=list)
 
     @classmethod
     def unasked(
-        cls, topology: Topology, wanted: BoolColumn | None = None, producer_ids: frozenset[int] | None = None
+        cls,
+        topology: Topology,
+        wanted: BoolColumn | None = None,
+        producer_ids: frozenset[int] | None = None,
+        requests: ScanRequests | None = None,
     ) -> Scan:
         """Every `wanted` row unavailable for want of a leader, until an answer says otherwise."""
         count = len(topology)
-        reason = np.full(count, NO_LEADER_REASON, dtype=object)
+        reason_code = np.full(count, _NO_LEADER, dtype=np.int16)
         if wanted is not None:
-            reason[~wanted] = NOT_WANTED_REASON
-        return cls(
+            reason_code[~wanted] = _NOT_WANTED
+        scan = cls(
             topology=topology,
             producer_ids=producer_ids,
             answer=np.full(count, Answer.UNAVAILABLE, dtype=np.int8),
-            reason=reason,
+            reason_code=reason_code,
             producers=np.zeros(count, dtype=np.int32),
+            requests=ScanRequests() if requests is None else requests,
         )
+        scan.requests.begin(topology)
+        return scan
+
+    @property
+    def reason(self) -> npt.NDArray[np.object_]:
+        """(P,) why a row was not read, "" where it was."""
+        return np.array(self.reasons, dtype=object)[self.reason_code]
 
     def entries(self) -> Entries:
         """The entries of all answers so far, in the order of partition, producer id and start offset."""
@@ -123,16 +133,28 @@ class Scan:
     def fail(self, rows: Rows, reason: str) -> None:
         """Note that `rows` could not be read."""
         self.answer[rows] = Answer.UNAVAILABLE
-        self.reason[rows] = reason
+        self.reason_code[rows] = self._code(reason)
+
+    def restore(self, rows: Rows, answer: Int8Column, reason: Sequence[str], producers: Int32Column) -> None:
+        """Take in what another scan, perhaps of another process, knows of `rows`; its entries go to `parts`."""
+        codes = {it: self._code(it) for it in set(reason)}
+        self.answer[rows] = answer
+        self.reason_code[rows] = [codes[it] for it in reason]
+        self.producers[rows] = producers
+
+    def _code(self, reason: str) -> int:
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+        return self.reasons.index(reason)
 
     def add(self, rows: Rows, answer: ProducersAnswer) -> None:
         """Take in the answer to a request for `rows`; partitions that were not asked for are not believed."""
+        self.reason_code[rows] = _NOT_ANSWERED
+        self.answer[rows] = Answer.UNAVAILABLE
         row, was_asked = self._rows_of(rows, answer)
-        missing = np.setdiff1d(rows, row[was_asked])
-        self.fail(missing, NOT_ANSWERED_REASON)
         good = was_asked & (answer.error == ErrorCode.NONE)
         self.answer[row[good]] = Answer.READ
-        self.reason[row[good]] = ""
+        self.reason_code[row[good]] = _NONE
         self.producers[row[good]] = answer.producers[good]
         for index in np.flatnonzero(was_asked & ~good):
             self._refused(int(row[index]), int(answer.error[index]))
@@ -159,6 +181,9 @@ class Scan:
         known = (first >= 0) & (answer.partition >= 0) & (row < len(self.topology))
         row[~known] = 0
         believed = known & asked[row] & (self.topology.partition[row] == answer.partition)
+        asked[row[believed]] = False
+        if np.count_nonzero(believed) == len(rows) - np.count_nonzero(asked[rows]):
+            return row, believed  # none comes twice
         first_told = np.zeros(len(row), dtype=np.bool_)
         first_told[np.unique(np.where(believed, row, -1), return_index=True)[1]] = True
         return row, believed & first_told
@@ -166,11 +191,12 @@ class Scan:
     def _refused(self, row: int, error: int) -> None:
         unauthorized = error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         self.answer[row] = Answer.UNAUTHORIZED if unauthorized else Answer.UNAVAILABLE
-        self.reason[row] = error_name(error)
+        self.reason_code[row] = self._code(error_name(error))
 
     def is_subject(self) -> BoolColumn:
         """(P,) rows that the scan is about: wanted, and not deleted meanwhile."""
-        return ~np.isin(self.reason, [DELETED_REASON, NOT_WANTED_REASON])
+        subject: BoolColumn = (self.reason_code != _DELETED) & (self.reason_code != _NOT_WANTED)
+        return subject
 
     def may_have_moved(self) -> Rows:
         """Rows worth another question once fresh metadata names another leader."""
@@ -185,13 +211,15 @@ async def scan_leaders(
     producer_ids: frozenset[int] | None = None,
     expected_producers: Int32Column | None = None,
     progress: Progress | None = None,
+    requests: ScanRequests | None = None,
 ) -> Scan:
     """Read every `wanted` partition of `topology`, or all; what could not be read is in the result with its reason.
 
     Open transactions are kept, or every entry of `producer_ids`.
-    `expected_producers` (P,) sizes the chunks; without it every partition is taken to hold few.
+    `expected_producers` (P,) sizes the chunks; without it every partition is taken to hold few. `requests` has those of
+    an earlier scan ready.
     """
-    scan = Scan.unasked(topology, wanted, producer_ids)
+    scan = Scan.unasked(topology, wanted, producer_ids, requests)
     rows = np.flatnonzero(scan.is_subject() & (topology.leader != NO_LEADER))
     await read_rows(inquiry, scan, rows, topology.leader, expected_producers, progress)
     await ask_again_where_moved(inquiry, scan)
@@ -208,17 +236,17 @@ async def ask_again_where_moved(inquiry: Inquiry, scan: Scan) -> None:
     except ClusterUnavailableError:
         return  # the first answers stand, and what is missing says so already
     leader, leader_epoch = scan.topology.leader.copy(), scan.topology.leader_epoch.copy()
+    moved = {scan.reasons.index(name) for name in map(error_name, _MOVED) if name in scan.reasons}
     again = []
     for row in stale:
         topic, partition = scan.topology.topics[scan.topology.topic[row]], int(scan.topology.partition[row])
         if fresh.row(topic, partition) is None:
             # Its leader must say so as well: whoever told the metadata may lag behind, and unread is not the same as gone.
-            if scan.reason[row] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name:
-                scan.reason[row] = DELETED_REASON
+            if scan.reasons[scan.reason_code[row]] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name:
+                scan.reason_code[row] = _DELETED
             continue
         leader[row], leader_epoch[row] = fresh.leader_of(topic, partition)
-        said_moved = scan.reason[row] in {error_name(code) for code in _MOVED}
-        if leader[row] != NO_LEADER and (leader[row] != scan.topology.leader[row] or said_moved):
+        if leader[row] != NO_LEADER and (leader[row] != scan.topology.leader[row] or scan.reason_code[row] in moved):
             again.append(row)
     # Later reads of this cycle must not ask a former leader: it answers from its own log, which may lack what is open.
     brokers = {**scan.topology.brokers, **fresh.brokers}
@@ -242,7 +270,7 @@ async def read_rows(
         mine = rows[leader[rows] == broker]
         for chunk in chunks(mine, expected_producers):
             if not await _read_chunk(inquiry, scan, broker, chunk):
-                scan.fail(mine[mine > chunk[-1]], _last_reason(scan, chunk))
+                scan.fail(mine[mine > chunk[-1]], scan.reasons[scan.reason_code[chunk[-1]]])
                 break
             answered += len(chunk)
             if progress is not None:
@@ -253,42 +281,16 @@ async def read_rows(
 
 async def _read_chunk(inquiry: Inquiry, scan: Scan, broker: int, chunk: Rows) -> bool:
     """True when the broker answered; else its partitions are noted as unavailable."""
-    topology = scan.topology
-    topics: dict[str, npt.ArrayLike] = {}
 
     def columns(answer: RawAnswer) -> ProducersAnswer:
         return describe_producers.decode(answer.body, scan.producer_ids)
 
-    for index in np.unique(topology.topic[chunk]):
-        topics[topology.topics[index]] = topology.partition[chunk[topology.topic[chunk] == index]]
+    request = scan.requests.of(scan.topology, chunk)
     try:
-        answer = await inquiry.ask(broker, "DescribeProducers", describe_producers.request(topics), columns)
+        answer = await inquiry.ask(broker, "DescribeProducers", request, columns)
     except BrokerFault as fault:
         scan.fail(chunk, fault.reason.value)
         scan.faults[broker] = str(fault)
         return False
     scan.add(chunk, answer)
     return True
-
-
-def _last_reason(scan: Scan, chunk: Rows) -> str:
-    return str(scan.reason[chunk[-1]])
-
-
-def chunks(rows: Rows, expected_producers: Int32Column | None) -> Iterator[Rows]:
-    """Cut `rows` (ascending) so that no request expects more than a bounded answer.
-
-    A partition that is expected to exceed the bound by itself gets a request of its own.
-    """
-    if len(rows) == 0:
-        return
-    entries = np.zeros(len(rows), dtype=np.int64) if expected_producers is None else expected_producers[rows]
-    expected_bytes = PARTITION_BYTES + entries.astype(np.int64) * ENTRY_BYTES
-    start = 0
-    size = 0
-    for index, bytes_ in enumerate(expected_bytes.tolist()):
-        if index > start and (size + bytes_ > CHUNK_BYTES_MAX or index - start == CHUNK_PARTITIONS_MAX):
-            yield rows[start:index]
-            start, size = index, 0
-        size += bytes_
-    yield rows[start:]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
 
-from kafka.protocol.consumer.offsets import ListOffsetsRequest
-
+from exporter.kafka import list_offsets
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.raw_request import RawAnswer, RawRequest
 from exporter.snapshot import UNKNOWN_OFFSET
 
 READ_UNCOMMITTED = 0
@@ -45,51 +44,36 @@ async def latest_offsets(inquiry: Inquiry, leaders: dict[TopicPartition, int]) -
 async def offset_at_time(inquiry: Inquiry, leader: int, partition: TopicPartition, timestamp_ms: int) -> int | None:
     """The first offset with that timestamp or a later one; None when there is none. Raises BrokerFault."""
     request = _request([partition], READ_UNCOMMITTED, timestamp_ms)
-    told = await inquiry.ask(leader, "ListOffsets", request, lambda answer: _rows(answer).get(partition))
+    told = await inquiry.ask(leader, "ListOffsets", request, lambda answer: _at(answer, partition))
     code, offset = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1) if told is None else told
     if code != ErrorCode.NONE:
         raise BrokerFault(FaultReason.REFUSED, f"broker {leader} answers {error_name(code)}")
     return None if offset < 0 else offset
 
 
+def _at(answer: RawAnswer, partition: TopicPartition) -> tuple[int, int] | None:
+    return list_offsets.decode(answer.body).get(partition)
+
+
 async def _ask(
     inquiry: Inquiry, broker: int, partitions: Iterable[TopicPartition], isolation_level: int
 ) -> dict[TopicPartition, int]:
     try:
-        return await inquiry.ask(broker, "ListOffsets", _request(partitions, isolation_level), _offsets)
+        return await inquiry.ask(broker, "ListOffsets", _request(partitions, isolation_level), _at_end)
     except BrokerFault:
         return {}
 
 
-def _offsets(answer: Any) -> dict[TopicPartition, int]:
-    return {partition: offset for partition, (code, offset) in _rows(answer).items() if code == ErrorCode.NONE}
-
-
-def _rows(answer: Any) -> dict[TopicPartition, tuple[int, int]]:
-    """(error code, offset) of each partition."""
+def _at_end(answer: RawAnswer) -> dict[TopicPartition, int]:
     return {
-        (topic.name, row.partition_index): (row.error_code, row.offset)
-        for topic in answer.topics
-        for row in topic.partitions
+        partition: offset
+        for partition, (code, offset) in list_offsets.decode(answer.body).items()
+        if code == ErrorCode.NONE
     }
 
 
-def _request(partitions: Iterable[TopicPartition], isolation_level: int, timestamp_ms: int = _LATEST) -> Any:
-    topic_type = ListOffsetsRequest.ListOffsetsTopic
-    partition_type = topic_type.ListOffsetsPartition
+def _request(partitions: Iterable[TopicPartition], isolation_level: int, timestamp_ms: int = _LATEST) -> RawRequest:
     by_topic: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         by_topic[topic].append(partition)
-    topics = [
-        topic_type(
-            name=topic,
-            partitions=[
-                partition_type(partition_index=index, current_leader_epoch=-1, timestamp=timestamp_ms)
-                for index in indexes
-            ],
-        )
-        for topic, indexes in by_topic.items()
-    ]
-    return ListOffsetsRequest(
-        replica_id=-1, isolation_level=isolation_level, topics=topics, timeout_ms=0, min_version=2
-    )
+    return list_offsets.request(by_topic, isolation_level, timestamp_ms)

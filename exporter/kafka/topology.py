@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from kafka.protocol.metadata import MetadataRequest
 
 from exporter.kafka.connections import Address
-from exporter.kafka.errors import ErrorCode, MalformedAnswerError
+from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.metadata import MetadataAnswer
 from exporter.snapshot import NO_LEADER, Int32Column, Int64Column
 
 STATE_TOPIC = "__transaction_state"
-
-_REQUEST_MAX_VERSION = 12
-"""Version 13 only adds an error for topic ids, which are not used here."""
 
 PARTITIONS_OF_A_TOPIC_MAX = 1_000_000
 """Gaps are filled, so a wild partition index must not be believed. Kafka clusters end at about this many in all."""
@@ -36,14 +32,6 @@ class Replicas:
     def rows_on(self, broker: int) -> Int64Column:
         """The partitions that have one on `broker`."""
         return np.searchsorted(self.start, np.flatnonzero(self.broker == broker), side="right") - 1
-
-
-def _replicas(by_partition: list[tuple[int, ...]]) -> Replicas:
-    lengths = [len(brokers) for brokers in by_partition]
-    return Replicas(
-        start=np.concatenate(([0], np.cumsum(lengths, dtype=np.int32))).astype(np.int32),
-        broker=np.fromiter((broker for brokers in by_partition for broker in brokers), dtype=np.int32),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,59 +75,71 @@ class Topology:
         return (NO_LEADER, -1) if row is None else (int(self.leader[row]), int(self.leader_epoch[row]))
 
 
-def metadata_request(topics: tuple[str, ...] | None) -> Any:
-    """Ask for `topics`, or for every topic that we may see. Never creates one."""
-    names = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
-    return MetadataRequest(
-        topics=names, allow_auto_topic_creation=False, min_version=4, max_version=_REQUEST_MAX_VERSION
-    )
+def topology_of(answer: MetadataAnswer) -> Topology:
+    """The topology in a Metadata answer. Partitions that it leaves out of a topic appear without a leader.
 
-
-def topology_of(answer: Any) -> Topology:
-    """The topology in a decoded Metadata answer. Partitions that it leaves out of a topic appear without a leader.
-
-    Raises MalformedAnswerError, or TypeError for null where something must be.
+    Raises MalformedAnswerError.
     """
     if not answer.brokers:
         # A broker that has not caught up with its controller: an empty cluster would look like one without transactions.
         raise MalformedAnswerError("it knows no broker, not even itself")
-    topics: list[str] = []
-    first_row: dict[str, int] = {}
-    topic_errors: dict[str, int] = {}
-    topic_index: list[int] = []
-    partition_index: list[int] = []
-    leader: list[int] = []
-    leader_epoch: list[int] = []
-    replicas: list[tuple[int, ...]] = []
-    in_sync: list[tuple[int, ...]] = []
-    for topic in sorted(answer.topics, key=lambda t: t.name):
-        if topic.error_code != ErrorCode.NONE and not topic.partitions:
-            topic_errors[topic.name] = topic.error_code
-            continue
-        told = {p.partition_index: p for p in topic.partitions}
-        count = max(told, default=-1) + 1
-        if topic.name is None or count > PARTITIONS_OF_A_TOPIC_MAX:
-            raise MalformedAnswerError(f"topic {topic.name} of {count} partitions")
-        first_row[topic.name] = len(topic_index)
-        topic_index += [len(topics)] * count
-        topics.append(topic.name)
-        partition_index += range(count)
-        for partition in range(count):
-            it = told.get(partition)
-            leader.append(NO_LEADER if it is None else it.leader_id)
-            leader_epoch.append(-1 if it is None else it.leader_epoch)
-            replicas.append(() if it is None else tuple(it.replica_nodes))
-            in_sync.append(() if it is None else tuple(it.isr_nodes))
+    told = np.array(answer.partitions, dtype=np.int64)
+    shown = [
+        i
+        for i, (error, count) in enumerate(zip(answer.topic_errors, answer.partitions, strict=True))
+        if count or not error
+    ]
+    shown.sort(key=answer.topics.__getitem__)
+    topics = tuple(answer.topics[i] for i in shown)
+    rank = np.full(len(told), -1, dtype=np.int64)
+    rank[shown] = np.arange(len(shown))
+    topic_told = np.repeat(rank, told)
+    sizes = _sizes(answer, topics, topic_told)
+    first = np.cumsum(sizes) - sizes
+    row = first[topic_told] + answer.partition
+    count = int(sizes.sum())
+    leader = np.full(count, NO_LEADER, dtype=np.int32)
+    leader_epoch = np.full(count, -1, dtype=np.int32)
+    leader[row], leader_epoch[row] = answer.leader, answer.leader_epoch
     return Topology(
         cluster_id=answer.cluster_id or "",
-        brokers={broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers},
-        topics=tuple(topics),
-        first_row=first_row,
-        topic=np.asarray(topic_index, dtype=np.int32),
-        partition=np.asarray(partition_index, dtype=np.int32),
-        leader=np.asarray(leader, dtype=np.int32),
-        leader_epoch=np.asarray(leader_epoch, dtype=np.int32),
-        replicas=_replicas(replicas),
-        in_sync=_replicas(in_sync),
-        topic_errors=topic_errors,
+        brokers={broker: Address(host, port) for broker, host, port in answer.brokers},
+        topics=topics,
+        first_row=dict(zip(topics, first.tolist(), strict=True)),
+        topic=np.repeat(np.arange(len(topics), dtype=np.int32), sizes),
+        partition=(np.arange(count) - np.repeat(first, sizes)).astype(np.int32),
+        leader=leader,
+        leader_epoch=leader_epoch,
+        replicas=_replicas(count, row, answer.replica_count, answer.replicas),
+        in_sync=_replicas(count, row, answer.in_sync_count, answer.in_sync),
+        topic_errors={
+            name: error
+            for name, error, count in zip(answer.topics, answer.topic_errors, answer.partitions, strict=True)
+            if error and not count
+        },
     )
+
+
+def _sizes(answer: MetadataAnswer, topics: tuple[str, ...], topic_told: Int64Column) -> Int64Column:
+    """(T,) partitions of each of `topics`, gaps included. Raises MalformedAnswerError where that cannot be."""
+    if len(set(topics)) != len(topics):
+        raise MalformedAnswerError("a topic twice")
+    sizes = np.zeros(len(topics), dtype=np.int64)
+    np.maximum.at(sizes, topic_told, answer.partition.astype(np.int64) + 1)
+    if np.any(answer.partition < 0) or np.any(sizes > PARTITIONS_OF_A_TOPIC_MAX):
+        raise MalformedAnswerError(f"partitions from {answer.partition.min()} to {answer.partition.max()}")
+    return sizes
+
+
+def _replicas(count: int, row: Int64Column, lengths: Int32Column, brokers: Int32Column) -> Replicas:
+    """Those that were told, each list at its row; the last one where a row was told twice."""
+    told = np.full(count, -1, dtype=np.int64)
+    told[row] = np.arange(len(row))
+    is_told = told >= 0
+    length = np.zeros(count, dtype=np.int64)
+    length[is_told] = lengths[told[is_told]]
+    first_told = np.cumsum(lengths, dtype=np.int64) - lengths
+    start = np.concatenate(([0], np.cumsum(length)))
+    of_row = np.repeat(np.arange(count), length)
+    within = np.arange(len(of_row)) - start[of_row]
+    return Replicas(start=start.astype(np.int32), broker=brokers[first_told[told[of_row]] + within])

@@ -30,7 +30,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]
         if self.initializing and data.startswith(_TLS_ALERT):
             raise foreign.KafkaProtocolError(TLS_SPOKEN_HERE)
         try:
-            super().data_received(data)
+            super().data_received(memoryview(data))  # it is sliced: a copy of every megabyte less
         except foreign.KafkaProtocolError:
             raise
         except Exception as error:
@@ -69,6 +69,7 @@ class _WholeReads:
             pass
         except OSError as error:
             end = foreign.KafkaConnectionError(error)
+        # Joining a single piece hands on that piece itself.
         return b"".join(received), None if received else end
 
 

@@ -200,7 +200,7 @@ def partition_table(
         replicas=_lists(rows.replicas),
         in_sync=_lists(rows.in_sync),
         answer=labels.take(pa.array(scan.answer[at])),
-        reason=pa.array([reason or None for reason in scan.reason[at].tolist()], type=pa.string()),
+        reason=pa.array([it or None for it in scan.reasons], type=pa.string()).take(pa.array(scan.reason_code[at])),
         producers=scan.producers[at],
         open_transactions=pa.ListArray.from_arrays(pa.array(start), structs),
     )
@@ -288,9 +288,12 @@ def _scan(cluster_id: str, brokers: dict[int, Address], table: pa.Table) -> Scan
     )
     topology, at = topology_of_rows(cluster_id, brokers, rows)
     scan = Scan.unasked(topology)
-    scan.answer[at] = [Answer[label.upper()] for label in table["answer"].to_pylist()]
-    scan.reason[at] = [reason or "" for reason in table["reason"].to_pylist()]
-    scan.producers[at] = np.asarray(table["producers"], dtype=np.int32)
+    scan.restore(
+        at,
+        np.array([Answer[label.upper()] for label in table["answer"].to_pylist()], dtype=np.int8),
+        [reason or "" for reason in table["reason"].to_pylist()],
+        np.asarray(table["producers"], dtype=np.int32),
+    )
     counts = np.asarray(pc.list_value_length(table["open_transactions"]), dtype=np.int64)
     open_ = pc.list_flatten(table["open_transactions"])
     columns = {name: np.asarray(pc.struct_field(open_, name)) for name in _OPEN}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from prometheus_client import Metric as ForeignMetric
 from prometheus_client import ProcessCollector
@@ -17,15 +16,15 @@ from exporter.publication.facts import Publication
 from exporter.publication.families import Kind, Metric
 from exporter.publication.metrics import METRICS
 from exporter.publication.negotiation import accepts_gzip, prefers_openmetrics
-from exporter.publication.rendering import PartitionLabels, family_lines, labels_text, number
+from exporter.publication.rendering import family_chunks
+from exporter.publication.resting import Chunk, RestingLines
+from exporter.publication.text import labels_text, number
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 _BIG_BYTES = 64 * 1024
-"""A family of at least this size is a chunk of its own, shared by both formats."""
-_GZIP_LEVEL = 1
-"""Series of one family differ in a few bytes: higher levels cost five times the time for a fifth of the size."""
+"""A chunk of a family of at least this size stays one, shared by both formats."""
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 
@@ -65,37 +64,38 @@ class Exposition:
 
 
 class Renderer:
-    """Makes expositions; between two of them it keeps the label text of the partitions and nothing else."""
+    """Makes expositions; between two of them it keeps the resting lines of the partitions and nothing else."""
 
     def __init__(self, metrics: Sequence[Metric] = METRICS, process: ProcessCollector | None = None) -> None:
         self._metrics = metrics
-        self._labels: dict[str | None, PartitionLabels] = {}
+        self._resting: dict[str | None, RestingLines] = {}
         self._process = ProcessCollector(registry=None) if process is None else process
 
     def render(self, *publications: Publication) -> Exposition:
         """The exposition of one publication, or of a fleet's. The values of `process_*` are of this instant, too."""
-        self._labels = {it.cluster: self._labels.get(it.cluster) or PartitionLabels() for it in publications}
+        self._resting = {it.cluster: self._resting.get(it.cluster) or _resting_of(it.cluster) for it in publications}
         families = [
-            _Family(metric.name, metric.help, metric.kind, self._lines(metric, publications))
+            _Family(metric.name, metric.help, metric.kind, self._chunks_of(metric, publications))
             for metric in self._metrics
         ]
         families += _process_families(self._process)
         families = [family for family in families if family.lines]
-        text = _chunks((family.text_head, family.lines_bytes) for family in families)
-        openmetrics = _chunks(
-            [*((family.openmetrics_head, family.lines_bytes) for family in families), (b"# EOF\n", b"")]
-        )
-        deflated: dict[int, bytes] = {}
+        text = _chunks((family.text_head, family.lines) for family in families)
+        openmetrics = _chunks([*((family.openmetrics_head, family.lines) for family in families), (b"# EOF\n", ())])
         return Exposition(
-            text=Representation(content_type=TEXT, content_encoding=None, chunks=text),
-            text_gzip=_compressed(TEXT, text, deflated),
-            openmetrics=Representation(content_type=OPENMETRICS, content_encoding=None, chunks=openmetrics),
-            openmetrics_gzip=_compressed(OPENMETRICS, openmetrics, deflated),
+            text=_plain(TEXT, text),
+            text_gzip=_compressed(TEXT, text),
+            openmetrics=_plain(OPENMETRICS, openmetrics),
+            openmetrics_gzip=_compressed(OPENMETRICS, openmetrics),
         )
 
-    def _lines(self, metric: Metric, publications: Sequence[Publication]) -> str:
+    def _chunks_of(self, metric: Metric, publications: Sequence[Publication]) -> tuple[Chunk, ...]:
         spoken_of = publications[:1] if metric.is_of_process else publications
-        return "".join([family_lines(metric, it, self._labels[it.cluster]) for it in spoken_of])
+        return tuple(chunk for it in spoken_of for chunk in family_chunks(metric, it, self._resting[it.cluster]))
+
+
+def _resting_of(cluster: str | None) -> RestingLines:
+    return RestingLines() if cluster is None else RestingLines((("cluster", cluster),))
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,7 @@ class _Family:
     name: str
     help: str
     kind: Kind
-    lines: str
-
-    @cached_property
-    def lines_bytes(self) -> bytes:
-        # Names come from brokers: what is no valid text must not cost the whole answer.
-        return self.lines.encode("utf-8", "replace")
+    lines: tuple[Chunk, ...]
 
     @property
     def text_head(self) -> bytes:
@@ -131,37 +126,38 @@ def _process_family(metric: ForeignMetric) -> _Family:
     lines = [
         f"{s.name}{labels_text(list(s.labels), list(s.labels.values()))} {number(s.value)}\n" for s in metric.samples
     ]
-    return _Family(metric.samples[0].name, f"{metric.documentation} Cached once per cycle.", kind, "".join(lines))
+    chunk = Chunk("".join(lines).encode())
+    return _Family(metric.samples[0].name, f"{metric.documentation} Cached once per cycle.", kind, (chunk,))
 
 
-def _chunks(parts: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, ...]:
-    """Small neighbours joined; big families left as they are, so that both formats hold the same object."""
-    chunks: list[bytes] = []
+def _chunks(parts: Iterable[tuple[bytes, tuple[Chunk, ...]]]) -> tuple[Chunk, ...]:
+    """Small neighbours joined; big chunks left as they are, so that both formats hold the same object."""
+    chunks: list[Chunk] = []
     small: list[bytes] = []
     for head, lines in parts:
         small.append(head)
-        if len(lines) < _BIG_BYTES:
-            small.append(lines)
-        else:
-            chunks += [b"".join(small), lines]
-            small = []
-    return (*chunks, b"".join(small))
+        for chunk in lines:
+            if len(chunk.data) < _BIG_BYTES:
+                small.append(chunk.data)
+            else:
+                chunks += [Chunk(b"".join(small)), chunk] if small else [chunk]
+                small = []
+    return (*chunks, Chunk(b"".join(small)))
 
 
-def _compressed(content_type: str, chunks: tuple[bytes, ...], deflated: dict[int, bytes]) -> Representation:
-    """One gzip member out of independently deflated chunks: `deflated` lets formats share the work on a chunk.
+def _plain(content_type: str, chunks: tuple[Chunk, ...]) -> Representation:
+    return Representation(
+        content_type=content_type, content_encoding=None, chunks=tuple(chunk.data for chunk in chunks)
+    )
 
-    Every chunk has a compressor of its own, so nothing refers across its border, and a flush ends it at a whole byte:
-    the pieces can be put together freely.
-    """
+
+def _compressed(content_type: str, chunks: tuple[Chunk, ...]) -> Representation:
+    """One gzip member out of independently deflated chunks, which can be put together freely."""
     checksum = length = 0
     for chunk in chunks:
-        checksum = zlib.crc32(chunk, checksum)
-        length += len(chunk)
-        if id(chunk) not in deflated:
-            compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-            deflated[id(chunk)] = compressor.compress(chunk) + compressor.flush(zlib.Z_SYNC_FLUSH)
-    end = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS).flush(zlib.Z_FINISH)
+        checksum = zlib.crc32(chunk.data, checksum)
+        length += len(chunk.data)
+    end = zlib.compressobj(wbits=-zlib.MAX_WBITS).flush(zlib.Z_FINISH)
     trailer = checksum.to_bytes(4, "little") + (length % 2**32).to_bytes(4, "little")
-    pieces = (_GZIP_HEADER, *(deflated[id(chunk)] for chunk in chunks), end + trailer)
+    pieces = (_GZIP_HEADER, *(chunk.deflated for chunk in chunks), end + trailer)
     return Representation(content_type=content_type, content_encoding="gzip", chunks=pieces)

@@ -19,13 +19,13 @@ from kafka.net.connection import KafkaConnection
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 
 from exporter.kafka import connections as border
 from exporter.kafka.connections import FRAME_BYTES_MAX, Address
 from exporter.kafka.errors import FaultReason, MalformedAnswerError
 from exporter.kafka.raw_request import RawAnswer
-from exporter.kafka.topology import metadata_request
 from tests.kafka.loopback import HOST, framed
 from tests.kafka.talking import (
     METADATA,
@@ -297,7 +297,7 @@ def test_bytes_that_kafka_python_cannot_decode_are_malformed_at_once(body: bytes
         connection.sendall(framed(struct.pack(">ib", correlation_id, 0) + body))
 
     with broker(serve) as listener, client() as connections:
-        fault = fault_of(connections, listener, metadata_request(None))
+        fault = fault_of(connections, listener, MetadataRequest(topics=None))
 
     assert fault.reason is FaultReason.MALFORMED_ANSWER
 
@@ -309,7 +309,7 @@ def test_null_where_something_must_be_is_malformed() -> None:
         connection.sendall(framed(struct.pack(">ib", correlation_id, 0) + bytes(20)))
 
     with broker(serve) as listener, client() as connections:
-        fault = fault_of(connections, listener, metadata_request(None), read=lambda answer: len(answer.brokers))
+        fault = fault_of(connections, listener, MetadataRequest(topics=None), read=lambda answer: len(answer.brokers))
 
     assert fault.reason is FaultReason.MALFORMED_ANSWER
 

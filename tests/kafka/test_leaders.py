@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exporter.kafka import leaders, offsets
+from exporter.kafka import offsets, scan_requests
 from exporter.kafka.describe_producers import ENTRY_BYTES, PARTITION_BYTES
-from exporter.kafka.leaders import CHUNK_BYTES_MAX, CHUNK_PARTITIONS_MAX, chunks
+from exporter.kafka.scan_requests import CHUNK_BYTES_MAX, CHUNK_PARTITIONS_MAX, chunks
 from exporter.snapshot import Answer
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import Model, Partition, Producer
@@ -54,7 +54,7 @@ def model_of(partitions: int) -> Model:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaders, "CHUNK_PARTITIONS_MAX", 3)
+    monkeypatch.setattr(scan_requests, "CHUNK_PARTITIONS_MAX", 3)
     monkeypatch.setattr(offsets, "_REQUEST_PARTITIONS_MAX", 3)
 
 
@@ -99,7 +99,7 @@ def test_after_a_failed_chunk_the_broker_is_not_asked_for_the_rest() -> None:
 
 def test_the_second_cycle_sizes_its_requests_by_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition known to have many producers gets a request of its own from the next cycle on."""
-    monkeypatch.setattr(leaders, "CHUNK_BYTES_MAX", 20 * ENTRY_BYTES)
+    monkeypatch.setattr(scan_requests, "CHUNK_BYTES_MAX", 20 * ENTRY_BYTES)
     model = Model(topics={"t": [Partition(1) for _ in range(4)]})
     model.topics["t"][1].producers = [Producer(i) for i in range(100)]
 

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataResponse
 
+from exporter.kafka import metadata
 from exporter.kafka.connections import Address
 from exporter.kafka.errors import ErrorCode, MalformedAnswerError
-from exporter.kafka.topology import PARTITIONS_OF_A_TOPIC_MAX, Topology, metadata_request, topology_of
+from exporter.kafka.metadata import MetadataAnswer
+from exporter.kafka.topology import PARTITIONS_OF_A_TOPIC_MAX, Topology, topology_of
 from exporter.snapshot import NO_LEADER
 
-VERSION = 12
+VERSION = metadata.API_VERSION
 Leaders = dict[int, tuple[int, int]]
 """Partition -> (leader, leader epoch)."""
 
 
-def answer(topics: Mapping[Any, Leaders], *, errors: dict[str, int] | None = None, brokers: int = 2) -> Any:
-    """A Metadata answer as it comes from the wire: encoded and decoded again."""
+def answer(topics: Mapping[str, Leaders], *, errors: dict[str, int] | None = None, brokers: int = 2) -> MetadataAnswer:
+    """A Metadata answer as it comes from the wire: encoded by kafka-python and decoded by us."""
     topic_type = MetadataResponse.MetadataResponseTopic
     partition_type = topic_type.MetadataResponsePartition
     encoded = MetadataResponse(
@@ -36,16 +38,28 @@ def answer(topics: Mapping[Any, Leaders], *, errors: dict[str, int] | None = Non
             topic_type(
                 version=VERSION,
                 name=name,
-                error_code=(errors or {}).get(name or "", 0),
+                error_code=(errors or {}).get(name, 0),
                 partitions=[
-                    partition_type(version=VERSION, partition_index=i, leader_id=leader, leader_epoch=epoch)
+                    partition_type(
+                        version=VERSION,
+                        partition_index=i,
+                        leader_id=leader,
+                        leader_epoch=epoch,
+                        replica_nodes=replicas_of(i),
+                        isr_nodes=replicas_of(i)[1:],
+                    )
                     for i, (leader, epoch) in leaders.items()
                 ],
             )
             for name, leaders in topics.items()
         ],
     ).encode()
-    return MetadataResponse.decode(bytes(encoded), version=VERSION)
+    return metadata.decode(memoryview(bytes(encoded)))
+
+
+def replicas_of(partition: int) -> list[int]:
+    """Made up, of differing length."""
+    return list(range(1 + partition % 3))
 
 
 @given(
@@ -67,6 +81,9 @@ def test_every_partition_is_found_where_its_row_says(topics: dict[str, Leaders])
     for row, (name, partition) in enumerate(rows):
         assert topology.row(name, partition) == row
         assert topology.leader_of(name, partition) == topics[name].get(partition, (NO_LEADER, -1))
+        expected = replicas_of(partition) if partition in topics[name] else []
+        assert topology.replicas.of(row) == tuple(expected)
+        assert topology.in_sync.of(row) == tuple(expected[1:])
     for name, leaders in topics.items():
         assert len(topology.rows_of(name)) == max(leaders) + 1
         assert topology.row(name, max(leaders) + 1) is topology.row(name, -1) is None
@@ -99,24 +116,17 @@ def test_brokers_are_known_by_their_id() -> None:
     "answered",
     [
         answer({}, brokers=0),
-        answer({None: {0: (1, 0)}}),
+        replace(answer({"t": {}, "u": {}}), topics=("t", "t")),
+        answer({"t": {-1: (1, 0)}}),
         answer({"t": {PARTITIONS_OF_A_TOPIC_MAX: (1, 0)}}),
         answer({"t": {2**31 - 1: (1, 0)}}),
     ],
-    ids=["no broker", "no name", "too many partitions", "a wild partition index"],
+    ids=["no broker", "a topic twice", "a negative partition index", "too many partitions", "a wild partition index"],
 )
-def test_an_answer_that_no_broker_sends_is_refused(answered: Any) -> None:
+def test_an_answer_that_no_broker_sends_is_refused(answered: MetadataAnswer) -> None:
     """Whatever would look like an empty cluster, or fill the memory with partitions, is malformed."""
     with pytest.raises(MalformedAnswerError):
         topology_of(answered)
-
-
-def test_the_request_creates_no_topic() -> None:
-    """Asking for a topic by name must never bring it into being; None asks for every topic."""
-    for topics, asked in ((None, None), (("a", "b"), ["a", "b"]), ((), [])):
-        request = metadata_request(topics)
-        assert request.allow_auto_topic_creation is False
-        assert (None if request.topics is None else [topic.name for topic in request.topics]) == asked
 
 
 def test_an_empty_cluster_has_no_rows() -> None:

@@ -128,6 +128,7 @@ def test_the_scan_is_a_table(spark: SparkSession, kafka_4_3_1: KafkaCluster, mak
     assert "DescribeProducers" in [it.api for it in broker.requests]
 
 
+@pytest.mark.slow
 def test_a_stream_of_scans_is_written_once(
     spark: SparkSession, kafka_4_3_1: KafkaCluster, tmp_path: Path, make_topic: MakeTopic
 ) -> None:

@@ -67,10 +67,11 @@ def scan_of(cluster: dict[str, list[dict[str, Any]]]) -> Scan:
         if it["leader"] == NO_LEADER:
             continue
         answer: Answer = it["answer"]
-        scan.answer[row] = answer
-        scan.reason[row] = "" if answer is Answer.READ else "timed_out"
+        count = len(it["open"]) + 1 if answer is Answer.READ else 0
+        at = np.array([row], dtype=np.int64)
+        reason = "" if answer is Answer.READ else "timed_out"
+        scan.restore(at, np.array([answer], dtype=np.int8), [reason], np.array([count], dtype=np.int32))
         if answer is Answer.READ:
-            scan.producers[row] = len(it["open"]) + 1
             opened += [(row, offset) for offset in it["open"]]
     ids = np.arange(len(opened), dtype=np.int64)
     epochs = ids.astype(np.int32)
@@ -87,7 +88,7 @@ def part_of(scan: Scan, rows: PartitionRows) -> tuple[Scan, Int64Column]:
     named = zip(rows.topic, rows.partition, strict=True)
     home = np.array([scan.topology.row(rows.topics[topic], int(number)) for topic, number in named], dtype=np.int64)
     where = dict(zip(home.tolist(), at.tolist(), strict=True))
-    part.answer[at], part.reason[at], part.producers[at] = scan.answer[home], scan.reason[home], scan.producers[home]
+    part.restore(at, scan.answer[home], scan.reason[home].tolist(), scan.producers[home])
     entries = scan.entries()
     mine = np.isin(entries.row, home)
     part.parts.append(

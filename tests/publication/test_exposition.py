@@ -19,9 +19,12 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from exporter.evaluation.verdicts import Evaluation
+from exporter.publication import resting
 from exporter.publication.exposition import OPENMETRICS, TEXT, Exposition, Renderer
 from exporter.publication.facts import Publication, PublishOptions
-from exporter.publication.families import Distribution, Metric, Sample
+from exporter.publication.families import Distribution, Metric, PartitionSeries, Sample
+from exporter.publication.resting import RestingLines
+from exporter.publication.text import number
 from exporter.snapshot import Answer
 from tests.publication.builders import TAKEN_AT_MS, Partition, evaluation, evaluation_of, facts, many_partitions
 from tests.publication.scenarios import EXPECTED, SCENARIOS, render, stale
@@ -151,6 +154,44 @@ def test_many_partitions_are_exact(durations_ms: dict[int, int], unread: set[int
         if row not in unread
     }
     assert found == wanted
+
+
+@given(
+    st.dictionaries(st.integers(0, 40), st.integers(1, 10**6), max_size=20),
+    st.sets(st.integers(0, 40), max_size=15),
+    st.integers(1, 50),
+)
+def test_patched_blocks_say_what_lines_made_anew_would(
+    durations_ms: dict[int, int], unread: set[int], block_rows: int
+) -> None:
+    """Wherever blocks end, whatever is open or unread in them, twice in a row: a line for each read partition, in order."""
+    partitions = many_partitions(7, 6)
+    rows = np.array([row for row in range(42) if row not in unread], dtype=np.intp)
+    values = np.array([durations_ms.get(row, 0) for row in rows.tolist()], dtype=np.int64)
+    series = PartitionSeries(partitions=partitions, rows=rows, values=values, divisor=1000)
+    expected = "".join(
+        f'm{{topic="{topic}",partition="{index}"}} {number(int(value) / 1000)}\n'
+        for (topic, index), value in zip(map(partitions.name, rows.tolist()), values, strict=True)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resting, "BLOCK_ROWS", block_rows)
+        lines = RestingLines()
+        for _ in range(2):
+            assert b"".join(it.data for it in lines.patched("m", ("topic", "partition"), series)).decode() == expected
+
+
+def test_only_blocks_with_something_open_are_made_anew() -> None:
+    """Of 40 blocks of partitions the two with an open transaction are new in the next publication, plain and deflated."""
+    renderer = Renderer(process=ProcessCollector(proc="/nonexistent", registry=None))
+    partitions = many_partitions(40, resting.BLOCK_ROWS)
+    before, after = (
+        renderer.render(_publication(evaluation_of(partitions, {17: duration_ms, 30_000: duration_ms})))
+        for duration_ms in (1000, 2000)
+    )
+    for old, new in ((before.text, after.text), (before.text_gzip, after.text_gzip)):
+        kept = {id(chunk) for chunk in old.chunks if len(chunk) > 1000}
+        assert len([chunk for chunk in new.chunks if id(chunk) in kept]) == 38
+    _assert_gzip_agrees(after)
 
 
 _RENDERER = Renderer(process=ProcessCollector(proc="/nonexistent", registry=None))

@@ -1,0 +1,92 @@
+"""Reading and writing the flexible versions of Kafka's messages, which know no fixed place for anything.
+
+A reader is `(buffer, offset) -> (value, offset behind it)`, and raises one of UNREADABLE where the buffer holds no such
+value. A length is not believed before the bytes behind it are there.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from exporter.kafka.errors import MalformedAnswerError
+
+UNREADABLE = (IndexError, struct.error, UnicodeDecodeError, MalformedAnswerError)
+_MAX_UVARINT_BYTES = 5
+
+
+def uvarint(value: int) -> bytes:
+    """Seven bits a byte, the lowest first."""
+    encoded = bytearray()
+    while value >= 0x80:  # noqa: PLR2004
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def compact(text: str) -> bytes:
+    """A compact string."""
+    name = text.encode()
+    return uvarint(len(name) + 1) + name
+
+
+def read_uvarint(body: bytes | memoryview, at: int) -> tuple[int, int]:
+    """What `uvarint` wrote."""
+    value = 0
+    for shift in range(0, 7 * _MAX_UVARINT_BYTES, 7):
+        byte = body[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004
+            return value, at
+    raise MalformedAnswerError("a length takes more than five bytes")
+
+
+def length(body: bytes | memoryview, at: int) -> tuple[int, int]:
+    """Of a compact array or string that may not be null."""
+    value, at = read_uvarint(body, at)
+    if value == 0:
+        raise MalformedAnswerError("null where an array must be")
+    return value - 1, at
+
+
+def compact_string(body: bytes | memoryview, at: int) -> tuple[str, int]:
+    """A compact string that may not be null."""
+    size, at = length(body, at)
+    if at + size > len(body):
+        raise MalformedAnswerError("a string reaches beyond the answer")
+    return str(body[at : at + size], "utf-8"), at + size
+
+
+def nullable_string(body: bytes | memoryview, at: int) -> tuple[str | None, int]:
+    """A compact string, or null."""
+    return (None, at + 1) if body[at] == 0 else compact_string(body, at)
+
+
+def no_tags(body: bytes | memoryview, at: int) -> int:
+    """Behind the count of tagged fields, which must be 0."""
+    if body[at] != 0:
+        raise MalformedAnswerError("tagged fields")
+    return at + 1
+
+
+def skip_tags(body: bytes | memoryview, at: int) -> int:
+    """Behind all tagged fields."""
+    count, at = read_uvarint(body, at)
+    for _ in range(count):
+        _, at = read_uvarint(body, at)
+        size, at = read_uvarint(body, at)
+        if at + size > len(body):
+            raise MalformedAnswerError("a tagged field reaches beyond the answer")
+        at += size
+    return at
+
+
+def everywhere(body: memoryview, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """A view that reads a `dtype` at every byte of `body`: indexed by offsets it gathers fields and copies nothing else."""
+    size = np.dtype(dtype).itemsize
+    return np.ndarray(shape=(max(len(body) - size + 1, 0),), dtype=dtype, buffer=body, strides=(1,))

@@ -1,0 +1,33 @@
+"""What both formats write alike: label values, numbers, label sets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+Labels = tuple[tuple[str, str], ...]
+"""Names and values."""
+
+
+def escape(value: str) -> str:
+    r"""A label value as both formats write it: backslash, double quote and line feed are escaped."""
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def number(value: float) -> str:
+    """The shortest text that reads back as exactly this number."""
+    if isinstance(value, int):  # a bool is one, too
+        return repr(int(value))
+    if math.isfinite(value):
+        return repr(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    if math.isnan(value):
+        return "NaN"
+    return "+Inf" if value > 0 else "-Inf"
+
+
+def labels_text(names: Sequence[str], values: Sequence[str]) -> str:
+    """`{topic="orders",partition="0"}`; empty without labels."""
+    assert len(names) == len(values), (names, values)
+    if not names:
+        return ""
+    return "{" + ",".join(f'{name}="{escape(value)}"' for name, value in zip(names, values, strict=True)) + "}"

@@ -1,0 +1,231 @@
+"""Metadata's two decoders and kafka-python read the same answer the same; hostile bytes are refused."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from exporter.kafka import metadata
+from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.flexible import compact, uvarint
+from exporter.kafka.metadata import API_VERSION, MetadataAnswer, decode, decode_slowly
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+BROKERS = st.lists(INT32, max_size=4)
+# Beyond 126 replicas their number takes two bytes: no cluster has that, and the slow walk reads it.
+MANY = st.just(list(range(130)))
+PARTITIONS = st.tuples(INT32, INT32, INT32, st.one_of(BROKERS, MANY), BROKERS, BROKERS)
+ALIKE = st.integers(1, 6).map(lambda count: [(i, 1, 7, [1, 2], [2], list[int]()) for i in range(count)])
+TOPICS = st.lists(st.tuples(TEXT, st.integers(-1, 40), st.one_of(ALIKE, st.lists(PARTITIONS, max_size=4))), max_size=4)
+Topics = list[tuple[str, int, list[tuple[int, int, int, list[int], list[int], list[int]]]]]
+"""(name, error, partitions as (index, leader, leader epoch, replicas, in sync, offline))."""
+
+SMALL: Topics = [
+    ("first", 0, [(0, 1, 5, [1, 2], [1], [2]), (1, 2, 6, [2, 1], [2, 1], []), (2, -1, 6, [], [], [])]),
+    ("second", 3, []),
+    ("third", 0, [(i, 1, 0, [1], [1], []) for i in range(3)]),
+]
+
+
+def by_kafka_python(topics: Topics) -> bytes:
+    """The answer's body as kafka-python encodes it."""
+    topic_type = MetadataResponse.MetadataResponseTopic
+    partition_type = topic_type.MetadataResponsePartition
+    broker_type = MetadataResponse.MetadataResponseBroker
+    answer = MetadataResponse(
+        version=API_VERSION,
+        throttle_time_ms=7,
+        cluster_id="cluster",
+        controller_id=1,
+        brokers=[broker_type(version=API_VERSION, node_id=1, host="localhost", port=9092, rack="a")],
+        topics=[
+            topic_type(
+                version=API_VERSION,
+                error_code=error,
+                name=name,
+                partitions=[
+                    partition_type(
+                        version=API_VERSION,
+                        error_code=0,
+                        partition_index=index,
+                        leader_id=leader,
+                        leader_epoch=epoch,
+                        replica_nodes=replicas,
+                        isr_nodes=in_sync,
+                        offline_replicas=offline,
+                    )
+                    for index, leader, epoch, replicas, in_sync, offline in partitions
+                ],
+            )
+            for name, error, partitions in topics
+        ],
+    )
+    return bytes(answer.encode())
+
+
+def by_hand(topics: Topics, tags: Callable[[], bytes]) -> bytes:
+    """The answer's body, field by field, with `tags()` at the end of every structure."""
+
+    def numbers(values: list[int]) -> bytes:
+        return uvarint(len(values) + 1) + struct.pack(f">{len(values)}i", *values)
+
+    parts = [struct.pack(">i", 7), uvarint(2), struct.pack(">i", 1), compact("localhost"), struct.pack(">i", 9092)]
+    parts += [compact("a"), tags(), compact("cluster"), struct.pack(">i", 1), uvarint(len(topics) + 1)]
+    for name, error, partitions in topics:
+        parts += [struct.pack(">h", error), compact(name), b"\0", uvarint(len(partitions) + 1)]
+        for index, leader, epoch, *lists in partitions:
+            parts += [struct.pack(">hiii", 0, index, leader, epoch), *map(numbers, lists), tags()]
+        parts += [struct.pack(">i", -(2**31)), tags()]
+    return b"".join([*parts, struct.pack(">i", -(2**31)), tags()])
+
+
+def columns(answer: MetadataAnswer) -> Topics:
+    """The same, from an answer's columns, without what is offline, which nobody asks for."""
+    partitions = []
+    replicas, in_sync = iter(answer.replicas.tolist()), iter(answer.in_sync.tolist())
+    for row in range(len(answer.partition)):
+        lists = [
+            [next(brokers) for _ in range(int(count[row]))]
+            for brokers, count in ((replicas, answer.replica_count), (in_sync, answer.in_sync_count))
+        ]
+        numbers = (int(answer.partition[row]), int(answer.leader[row]), int(answer.leader_epoch[row]))
+        partitions.append((*numbers, *lists, []))
+    left = iter(partitions)
+    return [
+        (name, error, [next(left) for _ in range(count)])  # type: ignore[misc]  # lists of three kinds, as told
+        for name, error, count in zip(answer.topics, answer.topic_errors, answer.partitions, strict=True)
+    ]
+
+
+def both(body: bytes) -> MetadataAnswer:
+    """What both decoders make of `body`, which must be the same."""
+    quick, slow = decode(memoryview(body)), decode_slowly(memoryview(body))
+    assert quick == slow
+    return quick
+
+
+def online(topics: Topics) -> Topics:
+    return [(name, error, [(*it[:5], []) for it in partitions]) for name, error, partitions in topics]
+
+
+@given(TOPICS)
+@example(SMALL)
+@example([("t", 0, [(0, 1, 1, [1, 2], [1], []), (1, 1, 1, [1], [1, 2], [])])])
+def test_an_answer_encoded_by_kafka_python_decodes_to_its_columns(topics: Topics) -> None:
+    """Every topic and every partition, in the order in which they were told."""
+    answer = both(by_kafka_python(topics))
+
+    assert columns(answer) == online(topics)
+    assert (answer.throttle_time_ms, answer.cluster_id) == (7, "cluster")
+    assert answer.brokers == ((1, "localhost", 9092),)
+
+
+TAGS = st.sampled_from([b"\0", b"\1\0\1x", b"\2\0\0\x81\1\3abc"])
+
+
+@given(TOPICS, st.data())
+def test_tagged_fields_anywhere_are_stepped_over(topics: Topics, data: st.DataObject) -> None:
+    """Whatever a later Kafka may add changes nothing of what is read."""
+    assert columns(both(by_hand(topics, lambda: data.draw(TAGS)))) == online(topics)
+
+
+def test_bytes_built_by_hand_are_what_kafka_python_builds() -> None:
+    """The helper that the hostile answers are made with writes the same bytes as kafka-python."""
+    assert by_hand(SMALL, lambda: b"\0") == by_kafka_python(SMALL)
+
+
+def same_or_refused(body: bytes) -> bool:
+    """True when both decoders read the same, False when both refuse; anything else fails."""
+    try:
+        slow = decode_slowly(memoryview(body))
+    except MalformedAnswerError:
+        with pytest.raises(MalformedAnswerError):
+            decode(memoryview(body))
+        return False
+    assert decode(memoryview(body)) == slow
+    return True
+
+
+@pytest.mark.parametrize("tags", [b"\0", b"\1\0\1x"], ids=["plain", "tagged"])
+def test_an_answer_cut_short_anywhere_or_prolonged_is_refused(tags: bytes) -> None:
+    """Not one byte may be missing or too many."""
+    body = by_hand(SMALL, lambda: tags)
+    assert same_or_refused(body)
+    assert not any(same_or_refused(body[:end]) for end in range(len(body)))
+    assert not any(same_or_refused(body + more) for more in (b"\0", b"x", bytes(18)))
+
+
+@pytest.mark.parametrize("tags", [b"\0", b"\1\0\1x"], ids=["plain", "tagged"])
+def test_every_flipped_bit_is_refused_or_read_alike(tags: bytes) -> None:
+    """Whatever bit is wrong, both decoders agree, and nothing but MalformedAnswerError is raised."""
+    body = by_hand(SMALL, lambda: tags)
+    read = 0
+    for bit in range(8 * len(body)):
+        flipped = bytearray(body)
+        flipped[bit // 8] ^= 1 << bit % 8
+        read += same_or_refused(bytes(flipped))
+
+    assert 0 < read < 8 * len(body)
+
+
+@given(st.binary(max_size=200), st.integers(0, 90))
+def test_any_bytes_are_refused_or_read_alike(noise: bytes, kept: int) -> None:
+    """Noise, alone or behind the beginning of a true answer, never raises anything else."""
+    same_or_refused(noise)
+    same_or_refused(by_hand(SMALL, lambda: b"\0")[:kept] + noise)
+
+
+@pytest.mark.parametrize("count", [2**28, 2**35 - 1])
+@pytest.mark.parametrize("place", ["brokers", "host", "topics", "name", "partitions", "replicas"])
+@pytest.mark.parametrize("decoder", [decode, decode_slowly])
+def test_a_hostile_length_is_refused_and_reserves_nothing(
+    place: str, count: int, decoder: Callable[[memoryview], MetadataAnswer]
+) -> None:
+    """A length is not believed before its bytes are there: the memory taken is bounded by the frame."""
+    huge, filler = uvarint(count), bytes(range(1, 200))
+    start = struct.pack(">i", 0)
+    to_topics = start + b"\1" + b"\0" + struct.pack(">i", 1)
+    to_partitions = to_topics + b"\2" + struct.pack(">h", 0) + compact("t") + b"\0"
+    body = {
+        "brokers": start + huge,
+        "host": start + b"\2" + struct.pack(">i", 1) + huge,
+        "topics": to_topics + huge,
+        "name": to_topics + b"\2" + struct.pack(">h", 0) + huge,
+        "partitions": to_partitions + huge,
+        "replicas": to_partitions + b"\2" + struct.pack(">hiii", 0, 0, 1, 0) + huge,
+    }[place] + filler
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedAnswerError):
+            decoder(memoryview(body))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 100_000
+
+
+@pytest.mark.parametrize("topics", [None, (), ("t",), ("a", "b" * 200)])
+def test_the_request_is_encoded_as_kafka_python_does_and_creates_no_topic(topics: tuple[str, ...] | None) -> None:
+    """Header and body are kafka-python's, byte for byte; asking for a topic must never bring it into being."""
+    ours = metadata.request(topics)
+    named: Any = MetadataRequest.MetadataRequestTopic
+    theirs = MetadataRequest(
+        version=API_VERSION,
+        topics=None if topics is None else [named(version=API_VERSION, name=name) for name in topics],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    for request in (ours, theirs):
+        request.with_header(correlation_id=5, client_id="client")
+
+    assert ours.encode(framed=True, header=True) == bytes(theirs.encode(framed=True, header=True))
