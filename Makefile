@@ -13,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help install demo test test-all test-helm bench bench-pipeline kerberos chart dashboard-pictures lint types contracts tools java clean constraints
+.PHONY: help install demo test test-all test-helm bench bench-pipeline soak fuzz sbom kerberos chart dashboard-pictures lint types contracts tools java clean constraints
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 14
@@ -52,6 +52,25 @@ bench-pipeline: java install  ## Spark's tables of a generated history beside Du
 	@$(BIN)/python -c 'import duckdb' 2>/dev/null \
 	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/bench.txt
 	$(BIN)/python -m benchmarks.pipeline
+
+soak: java install  ## three brokers, live producers and a fault every few seconds, for 20 minutes (SOAK_MINUTES, SOAK_SEED)
+	$(BIN)/python -m tests.soak
+	$(BIN)/python -m tests.soak.flat
+
+fuzz: install  ## every reader of foreign bytes under a fuzzer that goes by coverage, a minute each (FUZZ_SECONDS; Python 3.11+)
+	@$(BIN)/python -c 'import atheris' 2>/dev/null \
+	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/fuzz.txt
+	$(BIN)/python -m tests.fuzz
+
+sbom: install  ## the packages of the exporter and of the pipeline, as CycloneDX (build/sbom/)
+	@[ -x $(BIN)/cyclonedx-py ] \
+	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/release.txt
+	@mkdir -p build/sbom
+	@for packages in runtime spark; do \
+	  $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --sv 1.6 \
+	    -o build/sbom/$$packages.cdx.json constraints/$$packages.txt; \
+	done
+	@ls build/sbom
 
 kerberos: install  ## a KDC and Kerberos for Python, for its slow tests (installed by apt-get where we are root)
 	@missing=""; \
@@ -119,6 +138,8 @@ constraints:  ## make constraints/*.txt anew: the newest versions that pyproject
 	$$compile --extra dev pyproject.toml -o constraints/dev.txt; \
 	$$compile --constraints constraints/dev.txt --extra history pyproject.toml -o constraints/runtime.txt; \
 	$$compile --constraints constraints/dev.txt --extra bench pyproject.toml -o constraints/bench.txt; \
+	$$compile --constraints constraints/dev.txt --extra fuzz pyproject.toml -o constraints/fuzz.txt; \
+	$$compile --constraints constraints/dev.txt --extra release pyproject.toml -o constraints/release.txt; \
 	$$compile --constraints constraints/dev.txt --extra gssapi pyproject.toml -o constraints/kerberos.txt; \
 	$$compile --constraints constraints/dev.txt --extra history --extra spark pyproject.toml -o constraints/spark.txt
 	@rm -rf build/uv

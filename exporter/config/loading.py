@@ -185,15 +185,38 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def composed(path: str, text: str) -> yaml.Node | None:
-    """The root of a YAML file, None of an empty one. Raises ConfigurationError with the line."""
+    """The root of a YAML file, None of an empty one; `value_of` fails for nothing in it.
+
+    Raises ConfigurationError with the line.
+    """
+    place = path
     try:
-        return yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        for node in _parts(root, set()):
+            place = f"{path}:{node.start_mark.line + 1}"
+            value_of(node)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark is not None else ""
-        raise ConfigurationError(
-            [f"{path}{line}: not valid YAML: {getattr(error, 'problem', None) or error}"]
-        ) from error
+        place = f"{path}:{mark.line + 1}" if mark is not None else place
+        raise ConfigurationError([f"{place}: not valid YAML: {getattr(error, 'problem', None) or error}"]) from error
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:  # a date in month 13, a key that is a list
+        raise ConfigurationError([f"{place}: not valid YAML: {error}"]) from error
+    return root
+
+
+def _parts(node: yaml.Node | None, seen: set[int]) -> Iterable[yaml.Node]:
+    """All nodes below `node` and itself, the smallest first, each once: an alias may stand for what it is part of."""
+    if node is None or id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield from _parts(key, seen)
+            yield from _parts(value, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _parts(item, seen)
+    yield node
 
 
 def value_of(node: yaml.Node) -> Any:

@@ -262,3 +262,22 @@ def test_every_setting_has_one_environment_variable_and_one_flag() -> None:
 
     assert len({environment_name(name) for name in names}) == len(names) == len({flag_name(name) for name in names})
     assert environment_name("kafka.bootstrap.servers") == "KAFKA_TRANSACTION_EXPORTER__KAFKA__BOOTSTRAP_SERVERS"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("scan:\n  interval: =\n", 2),
+        ("scan:\n  interval: 2001-13-01\n", 2),
+        ("scan.interval: !!int x\n", 1),
+        ("scan.interval: !!python/name:os.system x\n", 1),
+        ("scan:\n  interval: [{[a]: b}]\n", 2),
+        ("scan.interval: &a [*a]\n", 1),
+        ("scan.interval: " + "[" * 3000, 1),
+    ],
+)
+def test_what_yaml_cannot_be_told_is_a_problem_with_its_line(text: str, line: int) -> None:
+    """Found by `make fuzz`: some values of YAML only fail when they are looked at."""
+    with pytest.raises(ConfigurationError) as failure:
+        load(file=("config.yaml", text), environment={}, flags={"kafka.bootstrap.servers": "a:1"})
+    assert failure.value.problems[0].startswith((f"config.yaml:{line}: ", "config.yaml: "))

@@ -1,0 +1,188 @@
+"""What is fuzzed: a reader, something true for it to begin with, and what must hold of any input.
+
+Each is read, or refused by the one exception that its callers expect; where there are two readers they agree.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from exporter import baseline, state_file
+from exporter.config.fleet import Sources, load_fleet
+from exporter.config.java_properties import from_java
+from exporter.config.loading import ConfigurationError, load
+from exporter.config.web_config import web_config
+from exporter.kafka import describe_producers, list_offsets, metadata
+from exporter.kafka.errors import MalformedAnswerError
+from exporter.recovery import plan_file
+from exporter.transaction_log import records
+from tests.kafka import test_describe_producers as producers_answers
+from tests.kafka import test_list_offsets as offsets_answers
+from tests.kafka import test_metadata as metadata_answers
+from tests.transaction_log import test_records as log_records
+
+ROOT: Final = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One reader. `take` returns whether the input was read, and raises what is a defect."""
+
+    seeds: tuple[bytes, ...]
+    """Each is read."""
+    take: Callable[[bytes], bool]
+
+
+def _alike(
+    quick: Callable[[memoryview], Any], slow: Callable[[memoryview], Any], same: Callable[[Any], Any]
+) -> Callable[[bytes], bool]:
+    """Both decoders of an answer."""
+
+    def take(data: bytes) -> bool:
+        told = [_told(decoder, data, same) for decoder in (quick, slow)]
+        assert told[0] == told[1], f"quick: {told[0]}, slow: {told[1]}"
+        return told[0] is not None
+
+    return take
+
+
+def _with_tags(by_hand: Callable[[Callable[[], bytes]], bytes]) -> tuple[bytes, ...]:
+    """An answer without tagged fields, and one with an unknown one wherever one may be."""
+    return by_hand(lambda: b"\0"), by_hand(lambda: b"\1\0\1x")
+
+
+def _told(decoder: Callable[[memoryview], Any], data: bytes, same: Callable[[Any], Any]) -> Any:
+    try:
+        return same(decoder(memoryview(data)))
+    except MalformedAnswerError:
+        return None
+
+
+def _refused_by(refusal: type[Exception], read: Callable[[str], object]) -> Callable[[bytes], bool]:
+    """A reader of text, which is what its caller makes of UTF-8."""
+
+    def take(data: bytes) -> bool:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return False
+        try:
+            read(text)
+        except refusal:
+            return False
+        return True
+
+    return take
+
+
+def _record(data: bytes) -> bool:
+    """The first byte says how many of the next are the key."""
+    key, value = data[1 : 1 + data[0]] if data else b"", data[1 + data[0] :] if data else None
+    try:
+        records.decode(key, value)
+    except records.MalformedRecordError:
+        return False
+    return True
+
+
+def _with_length(key: bytes, value: bytes) -> bytes:
+    return bytes([len(key)]) + key + value
+
+
+def _state(data: bytes) -> bool:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        try:
+            state_file.load(Path(file.name))
+        except state_file.StateFileDamagedError:
+            return False
+    return True
+
+
+def _settings(text: str) -> object:
+    flags = {"kafka.bootstrap.servers": "broker:9092"}
+    return load(file=("config.yaml", text), environment={}, flags=flags, read=_nothing_is_there)
+
+
+def _nothing_is_there(path: Path) -> str:
+    raise OSError(f"{path}: no such file")
+
+
+_RECORD: Final = records.TransactionRecord(
+    transactional_id="app",
+    producer_id=7,
+    producer_epoch=1,
+    timeout_ms=60_000,
+    status=records.Status.ONGOING,
+    partitions=frozenset({("orders", 0), ("orders", 1)}),
+    last_update_ms=5,
+    start_ms=4,
+)
+_STATE: Final = {
+    "format": state_file.FORMAT,
+    "version": state_file.VERSION,
+    "cluster_id": "id",
+    "transactions": [["orders", 0, 7, 12, 1, 2, 0, -1, -1]],
+    "transaction_log": {"cluster_id": "id", "offsets": [[0, 5]]},
+}
+_BASELINE: Final = {
+    "format": baseline.FORMAT,
+    "version": baseline.VERSION,
+    "cluster_ids": ["id"],
+    "made_at_ms": 5,
+    "window_ms": 6,
+    "thresholds": {"transactional_ids": [], "groups": [], "topics": []},
+}
+_HASH: Final = b"$2y$10$" + b"a" * 53
+
+TARGETS: Final[dict[str, Target]] = {
+    "DescribeProducers answer": Target(
+        _with_tags(lambda tags: producers_answers.by_hand(producers_answers.SMALL, 7, tags)),
+        _alike(describe_producers.decode, describe_producers.decode_slowly, producers_answers.columns),
+    ),
+    "Metadata answer": Target(
+        _with_tags(lambda tags: metadata_answers.by_hand(metadata_answers.SMALL, tags)),
+        _alike(metadata.decode, metadata.decode_slowly, repr),
+    ),
+    "ListOffsets answer": Target(
+        _with_tags(lambda tags: offsets_answers.by_hand(offsets_answers.SMALL, tags)),
+        _alike(list_offsets.decode, list_offsets.decode_slowly, lambda it: it),
+    ),
+    "record of the transaction log": Target(
+        tuple(
+            _with_length(log_records.key_of("app"), log_records.value_of(_RECORD, flexible=flexible))
+            for flexible in (False, True)
+        ),
+        _record,
+    ),
+    "settings": Target(
+        ((ROOT / "tests" / "fuzz" / "settings.yaml").read_bytes(), b"kafka: {client.id: x}\nscan.interval: 40s\n"),
+        _refused_by(ConfigurationError, _settings),
+    ),
+    "clusters of a fleet": Target(
+        (b"clusters: {a: {kafka: {bootstrap.servers: 'a:1'}}}\n",),
+        _refused_by(ConfigurationError, lambda text: load_fleet(Sources(clusters=("clusters.yaml", text)))),
+    ),
+    "properties of Java's client": Target(
+        (b"bootstrap.servers=a:1\nsecurity.protocol=PLAINTEXT\nclient.id=a\\\n  b\\u0041\n",),
+        _refused_by(ConfigurationError, lambda text: from_java("client.properties", text)),
+    ),
+    "configuration of the web server": Target(
+        (
+            b"basic_auth_users: {me: " + _HASH + b"}\n",
+            b"http_server_config: {http2: false, headers: {X-Frame-Options: deny}}\n",
+        ),
+        _refused_by(ConfigurationError, lambda text: web_config(Path("web.yml"), text)),
+    ),
+    "baselines": Target((json.dumps(_BASELINE).encode(),), _refused_by(baseline.BaselineError, baseline.parse)),
+    "state file": Target((json.dumps(_STATE).encode(),), _state),
+    "plan of many aborts": Target(
+        (plan_file.written("id", 5, ()).encode(),), _refused_by(plan_file.PlanFileError, plan_file.parsed)
+    ),
+}
