@@ -13,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help install demo test test-all test-helm bench bench-pipeline soak fuzz sbom kerberos chart dashboard-pictures lint types contracts tools java clean constraints
+.PHONY: help install demo test test-all test-helm bench bench-pipeline soak fuzz wheel sbom kerberos chart dashboard-pictures lint types contracts tools java clean constraints
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 14
@@ -61,6 +61,11 @@ fuzz: install  ## every reader of foreign bytes under a fuzzer that goes by cove
 	@$(BIN)/python -c 'import atheris' 2>/dev/null \
 	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/fuzz.txt
 	$(BIN)/python -m tests.fuzz
+
+wheel: install  ## the wheel (build/wheels/): the same bytes whoever builds this commit
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-index \
+	  --no-build-isolation --wheel-dir build/wheels .
+	@ls build/wheels
 
 sbom: install  ## the packages of the exporter and of the pipeline, as CycloneDX (build/sbom/)
 	@[ -x $(BIN)/cyclonedx-py ] \
