@@ -145,7 +145,7 @@ def _write(transactions: DataFrame, folder: Path) -> None:
         "hour": f.when(is_closed, f.date_format("closed_at", "HH")).otherwise("any"),
     }
     placed = transactions.withColumns(places)
-    placed.repartition(*places).write.partitionBy(*places).option("maxRecordsPerFile", BATCH_ROWS).parquet(str(folder))
+    placed.write.partitionBy(*places).option("maxRecordsPerFile", BATCH_ROWS).parquet(str(folder))
 
 
 def _open(root: Path, run: str) -> str | None:
