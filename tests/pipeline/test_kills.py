@@ -6,16 +6,11 @@ against the truth is the same at whatever instant a kill meets it.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -30,60 +25,14 @@ from exporter.pipeline.manifest import Tables
 from exporter.pipeline.transaction_log import outcomes_of, read_records
 from tests.brokers.maven import spark_kafka_jars
 from tests.conftest import MakeCluster
+from tests.pipeline.program import PATIENCE_S, Begin
 from tests.pipeline.test_jobs import DAY_MS, DAYS, write_days
 from tests.pipeline.test_transactions import rows
 from tests.workload.conftest import HASTY, PARTITIONS
 
 KILLS: Final = 20
-PATIENCE_S: Final = 300
 
 pytestmark = pytest.mark.slow
-
-
-class Program:
-    """`kafka-transaction-exporter pipeline ...` in a group of its own, with Spark's process."""
-
-    def __init__(self, arguments: Sequence[str]) -> None:
-        command = [sys.executable, "-m", "exporter", "pipeline", *arguments, "--master=local[2]", "--memory=512m"]
-        self._process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
-
-    def is_over_within(self, seconds: float) -> bool:
-        """Whether it came to its own end."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            assert self._process.wait(seconds) == 0
-            return True
-        return False
-
-    def kill(self, *, with_spark: bool) -> None:
-        """Without Spark's process that one lives on for a moment, and writes."""
-        if with_spark:
-            self.end()
-        else:
-            self._process.kill()
-            self._process.wait(PATIENCE_S)
-
-    def end(self) -> None:
-        """All of its group."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(PATIENCE_S)
-
-
-Begin = Callable[[Sequence[str]], Program]
-
-
-@pytest.fixture
-def begin() -> Iterator[Begin]:
-    """Begins programs, and ends what is left of them."""
-    begun: list[Program] = []
-
-    def begin_one(arguments: Sequence[str]) -> Program:
-        begun.append(Program(arguments))
-        return begun[-1]
-
-    yield begin_one
-    for program in begun:
-        program.end()
 
 
 def seconds(work: Callable[[], bool]) -> float:
