@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from grafana.baseline import what_is_unusual
 from grafana.coverage import coverage
 from grafana.fields import DOUBTFUL, STATE_TEXTS, UNKNOWN, WRONG, drawn, fixed, texts, verdict_lines
 from grafana.firing import alerts
@@ -71,6 +72,7 @@ def _trends() -> Iterator[Line]:
     yield Line(9, [(12, open_by_verdict()), (12, held_back_by_partition())])
     yield Line(9, [(12, oldest_suspects()), (12, idle_longest())])
     yield Line(8, [(8, late()), (8, unread_partitions()), (8, inconclusive())])
+    yield from what_is_unusual(IN_TOPIC)
 
 
 def _exporter() -> Iterator[Line]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -222,41 +224,69 @@ def test_a_full_disk_stops_the_recording_and_nothing_else(tmp_path: Path) -> Non
         subprocess.run(["umount", str(disk)], check=True)
 
 
+Record = Callable[[int], subprocess.Popen[str]]
+OPEN = 20
+
+
 @pytest.fixture
-def killed(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that records and rotates as fast as it can, and says each file that is whole."""
+def record(tmp_path: Path) -> Iterator[Record]:
+    """A process that records and rotates as fast as it can from cycle `first` on, and says each whose file is whole."""
     program = textwrap.dedent(
         f"""
+        import sys
         from pathlib import Path
         from tests.evaluation.builders import NOW_MS
-        from tests.test_history import cycle, history
+        from tests.test_history import OPEN, cycle, history
         kept = history(Path({str(tmp_path)!r}))
-        for number in range(100_000):
-            kept.record(cycle(NOW_MS + number, open_transactions=20))
+        for number in range(int(sys.argv[1]), 1_000_000_000):
+            kept.record(cycle(NOW_MS + number, open_transactions=OPEN))
             kept.rotate()
             print(number, flush=True)
         """
     )
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
+    begun: list[subprocess.Popen[str]] = []
+
+    def record_from(first: int) -> subprocess.Popen[str]:
+        begun.append(subprocess.Popen([sys.executable, "-c", program, str(first)], stdout=subprocess.PIPE, text=True))
+        return begun[-1]
+
+    yield record_from
+    for process in begun:
         process.kill()
         process.communicate()
 
 
-def test_a_kill_in_the_middle_of_a_write_leaves_whole_files(killed: subprocess.Popen[str], tmp_path: Path) -> None:
-    """Every file that it spoke of is there and can be read, and so is every other."""
-    assert killed.stdout is not None
-    spoken = [int(killed.stdout.readline()) for _ in range(5)]
-    time.sleep(0.05)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait(PATIENCE_S)
+@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_kill_in_the_middle_of_a_write_loses_and_doubles_nothing(record: Record, tmp_path: Path, kills: int) -> None:
+    """At random instants of its writing: every cycle that it spoke of is there once, with each of its rows once.
 
-    taken = {int(row["taken_at"].timestamp() * 1000) - NOW_MS for row in rows(tmp_path, CYCLES)}
-    assert taken >= set(spoken)
-    assert len(rows(tmp_path, OBSERVATIONS)) >= 20 * len(taken)
+    Of the one that it was about, all is there or nothing, or its observations, which wait for their cycle.
+    """
+    random_ = random.Random(3)
+    spoken: set[int] = set()
+    for kill in range(kills):
+        first = kill * 1_000_000
+        process = record(first)
+        assert process.stdout is not None
+        before = [int(process.stdout.readline()) for _ in range(5)]
+        time.sleep(random_.uniform(0, 0.05))
+        process.send_signal(signal.SIGKILL)
+        said, _ = process.communicate(timeout=PATIENCE_S)
+        spoken |= {*before, *(int(it) for it in said.splitlines(keepends=True) if it.endswith("\n"))}
+
+    taken = Counter(_number(row) for row in rows(tmp_path, CYCLES))
+    observed = Counter(_number(row) for row in rows(tmp_path, OBSERVATIONS))
+    assert taken.keys() >= spoken
+    assert len(taken.keys() - spoken) <= kills
+    assert set(taken.values()) == {1}
+    assert observed.keys() >= taken.keys()
+    assert len(observed.keys() - taken.keys()) <= kills
+    assert set(observed.values()) == {OPEN}
     shutil.rmtree(tmp_path / VERSION)
+
+
+def _number(row: dict[str, Any]) -> int:
+    return int(row["taken_at"].timestamp() * 1000) - NOW_MS
 
 
 def _until(seen: Any) -> None:

@@ -307,7 +307,7 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
     """`pipeline`."""
     parser.add_argument(
         "job",
-        choices=("transactions", "incidents", "baselines", "report", "compact", "run", "transaction-log"),
+        choices=("transactions", "incidents", "outcomes", "baselines", "report", "compact", "run", "transaction-log"),
         help="run: all but the last, which reads the coordinators' log and alone takes settings",
     )
     parser.add_argument(

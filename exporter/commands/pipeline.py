@@ -112,21 +112,31 @@ def _read_log(options: argparse.Namespace, settings: Settings, tables: Any) -> i
 def repeat(work: Any, tables: Any, options: argparse.Namespace) -> int:
     """Once, or at each beginning of an interval; a run that takes longer is followed by the next at once.
 
-    What fails is told, and tried again in its time: nothing of it is in the tables. The exit status is that of the last.
+    What fails is told, and tried again in its time: nothing of it is in the tables. The exit status is that of the last
+    that came to its end; with an interval Ctrl-C is how it is meant to end.
     """
+    begun, status = time.monotonic(), int(ExitStatus.ANSWERED)
+    try:
+        while True:
+            status = _once(work, options.job)
+            if options.every is None:
+                return status
+            begun = max(begun + options.every / 1000, time.monotonic())
+            threading.Event().wait(begun - time.monotonic())
+            tables.sweep(tables.load())
+    except KeyboardInterrupt:
+        if options.every is None:
+            raise
+        return status
+
+
+def _once(work: Any, job: str) -> int:
     from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
-    begun = time.monotonic()
-    while True:
-        status = ExitStatus.ANSWERED
-        try:
-            getattr(work, options.job)()
-        except (PySparkException, Py4JError) as error:
-            complain(f"{options.job} failed: {str(error).splitlines()[0]}")
-            status = ExitStatus.COULD_NOT_RUN
-        if options.every is None:
-            return status
-        begun = max(begun + options.every / 1000, time.monotonic())
-        threading.Event().wait(begun - time.monotonic())
-        tables.sweep(tables.load())
+    try:
+        getattr(work, job)()
+    except (PySparkException, Py4JError) as error:
+        complain(f"{job} failed: {str(error).splitlines()[0]}")
+        return ExitStatus.COULD_NOT_RUN
+    return ExitStatus.ANSWERED

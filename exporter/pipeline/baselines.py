@@ -33,26 +33,45 @@ _MONDAY_MS: Final = 4 * 86_400_000
 """The epoch began on a Thursday: hour 0 is that of Monday, UTC."""
 
 
-def samples_of_transactions(transactions: DataFrame) -> DataFrame:
-    """`TRANSACTIONS` -> how many closed ones of each id, set of topics, hour of the week, duration and idle time."""
+def usual_of_transactions(transactions: DataFrame) -> DataFrame:
+    """`TRANSACTIONS` -> id, topics, hour of the week, and durations and idle times on the grid, of what is usual."""
     known = schemas.shaped(transactions, schemas.TRANSACTIONS)
     is_usual = (f.col("end") == CLOSED) & ~f.arrays_overlap("verdicts", f.array(*(f.lit(it) for it in HANGING)))
     began_ms = f.unix_millis("first_seen")
     hour = (f.floor((began_ms - _MONDAY_MS) / _HOUR_MS) % 168).cast("int")
+    return known.where(is_usual).select(
+        "cluster_id",
+        "transactional_id",
+        f.sort_array(f.array_distinct(f.col("partitions")["topic"])).alias("topics"),
+        hour.alias("hour"),
+        _on_grid("duration_ms").alias("grid"),
+        _on_grid("idle_ms").alias("idle_grid"),
+        "duration_ms",
+        began_ms.alias("began_ms"),
+    )
+
+
+def _on_grid(column: str) -> Column:
+    return f.floor(f.log(f.greatest(f.col(column), f.lit(1))) / GRID + 0.5).cast("int")
+
+
+def samples_of_usual(usual: DataFrame, groups: DataFrame) -> DataFrame:
+    """How many there are: of each id and set of topics by duration, by idle time, and of each group by hour and duration.
+
+    `groups` is (transactional_id, group). Columns that do not tell a row apart are null in it, `is_of_an_hour` says which
+    kind it is. Counted by all of them at once, nearly every transaction would be a row of its own.
+    """
+    shared = ["cluster_id", "group", "topics"]
+    sets = [
+        [*shared, "transactional_id", "grid"],
+        [*shared, "transactional_id", "idle_grid"],
+        [*shared, "hour", "grid"],
+    ]
     return (
-        known.where(is_usual)
-        .select(
-            "cluster_id",
-            "transactional_id",
-            f.array_sort(f.array_distinct(f.transform("partitions", lambda leg: leg["topic"]))).alias("topics"),
-            hour.alias("hour"),
-            _on_grid("duration_ms").alias("grid"),
-            _on_grid("idle_ms").alias("idle_grid"),
-            "duration_ms",
-            began_ms.alias("began_ms"),
-        )
-        .groupBy("cluster_id", "transactional_id", "topics", "hour", "grid", "idle_grid")
+        usual.join(f.broadcast(groups), on="transactional_id", how="left")
+        .groupingSets(sets, *shared, "transactional_id", "hour", "grid", "idle_grid")
         .agg(
+            (f.grouping("hour") == 0).alias("is_of_an_hour"),
             f.count("*").alias("samples"),
             f.max("duration_ms").alias("max_ms"),
             f.min("began_ms").alias("from_ms"),
@@ -61,19 +80,14 @@ def samples_of_transactions(transactions: DataFrame) -> DataFrame:
     )
 
 
-def _on_grid(column: str) -> Column:
-    return f.round(f.log(f.greatest(f.col(column), f.lit(1))) / GRID).cast("int")
-
-
-def by_subject(samples: DataFrame, groups: DataFrame) -> DataFrame:
-    """Ids, groups and topics alike: a row for each that samples count for. `groups` is (transactional_id, group)."""
-    named = samples.join(f.broadcast(groups), on="transactional_id", how="left")
+def by_subject(samples: DataFrame) -> DataFrame:
+    """Ids, groups and topics alike: a row for each that samples count for."""
     subjects = f.array_union(
         f.array(*(f.struct(f.lit(kind).alias("kind"), f.col(column).alias("name")) for kind, column in _SINGLE)),
         f.transform("topics", lambda it: f.struct(f.lit("topic").alias("kind"), it.alias("name"))),
     )
     return (
-        named.withColumn("subject", f.explode(subjects))
+        samples.withColumn("subject", f.explode(subjects))
         .select("*", "subject.kind", "subject.name")
         .where(f.col("name").isNotNull())
     )
@@ -82,7 +96,7 @@ def by_subject(samples: DataFrame, groups: DataFrame) -> DataFrame:
 _SINGLE: Final = (("transactional_id", "transactional_id"), ("group", "group"))
 
 
-def group_of_each_id(spark: SparkSession, samples: DataFrame, groups: GroupRules) -> DataFrame:
+def group_of_each_id(spark: SparkSession, usual: DataFrame, groups: GroupRules) -> DataFrame:
     """(transactional_id, group) by the daemon's own rule: the first that matches from the first to the last character.
 
     The rules are Python's expressions, which Spark's are not quite: so they are matched here, once for each id.
@@ -90,7 +104,7 @@ def group_of_each_id(spark: SparkSession, samples: DataFrame, groups: GroupRules
     schema = "transactional_id string, `group` string"
     if not groups:
         return spark.createDataFrame([], schema)
-    ids = [row[0] for row in samples.select("transactional_id").distinct().collect() if row[0] is not None]
+    ids = [row[0] for row in usual.select("transactional_id").distinct().collect() if row[0] is not None]
     rows = [(it, next((name for name, match in groups if match.fullmatch(it)), OTHER_GROUP)) for it in ids]
     return spark.createDataFrame(rows, schema)
 
@@ -101,7 +115,9 @@ def statistics_of(subjects: DataFrame, *by: str) -> list[Row]:
     return (
         subjects.groupBy(*_SUBJECT, *by)
         .agg(
-            f.sum("samples").alias("samples"),
+            f.sum(f.when(f.col("grid").isNotNull(), f.col("samples"))).alias(
+                "samples"
+            ),  # once, and not by idle time too
             f.percentile("grid", quantiles, f.col("samples")).alias("grid"),
             f.percentile("idle_grid", f.lit(0.99), f.col("samples")).alias("idle_grid"),
             f.max("max_ms").alias("max_ms"),
@@ -115,15 +131,12 @@ def baselines_document(
     spark: SparkSession, transactions: DataFrame, groups: GroupRules, *, made_at_ms: int, window_ms: int
 ) -> str:
     """The file, as JSON, of `TRANSACTIONS` that closed within the window."""
-    samples = samples_of_transactions(transactions).persist()
+    usual = usual_of_transactions(transactions)
+    samples = samples_of_usual(usual, group_of_each_id(spark, usual, groups)).persist()
     try:
-        subjects = by_subject(samples, group_of_each_id(spark, samples, groups)).persist()
-        try:
-            rows = statistics_of(subjects)
-            # Of ids there are many: their hours would outweigh all the rest.
-            hours = statistics_of(subjects.where(f.col("kind") != "transactional_id"), "hour")
-        finally:
-            subjects.unpersist()
+        rows = statistics_of(by_subject(samples.where(~f.col("is_of_an_hour"))))
+        # Of ids there are many: their hours would outweigh all the rest.
+        hours = statistics_of(by_subject(samples.where("is_of_an_hour")), "hour")
     finally:
         samples.unpersist()
     return document_of(rows, hours, made_at_ms=made_at_ms, window_ms=window_ms)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exporter.history_schema import CYCLES, OBSERVATIONS, TEMPORARY, file_name
-from exporter.pipeline.files import HistoryFile, history_files
+from exporter.pipeline.files import HistoryFile, damaged_among, history_files
 from exporter.pipeline.increment import bucket_of
 from exporter.pipeline.manifest import Bucket, Tables
 from exporter.whole_file import replaced
@@ -40,6 +40,8 @@ def compact_history(history: Path, tables: Tables) -> int:
             days[file.cluster_id, file.day].append(file)
     gone = 0
     for day in days.values():
+        if damaged_among(day, ()):
+            continue  # stays as it is, for a person
         parts = {table: [it for it in day if it.table == table] for table in (OBSERVATIONS, CYCLES)}
         if max(map(len, parts.values())) < 2 or min(map(len, parts.values())) < 1:  # noqa: PLR2004 - nothing to join
             continue

@@ -22,11 +22,8 @@ def with_ends(legs: DataFrame, cycles: DataFrame, sights: DataFrame) -> DataFram
     covered = schemas.shaped(cycles, schemas.CYCLES)
     following = _following(sights, covered)
     skipped = _skipped(covered)
-    name = f.concat_ws("-", f.col("topic"), f.col("partition").cast("string"))
-    told = (
-        known.join(small(following), on=["cluster_id", "last_seen"], how="left")
-        .withColumn("name", name)
-        .join(small(skipped), on=["cluster_id", "name", "next_at"], how="left")
+    told = known.join(small(following), on=["cluster_id", "last_seen"], how="left").join(
+        small(skipped), on=["cluster_id", "topic", "partition", "next_at"], how="left"
     )
     shown = f.when(f.col("is_skipped"), f.col("read_at")).otherwise(f.col("next_at"))
     return schemas.shaped(
@@ -57,7 +54,7 @@ def _following(sights: DataFrame, cycles: DataFrame) -> DataFrame:
 
 
 def _skipped(cycles: DataFrame) -> DataFrame:
-    """(cluster_id, name, next_at, is_skipped, read_at): a partition unread in a cycle, and the next cycle that read it."""
+    """(cluster_id, topic, partition, next_at, is_skipped, read_at): unread in a cycle, and the next cycle that read it."""
     instant = ["cluster_id", "taken_at"]
     numbered = Window.partitionBy("cluster_id").orderBy("taken_at").rowsBetween(Window.unboundedPreceding, 0)
     instants = (
@@ -79,6 +76,12 @@ def _skipped(cycles: DataFrame) -> DataFrame:
         "number", f.max("number").over(of_a_row) + 1
     )
     after = instants.select("cluster_id", "number", f.col("taken_at").alias("read_at"))
+    partition = f.substring_index("name", "-", -1)
     return rows.join(after, on=["cluster_id", "number"], how="left").select(
-        "cluster_id", "name", f.col("taken_at").alias("next_at"), f.lit(True).alias("is_skipped"), "read_at"
+        "cluster_id",
+        f.col("name").substr(f.lit(1), f.length("name") - f.length(partition) - 1).alias("topic"),
+        partition.cast("int").alias("partition"),
+        f.col("taken_at").alias("next_at"),
+        f.lit(True).alias("is_skipped"),
+        "read_at",
     )

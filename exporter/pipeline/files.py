@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporter.history_schema import CYCLES, OBSERVATIONS, VERSION, instants_of
+from exporter.history_schema import CYCLES, OBSERVATIONS, TABLES, VERSION, instants_of
+from exporter.pipeline.manifest import DamagedFile
 
 PLACE_PARTS = 3
 """Of a file below its table: cluster, day and name."""
@@ -89,7 +92,48 @@ def batch_of(files: Iterable[HistoryFile], rows_max: int) -> tuple[HistoryFile, 
 
 
 def _rows(path: Path) -> int:
-    """Zero for a file that is gone, or that was never whole: Spark says so when it reads it."""
-    with suppress(OSError, ValueError):
+    """Zero for a file that is gone."""
+    with suppress(OSError):
         return int(pq.read_metadata(path).num_rows)
     return 0
+
+
+def damage_of(file: HistoryFile, *, to_its_end: bool) -> str | None:
+    """Why it cannot be read; None for one that can, or that is gone. `to_its_end` reads its rows as well as its footer."""
+    try:
+        parquet = pq.ParquetFile(file.path)
+        for column in TABLES[file.table]:
+            if column.name not in parquet.schema_arrow.names:
+                if not column.nullable:
+                    return f"has no column {column.name}"
+            elif _kind(found := str(parquet.schema_arrow.field(column.name).type)) != _kind(column.kind.value):
+                return f"column {column.name} holds {found}"
+        for group in range(parquet.num_row_groups if to_its_end else 0):
+            parquet.read_row_group(group)
+    except FileNotFoundError:
+        return None
+    except (pa.ArrowException, OSError) as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+def _kind(name: str) -> str:
+    """Of a type: its time zone, its unit and the name of a list's elements are Spark's to bear."""
+    return re.split(r"[\[<]", name)[0]
+
+
+def damaged_among(
+    files: Iterable[HistoryFile], known: Iterable[DamagedFile], *, to_its_end: bool = False
+) -> tuple[DamagedFile, ...]:
+    """Those that cannot be read; what is known to be so is not tried again while it stays as it is."""
+    told = {it.key: it for it in known}
+    found = []
+    for file in files:
+        with suppress(FileNotFoundError):
+            status = file.path.stat()
+            before = told.get(file.key)
+            if before is not None and (before.size_bytes, before.changed_ns) == (status.st_size, status.st_mtime_ns):
+                found.append(before)
+            elif (why := damage_of(file, to_its_end=to_its_end)) is not None:
+                found.append(DamagedFile(file.key, status.st_size, status.st_mtime_ns, why))
+    return tuple(found)

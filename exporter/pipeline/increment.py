@@ -14,16 +14,18 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from exporter.history_schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.pipeline import schemas
 from exporter.pipeline.ends import with_ends
-from exporter.pipeline.files import HistoryFile, batch_of, history_files, waiting
+from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, waiting
 from exporter.pipeline.incidents import SUSPECTS
 from exporter.pipeline.legs import legs_of
-from exporter.pipeline.manifest import Bucket, Manifest, Tables
+from exporter.pipeline.manifest import Bucket, DamagedFile, Manifest, Tables
 from exporter.pipeline.transactions import CLOSED, legs_of_transactions, transactions_of_legs
 
 BATCH_ROWS: Final = 5_000_000
@@ -41,6 +43,7 @@ class Advanced:
     files: int
     files_waiting: int
     newest_ms: int
+    """Zero where nothing was taken, but a file found that cannot be read."""
 
 
 def advance(
@@ -48,17 +51,33 @@ def advance(
 ) -> Advanced | None:
     """Take one batch, the oldest first; None when nothing waits. To be called with the tables locked."""
     manifest = tables.load()
-    files = history_files(history)
-    consumed = manifest.consumed & {it.key for it in files}
+    there = history_files(history)
+    consumed = manifest.consumed & {it.key for it in there}
+    damaged = damaged_among(
+        (it for it in there if it.key not in consumed or it.key in _keys(manifest.damaged)), manifest.damaged
+    )
+    if damaged != manifest.damaged:
+        manifest = manifest.succeeded_by(now_ms, damaged=damaged)
+        tables.commit(manifest)
+    files = tuple(it for it in there if it.key not in _keys(damaged))
     pending = waiting(files, consumed)
     batch = batch_of(pending, batch_rows)
     if not batch:
         return None
     touched = tuple(it for it in manifest.buckets if _touches(batch, it))
-    transactions = _transactions(spark, history, tables, manifest, files, batch, touched)
+    cycles = _cycles_since(files, manifest, batch)
     run = manifest.new_run()
-    _write(transactions, tables.root / "transactions" / run)
-    spark.catalog.clearCache()
+    try:
+        transactions = _transactions(spark, history, tables, manifest, batch, cycles, touched)
+        _write(transactions, tables.root / "transactions" / run)
+    except (PySparkException, Py4JError):
+        found = damaged_among({*batch, *cycles}, (), to_its_end=True)
+        if not found:
+            raise
+        tables.commit(manifest.succeeded_by(now_ms, damaged=(*damaged, *found)))
+        return Advanced(0, len(pending) - len(found), 0)
+    finally:
+        spark.catalog.clearCache()
     kept = tuple(it for it in manifest.buckets if it not in touched)
     tables.commit(
         manifest.succeeded_by(
@@ -84,8 +103,8 @@ def _transactions(
     history: Path,
     tables: Tables,
     manifest: Manifest,
-    files: Iterable[HistoryFile],
     batch: Collection[HistoryFile],
+    cycles: Collection[HistoryFile],
     touched: Collection[Bucket],
 ) -> DataFrame:
     known = [*(it.folder for it in touched), *([manifest.open] if manifest.open else [])]
@@ -94,22 +113,32 @@ def _transactions(
     observations = read_history(spark, history, OBSERVATIONS, new) if new else None
     if not new and not parts:
         parts.append(spark.createDataFrame([], schemas.LEGS))
-    taken = manifest.consumed | {it.key for it in batch}
-    first_ms = {
-        cluster_id: min(it.first_ms for it in batch if it.cluster_id == cluster_id)
-        for cluster_id in {it.cluster_id for it in batch}
-    }
-    cycles = [
-        it
-        for it in files
-        if it.table == CYCLES and it.key in taken and it.last_ms >= first_ms.get(it.cluster_id, it.last_ms + 1)
-    ]
     covered = read_history(spark, history, CYCLES, cycles) if cycles else spark.createDataFrame([], schemas.CYCLES)
     sights = [it.select("cluster_id", f.col("last_seen").alias("instant")) for it in parts]
     if observations is not None:
         sights.append(observations.select("cluster_id", f.col("taken_at").alias("instant")))
     legs = legs_of(observations, *parts)
     return transactions_of_legs(with_ends(legs, covered, reduce(DataFrame.unionByName, sights)))
+
+
+def _cycles_since(
+    files: Iterable[HistoryFile], manifest: Manifest, batch: Collection[HistoryFile]
+) -> tuple[HistoryFile, ...]:
+    """Those of the batch, and those taken before that may show how one of its transactions ended."""
+    taken = manifest.consumed | {it.key for it in batch}
+    first_ms = {
+        cluster_id: min(it.first_ms for it in batch if it.cluster_id == cluster_id)
+        for cluster_id in {it.cluster_id for it in batch}
+    }
+    return tuple(
+        it
+        for it in files
+        if it.table == CYCLES and it.key in taken and it.last_ms >= first_ms.get(it.cluster_id, it.last_ms + 1)
+    )
+
+
+def _keys(damaged: Iterable[DamagedFile]) -> frozenset[str]:
+    return frozenset(it.key for it in damaged)
 
 
 def read_history(spark: SparkSession, history: Path, table: str, files: Iterable[HistoryFile]) -> DataFrame:
@@ -145,7 +174,7 @@ def _write(transactions: DataFrame, folder: Path) -> None:
         "hour": f.when(is_closed, f.date_format("closed_at", "HH")).otherwise("any"),
     }
     placed = transactions.withColumns(places)
-    placed.repartition(*places).write.partitionBy(*places).option("maxRecordsPerFile", BATCH_ROWS).parquet(str(folder))
+    placed.write.partitionBy(*places).option("maxRecordsPerFile", BATCH_ROWS).parquet(str(folder))
 
 
 def _open(root: Path, run: str) -> str | None:

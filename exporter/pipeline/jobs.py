@@ -20,6 +20,7 @@ from exporter.pipeline.files import history_files
 from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.increment import BATCH_ROWS, advance, read_history, read_transactions
 from exporter.pipeline.manifest import Manifest, Tables, write_whole
+from exporter.pipeline.outcomes import join_outcomes
 from exporter.pipeline.report import collect
 
 WINDOW_MS: Final = 28 * 86_400_000
@@ -50,6 +51,8 @@ class Jobs:
             if done is None:
                 break
             self.say(f"transactions: {done.files} files read, {done.files_waiting} wait")
+        for file in self.tables.load().damaged:
+            self.say(f"transactions: {file.key} is left out: {file.why}")
 
     def incidents(self) -> None:
         """Anew, of the suspects alone, which are few."""
@@ -61,6 +64,12 @@ class Jobs:
         incidents.coalesce(1).write.parquet(str(self.tables.root / folder))
         self.tables.commit(manifest.succeeded_by(self.now_ms(), incidents=folder))
         self.say(f"incidents: {self.spark.read.parquet(str(self.tables.root / folder)).count()}")
+
+    def outcomes(self) -> None:
+        """Of the transactions, where the coordinators' log is read."""
+        parts = join_outcomes(self.spark, self.tables, now_ms=self.now_ms())
+        if parts is not None:
+            self.say(f"outcomes: {parts} parts joined with the coordinators' log")
 
     def baselines(self) -> None:
         """Of the last four weeks."""
@@ -82,7 +91,12 @@ class Jobs:
         from_ms = newest_ms(manifest) - WINDOW_MS
         folders = [it.folder for it in manifest.buckets if it.closed_to_ms >= from_ms]
         folders += [manifest.open] if manifest.open else []
-        cycles = [it for it in history_files(self.history) if it.table == CYCLES and it.last_ms >= from_ms]
+        damaged = {it.key for it in manifest.damaged}
+        cycles = [
+            it
+            for it in history_files(self.history)
+            if it.table == CYCLES and it.last_ms >= from_ms and it.key not in damaged
+        ]
         data = collect(
             read_transactions(self.spark, self.tables, folders),
             read_incidents(self.spark, self.tables, manifest),
@@ -90,6 +104,7 @@ class Jobs:
             if cycles
             else self.spark.createDataFrame([], schemas.CYCLES),
             made_at=datetime.fromtimestamp(self.now_ms() / 1000, timezone.utc),
+            damaged=tuple((it.key, it.why) for it in manifest.damaged),
         )
         write_whole(self.tables.report, render(data))
         self.say(f"report: {self.tables.report}")
@@ -104,6 +119,7 @@ class Jobs:
         """All of them; baselines and the report when those are a day old."""
         self.transactions()
         self.incidents()
+        self.outcomes()
         made_at_ms = self.tables.load().baselines_made_at_ms
         if made_at_ms is None or self.now_ms() - made_at_ms >= BASELINES_EVERY_MS:
             self.baselines()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from exporter.evaluation.verdicts import StartSource, Verdict
@@ -91,23 +91,37 @@ def _aggregated(rows: DataFrame) -> DataFrame:
         ),
         *(f.min(name).alias(name) for name in _VERDICT_COLUMNS),
     )
-    seen = f.array(
-        *(
-            f.struct(f.col(column).alias("first_seen"), f.lit(rank).alias("rank"), f.lit(verdict).alias("verdict"))
-            for rank, (verdict, column) in enumerate(zip(VERDICTS, _VERDICT_COLUMNS, strict=True))
-        )
-    )
-    in_order = f.array_sort(f.filter(seen, lambda it: it["first_seen"].isNotNull()))
     known = legs.select(
         *KEY,
         *(it for it in legs.columns if it not in {*KEY, *_VERDICT_COLUMNS, "closed_at", "lost_after"}),
-        f.transform(
-            in_order, lambda it: f.struct(it["verdict"].alias("verdict"), it["first_seen"].alias("first_seen"))
-        ).alias("verdicts"),
+        _verdicts().alias("verdicts"),
         f.when(f.col("closed_at") > f.col("last_seen"), f.col("closed_at")).alias("closed_at"),
         f.coalesce(f.col("lost_after") == f.col("last_seen"), f.lit(False)).alias("is_lost"),
     )
     return _with_names(known, rows)
+
+
+def _verdicts() -> Column:
+    """In order of first appearance. Nearly every leg has one: it is told without the functions that Spark interprets."""
+    first_seen = [f.col(it) for it in _VERDICT_COLUMNS]
+    only = f.struct(
+        f.coalesce(*first_seen).alias("first_seen"),
+        f.coalesce(
+            *(f.when(it.isNotNull(), f.lit(verdict)) for it, verdict in zip(first_seen, VERDICTS, strict=True))
+        ).alias("verdict"),
+    )
+    ranked = f.array(
+        *(
+            f.struct(it.alias("first_seen"), f.lit(rank).alias("rank"), f.lit(verdict).alias("verdict"))
+            for rank, (verdict, it) in enumerate(zip(VERDICTS, first_seen, strict=True))
+        )
+    )
+    in_order = f.array_sort(f.filter(ranked, lambda it: it["first_seen"].isNotNull()))
+    several = f.transform(
+        in_order, lambda it: f.struct(it["first_seen"].alias("first_seen"), it["verdict"].alias("verdict"))
+    )
+    count = reduce(Column.__add__, (it.isNotNull().cast("int") for it in first_seen))
+    return f.when(count == 1, f.array(only)).otherwise(several)
 
 
 def _with_names(legs: DataFrame, rows: DataFrame) -> DataFrame:

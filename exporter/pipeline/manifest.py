@@ -44,6 +44,25 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """A folder of transactions, `source`, joined with the coordinators' log as far as that was read at an instant."""
+
+    source: str
+    folder: str
+    log_to_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A file of the history that cannot be read; it is tried again when it has changed."""
+
+    key: str
+    size_bytes: int
+    changed_ns: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """Folders are relative to that of the manifest."""
 
@@ -55,13 +74,16 @@ class Manifest:
     """Transactions that are not closed."""
     incidents: str | None = None
     baselines_made_at_ms: int | None = None
+    outcomes: tuple[Joined, ...] = ()
+    damaged: tuple[DamagedFile, ...] = ()
     superseded: tuple[tuple[str, int], ...] = field(default=())
     """(folder, since when in ms)."""
 
     @property
     def folders(self) -> frozenset[str]:
         """All that is named."""
-        named = {it.folder for it in self.buckets} | {folder for folder, _ in self.superseded}
+        named = {it.folder for it in self.buckets} | {it.folder for it in self.outcomes}
+        named |= {folder for folder, _ in self.superseded}
         return frozenset(named | {it for it in (self.open, self.incidents) if it is not None})
 
     def new_run(self) -> str:
@@ -96,6 +118,8 @@ class Tables:
                     **told,
                     "consumed": frozenset(told["consumed"]),
                     "buckets": tuple(Bucket(**it) for it in told["buckets"]),
+                    "outcomes": tuple(Joined(**it) for it in told.get("outcomes", ())),
+                    "damaged": tuple(DamagedFile(**it) for it in told.get("damaged", ())),
                     "superseded": tuple((folder, since_ms) for folder, since_ms in told["superseded"]),
                 }
             )
@@ -126,7 +150,7 @@ class Tables:
 
     def sweep(self, manifest: Manifest) -> None:
         """Remove what no manifest names."""
-        for table in ("transactions", "open", "incidents"):
+        for table in ("transactions", "incidents", "outcomes"):
             for run in (self.root / table).glob("run-*"):
                 self._remove_but(run, manifest.folders)
 

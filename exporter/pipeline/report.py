@@ -77,9 +77,18 @@ class ReportData:
     """The newest."""
     holes: tuple[Hole, ...] = ()
     """The newest."""
+    damaged: tuple[tuple[str, str], ...] = ()
+    """(file of the history, why it cannot be read)."""
 
 
-def collect(transactions: DataFrame, incidents: DataFrame, cycles: DataFrame, *, made_at: datetime) -> ReportData:
+def collect(
+    transactions: DataFrame,
+    incidents: DataFrame,
+    cycles: DataFrame,
+    *,
+    made_at: datetime,
+    damaged: tuple[tuple[str, str], ...] = (),
+) -> ReportData:
     """`TRANSACTIONS`, `INCIDENTS` and `CYCLES` -> what the page shows."""
     covered = schemas.shaped(cycles, schemas.CYCLES)
     (span,) = covered.agg(f.min("taken_at"), f.max("taken_at"), f.sort_array(f.collect_set("cluster_id"))).collect()
@@ -91,6 +100,7 @@ def collect(transactions: DataFrame, incidents: DataFrame, cycles: DataFrame, *,
         durations=tuple(_durations(schemas.shaped(transactions, schemas.TRANSACTIONS))),
         incidents=tuple(_incidents(schemas.shaped(incidents, schemas.INCIDENTS), _utc(span[1]) or made_at)),
         holes=tuple(_holes(covered)),
+        damaged=damaged,
     )
 
 

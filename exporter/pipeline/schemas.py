@@ -38,7 +38,7 @@ _TEXT, _INTEGER, _LONG, _FLAG, _INSTANT = (
     _TYPES[it] for it in (Kind.TEXT, Kind.INTEGER, Kind.LONG, Kind.FLAG, Kind.INSTANT)
 )
 _TEXTS: Final = _TYPES[Kind.TEXTS]
-_VERDICTS: Final = t.ArrayType(_columns(verdict=_TEXT, first_seen=_INSTANT))
+_VERDICTS: Final = t.ArrayType(_columns(first_seen=_INSTANT, verdict=_TEXT))
 
 _LEG: Final = {
     "topic": _TEXT,

@@ -36,6 +36,12 @@ def open_session(
         .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
         # Its checksum of every row serves the retries of a cluster.
         .config("spark.sql.shuffle.orderIndependentChecksum.enabled", "false")
+        # Rows that are sorted already are aggregated in one pass, without hash tables of objects that spill into sorts.
+        .config("spark.sql.execution.replaceHashWithSortAgg", "true")
+        # Most keys are new: a small table in front of the large one is asked for nothing.
+        .config("spark.sql.codegen.aggregate.map.twolevel.enabled", "false")
+        # A few hundred files are listed sooner than a job for it is begun.
+        .config("spark.sql.sources.parallelPartitionDiscovery.threshold", "2000")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.parquet.compression.codec", "zstd")

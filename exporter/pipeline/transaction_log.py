@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
@@ -117,9 +118,14 @@ def write_records(stream: DataFrame, folder: Path, checkpoint: Path, *, every: s
     )
 
 
-def read_records(spark: SparkSession, folder: Path, cluster_id: str) -> DataFrame:
-    """What that folder holds, as far as it was committed."""
-    records = spark.read.schema(_OF_ONE_CLUSTER).parquet(str(folder))
+def read_records(spark: SparkSession, folder: Path, cluster_id: str, *, since_ms: int = 0) -> DataFrame:
+    """What that folder holds, as far as it was committed, of records written at `since_ms` or later.
+
+    A file that was whole before that instant holds none of them, and is not opened.
+    """
+    since = datetime.fromtimestamp(since_ms / 1000, timezone.utc)
+    reader = spark.read.schema(_OF_ONE_CLUSTER).option("modifiedAfter", since.strftime("%Y-%m-%dT%H:%M:%S"))
+    records = reader.parquet(str(folder)).where(f.col("written_at") >= f.lit(since))
     return schemas.shaped(records.withColumn("cluster_id", f.lit(cluster_id)), RECORDS)
 
 

@@ -17,6 +17,8 @@ from exporter.pipeline.legs import START_SOURCES
 CLOSED: Final = "closed"
 STILL_OPEN: Final = "still_open"
 LOST_FROM_VIEW: Final = "lost_from_view"
+_TRANSACTION: Final = ("exact_started_at", "producer_id", "producer_epoch", "cluster_id", "alone")
+"""What legs of one transaction share; what tells them apart first is compared first."""
 _LEG_COLUMNS: Final = schemas.TRANSACTIONS["partitions"].dataType.elementType.names
 
 
@@ -24,9 +26,12 @@ def transactions_of_legs(legs: DataFrame) -> DataFrame:
     """`LEGS` -> `TRANSACTIONS`."""
     known = schemas.shaped(legs, schemas.LEGS)
     alone = f.when(f.col("exact_started_at").isNull(), f.struct("topic", "partition", "start_offset"))
-    grouped = known.groupBy(
-        "cluster_id", "producer_id", "producer_epoch", "exact_started_at", alone.alias("alone")
-    ).agg(
+    by_transaction = (
+        known.withColumn("alone", alone)
+        .repartition("exact_started_at", "producer_id")
+        .sortWithinPartitions(*_TRANSACTION)
+    )
+    grouped = by_transaction.groupBy(*_TRANSACTION).agg(
         f.max("transactional_id").alias("transactional_id"),
         f.min("started_at").alias("earliest"),
         f.max("start_rank").alias("start_rank"),
@@ -38,7 +43,7 @@ def transactions_of_legs(legs: DataFrame) -> DataFrame:
         f.max("closed_at").alias("last_closed_at"),
         f.max(f.col("closed_at").isNull() & ~f.col("is_lost")).alias("is_open"),
         f.max(f.col("closed_at").isNull()).alias("is_not_closed"),
-        f.array_sort(f.collect_list(f.struct(*_LEG_COLUMNS))).alias("partitions"),
+        f.sort_array(f.collect_list(f.struct(*_LEG_COLUMNS))).alias("partitions"),
     )
     end = (
         f.when(f.col("is_open"), f.lit(STILL_OPEN))
@@ -61,10 +66,8 @@ def transactions_of_legs(legs: DataFrame) -> DataFrame:
 
 def _verdicts() -> Column:
     """Of all legs, each once, in order of first appearance."""
-    return f.expr(
-        "array_distinct(transform(array_sort(flatten(transform(partitions, leg -> transform(leg.verdicts,"
-        " it -> struct(it.first_seen, it.verdict))))), it -> it.verdict))"
-    )
+    in_order = f.sort_array(f.flatten(f.col("partitions")["verdicts"]))
+    return f.array_distinct(in_order["verdict"])
 
 
 def legs_of_transactions(transactions: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ NEVER: Final = {"never_read"}
 UNREAD: Final = {"unreachable", "never_read", "down", "frozen"}
 """Nothing is known now."""
 LOG_READ: Final = {"transaction_log"}
-"""The transaction log is read, and a history recorded."""
+"""The transaction log is read, a history recorded, and baselines used."""
 NO_LOG: Final = set(SCENARIOS) - LOG_READ
 ALL_READ: Final = {"healthy", "failed_once", *LOG_READ}
 NOT_SUSPECT: Final = {"healthy", "partly_read", "failed_once", *LOG_READ}
@@ -40,6 +40,9 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Late transactions: B": NEVER,
     "overview: Partitions not read, by reason: A": set(SCENARIOS) - {"partly_read", "fleet"},
     "overview: Transactions without a verdict, by reason: A": NO_SUSPECT_EVER,
+    "overview: Transactions longer than usual, worst ten partitions: A": NO_LOG,
+    "overview: Baselines: age of the file: A": NO_LOG,
+    "overview: Baselines: age of the file: B": NO_LOG,
     "overview: Transactions per minute, by outcome: A": NO_LOG,
     "overview: Timed out within 15 minutes, by group: A": NO_LOG,
     "overview: Share of transactions that timed out, by group: A": NO_LOG,

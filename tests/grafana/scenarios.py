@@ -12,6 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from exporter.api_statistics import ApiStatistics
+from exporter.baseline import NO_BASELINE, Baseline, Usual
+from exporter.baseline_file import BaselineFacts
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
@@ -67,6 +69,7 @@ class Scraped:
     """None where the transaction log is not read."""
     keeping: Keeping | None = None
     """None where no history is recorded."""
+    usual: Baseline = NO_BASELINE
     answers_until_ms: int = LASTS_MS
     """From then on no scrape is answered."""
     frozen_from_ms: int = LASTS_MS
@@ -252,6 +255,13 @@ def of_cluster(cluster: str) -> Mapping[str, str]:
     return {"job": "kafka-transactions", "instance": f"exporter.{cluster}:9814", "cluster": cluster}
 
 
+HASTY: Final = Baseline(
+    topics={
+        ("cluster-1", topic): Usual(of=f"topic {topic}", threshold_ms=1, p99_ms=1, samples=30) for topic, _ in TOPICS
+    }
+)
+"""Whatever is open is longer than that."""
+
 SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
     "healthy": [Scraped(healthy)],
     "hanging": [Scraped(hanging)],
@@ -262,7 +272,7 @@ SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
     "never_read": [Scraped(never_read)],
     "down": [Scraped(hanging, answers_until_ms=BREAKS_MS)],
     "frozen": [Scraped(hanging, frozen_from_ms=BREAKS_MS)],
-    "transaction_log": [Scraped(healthy, telling=troubled_applications, keeping=full_disk)],
+    "transaction_log": [Scraped(healthy, telling=troubled_applications, keeping=full_disk, usual=HASTY)],
     "fleet": [
         Scraped(healthy, of_cluster("berlin")),
         Scraped(hanging, of_cluster("oslo")),
@@ -286,7 +296,7 @@ def played(target: Scraped, begins_ms: int) -> Iterator[Scrape]:
                 is_old = taken_at_ms is None or at_ms - taken_at_ms > 3 * CYCLE_MS
                 newest = None if is_old else newest
             else:
-                newest = evaluate(taken, memory, Policy())
+                newest = evaluate(taken, memory, Policy(), baseline=target.usual)
                 memory, taken_at_ms = newest.memory, at_ms
             facts = _facts(begins_ms, number + 1, failed, taken_at_ms, succeeded=taken is not None)
             facts = replace(
@@ -294,6 +304,7 @@ def played(target: Scraped, begins_ms: int) -> Iterator[Scrape]:
                 is_stale=newest is None and taken_at_ms is not None,
                 transaction_log=None if target.telling is None else target.telling(since_ms),
                 history=None if target.keeping is None else target.keeping(since_ms),
+                baseline=None if target.usual is NO_BASELINE else BaselineFacts(begins_ms, None),
             )
             publication = Publication(evaluation=newest, facts=facts, options=PublishOptions())
             text = renderer.render(publication).openmetrics.body.decode()

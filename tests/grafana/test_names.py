@@ -9,7 +9,6 @@ import pytest
 import yaml
 from promql_parser import AggregateExpr
 
-from exporter.publication.exporter_metrics import BASELINE_METRICS
 from exporter.publication.metrics import METRICS
 from tests.grafana.promql import nodes, parsed, selectors
 from tests.grafana.reading import COMMITTED, Target, panels, targets
@@ -35,8 +34,6 @@ LABELS: Final[dict[str, set[str]]] = {
 UNUSED: Final = {
     "kafka_transaction_exporter_snapshot_stale": "its rows are gone then, and that is what panels and signals look at",
     "kafka_transaction_exporter_last_success_timestamp_seconds": "the age of the snapshot says it from the reader's side",
-    **dict.fromkeys((metric.name for metric in BASELINE_METRICS), "no panel before the pipeline is whole"),
-    "kafka_partition_unusually_long_transactions": "no panel before the pipeline is whole",
     "kafka_transaction_exporter_transaction_log_records_total": "how many are left says whether it keeps up",
     "kafka_transaction_exporter_transaction_log_transactional_ids": "what they cost is in the graph of the memory",
     "kafka_transaction_exporter_history_newest_timestamp_seconds": "what waits in memory says how much is not on disk",

@@ -98,6 +98,11 @@ def milliseconds(seconds: float) -> int:
     return BEGIN_MS + round(seconds * 1000)
 
 
+def instant(at: float) -> datetime:
+    """As Spark hands it out: local time without a zone."""
+    return datetime.fromtimestamp(milliseconds(at) / 1000)  # noqa: DTZ006
+
+
 def seconds(instant: datetime | None) -> int | None:
     """The way back. Spark hands out local time without a zone."""
     return None if instant is None else round(instant.astimezone(timezone.utc).timestamp() - BEGIN_MS / 1000)

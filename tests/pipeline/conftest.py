@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from exporter.pipeline.session import open_session
 from tests.brokers.maven import spark_kafka_jars
+from tests.pipeline.program import Begin, Program
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +23,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = open_session("local[2]", str(temporary), memory="512m", partitions=2, more={"spark.jars": jars})
     yield session
     session.stop()
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    """Begins programs, and ends what is left of them."""
+    begun: list[Program] = []
+
+    def begin_one(arguments: Sequence[str]) -> Program:
+        begun.append(Program(arguments, tmp_path / "said.txt"))
+        return begun[-1]
+
+    yield begin_one
+    for program in begun:
+        program.end()

@@ -126,6 +126,7 @@ def full() -> ReportData:
             for cluster, hours, verdict in ((STRANGE, 50, "hanging_stale_epoch"), ("b", 5, "stuck_completing"))
         ),
         holes=(Hole("b", NOON, 100, 120, 3, 42),),
+        damaged=(("cycles/one.parquet", f"no footer {STRANGE}"),),
     )
 
 
@@ -140,6 +141,7 @@ def test_the_page_says_what_the_data_says() -> None:
         "nobody known",
         "4,000 0.012 0.090 0.300 2.500 1",
         "100 of 120",
+        f"cycles/one.parquet no footer {STRANGE}",
         STRANGE,
     ):
         assert words in text

@@ -1,0 +1,140 @@
+"""The same transactions by DuckDB, the peer of the pipeline's benchmark: legs, ends, verdicts, one row each, as Parquet.
+
+It makes whole tables at once, and reads a history of which every cycle read every partition, as the generated one is; late
+files, gaps and what is carried from run to run are not its concern. Two runs are told to be equal by the sum of a hash of
+every value of every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from exporter.history_schema import CYCLES, OBSERVATIONS, VERSION
+from exporter.pipeline.legs import EXACT_RANK, START_SOURCES
+
+_KEY: Final = "cluster_id, topic, partition, producer_id, start_offset"
+_TRANSACTIONS: Final = f"""
+with seen as (
+  select {_KEY}, verdict, max(producer_epoch) as producer_epoch, max(transactional_id) as transactional_id,
+    min(taken_at) as first_seen, max(taken_at) as last_seen, min(started_at) as started_at,
+    min(started_at) filter (list_position($sources, start_source) - 1 >= $exact) as exact_started_at,
+    max(list_position($sources, start_source) - 1) as start_rank, max(duration_ms) as duration_ms, max(idle_ms) as idle_ms,
+    bool_or(is_late) as is_late, max(last_stable_offset_lag) as last_stable_offset_lag,
+    list(groups) filter (len(groups) > 0) as groups
+  from read_parquet($observations, hive_partitioning = true) group by all),
+told as (
+  select {_KEY}, max(producer_epoch) as producer_epoch, max(transactional_id) as transactional_id,
+    min(first_seen) as first_seen, max(last_seen) as last_seen, min(started_at) as started_at,
+    min(exact_started_at) as exact_started_at, max(start_rank) as start_rank, max(duration_ms) as duration_ms,
+    max(idle_ms) as idle_ms, bool_or(is_late) as is_late, max(last_stable_offset_lag) as last_stable_offset_lag,
+    list(struct_pack(first_seen, verdict) order by first_seen) as verdicts,
+    coalesce(list_sort(list_distinct(flatten(flatten(list(groups))))), []) as groups
+  from seen group by all),
+instants as (select distinct cluster_id, taken_at from read_parquet($cycles, hive_partitioning = true)),
+following as (
+  select cluster_id, taken_at as last_seen, lead(taken_at) over (partition by cluster_id order by taken_at) as closed_at
+  from instants),
+legs as (select told.*, closed_at, false as is_lost from told left join following using (cluster_id, last_seen)),
+transactions as (
+  select cluster_id, producer_id, producer_epoch, max(transactional_id) as transactional_id,
+    coalesce(exact_started_at, min(started_at)) as started_at, $sources[max(start_rank) + 1] as start_source,
+    min(first_seen) as first_seen, max(last_seen) as last_seen, max(duration_ms) as duration_ms, max(idle_ms) as idle_ms,
+    bool_or(is_late) as is_late,
+    list_sort(list(struct_pack(topic, partition, start_offset, first_seen, last_seen, started_at, exact_started_at,
+      start_rank, duration_ms, idle_ms, is_late, last_stable_offset_lag, verdicts, groups, closed_at, is_lost)))
+      as partitions,
+    case when bool_or(closed_at is null) then 'still_open' else 'closed' end as "end",
+    case when bool_or(closed_at is null) then null else max(closed_at) end as closed_at
+  from legs
+  group by cluster_id, producer_id, producer_epoch, exact_started_at,
+    case when exact_started_at is null then (topic, partition, start_offset) end)
+select *, list_transform(list_sort(flatten([it.verdicts for it in partitions])), lambda it: it.verdict) as verdicts,
+  strftime(closed_at, '%Y-%m-%d') as date, strftime(closed_at, '%H') as hour
+from transactions
+"""
+_COLUMNS: Final = (
+    "cluster_id, producer_id, producer_epoch, transactional_id, epoch_ms(started_at), start_source, epoch_ms(first_seen), "
+    'epoch_ms(last_seen), duration_ms, idle_ms, is_late, list_distinct(verdicts), "end", epoch_ms(closed_at), '
+    "[(it.topic, it.partition, it.start_offset, epoch_ms(it.first_seen), epoch_ms(it.last_seen), epoch_ms(it.started_at), "
+    "epoch_ms(it.exact_started_at), it.start_rank, it.duration_ms, it.idle_ms, it.is_late, it.last_stable_offset_lag, "
+    "[(epoch_ms(sight.first_seen), sight.verdict) for sight in it.verdicts], it.groups, epoch_ms(it.closed_at), "
+    "it.is_lost) for it in partitions]"
+)
+
+
+_BARE: Final = """
+with legs as (
+  select cluster_id, topic, partition, producer_id, start_offset, max(producer_epoch) as producer_epoch,
+    max(transactional_id) as transactional_id, min(taken_at) as first_seen, max(taken_at) as last_seen,
+    max(idle_ms) as idle_ms, max(duration_ms) as duration_ms, min(started_at) as started_at,
+    list(distinct verdict) as verdicts
+  from read_parquet(?, hive_partitioning = true) group by all),
+transactions as (
+  select cluster_id, producer_id, producer_epoch, started_at, max(transactional_id) as transactional_id,
+    max(duration_ms) as duration_ms, list(struct_pack(topic, partition, first_seen, last_seen, idle_ms, verdicts)) as legs
+  from legs group by all)
+select cluster_id, transactional_id, sum(len(legs)), quantile_cont(duration_ms, [0.5, 0.95, 0.99])
+from transactions group by all
+"""
+
+
+def ask_bare(history: Path, *, cores: int, memory: str) -> None:
+    """Percentiles straight from the history: no ends, no order of verdicts, nothing written."""
+    with _connected(cores, memory) as connection:
+        connection.execute(_BARE, [str(history / VERSION / OBSERVATIONS / "*" / "*" / "*.parquet")]).fetchall()
+
+
+def make_tables(history: Path, folder: Path, *, cores: int, memory: str) -> None:
+    """Transactions by the hour of their end, below `folder`."""
+    parameters: dict[str, Any] = {
+        "sources": list(START_SOURCES),
+        "exact": EXACT_RANK,
+        "observations": str(history / VERSION / OBSERVATIONS / "*" / "*" / "*.parquet"),
+        "cycles": str(history / VERSION / CYCLES / "*" / "*" / "*.parquet"),
+    }
+    with _connected(cores, memory) as connection:
+        connection.execute(
+            f"copy ({_TRANSACTIONS}) to '{folder}' "
+            "(format parquet, compression zstd, partition_by (cluster_id, date, hour))",
+            parameters,
+        )
+
+
+def ask_percentiles(folder: Path, *, cores: int, memory: str) -> None:
+    """Durations and idle times by transactional id and by topic, of these tables."""
+    with _connected(cores, memory) as connection:
+        source = f"read_parquet('{folder}/**/*.parquet', hive_partitioning = true)"
+        usual = (
+            "count(*), quantile_cont(duration_ms, [0.25, 0.5, 0.75, 0.95, 0.99]), max(duration_ms), "
+            "quantile_cont(idle_ms, 0.99)"
+        )
+        for subject in ("transactional_id", "unnest(list_distinct([it.topic for it in partitions]))"):
+            connection.execute(
+                f"select cluster_id, subject, {usual} from (select cluster_id, duration_ms, idle_ms, {subject} as subject "
+                f"from {source} where \"end\" = 'closed') group by all"
+            ).fetchall()
+
+
+def digest(files: Iterable[Path]) -> tuple[int, int]:
+    """(rows, sum of the hashes of their values) of tables of transactions."""
+    with _connected(None, None) as connection:
+        (found,) = connection.execute(
+            f"select count(*), sum(hash({_COLUMNS})) from read_parquet(?, hive_partitioning = true, union_by_name = true)",
+            [[str(it) for it in files]],
+        ).fetchall()
+    return int(found[0]), int(found[1])
+
+
+def _connected(cores: int | None, memory: str | None) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("set timezone = 'UTC'")
+    connection.execute("set enable_progress_bar = false")
+    if cores is not None:
+        connection.execute(f"set threads = {cores}")
+    if memory is not None:
+        connection.execute(f"set memory_limit = '{memory}'")
+    return connection

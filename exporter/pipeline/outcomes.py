@@ -1,0 +1,130 @@
+"""Transactions joined with what the coordinators' log says became of them, bucket by bucket as the log comes to cover them.
+
+A bucket is joined when it is new, and once more when the log, which another process reads, had not come past its end by
+then. So a run takes up what is new on either side, and the log from the beginning of the oldest transaction among it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from exporter.pipeline import schemas
+from exporter.pipeline.increment import read_transactions
+from exporter.pipeline.manifest import Joined, Manifest, Tables
+from exporter.pipeline.transaction_log import RECORDS, outcomes_of, read_records, with_outcomes
+
+SETTLED_MS: Final = 300_000
+"""The log covers a bucket when it was read so long after its end: the last markers are written by then."""
+BEFORE_MS: Final = 60_000
+"""Of the log, before the oldest transaction: two clocks."""
+
+JOINED: Final = t.StructType(
+    [it for it in schemas.TRANSACTIONS if it.name != "partitions"]
+    + [
+        t.StructField("outcome", t.StringType()),  # commit, abort, timeout or fenced; null where the log does not tell
+        t.StructField("exact_duration_ms", t.LongType()),
+        t.StructField("marker_ms", t.LongType()),  # from the decision to the last marker
+    ]
+)
+"""A row for each transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A folder of transactions that is to be joined."""
+
+    folder: str
+    ends_ms: int | None
+    """Null for those that are not closed."""
+
+
+def log_read_to_ms(tables: Tables) -> int | None:
+    """When the log was last found to hold something new; None where it was never read."""
+    files = (tables.root / "transaction_log").glob("cluster_id=*/*.parquet")
+    return max((int(it.stat().st_mtime * 1000) for it in files), default=None)
+
+
+def parts_to_join(manifest: Manifest, log_to_ms: int) -> tuple[Part, ...]:
+    """What was never joined, and what was before the log covered it."""
+    parts = [Part(it.folder, it.closed_to_ms) for it in manifest.buckets]
+    parts += [Part(manifest.open, None)] if manifest.open else []
+    joined_to_ms = {it.source: it.log_to_ms for it in manifest.outcomes}
+    return tuple(it for it in parts if _is_due(it, joined_to_ms.get(it.folder), log_to_ms))
+
+
+def _is_due(part: Part, joined_to_ms: int | None, log_to_ms: int) -> bool:
+    if joined_to_ms is None:
+        return True
+    was_covered = part.ends_ms is not None and joined_to_ms >= part.ends_ms + SETTLED_MS
+    return not was_covered and log_to_ms > joined_to_ms
+
+
+def join_outcomes(spark: SparkSession, tables: Tables, *, now_ms: int) -> int | None:
+    """How many parts were joined; None where there is no log. To be called with the tables locked."""
+    log_to_ms = log_read_to_ms(tables)
+    if log_to_ms is None:
+        return None
+    manifest = tables.load()
+    parts = parts_to_join(manifest, log_to_ms)
+    named = {it.folder for it in manifest.buckets} | {manifest.open}
+    kept = tuple(it for it in manifest.outcomes if it.source in named - {part.folder for part in parts})
+    if parts:
+        folder = f"outcomes/{manifest.new_run()}"
+        transactions = read_transactions(spark, tables, (it.folder for it in parts))
+        outcomes = outcomes_of(_records(spark, tables, transactions))
+        _write(joined(transactions, outcomes), tables.root / folder)
+        kept += tuple(Joined(it.folder, _place(folder, it.folder), log_to_ms) for it in parts)
+    if kept != manifest.outcomes:
+        tables.commit(manifest.succeeded_by(now_ms, outcomes=kept))
+    return len(parts)
+
+
+def joined(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
+    """`TRANSACTIONS` and `OUTCOMES` -> `JOINED`, and the columns that say where a row belongs."""
+    told = with_outcomes(transactions.withColumn("path", f.split("_metadata.file_path", "/")), outcomes)
+    place = [f.element_at("path", number) for number in range(-6, -1)]
+    run, part, cluster, day, hour = (f.element_at(f.split(it, "="), -1) for it in place)
+    source = f.concat_ws(".", run, part, day, hour)
+    return told.select(
+        *JOINED.names,
+        source.alias("source"),
+        f.when(cluster == "any", cluster).otherwise(f.col("cluster_id")).alias("cluster"),
+    )
+
+
+def read_joined(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
+    """`JOINED`, of all that was joined."""
+    # A part without rows has no folder.
+    folders = [str(folder) for it in manifest.outcomes if (folder := tables.root / it.folder).exists()]
+    if not folders:
+        return spark.createDataFrame([], JOINED)
+    return schemas.shaped(spark.read.schema(JOINED).parquet(*folders), JOINED)
+
+
+def _records(spark: SparkSession, tables: Tables, transactions: DataFrame) -> DataFrame:
+    """The log of each cluster from the oldest of its transactions on."""
+    oldest = transactions.groupBy("cluster_id").agg(f.unix_millis(f.min("started_at")).alias("since_ms")).collect()
+    frames = [
+        read_records(spark, folder, row["cluster_id"], since_ms=row["since_ms"] - BEFORE_MS)
+        for row in oldest
+        if (folder := tables.log_records(row["cluster_id"])).exists()
+    ]
+    return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], RECORDS)
+
+
+def _write(rows: DataFrame, folder: Path) -> None:
+    rows.write.partitionBy("source", "cluster").parquet(str(folder))
+
+
+def _place(folder: str, source: str) -> str:
+    """Where rows of that folder of transactions are."""
+    run, part, cluster, day, hour = Path(source).parts[-5:]
+    name = ".".join(it.split("=", 1)[-1] for it in (run, part, day, hour))
+    return f"{folder}/source={name}/{cluster}"

@@ -1,0 +1,53 @@
+"""Graphs of what is longer than usual, and of the file that says what is usual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from grafana.fields import UNKNOWN, drawn, fixed
+from grafana.page import Json, Line
+from grafana.panels import graph
+from grafana.queries import EXPORTER, series
+
+NO_BASELINE: Final = "No baselines are used"
+
+
+def what_is_unusual(topics: str) -> Iterator[Line]:
+    """Of the topics that these matchers choose."""
+    yield Line(8, [(16, unusually_long(topics)), (8, age_of_baselines())])
+
+
+def unusually_long(topics: str) -> Json:
+    """Where an application is slower than it is used to be, long before anything is late."""
+    counted = series("kafka_partition_unusually_long_transactions", topics)
+    return graph(
+        "Transactions longer than usual, worst ten partitions",
+        "Open for longer than the threshold that was learned from the history of their transactional id, group or topic "
+        "(baseline.file): a warning, and no verdict. Only partitions with an open transaction.",
+        {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({counted}))"},
+        unit="short",
+        no_value=NO_BASELINE,
+        beside=True,
+        hue="yellow",
+    )
+
+
+def age_of_baselines() -> Json:
+    """Whether what is usual is still known."""
+    made = series("kafka_transaction_exporter_baseline_timestamp_seconds")
+    used = series("kafka_transaction_exporter_baseline_used")
+    return graph(
+        "Baselines: age of the file",
+        "Since the pipeline made it, once a day; and how many exporters do not use it: missing, damaged, of other "
+        "clusters, or older than baseline.max_age. They count nothing as unusually long then.",
+        {
+            "{{cluster}} {{instance}}": f"time() - max by ({EXPORTER}) ({made})",
+            "exporters without": f"sum(1 - {used})",
+        },
+        unit="s",
+        no_value=NO_BASELINE,
+        overrides=[
+            drawn("^exporters without$", {"color": fixed(UNKNOWN), "unit": "short", "custom.axisPlacement": "right"})
+        ],
+    )

@@ -1,0 +1,94 @@
+"""Files of the history that cannot be read are left out and said, and cost nothing else; once whole they are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from exporter.history_schema import CYCLES, OBSERVATIONS, VERSION
+from exporter.pipeline.jobs import Jobs
+from exporter.pipeline.manifest import Tables
+from tests.pipeline import cases
+from tests.pipeline.test_transactions import rows
+
+DAY_MS = 86_400_000
+
+
+def write_hours(history: Path) -> None:
+    """A transaction in each of three files."""
+    for hour in range(3):
+        at = 3600 * hour
+        row: dict[str, Any] = {"start_offset": hour, "started": at, "transactional_id": f"app-{hour}"}
+        cases.write_file(history, "c", f"w{hour}", [{"at": at + 30, "open": [row]}, {"at": at + 60}])
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def no_parquet(path: Path) -> None:
+    path.write_text("not a table")
+
+
+def of_others(path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), path)
+
+
+def broken_inside(path: Path) -> None:
+    """With a footer as it should be."""
+    content = bytearray(path.read_bytes())
+    content[4 : len(content) // 3] = bytes(len(content) // 3 - 4)
+    path.write_bytes(content)
+
+
+SLOW = pytest.mark.slow
+FOOTER = "Parquet magic bytes not found in footer"
+
+
+@pytest.mark.parametrize(
+    ("table", "damage", "why"),
+    [
+        (OBSERVATIONS, truncated, FOOTER),
+        pytest.param(OBSERVATIONS, no_parquet, FOOTER, marks=SLOW),
+        pytest.param(OBSERVATIONS, of_others, "has no column", marks=SLOW),
+        pytest.param(OBSERVATIONS, broken_inside, "", marks=SLOW),
+        pytest.param(CYCLES, truncated, FOOTER, marks=SLOW),
+        pytest.param(CYCLES, of_others, "has no column", marks=SLOW),
+        pytest.param(CYCLES, broken_inside, "", marks=SLOW),
+    ],
+)
+def test_a_damaged_file_costs_itself_only(
+    spark: SparkSession, tmp_path: Path, damage: Callable[[Path], None], why: str, table: str
+) -> None:
+    """Said by each run with its reason; the others are taken; the file as it should be is taken when it is there."""
+    write_hours(tmp_path)
+    tables, told = Tables(tmp_path / "tables"), list[str]()
+    jobs = Jobs(spark, tmp_path, tables, (), 90 * DAY_MS, lambda: DAY_MS, told.append)
+    (path,) = (tmp_path / VERSION / table).rglob("*-w1.parquet")
+    whole = path.read_bytes()
+    damage(path)
+    with tables.locked():
+        jobs.transactions()
+        jobs.transactions()
+    sentences = [it for it in told if "is left out" in it]
+    left = rows(spark, tables)["c"]
+    path.write_bytes(whole)
+    with tables.locked():
+        jobs.transactions()
+
+    assert len(sentences) == 2
+    assert sentences[0].startswith(f"transactions: {table}/cluster_id=c/date=2026-11-01/{path.name} is left out: ")
+    assert why in sentences[0]
+    # Without its cycles the second transaction is seen, and no later cycle but the third file's ends it.
+    assert [it["transactional_id"] for it in left if it["end"] == "closed"][-1] == "app-2"
+    assert len(left) == (2 if table == OBSERVATIONS else 3)
+    assert [it["closed_at"] for it in rows(spark, tables)["c"]] == [
+        cases.instant(3600 * hour + 60) for hour in range(3)
+    ]
+    assert tables.load().damaged == ()

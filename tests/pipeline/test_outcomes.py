@@ -1,0 +1,117 @@
+"""The table of outcomes: transactions joined with the log as far as it was read, each part of them when it is due."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from exporter.pipeline.manifest import Bucket, Joined, Manifest, Tables
+from exporter.pipeline.outcomes import SETTLED_MS, join_outcomes, parts_to_join, read_joined
+from exporter.pipeline.transaction_log import records_of
+from tests.pipeline import cases
+from tests.pipeline.test_transaction_log import COMMITTED, KAFKA_COLUMNS, ONGOING, PREPARE_ABORT, PREPARE_COMMIT
+from tests.pipeline.test_transactions import taken
+from tests.test_log_reader import key, value
+
+
+def write_log(spark: SparkSession, tables: Tables, records: Iterable[tuple[str, bytes, float]], read_at_s: int) -> None:
+    """Files of (transactional id, value, seconds after the cases' beginning), as if they had been read at that second."""
+    folder = tables.log_records("c")
+    before = set(folder.glob("*.parquet"))
+    rows = [
+        (0, number, datetime.fromtimestamp(cases.milliseconds(at) / 1000, timezone.utc), key(name), said)
+        for number, (name, said, at) in enumerate(records, start=len(before))
+    ]
+    frame = records_of(spark.createDataFrame(rows, KAFKA_COLUMNS), "c").drop("cluster_id")
+    frame.coalesce(1).write.mode("append").parquet(str(folder))
+    for file in set(folder.glob("*.parquet")) - before:
+        os.utime(file, (cases.BEGIN_MS / 1000 + read_at_s,) * 2)
+
+
+def told(spark: SparkSession, tables: Tables) -> list[tuple[Any, ...]]:
+    frame = read_joined(spark, tables, tables.load()).orderBy("started_at")
+    return [(cases.seconds(row.started_at), row.end, row.outcome, row.exact_duration_ms) for row in frame.collect()]
+
+
+def write_hour(history: Path, hour: int, *, is_open: bool = False) -> None:
+    """A transaction that begins with the hour and is closed after a minute, or is open to the end."""
+    at = 3600 * hour
+    row = {"start_offset": hour, "started": at, "transactional_id": "app"}
+    after: list[dict[str, Any]] = [row] if is_open else []
+    cases.write_file(history, "c", f"w{hour}", [{"at": at + 30, "open": [row]}, {"at": at + 60, "open": after}])
+
+
+def commit(hour: int) -> list[tuple[str, bytes, float]]:
+    """What the log says of that hour's: committed after 40 seconds."""
+    start_ms = cases.milliseconds(3600 * hour)
+    return [
+        ("app", value(ONGOING, start_ms), 3600 * hour),
+        ("app", value(PREPARE_COMMIT, start_ms, updated_ms=start_ms + 40_000), 3600 * hour + 40),
+        ("app", value(COMMITTED, start_ms, updated_ms=start_ms + 40_010), 3600 * hour + 40.01),
+    ]
+
+
+@pytest.mark.slow
+def test_a_part_is_joined_when_the_log_covers_it_and_never_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Two hours, of which the log has one; then the other, and a third hour; then nothing is left to do."""
+    tables = Tables(tmp_path / "tables")
+    write_hour(tmp_path, 0)
+    write_hour(tmp_path, 1)
+    taken(spark, tmp_path, tables)
+    assert join_outcomes(spark, tables, now_ms=0) is None
+    write_log(spark, tables, commit(0), read_at_s=3600)
+    assert join_outcomes(spark, tables, now_ms=0) == 2
+    assert told(spark, tables) == [(0, "closed", "commit", 40_000), (3600, "closed", None, None)]
+
+    before = tables.load().outcomes
+    assert join_outcomes(spark, tables, now_ms=0) == 0
+    write_hour(tmp_path, 2)
+    taken(spark, tmp_path, tables)
+    write_log(spark, tables, [*commit(1), *commit(2)], read_at_s=3 * 3600)
+    assert join_outcomes(spark, tables, now_ms=0) == 2
+    assert told(spark, tables) == [(3600 * hour, "closed", "commit", 40_000) for hour in range(3)]
+    assert len(set(before) & set(tables.load().outcomes)) == 1
+    assert join_outcomes(spark, tables, now_ms=0) == 0
+    with tables.locked():
+        assert len(told(spark, tables)) == 3
+
+
+def test_what_is_open_is_joined_whenever_the_log_has_more(spark: SparkSession, tmp_path: Path) -> None:
+    """A hang whose coordinator has decided: its outcome stands beside a transaction that is not closed."""
+    tables = Tables(tmp_path / "tables")
+    write_hour(tmp_path, 0, is_open=True)
+    taken(spark, tmp_path, tables)
+    start_ms = cases.milliseconds(0)
+    write_log(spark, tables, [("app", value(ONGOING, start_ms), 0)], read_at_s=20)
+    join_outcomes(spark, tables, now_ms=0)
+    assert told(spark, tables) == [(0, "still_open", None, None)]
+    decided = value(PREPARE_ABORT, start_ms, updated_ms=start_ms + 50_000)
+    write_log(spark, tables, [("app", decided, 50)], read_at_s=60)
+    join_outcomes(spark, tables, now_ms=0)
+    assert told(spark, tables) == [(0, "still_open", "abort", 50_000)]
+
+
+@pytest.mark.parametrize(
+    ("joined_to_ms", "log_to_ms", "is_due"),
+    [
+        (None, 0, True),
+        (100, 100, False),
+        (100, 101, True),
+        (1_000 + SETTLED_MS - 1, 1_000 + SETTLED_MS, True),
+        (1_000 + SETTLED_MS, 9 * SETTLED_MS, False),
+    ],
+)
+def test_a_part_is_due_until_the_log_was_read_past_its_end(
+    joined_to_ms: int | None, log_to_ms: int, *, is_due: bool
+) -> None:
+    """And never while the log has nothing new."""
+    bucket = Bucket("f", "c", False, "2026-11-01", 0, 1_000, 1)
+    joined = () if joined_to_ms is None else (Joined("f", "g", joined_to_ms),)
+
+    assert bool(parts_to_join(Manifest(buckets=(bucket,), outcomes=joined), log_to_ms)) is is_due
