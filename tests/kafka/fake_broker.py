@@ -20,9 +20,8 @@ from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from exporter.kafka.errors import ErrorCode
 from tests.kafka.fake_model import APIS, Answers, Model, carry
-from tests.kafka.loopback import Listener, framed, frames, wait_for_end
+from tests.kafka.loopback import Listener, ends_within, framed, frames, wait_for_end
 
 API_VERSIONS = 18
 
@@ -42,6 +41,26 @@ class Fault(Enum):
     """Random bytes come in place of the answer's body."""
     EMPTIED = auto()
     """Zeros come in place of the body: null where arrays and names must be."""
+    RESET = auto()
+    """The connection is reset without an answer."""
+    TRICKLED = auto()
+    """One byte comes, and another a second later, and so on."""
+    TRUNCATED = auto()
+    """The body lacks its last bytes, and its length says so."""
+    EXTENDED = auto()
+    """There is more in the frame than the answer."""
+    OTHER_ID = auto()
+    """It answers a question that was not asked."""
+    LENGTH_ZERO = auto()
+    """A frame of no bytes comes first."""
+    LENGTH_HUGE = auto()
+    """A frame is announced of 2^31 - 1 bytes."""
+    LENGTH_NEGATIVE = auto()
+    """A frame is announced of -1 bytes."""
+
+
+SILENCES = frozenset({Fault.SILENT, Fault.TRICKLED})
+"""Only a time-out ends these."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +73,8 @@ class Asked:
     request: Any
 
 
-OnRequest = Callable[[Asked], "Fault | ErrorCode | None"]
+OnRequest = Callable[[Asked], "Fault | int | None"]
+"""A number is a Kafka error code."""
 OnAnswer = Callable[[Asked, Any], None]
 
 
@@ -107,7 +127,7 @@ class FakeCluster:
                     fault = self.on_request(asked)
                     answer = answer_with(self.answers, node, request, version)
                     self.on_answer(asked, answer)
-            if isinstance(fault, ErrorCode):
+            if isinstance(fault, int):
                 carry(answer, fault)
                 fault = None
             answer.with_header(correlation_id=correlation_id)
@@ -132,15 +152,39 @@ def _send(connection: socket.socket, answer: bytes, fault: Fault | None) -> bool
     """False when the connection is to be closed."""
     if fault is Fault.SILENT:
         wait_for_end(connection)
-    if fault in {Fault.SILENT, Fault.CLOSED}:
+    if fault is Fault.TRICKLED:
+        for byte in answer:
+            connection.sendall(bytes([byte]))
+            if ends_within(connection, TRICKLE_S):
+                break
+    if fault is Fault.RESET:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    if fault in {*SILENCES, Fault.CLOSED, Fault.RESET}:
         return False
     if fault is Fault.CUT:
         connection.sendall(answer[: len(answer) // 2])
         return False
+    connection.sendall(_damaged(answer, fault))
+    return fault not in {Fault.CLOSED_AFTER, *_LENGTHS}
+
+
+TRICKLE_S = 1.0
+_LENGTHS = {Fault.LENGTH_ZERO: 0, Fault.LENGTH_HUGE: 2**31 - 1, Fault.LENGTH_NEGATIVE: -1}
+
+
+def _damaged(answer: bytes, fault: Fault | None) -> bytes:
+    """The frame as it comes: length, header (correlation id, tagged fields), body."""
+    if fault in _LENGTHS:
+        return struct.pack(">i", _LENGTHS[fault]) + answer[4:]
     if fault is Fault.GARBAGE:
-        # Header (correlation id, tagged fields) as it should be; seeded, so that a failure can be seen again.
-        answer = framed(answer[4:9] + random.Random(len(answer)).randbytes(len(answer)))
+        # Header as it should be; seeded, so that a failure can be seen again.
+        return framed(answer[4:9] + random.Random(len(answer)).randbytes(len(answer)))
     if fault is Fault.EMPTIED:
-        answer = framed(answer[4:9] + bytes(len(answer)))
-    connection.sendall(answer)
-    return fault is not Fault.CLOSED_AFTER
+        return framed(answer[4:9] + bytes(len(answer)))
+    if fault is Fault.TRUNCATED:
+        return framed(answer[4:-3])
+    if fault is Fault.EXTENDED:
+        return framed(answer[4:] + b"more!")
+    if fault is Fault.OTHER_ID:
+        return answer[:4] + struct.pack(">i", 2**31 - 7) + answer[8:]
+    return answer

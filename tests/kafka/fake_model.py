@@ -308,7 +308,7 @@ APIS: dict[int, tuple[str, int, Any, Callable[[Answers, int, Any, int], Any]]] =
 """API key -> (name, newest version, request, answer)."""
 
 
-def carry(answer: Any, error: ErrorCode) -> None:
+def carry(answer: Any, error: int) -> None:
     """Put `error` wherever the answer has place for one: at its top, or in each of its innermost rows."""
     if isinstance(answer, ListTransactionsResponse | DescribeTransactionsResponse.TransactionState):
         answer.error_code = error

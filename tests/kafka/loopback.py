@@ -96,3 +96,15 @@ def wait_for_end(connection: socket.socket) -> None:
     """Swallow whatever comes, answer nothing, until the other side (or the test) closes."""
     while connection.recv(65536):
         pass
+
+
+def ends_within(connection: socket.socket, seconds: float) -> bool:
+    """Swallow whatever comes, for so long; True when the other side (or the test) closed."""
+    connection.settimeout(seconds)
+    try:
+        wait_for_end(connection)
+    except TimeoutError:
+        return False
+    finally:
+        connection.settimeout(None)
+    return True

@@ -87,12 +87,19 @@ def spare_state_partition(model: Model) -> int:
 
 
 @contextmanager
-def collector_of(cluster: FakeCluster, *, request_timeout_s: float = 20, deadline_s: float = 60) -> Iterator[Collector]:
+def collector_of(
+    cluster: FakeCluster,
+    *,
+    request_timeout_s: float = 20,
+    deadline_s: float = 60,
+    wall_clock: Callable[[], float] = time.time,
+) -> Iterator[Collector]:
     """A collector that knows every node as a bootstrap address; closed on exit."""
     collector = Collector(
         Connections({}, client_id="tests"),
         [Address(HOST, port) for port in cluster.ports.values()],
         CollectOptions(deadline_s=deadline_s, request_timeout_s=request_timeout_s),
+        wall_clock=wall_clock,
     )
     try:
         yield collector

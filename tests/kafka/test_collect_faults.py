@@ -5,8 +5,10 @@ A cycle of n requests is repeated with the 1st, the 2nd, ... the nth of them fai
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from exporter.evaluation.verdicts import Verdict
 from exporter.kafka.collect import Collector
 from exporter.kafka.errors import ClusterUnavailableError, ErrorCode
 from exporter.snapshot import Answer, SecondRead, Snapshot
-from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.fake_broker import SILENCES, Asked, FakeCluster, Fault
 from tests.kafka.scene import ALIVE, HANGING, answers, collector_of, evaluated, scene, verdicts
 
 DEADLINE_S = 30.0
@@ -44,16 +46,16 @@ def report() -> object:
     print(f"\nfaults tried: {sum(tried.values())}, by way: {tried}")
 
 
-def once(number: int, way: Fault | ErrorCode) -> Callable[[Asked], Fault | ErrorCode | None]:
+def once(number: int, way: Fault | int) -> Callable[[Asked], Fault | int | None]:
     """The request with this number fails."""
     return lambda asked: way if asked.number == number else None
 
 
-def for_good(number: int, way: Fault | ErrorCode) -> Callable[[Asked], Fault | ErrorCode | None]:
+def for_good(number: int, way: Fault | int) -> Callable[[Asked], Fault | int | None]:
     """The request with this number fails, and from then on every request for the same API at the same node."""
     failing: list[tuple[int, str]] = []
 
-    def fault(asked: Asked) -> Fault | ErrorCode | None:
+    def fault(asked: Asked) -> Fault | int | None:
         if asked.number == number:
             failing.append((asked.node, asked.api))
         return way if (asked.node, asked.api) in failing else None
@@ -86,10 +88,10 @@ def remembered(collector: Collector) -> Memory:
 @pytest.mark.parametrize("lasting", [once, for_good])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name.lower())
 def test_no_fault_makes_a_lie(
-    way: Fault | ErrorCode, lasting: Callable[[int, Fault | ErrorCode], Callable[[Asked], Fault | ErrorCode | None]]
+    way: Fault | ErrorCode, lasting: Callable[[int, Fault | ErrorCode], Callable[[Asked], Fault | int | None]]
 ) -> None:
     """With any one request failing the answer is a true snapshot or ClusterUnavailableError; the next cycle is whole."""
-    timeout_s = SILENT_TIMEOUT_S if way is Fault.SILENT else 20
+    timeout_s = SILENT_TIMEOUT_S if way in SILENCES else 20
     count = requests_of_a_clean_cycle()
     with (
         FakeCluster(scene(), nodes=2) as cluster,
@@ -107,10 +109,88 @@ def test_no_fault_makes_a_lie(
             tried[way.name.lower()] = tried.get(way.name.lower(), 0) + 1
 
             cluster.on_request = lambda _: None
-            if (
-                isinstance(way, Fault) and way is not Fault.SILENT
-            ):  # whose time-out a busy machine misses without a fault
+            if isinstance(way, Fault) and way not in SILENCES:  # whose time-out a busy machine misses without a fault
                 assert remembered(collector).transactions.keys() == memory.transactions.keys()
+
+
+CODES: list[int] = [code for code in range(-1, 136) if code] + [32_000, -32_768]
+"""Those of Kafka, and some that nobody has."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_no_error_code_makes_a_lie(part: int) -> None:
+    """Every request with every code that an answer may carry, known or not; a part of the codes in each test."""
+    count = requests_of_a_clean_cycle()
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster, deadline_s=DEADLINE_S) as collector:
+        memory = remembered(collector)
+        for code in CODES[part::8]:
+            for number in range(1, count + 1):
+                cluster.restart_numbers()
+                cluster.on_request = once(number, code)
+                snapshot = cycle(collector)
+                if snapshot is not None:
+                    assert_true_of_the_scene(snapshot, memory)
+                tried["code"] = tried.get("code", 0) + 1
+            cluster.on_request = lambda _: None
+            assert remembered(collector).transactions.keys() == memory.transactions.keys()
+
+
+def told_twice(_: Asked, answer: Any) -> None:
+    """Every partition of an answer comes twice."""
+    for topic in getattr(answer, "topics", ()):
+        topic.partitions = [*topic.partitions, *topic.partitions]
+
+
+def told_unasked(_: Asked, answer: Any) -> None:
+    """The first topic of an answer is also there under a name that nobody asked for."""
+    topics = getattr(answer, "topics", None)
+    if topics and hasattr(topics[0].partitions[0] if topics[0].partitions else None, "active_producers"):
+        stranger = copy.deepcopy(topics[0])
+        stranger.name = "stranger"
+        answer.topics = [*topics, stranger]
+
+
+def throttled(_: Asked, answer: Any) -> None:
+    """A request quota: the client is told to hold back."""
+    if hasattr(answer, "throttle_time_ms"):
+        answer.throttle_time_ms = 30
+
+
+@pytest.mark.parametrize("change", [told_twice, told_unasked, throttled])
+def test_what_is_told_too_much_is_not_believed(change: Callable[[Asked, Any], None]) -> None:
+    """The verdicts are those of a clean cycle, in a snapshot that says that it is whole."""
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
+        memory = remembered(collector)
+        cluster.on_answer = change
+        for _ in range(2):
+            snapshot = collector.collect(seen_before=None)
+            assert verdicts(evaluated(snapshot, memory)) == HANGING | ALIVE
+
+
+@pytest.mark.parametrize("hours", [1, -1, 10 * 365 * 24, -10 * 365 * 24])
+def test_a_clock_that_jumps_makes_no_lie(hours: int) -> None:
+    """Between two cycles, forth or back: verdicts stay, no duration is negative, no proof is lost."""
+    shift_s = 0.0
+    with (
+        FakeCluster(scene(), nodes=2) as cluster,
+        collector_of(cluster, wall_clock=lambda: time.time() + shift_s) as collector,
+    ):
+        memory = remembered(collector)
+        shift_s = hours * 3600.0
+        evaluation = evaluated(collector.collect(seen_before=memory.transactions.keys()), memory)
+        told = verdicts(evaluation)
+        assert {row: told[row] for row in HANGING} == HANGING
+        assert {told[row] for row in ALIVE} <= {
+            *ALIVE.values(),
+            Verdict.OVERDUE_AT_COORDINATOR,
+            Verdict.STUCK_COMPLETING,
+        }
+        assert not any(told[row].is_hanging for row in ALIVE)
+        assert min(evaluation.transactions.duration_ms) >= 0
+        shift_s = 0.0
+        again = evaluated(collector.collect(seen_before=None), evaluation.memory)
+    assert verdicts(again) == HANGING | ALIVE
 
 
 def cycle(collector: Collector) -> Snapshot | None:
