@@ -108,6 +108,19 @@ class Partitions:
         """(topic, partition) of one row."""
         return self.topics[self.topic[row]], int(self.partition[row])
 
+    def row(self, topic: str, partition: int) -> int | None:
+        """The row of one partition; None when it is not there."""
+        index = self._index.get(topic)
+        if index is None:
+            return None
+        first, end = np.searchsorted(self.topic, (index, index + 1)).tolist()
+        row = first + int(np.searchsorted(self.partition[first:end], partition))
+        return row if row < end and self.partition[row] == partition else None
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {topic: index for index, topic in enumerate(self.topics)}
+
 
 @dataclass(frozen=True, kw_only=True)
 class OpenTransactions:

@@ -31,7 +31,7 @@ from exporter.kafka.coordinators import (
 )
 from exporter.kafka.credentials import client_options
 from exporter.kafka.doubts import settle_doubts
-from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.inquiry import Inquiry, LatestMetadata
 from exporter.kafka.leaders import Progress, Scan, scan_leaders
 from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.reading import Reading
@@ -111,6 +111,7 @@ class Collector:
         self._topology: Topology | None = None
         self._producers: Int32Column | None = None
         self._requests = ScanRequests()
+        self._metadata = LatestMetadata()
         self.phases: tuple[tuple[str, float], ...] = ()
         """(phase, seconds) of the latest cycle."""
 
@@ -171,6 +172,7 @@ class Collector:
             deadline=self._clock() + self._options.deadline_s,
             clock=self._clock,
             brokers=self._topology.brokers if self._topology is not None else None,
+            latest=self._metadata,
         )
 
     async def _collect(
