@@ -49,14 +49,14 @@ def measure() -> dict[str, Any]:
 
 
 def _run(command: list[str]) -> dict[str, float]:
-    """Wall, CPU and peak memory of one process."""
+    """Wall and CPU of one process."""
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     wall_s = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, command
-    return {"wall_s": wall_s, "cpu_s": usage.ru_utime + usage.ru_stime, "peak_mb": usage.ru_maxrss / 1024}
+    return {"wall_s": wall_s, "cpu_s": usage.ru_utime + usage.ru_stime}
 
 
 def _summary(costs: list[dict[str, float]]) -> dict[str, float]:
@@ -64,5 +64,4 @@ def _summary(costs: list[dict[str, float]]) -> dict[str, float]:
         "wall_s": statistics.median(it["wall_s"] for it in costs),
         "wall_s_min": min(it["wall_s"] for it in costs),
         "cpu_s": statistics.median(it["cpu_s"] for it in costs),
-        "peak_mb": max(it["peak_mb"] for it in costs),
     }
