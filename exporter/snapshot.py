@@ -110,16 +110,12 @@ class Partitions:
 
     def row(self, topic: str, partition: int) -> int | None:
         """The row of one partition; None when it is not there."""
-        index = self._index.get(topic)
-        if index is None:
+        if topic not in self.topics:
             return None
+        index = self.topics.index(topic)
         first, end = np.searchsorted(self.topic, (index, index + 1)).tolist()
         row = first + int(np.searchsorted(self.partition[first:end], partition))
         return row if row < end and self.partition[row] == partition else None
-
-    @cached_property
-    def _index(self) -> dict[str, int]:
-        return {topic: index for index, topic in enumerate(self.topics)}
 
 
 @dataclass(frozen=True, kw_only=True)
