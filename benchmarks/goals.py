@@ -90,7 +90,7 @@ def _scan(shape: Mapping[str, Any]) -> Iterator[Goal]:
         ours["floor_ratio"],
         FLOOR_RATIO_MAX,
         "",
-        "copies of the answer and the client's loop, between a chunk's answer and the next request",
+        "the client's loop, copies of the answer and decoding, between a chunk's answer and the next request",
     )
     for peer, share in CPU_SHARES_MAX.items():
         if peer in rows:
@@ -99,7 +99,7 @@ def _scan(shape: Mapping[str, Any]) -> Iterator[Goal]:
                 ours["cpu_ms"] / rows[peer]["cpu_ms"],
                 share,
                 "",
-                f"the floor itself takes {rows['floor']['cpu_ms'] / rows[peer]['cpu_ms']:.2f}; then the client's loop",
+                f"the floor takes {rows['floor']['cpu_ms'] / rows[peer]['cpu_ms']:.3f}; then kafka-python's loop, copies, decoding",
             )
     yield _at_most(
         "broker CPU of it, to the floor's",
