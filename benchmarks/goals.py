@@ -99,7 +99,7 @@ def _scan(shape: Mapping[str, Any]) -> Iterator[Goal]:
                 ours["cpu_ms"] / rows[peer]["cpu_ms"],
                 share,
                 "",
-                f"the floor takes {rows['floor']['cpu_ms'] / rows[peer]['cpu_ms']:.3f}; then kafka-python's loop, copies, decoding",
+                f"the floor: {rows['floor']['cpu_ms'] / rows[peer]['cpu_ms']:.3f}; the client's loop, copies, decoding",
             )
     yield _at_most(
         "broker CPU of it, to the floor's",
