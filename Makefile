@@ -13,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help install demo test test-all test-helm bench bench-pipeline soak fuzz wheel sbom kerberos chart dashboard-pictures lint types contracts tools java clean constraints
+.PHONY: help install demo test test-all test-helm bench bench-all bench-pipeline soak fuzz wheel sbom kerberos chart dashboard-pictures lint types contracts tools java clean constraints
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 14
@@ -44,9 +44,12 @@ test-helm: install  ## the chart on a real API server of Kubernetes, with both m
 	@$(BIN)/python -m tests.helm.tools api-server
 	$(BIN)/pytest -m api_server tests/helm
 
-bench: java install  ## measured floors beside the peers
+bench: java install  ## scans beside the peers, processes, cycles and scrapes, measured (kadm where there is Go 1.26)
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.transaction_log
+
+bench-all: java install  ## the same, and what takes long: growth, memory over 1,000 cycles, a loaded broker
+	$(BIN)/python -m benchmarks all
 
 bench-pipeline: java install  ## Spark's tables of a generated history beside DuckDB (PIPELINE_ROWS=10000000,... for other sizes)
 	@$(BIN)/python -c 'import duckdb' 2>/dev/null \

@@ -1,41 +1,47 @@
-"""Processes that scan when told to: a line on standard input is one scan, a line of JSON on standard output its cost."""
+"""Processes that do one thing when told to: a line on standard input is one round, a line of JSON on standard output says
+what it gave. CPU is counted from outside, by the kernel's clock of each process, the same for every language.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.maven import kafka_jars, require_program
-
-HERE = Path(__file__).parent
+_CPUCLOCK_SCHED: Final = 2  # linux/posix-timers.h: all threads of a process, in nanoseconds
 
 
 class Contestant:
-    """One process; `rounds` are what its scans cost: wall_ms, cpu_ms."""
+    """One process; `rounds` are what its rounds cost: wall_ms and whatever else it tells, cpu_ms, broker_cpu_ms."""
 
-    def __init__(self, name: str, command: list[str]) -> None:
+    def __init__(self, name: str, command: Sequence[str], *, broker_pid: int | None = None) -> None:
         self.name = name
         self.rounds: list[dict[str, float]] = []
         self.peak_mb = 0.0
+        self._broker_pid = broker_pid
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def scan(self, *, counts: bool) -> None:
-        """One scan; a warm-up does not count."""
+        """One round; a warm-up does not count."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        broker_cpu_ms = self._broker_cpu_ms()
+        own_cpu_ms = cpu_ms(self._process.pid)
         self._process.stdin.write("scan\n")
         self._process.stdin.flush()
         told: dict[str, Any] = json.loads(self._process.stdout.readline())
         assert told["entries"] > 0, f"{self.name} read nothing"
-        self.peak_mb = self._peak_mb()
+        self.peak_mb = peak_mb(self._process.pid)
+        cost = {
+            "cpu_ms": cpu_ms(self._process.pid) - own_cpu_ms,
+            "broker_cpu_ms": self._broker_cpu_ms() - broker_cpu_ms,
+        }
         if counts:
-            self.rounds.append(told)
+            self.rounds.append({**cost, **told})
 
     def close(self) -> None:
         """End the process."""
@@ -49,36 +55,31 @@ class Contestant:
             self._process.kill()
             self._process.wait()
 
-    def _peak_mb(self) -> float:
-        """The process's own high-water mark, as the kernel keeps it."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        (kilobytes,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
-        return int(kilobytes) / 1024
+    def _broker_cpu_ms(self) -> float:
+        return 0.0 if self._broker_pid is None else cpu_ms(self._broker_pid)
+
+
+def cpu_ms(pid: int) -> float:
+    """CPU time of a process and all its threads so far."""
+    return time.clock_gettime_ns(~pid << 3 | _CPUCLOCK_SCHED) / 1e6
+
+
+def peak_mb(pid: int | str) -> float:
+    """A process's own high-water mark of resident memory, as the kernel keeps it."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (kilobytes,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(kilobytes) / 1024
 
 
 @contextmanager
-def contestants(cluster: KafkaCluster) -> Iterator[tuple[Contestant, ...]]:
-    """Ours first, then the peers; all ended at the end."""
-    java = require_program("java", "openjdk-17-jre-headless")
-    jars = kafka_jars(cluster.version)
-    python = [sys.executable, "-m"]
-    commands = {
-        "exporter, whole cycle": [*python, "benchmarks.scan_exporter", cluster.bootstrap],
-        "kafka-python as it is": [*python, "benchmarks.scan_kafka_python", cluster.bootstrap],
-        "Java AdminClient": [
-            java,
-            "-Xmx512m",
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-            "-cp",
-            f"{jars}/*",
-            str(HERE / "ScanJavaAdmin.java"),
-            cluster.bootstrap,
-        ],
-    }
+def contestants(
+    commands: Mapping[str, Sequence[str]], *, broker_pid: int | None = None
+) -> Iterator[tuple[Contestant, ...]]:
+    """A process for each command; all ended at the end."""
     with ExitStack() as stack:
         started = []
         for name, command in commands.items():
-            contestant = Contestant(name, command)
+            contestant = Contestant(name, command, broker_pid=broker_pid)
             stack.callback(contestant.close)
             started.append(contestant)
         yield tuple(started)

@@ -1,4 +1,4 @@
-"""The exporter's own cycle, in process: every leader, the coordinators for what is open, evaluation."""
+"""The exporter's own scan, in process: every leader's producers into columns. `scan_exporter ADDRESS TOPIC...`."""
 
 from __future__ import annotations
 
@@ -6,23 +6,35 @@ import json
 import sys
 import time
 
-from exporter.config.kafka_section import KafkaSettings
-from exporter.config.settings import ScanSettings
-from exporter.evaluation.evaluate import evaluate
-from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Policy
-from exporter.kafka.collect import open_collector
+from benchmarks.listed import collector_at
+from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.leaders import scan_leaders
+from exporter.kafka.scan_requests import ScanRequests
+from exporter.kafka.topology import Topology
+from exporter.snapshot import Answer, Int32Column
 
-host, _, port = sys.argv[1].rpartition(":")
-collector = open_collector(
-    KafkaSettings(bootstrap_servers=((host, int(port)),), client_id="bench", request_timeout_ms=30_000, options={}),
-    ScanSettings(interval_ms=60_000, deadline_ms=50_000),
-)
-memory = Memory()
-for _ in sys.stdin:
-    wall, cpu = time.perf_counter(), time.process_time()
-    snapshot = collector.collect(seen_before=memory.transactions.keys())
-    memory = evaluate(snapshot, memory, Policy()).memory
-    cost = {"wall_ms": (time.perf_counter() - wall) * 1000, "cpu_ms": (time.process_time() - cpu) * 1000}
-    print(json.dumps({**cost, "entries": int(snapshot.partitions.producers.sum())}), flush=True)
-collector.close()
+
+def main(address: str, topics: list[str]) -> None:
+    """A round for each line; as in a running exporter, who leads what and how many producers to expect are known."""
+    collector = collector_at(address)
+    topology: Topology = collector.inquire(lambda inquiry: inquiry.topology(tuple(topics)))
+    requests = ScanRequests()
+    expected: Int32Column | None = None
+
+    async def scan(inquiry: Inquiry) -> tuple[Int32Column, int]:
+        inquiry.brokers = topology.brokers
+        scanned = await scan_leaders(inquiry, topology, expected_producers=expected, requests=requests)
+        assert (scanned.answer == Answer.READ).all()
+        return scanned.producers, len(scanned.entries())
+
+    for _ in sys.stdin:
+        began = time.perf_counter()
+        expected, open_transactions = collector.inquire(scan)
+        wall_ms = (time.perf_counter() - began) * 1000
+        told = {"wall_ms": wall_ms, "entries": int(expected.sum()), "open_transactions": open_transactions}
+        print(json.dumps(told), flush=True)
+    collector.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

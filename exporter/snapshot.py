@@ -108,6 +108,15 @@ class Partitions:
         """(topic, partition) of one row."""
         return self.topics[self.topic[row]], int(self.partition[row])
 
+    def row(self, topic: str, partition: int) -> int | None:
+        """The row of one partition; None when it is not there."""
+        if topic not in self.topics:
+            return None
+        index = self.topics.index(topic)
+        first, end = np.searchsorted(self.topic, (index, index + 1)).tolist()
+        row = first + int(np.searchsorted(self.partition[first:end], partition))
+        return row if row < end and self.partition[row] == partition else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class OpenTransactions:

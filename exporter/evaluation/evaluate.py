@@ -6,6 +6,7 @@ write by the client's clock; *late* when the duration exceeds `transaction.max.t
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from types import MappingProxyType
 
 import numpy as np
@@ -24,7 +25,7 @@ from exporter.evaluation.verdicts import (
     TransactionRow,
     Verdict,
 )
-from exporter.snapshot import UNKNOWN_OFFSET, Answer, Int64Column, Ownership, Snapshot
+from exporter.snapshot import UNKNOWN_OFFSET, Answer, Int64Column, Ownership, Partitions, Snapshot
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
 FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
@@ -169,22 +170,29 @@ def worst_first(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
 
 def _remember(snapshot: Snapshot, memory: Memory, evidence: tuple[Evidence, ...]) -> Memory:
     """What is open now, and what was open on partitions that could not be read this time."""
-    kept = _still_possible(snapshot, memory) if memory.cluster_id == snapshot.cluster_id else {}
-    kept.update({e.key: _remembered(e, snapshot.taken_at_ms) for e in evidence})
+    current = {e.key: _remembered(e, snapshot.taken_at_ms) for e in evidence}
+    kept = _still_possible(snapshot, memory, current) if memory.cluster_id == snapshot.cluster_id else {}
+    kept.update(current)
     return Memory(cluster_id=snapshot.cluster_id, transactions=MappingProxyType(kept))
 
 
-def _still_possible(snapshot: Snapshot, memory: Memory) -> dict[TransactionKey, Remembered]:
-    if not memory.transactions:
-        return {}
-    partitions = snapshot.partitions
-    read = {partitions.name(int(row)) for row in np.flatnonzero(partitions.answer == Answer.READ)}
+def _still_possible(
+    snapshot: Snapshot, memory: Memory, current: Collection[TransactionKey]
+) -> dict[TransactionKey, Remembered]:
+    """What is remembered, not open now, and on a partition that was not read: it may be open still."""
     oldest_ms = snapshot.taken_at_ms - FORGET_UNREAD_AFTER_MS
     return {
         key: remembered
         for key, remembered in memory.transactions.items()
-        if (key.topic, key.partition) not in read and remembered.last_seen_ms >= oldest_ms
+        if key not in current
+        and remembered.last_seen_ms >= oldest_ms
+        and not _is_read(snapshot.partitions, key.topic, key.partition)
     }
+
+
+def _is_read(partitions: Partitions, topic: str, partition: int) -> bool:
+    row = partitions.row(topic, partition)
+    return row is not None and bool(partitions.answer[row] == Answer.READ)
 
 
 def _remembered(evidence: Evidence, now_ms: int) -> Remembered:

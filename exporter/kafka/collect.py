@@ -24,7 +24,7 @@ from exporter.kafka.broker_configs import max_timeout
 from exporter.kafka.connections import Address, Connections
 from exporter.kafka.credentials import client_options
 from exporter.kafka.cycle import SeenTransaction, Stopwatch, complete
-from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.inquiry import Inquiry, LatestMetadata
 from exporter.kafka.leaders import Progress, Scan, scan_leaders
 from exporter.kafka.scan_requests import ScanRequests
 from exporter.kafka.scope import EVERYTHING, Scope
@@ -86,6 +86,7 @@ class Collector:
         self._topology: Topology | None = None
         self._producers: Int32Column | None = None
         self._requests = ScanRequests()
+        self._metadata = LatestMetadata()
         self.phases: tuple[tuple[str, float], ...] = ()
         """(phase, seconds) of the latest cycle."""
 
@@ -146,6 +147,7 @@ class Collector:
             deadline=self._clock() + self._options.deadline_s,
             clock=self._clock,
             brokers=self._topology.brokers if self._topology is not None else None,
+            latest=self._metadata,
         )
 
     async def _collect(

@@ -14,6 +14,23 @@ from exporter.kafka.raw_request import RawAnswer
 from exporter.kafka.topology import Topology, topology_of
 
 T = TypeVar("T")
+_THROTTLE_TIME_BYTES = 4
+
+
+class LatestMetadata:
+    """What was told last of all topics: not decoded again for as long as brokers say the same, byte for byte."""
+
+    def __init__(self) -> None:
+        self._told = b""
+        self._topology: Topology | None = None
+
+    def topology_of(self, answer: RawAnswer) -> Topology:
+        """The topology of this answer; the very object of the last one where nothing has changed."""
+        told = answer.body[_THROTTLE_TIME_BYTES:].tobytes()
+        if self._topology is None or told != self._told:
+            self._topology = topology_of(metadata.decode(answer.body))
+            self._told = told
+        return self._topology
 
 
 @dataclass(slots=True)
@@ -28,6 +45,7 @@ class Inquiry:
     clock: Callable[[], float] = time.monotonic
     brokers: Mapping[int, Address] | None = None
     """Addresses by broker id, from the latest metadata."""
+    latest: LatestMetadata = field(default_factory=LatestMetadata)
     silent: set[Address] = field(default_factory=set)
     """Brokers that let a request time out in this cycle: they are not waited for again."""
 
@@ -92,11 +110,12 @@ class Inquiry:
         """Known brokers first, then the bootstrap addresses; each gets its share of the time that is left."""
         addresses = list(dict.fromkeys([*(self.brokers or {}).values(), *self.bootstrap]))
         faults: list[str] = []
+        read = self.latest.topology_of if topics is None else _topology
         for tried, address in enumerate(addresses):
             share = self.remaining_s() / (len(addresses) - tried)
             try:
                 return await self._ask_at(
-                    address, "Metadata", metadata.request(topics), min(self.request_timeout_s, share), _topology
+                    address, "Metadata", metadata.request(topics), min(self.request_timeout_s, share), read
                 )
             except BrokerFault as fault:
                 faults.append(str(fault))

@@ -24,6 +24,11 @@ Leaders = dict[int, tuple[int, int]]
 
 def answer(topics: Mapping[str, Leaders], *, errors: dict[str, int] | None = None, brokers: int = 2) -> MetadataAnswer:
     """A Metadata answer as it comes from the wire: encoded by kafka-python and decoded by us."""
+    return metadata.decode(memoryview(body(topics, errors=errors, brokers=brokers)))
+
+
+def body(topics: Mapping[str, Leaders], *, errors: dict[str, int] | None = None, brokers: int = 2) -> bytes:
+    """What a broker sends, as kafka-python encodes it."""
     topic_type = MetadataResponse.MetadataResponseTopic
     partition_type = topic_type.MetadataResponsePartition
     encoded = MetadataResponse(
@@ -54,7 +59,7 @@ def answer(topics: Mapping[str, Leaders], *, errors: dict[str, int] | None = Non
             for name, leaders in topics.items()
         ],
     ).encode()
-    return metadata.decode(memoryview(bytes(encoded)))
+    return bytes(encoded)
 
 
 def replicas_of(partition: int) -> list[int]:

@@ -1,0 +1,76 @@
+"""Thousands of transactional ids at work: their coordinator has each Ongoing, and some have written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kafka.protocol.producer import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+
+from examples.workload.planting import _produce, init_producer_id, record_batch
+from examples.workload.wire import COORDINATOR_ERRORS, LEADER_ERRORS, BrokerRefused, Wire, first_address, until_answered
+
+TIMEOUT_MS: Final = 900_000
+"""The longest that brokers allow: they are not to end while cycles are measured."""
+
+
+def begin_transactions(bootstrap: str, topics: Sequence[str], *, active: int, writing: int) -> None:
+    """`active` ids begin a transaction on a partition of `topics` each; the first `writing` write a record there.
+
+    For a cluster of one broker: it coordinates and leads everything.
+    """
+    began = time.monotonic()
+    init_producer_id(bootstrap, "first")  # makes __transaction_state
+    with Wire(*first_address(bootstrap)) as wire:
+        for number in range(active):
+            name, topic = f"application-{number:05d}", topics[number % len(topics)]
+            partition = number // len(topics)
+            producer_id, epoch = until_answered(lambda name=name: _init(wire, name), COORDINATOR_ERRORS)  # type: ignore[misc]
+            until_answered(
+                lambda it=(name, producer_id, epoch, topic, partition): _add(wire, *it),  # type: ignore[misc]
+                COORDINATOR_ERRORS,
+            )
+            if number < writing:
+                batch = record_batch(producer_id, epoch, open_transaction=True)
+                until_answered(
+                    lambda it=(topic, {partition: batch}, name): _produce(wire, *it),  # type: ignore[misc]
+                    LEADER_ERRORS,
+                )
+    print(f"{active:,} transactions begun in {time.monotonic() - began:.0f} s", flush=True)
+
+
+def _init(wire: Wire, name: str) -> tuple[int, int]:
+    answer = wire.ask(
+        InitProducerIdRequest,
+        InitProducerIdResponse,
+        version_cap=4,
+        transactional_id=name,
+        transaction_timeout_ms=TIMEOUT_MS,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    if answer.error_code:
+        raise BrokerRefused("InitProducerId", answer.error_code)
+    return answer.producer_id, answer.producer_epoch
+
+
+def _add(wire: Wire, name: str, producer_id: int, epoch: int, topic: str, partition: int) -> None:
+    topic_type: Any = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    answer = wire.ask(
+        AddPartitionsToTxnRequest,
+        AddPartitionsToTxnResponse,
+        version_cap=3,
+        v3_and_below_transactional_id=name,
+        v3_and_below_producer_id=producer_id,
+        v3_and_below_producer_epoch=epoch,
+        v3_and_below_topics=[topic_type(name=topic, partitions=[partition])],
+    )
+    error = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+    if error:
+        raise BrokerRefused("AddPartitionsToTxn", error)

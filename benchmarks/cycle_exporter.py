@@ -1,0 +1,33 @@
+"""A whole cycle of the exporter for each line: collected, evaluated, rendered. `cycle_exporter ADDRESS`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from benchmarks.listed import collector_at, facts
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Policy
+from exporter.publication.exposition import Renderer
+from exporter.publication.facts import Publication, PublishOptions
+
+
+def main(address: str) -> None:
+    """Tells what a cycle took and how many partitions it had."""
+    collector, renderer, memory = collector_at(address), Renderer(), Memory()
+    for _ in sys.stdin:
+        began = time.perf_counter()
+        snapshot = collector.collect(seen_before=memory.transactions.keys())
+        evaluation = evaluate(snapshot, memory, Policy())
+        memory = evaluation.memory
+        options = PublishOptions(partition_series_limit=1_000_000)
+        renderer.render(Publication(evaluation=evaluation, facts=facts(snapshot.taken_at_ms), options=options))
+        wall_ms = (time.perf_counter() - began) * 1000
+        print(json.dumps({"wall_ms": wall_ms, "entries": len(snapshot.partitions)}), flush=True)
+    collector.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

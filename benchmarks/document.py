@@ -1,0 +1,202 @@
+"""`docs/performance.md`, made of the figures in `docs/performance.json`: `python -m benchmarks.document`.
+
+What `make bench` or `make bench-all` measured last in this tree is taken into those figures first, part by part.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.goals import goals
+
+ROOT: Final = Path(__file__).parents[1]
+FIGURES: Final = ROOT / "docs" / "performance.json"
+DOCUMENT: Final = ROOT / "docs" / "performance.md"
+BUILT: Final = ROOT / "build" / "benchmarks"
+PARTS: Final = ("scan", "processes", "cycles", "scrapes", "growth", "memory", "loaded")
+
+HEAD: Final = (
+    "Written by `python -m benchmarks.document` of the figures in `performance.json`. `make bench` measures scans,",
+    "processes, cycles and scrapes within ten minutes on two cores, `make bench-all` the rest as well. One broker,",
+    "loopback, a machine shared with other work: medians of the same run move, so ratios are medians of ratios taken in",
+    "the same round, CPU is the kernel's clock of each process with all its threads, and minima are given. Why it is done",
+    "so: [decision 0016](decisions/0016-speed.md).",
+)
+WIDTH: Final = 124
+
+
+def document(figures: Mapping[str, Any]) -> str:
+    """The whole page."""
+    parts = [
+        "# Performance\n",
+        _prose(*HEAD),
+        "## Goals\n",
+        _table(("what", "goal", "measured", "", "what limits it"), goals(figures)),
+        *_scan(figures["scan"]),
+        *_processes(figures["processes"]),
+        *_cycles(figures["cycles"]),
+        *_scrapes(figures["scrapes"], figures["memory"]),
+        *_growth(figures["growth"]),
+        *_loaded(figures["loaded"]),
+    ]
+    return "\n".join(parts)
+
+
+def _scan(scan: Mapping[str, Any]) -> Iterable[str]:
+    yield "## One scan\n"
+    yield _prose(
+        f"Every producer of every partition, warm, median of {scan['rounds']} rounds. *Floor*: the exporter's own",
+        "requests, ready as bytes, every answer received, nothing decoded. kafka-python, Java and kadm find the",
+        "leaders themselves. *Ratio* is to the floor in the same round.",
+    )
+    for shape in scan["shapes"]:
+        yield (
+            f"{shape['name']}: {shape['title']}, {shape['entries']:,} entries, {shape['wire_bytes'] / 1e6:.2f} MB in "
+            f"{shape['requests']} requests\n"
+        )
+        yield _table(
+            ("", "ratio", "ms", "min", "client CPU ms", "min", "broker CPU ms", "min", "peak MB"),
+            (
+                (
+                    row["name"],
+                    f"{row['floor_ratio']:.2f}",
+                    *(f"{row[key]:.1f}" for key in ("wall_ms", "wall_ms_min", "cpu_ms", "cpu_ms_min")),
+                    *(f"{row[key]:.0f}" for key in ("broker_cpu_ms", "broker_cpu_ms_min", "peak_mb")),
+                )
+                for row in shape["rows"]
+            ),
+        )
+    yield _measured(scan)
+
+
+def _processes(processes: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Whole processes\n"
+    yield f"Started anew each time, {processes['shape']} partitions x entries, {processes['rounds']} rounds.\n"
+    yield _table(
+        ("", "s", "min", "CPU s"),
+        ((row["name"], *(f"{row[key]:.2f}" for key in ("wall_s", "wall_s_min", "cpu_s"))) for row in processes["rows"]),
+    )
+    yield _measured(processes)
+
+
+def _cycles(cycles: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Whole cycles\n"
+    yield _prose(
+        f"Client CPU in ms, medians of {cycles['rounds']}. `quiet` and `busy` are read from a real broker, `large` from",
+        "one that replays. `collect` is metadata, scan, coordinators, descriptions and offsets.",
+    )
+    phases = list(cycles["kinds"][0]["phases"])
+    yield _table(
+        ("", "partitions", "open", "transactional ids", *phases, "all", "min"),
+        (
+            (
+                kind["name"],
+                *(f"{kind[key]:,}" for key in ("partitions", "open_transactions", "transactional_ids")),
+                *(f"{kind['phases'][phase]['cpu_ms']:.1f}" for phase in phases),
+                f"{kind['cpu_ms']:.1f}",
+                f"{kind['cpu_ms_min']:.1f}",
+            )
+            for kind in cycles["kinds"]
+        ),
+    )
+    yield _measured(cycles)
+
+
+def _scrapes(scrapes: Mapping[str, Any], memory: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Scrapes and memory\n"
+    yield _prose(
+        f"`serve` with a cycle every second on {scrapes['series']:,} series: {scrapes['scrapes']:,} scrapes of",
+        f"{scrapes['gzip_bytes'] / 1e3:.0f} kB (gzip) during {scrapes['cycles_meanwhile']} cycles took",
+        f"{scrapes['p50_ms']:.1f} ms (p50), {scrapes['p99_ms']:.1f} ms (p99), at most {scrapes['max_ms']:.1f} ms.",
+        f"A cycle took {scrapes['cycle_ms']:.0f} ms, and {scrapes['cycle_ms_crowded']:.0f} ms with",
+        f"{scrapes['scrapers_at_once']} scrapers at once, of which the server keeps 64.",
+    )
+    yield _measured(scrapes)
+    yield _prose(
+        f"`serve` with {memory['partitions']:,} partitions: {memory['resident_mb_at_first']:.0f} MB resident in the first",
+        f"third of {memory['cycles']:,} cycles, {memory['resident_mb_at_last']:.0f} MB in the last,",
+        f"{memory['peak_mb']:.0f} MB at most. {memory['missed_cycles']} more were missed: one was to begin every quarter",
+        "of a second, on a machine that was busy otherwise.",
+    )
+    yield _measured(memory)
+
+
+def _growth(growth: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Growth\n"
+    yield _prose(
+        "Whole cycles against a broker that replays: collected, evaluated, rendered with a series for each partition."
+    )
+    yield _table(
+        ("partitions", "producers on each", "ms", "CPU ms", "min", "peak MB"),
+        (
+            (
+                f"{row['partitions']:,}",
+                f"{row['producers']:,}",
+                *(f"{row[key]:.1f}" for key in ("wall_ms", "cpu_ms", "cpu_ms_min")),
+                f"{row['peak_mb']:.0f}",
+            )
+            for row in (*growth["partitions"], *growth["producers"])
+        ),
+    )
+    yield _measured(growth)
+
+
+def _loaded(loaded: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Beside a loaded broker\n"
+    yield _prose(
+        f"{loaded['rate_per_s']} records a second to a partition without history and to one with",
+        f"{loaded['fat_entries']:,} producer entries, acknowledged by all, then one producer as fast as it can; medians of",
+        f"{loaded['rounds']} windows of {loaded['window_s']:.0f} s, the states in turn. A scan holds a partition's",
+        "producer-state lock while its entries are copied.",
+    )
+    yield _table(
+        ("exporter", "thin p50 ms", "thin p99 ms", "fat p50 ms", "fat p99 ms", "records/s"),
+        (
+            (
+                row["name"],
+                *(f"{row[key]:.2f}" for key in ("thin_p50_ms", "thin_p99_ms", "fat_p50_ms", "fat_p99_ms")),
+                f"{row['records_per_s']:,.0f}",
+            )
+            for row in loaded["rows"]
+        ),
+    )
+    yield _measured(loaded)
+
+
+def _measured(part: Mapping[str, Any]) -> str:
+    """When, with what, and by which command."""
+    it = part["measured"]
+    go = "" if it["go"] is None else f", {it['go']}"
+    return _prose(
+        f"{it['date']}, Kafka {it['kafka']}, Python {it['python']}, numpy {it['numpy']},",
+        f"kafka-python {it['kafka-python']}, Java {it['java']}{go}, {it['cores']} cores,",
+        f"{it['memory_gb']} GB; `{it['command']}`.",
+    )
+
+
+def _prose(*pieces: str) -> str:
+    """One paragraph."""
+    return textwrap.fill(" ".join(pieces), WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows), ""])
+
+
+def main() -> None:
+    """Take in what was measured, write the page."""
+    figures = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    for part in PARTS:
+        if (measured := BUILT / f"{part}.json").exists():
+            figures[part] = json.loads(measured.read_text())
+    FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
+    DOCUMENT.write_text(document(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""What benchmarks start from: the exporter's collector, and the partitions of some topics with their producers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from exporter.config.kafka_section import KafkaSettings
+from exporter.config.settings import ScanSettings
+from exporter.kafka.collect import Collector, open_collector
+from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.leaders import scan_leaders
+from exporter.kafka.scan_requests import Rows
+from exporter.kafka.topology import Topology
+from exporter.publication.facts import ExporterFacts
+from exporter.snapshot import Int32Column
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """`rows` are the partitions of the topics that were asked for."""
+
+    topology: Topology
+    rows: Rows
+    expected_producers: Int32Column
+
+    @property
+    def entries(self) -> int:
+        return int(self.expected_producers.sum())
+
+
+def collector_at(address: str) -> Collector:
+    """The exporter's own collector."""
+    host, _, port = address.rpartition(":")
+    return open_collector(
+        KafkaSettings(bootstrap_servers=((host, int(port)),), client_id="bench", request_timeout_ms=30_000, options={}),
+        ScanSettings(interval_ms=60_000, deadline_ms=50_000),
+    )
+
+
+def listed(address: str, topics: list[str]) -> Listed:
+    """Ask once."""
+    collector = collector_at(address)
+
+    async def ask(inquiry: Inquiry) -> Listed:
+        topology = await inquiry.topology(tuple(topics))
+        scan = await scan_leaders(inquiry, topology)
+        return Listed(topology, np.arange(len(topology)), scan.producers)
+
+    try:
+        return collector.inquire(ask)
+    finally:
+        collector.close()
+
+
+def facts(now_ms: int) -> ExporterFacts:
+    """Of an exporter that has just begun."""
+    return ExporterFacts(
+        version="bench",
+        python_version="",
+        started_at_ms=now_ms,
+        interval_ms=30_000,
+        stale_after_cycles=3,
+        cycles=1,
+        snapshot_taken_at_ms=now_ms,
+    )

@@ -1,0 +1,112 @@
+"""A loaded broker with and without the exporter at its default interval, in turn.
+
+Appends to a partition without history, and to one with 20,000 producer entries: a scan holds that partition's lock while it
+copies them. Latency is from the send to the acknowledgement at a steady rate; throughput is as fast as one producer can.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from contextlib import ExitStack
+from typing import Any, Final
+
+from confluent_kafka import Producer
+
+from benchmarks.serving import serving
+from benchmarks.shapes import IDLE_FROM, KAFKA, PROPERTIES
+from examples.workload.planting import plant_producers
+from tests.brokers.cluster import KafkaCluster
+
+ROUNDS: Final = 2
+WINDOW_S: Final = 31.0
+"""Longer than the default interval: every window with the exporter holds a scan."""
+THROUGHPUT_S: Final = 10.0
+RATE_PER_S: Final = 200
+FAT_ENTRIES: Final = 20_000
+DEFAULT_INTERVAL_MS: Final = 30_000
+OFTEN_MS: Final = 200
+THIN, FAT = "thin", "fat"
+
+
+def measure() -> dict[str, Any]:
+    """Latencies and throughput by state: without, at the default interval, and five scans a second."""
+    with KafkaCluster(KAFKA, properties=PROPERTIES) as cluster:
+        for topic in (THIN, FAT):
+            cluster.topics.create(topic)
+        plant_producers(cluster.bootstrap, FAT, [0], range(IDLE_FROM, IDLE_FROM + FAT_ENTRIES))
+        states = {"without": None, "default interval": DEFAULT_INTERVAL_MS, "five a second": OFTEN_MS}
+        told: dict[str, list[dict[str, float]]] = {name: [] for name in states}
+        for number in range(1 + ROUNDS):
+            for name, interval_ms in states.items():
+                window_s = 2.0 if number == 0 else WINDOW_S
+                figures = _window(cluster.bootstrap, interval_ms, window_s)
+                if number:
+                    told[name].append(figures)
+    return {
+        "rounds": ROUNDS,
+        "window_s": WINDOW_S,
+        "rate_per_s": RATE_PER_S,
+        "fat_entries": FAT_ENTRIES,
+        "rows": [
+            {"name": name, **{key: statistics.median(it[key] for it in figures) for key in figures[0]}}
+            for name, figures in told.items()
+        ],
+    }
+
+
+def _window(bootstrap: str, interval_ms: int | None, window_s: float) -> dict[str, float]:
+    with ExitStack() as stack:
+        if interval_ms is not None:
+            stack.enter_context(serving(bootstrap, interval_ms=interval_ms)).wait_for_cycles(1)
+        latencies: dict[str, list[float]] = {THIN: [], FAT: []}
+        threads = [threading.Thread(target=_steady, args=(bootstrap, it, window_s, latencies[it])) for it in latencies]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        per_second = _as_fast_as_can_be(bootstrap, min(window_s, THROUGHPUT_S))
+    figures = {"records_per_s": per_second}
+    for topic, seconds in latencies.items():
+        seconds.sort()
+        figures[f"{topic}_p50_ms"] = 1000 * seconds[len(seconds) // 2]
+        figures[f"{topic}_p99_ms"] = 1000 * seconds[int(0.99 * len(seconds))]
+    return figures
+
+
+def _steady(bootstrap: str, topic: str, window_s: float, latencies: list[float]) -> None:
+    """One record after the other, each acknowledged or not before the next is due."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all", "enable.idempotence": True})
+    producer.produce(
+        topic, b"first"
+    )  # finding the leader and a producer id takes longer than a hundredth of the window
+    unwritten = producer.flush(30)
+    assert not unwritten
+    begin = time.perf_counter()
+    for number in range(int(window_s * RATE_PER_S)):
+        due = begin + number / RATE_PER_S
+        while (left := due - time.perf_counter()) > 0:
+            producer.poll(left)
+        sent = time.perf_counter()
+        producer.produce(
+            topic, b"x" * 100, on_delivery=lambda *_, sent=sent: latencies.append(time.perf_counter() - sent)
+        )
+        producer.poll(0)
+    unwritten = producer.flush(30)
+    assert not unwritten
+
+
+def _as_fast_as_can_be(bootstrap: str, window_s: float) -> float:
+    """Records of 100 bytes acknowledged per second."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "acks": "all", "enable.idempotence": True})
+    began, count = time.perf_counter(), 0
+    while time.perf_counter() - began < window_s:
+        try:
+            producer.produce(THIN, b"x" * 100)
+            count += 1
+        except BufferError:
+            producer.poll(0.05)
+    unwritten = producer.flush(60)
+    assert not unwritten
+    return count / (time.perf_counter() - began)

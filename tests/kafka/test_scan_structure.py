@@ -1,0 +1,147 @@
+"""What a scan is made of, without a clock: no object for a partition, few requests, none encoded twice."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from exporter.kafka import describe_producers, metadata
+from exporter.kafka.collect import Collector
+from exporter.kafka.leaders import Scan
+from exporter.kafka.scan_requests import CHUNK_PARTITIONS_MAX, ScanRequests, chunks
+from exporter.kafka.topology import topology_of
+from tests.kafka.fake_broker import FakeCluster
+from tests.kafka.fake_model import Model, Partition, Producer
+from tests.kafka.scene import collector_of
+from tests.kafka.test_describe_producers import Told, Topics, by_hand, no_tags
+from tests.kafka.test_topology import answer as metadata_answer
+from tests.kafka.test_topology import body as metadata_body
+
+MANY = 5_000
+EVERY = 1000
+OBJECTS_MAX = 500
+"""Far below one for a partition."""
+
+
+def producers_answer(partitions: int, entries: Callable[[int], int]) -> memoryview:
+    """One topic."""
+    told = [Told(i, 0, None, ((1, 0, 0, 0, -1, -1),) * entries(i)) for i in range(partitions)]
+    topics: Topics = [("t", told)]
+    return memoryview(by_hand(topics, 0, no_tags))
+
+
+def objects(do: Callable[[], Any]) -> int:
+    """How many blocks of memory lived at once while `do` ran, beyond those before it. An array's content is not one."""
+    do()  # caches, interned strings
+    gc.collect()
+    before, most, calls = sys.getallocatedblocks(), 0, 0
+
+    def look(*_: object) -> None:
+        nonlocal most, calls
+        calls += 1
+        if calls % EVERY == 0:  # counting takes a while
+            most = max(most, sys.getallocatedblocks() - before)
+
+    sys.setprofile(look)
+    try:
+        do()
+    finally:
+        sys.setprofile(None)
+    return max(most, sys.getallocatedblocks() - before)
+
+
+@pytest.mark.parametrize("entries", [lambda _: 1, lambda i: i % 3], ids=["all alike", "of differing length"])
+def test_decoding_makes_no_object_for_a_partition(entries: Callable[[int], int]) -> None:
+    """5,000 partitions are arrays from the first byte to the last; the slow walk, which makes objects, is told apart."""
+    body = producers_answer(MANY, entries)
+
+    assert objects(lambda: describe_producers.decode(body)) < OBJECTS_MAX
+    assert objects(lambda: describe_producers.decode_slowly(body)) > MANY
+
+
+def test_a_scan_makes_no_object_for_a_partition() -> None:
+    """Requests, what was asked, what was answered and why not: columns all of it."""
+    topology = topology_of(metadata_answer({"t": dict.fromkeys(range(MANY), (1, 0))}))
+    rows, body = np.arange(MANY), producers_answer(MANY, lambda i: i % 3)
+
+    def scan() -> None:
+        scan = Scan.unasked(topology, requests=ScanRequests())
+        for chunk in chunks(rows, scan.producers):
+            scan.requests.of(topology, chunk)
+        scan.add(rows, describe_producers.decode(body))
+        scan.entries()
+        assert not len(scan.may_have_moved())
+
+    assert objects(scan) < OBJECTS_MAX
+
+
+def test_metadata_make_no_object_for_a_partition() -> None:
+    """From the bytes of the answer to who leads what; the slow walk is told apart."""
+    body = memoryview(metadata_body({"t": dict.fromkeys(range(MANY), (1, 0))}))
+
+    assert objects(lambda: topology_of(metadata.decode(body))) < OBJECTS_MAX
+    assert objects(lambda: metadata.decode_slowly(body)) > MANY
+
+
+def asked(collector: Collector, cluster: FakeCluster) -> list[tuple[str, int]]:
+    """(API, partitions asked for) of every request of one cycle."""
+    cluster.restart_numbers()
+    collector.collect()
+    return [
+        (it.api, sum(len(topic.partition_indexes) for topic in it.request.topics))
+        if it.api == "DescribeProducers"
+        else (it.api, 0)
+        for it in cluster.asked
+    ]
+
+
+def test_a_quiet_cycle_asks_once_for_metadata_limits_and_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4,500 partitions of one leader are three requests of at most 2,000, from the second cycle on the very same bytes."""
+    model = Model(topics={name: [Partition(1, producers=[Producer(7)]) for _ in range(1500)] for name in "abc"})
+    encoded: list[int] = []
+    encode = describe_producers.request
+
+    def counted(partitions: Any) -> Any:
+        encoded.append(len(partitions))
+        return encode(partitions)
+
+    monkeypatch.setattr(describe_producers, "request", counted)
+    with FakeCluster(model) as cluster, collector_of(cluster) as collector:
+        cycles = [asked(collector, cluster) for _ in range(3)]
+
+    for requests in cycles:
+        assert sorted(requests) == [
+            ("DescribeConfigs", 0),
+            ("DescribeProducers", 500),
+            ("DescribeProducers", CHUNK_PARTITIONS_MAX),
+            ("DescribeProducers", CHUNK_PARTITIONS_MAX),
+            ("Metadata", 0),
+        ]
+    assert len(encoded) == 3
+
+
+def test_metadata_are_decoded_again_only_when_they_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked in every cycle, so that a move and a new topic are seen in the next; decoded when a byte is another."""
+    model = Model(topics={"t": [Partition(1), Partition(2)]})
+    decoded: list[int] = []
+    decode = metadata.decode
+
+    def counted(body: memoryview) -> Any:
+        decoded.append(len(body))
+        return decode(body)
+
+    monkeypatch.setattr(metadata, "decode", counted)
+    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+        for _ in range(3):
+            assert collector.collect().partitions.leader.tolist() == [1, 2]
+        assert len(decoded) == 1
+        model.topics["t"][1].leader, model.topics["t"][1].leader_epoch = 1, 1
+        assert collector.collect().partitions.leader.tolist() == [1, 1]
+        model.topics["u"] = [Partition(2)]
+        assert collector.collect().partitions.topics == ("t", "u")
+        assert len(decoded) == 3

@@ -1,0 +1,81 @@
+"""The bytes of real brokers: our decoders read of them what kafka-python reads of the very same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from kafka.protocol.admin.transactions import DescribeProducersResponse
+from kafka.protocol.consumer.offsets import ListOffsetsResponse
+from kafka.protocol.metadata import MetadataResponse
+
+from examples.workload.planting import plant_hang_without_id, plant_producers
+from examples.workload.wire import first_address
+from exporter.kafka import describe_producers, list_offsets, metadata
+from exporter.kafka.connections import Address, Connections
+from exporter.kafka.raw_request import RawRequest
+from tests.brokers.cluster import KafkaCluster
+from tests.kafka.test_describe_producers import columns as producer_columns
+from tests.kafka.test_metadata import columns as metadata_columns
+
+PRODUCERS = range(8_000_000_000, 8_000_000_150)
+"""So many that their number takes two bytes."""
+
+
+def answered(connections: Connections, broker: Address, request: RawRequest) -> memoryview:
+    """The body as it came."""
+    ask = partial(connections.ask, broker, request, api=request.name, timeout_s=60)
+    return memoryview(bytes(connections.run(ask).body))
+
+
+def test_real_answers_are_read_as_kafka_python_reads_them(broker: KafkaCluster, make_topic: Callable[..., str]) -> None:
+    """Metadata by name and of all, producers idle and open, offsets; an unknown topic and partition among them."""
+    topic = make_topic(broker, partitions=3)
+    plant_producers(broker.bootstrap, topic, [1], PRODUCERS)
+    plant_hang_without_id(broker.bootstrap, topic, 0)
+    plant_hang_without_id(broker.bootstrap, topic, 1)
+    connections = Connections({}, client_id="tests")
+    ask = partial(answered, connections, Address(*first_address(broker.bootstrap)))
+    try:
+        told = [ask(metadata.request(topics)) for topics in (None, (topic, "never-heard-of"))]
+        producers = ask(describe_producers.request({topic: [0, 1, 2, 7]}))
+        offsets = ask(list_offsets.request({topic: [0, 1, 2, 7]}, 1, -1))
+    finally:
+        connections.close()
+
+    for body in told:
+        assert metadata.decode(body) == metadata.decode_slowly(body)
+        assert metadata_columns(metadata.decode(body)) == [
+            (
+                it.name,
+                it.error_code,
+                [
+                    (p.partition_index, p.leader_id, p.leader_epoch, list(p.replica_nodes), list(p.isr_nodes), [])
+                    for p in it.partitions
+                ],
+            )
+            for it in MetadataResponse.decode(bytes(body), version=metadata.API_VERSION).topics
+        ]
+    ours = producer_columns(describe_producers.decode(producers))
+    theirs = DescribeProducersResponse.decode(bytes(producers), version=0).topics[0].partitions
+    assert describe_producers.decode(producers) == describe_producers.decode_slowly(producers)
+    assert ours[2] == [(0, p.partition_index, p.error_code, len(p.active_producers)) for p in theirs]
+    assert sorted(row for _, row in ours[3]) == sorted(
+        (
+            state.producer_id,
+            state.producer_epoch,
+            state.last_sequence,
+            state.last_timestamp,
+            state.coordinator_epoch,
+            state.current_txn_start_offset,
+        )
+        for p in theirs
+        for state in p.active_producers
+        if state.current_txn_start_offset >= 0
+    )
+    assert max(count for *_, count in ours[2]) > len(PRODUCERS)
+    assert list_offsets.decode(offsets) == list_offsets.decode_slowly(offsets)
+    assert list_offsets.decode(offsets) == {
+        (topic, p.partition_index): (p.error_code, p.offset)
+        for p in ListOffsetsResponse.decode(bytes(offsets), version=list_offsets.API_VERSION).topics[0].partitions
+    }
