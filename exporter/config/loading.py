@@ -148,6 +148,8 @@ def _parse(written: Mapping[str, Written], problems: list[str]) -> dict[str, Any
         source = written.get(setting.name, Written(setting.default, "default"))
         if source.value is None:
             parsed[setting.name] = None
+            if setting.default is not None:
+                problems.append(f"{source.place}: {setting.name} has no value: leave it out to have the default")
             continue
         try:
             parsed[setting.name] = setting.kind.parse(source.value)

@@ -281,3 +281,14 @@ def test_what_yaml_cannot_be_told_is_a_problem_with_its_line(text: str, line: in
     with pytest.raises(ConfigurationError) as failure:
         load(file=("config.yaml", text), environment={}, flags={"kafka.bootstrap.servers": "a:1"})
     assert failure.value.problems[0].startswith((f"config.yaml:{line}: ", "config.yaml: "))
+
+
+def test_a_setting_without_a_value_is_a_problem() -> None:
+    """Found by `make fuzz`. Where there is no default, nothing is what it says."""
+    with pytest.raises(ConfigurationError) as failure:
+        load(file=("config.yaml", "scan:\n  interval:\n"), environment={}, flags={"kafka.bootstrap.servers": "a:1"})
+    assert failure.value.problems == ("config.yaml:2: scan.interval has no value: leave it out to have the default",)
+    assert (
+        load(file=("c.yaml", "baseline.file:"), environment={}, flags={"kafka.bootstrap.servers": "a:1"}).baseline.file
+        is None
+    )
