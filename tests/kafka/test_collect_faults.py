@@ -63,6 +63,14 @@ def for_good(number: int, way: Fault | int) -> Callable[[Asked], Fault | int | N
     return fault
 
 
+TRIALS = [
+    # What a code does for good it does once, in nearly all.
+    pytest.param(way, lasting, marks=pytest.mark.slow if isinstance(way, ErrorCode) and lasting is for_good else ())
+    for way in WAYS
+    for lasting in (once, for_good)
+]
+
+
 def requests_of_a_clean_cycle() -> int:
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         collector.collect(seen_before=None)
@@ -85,8 +93,9 @@ def remembered(collector: Collector) -> Memory:
     return evaluation.memory
 
 
-@pytest.mark.parametrize("lasting", [once, for_good])
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name.lower())
+@pytest.mark.parametrize(
+    ("way", "lasting"), TRIALS, ids=lambda it: getattr(it, "name", getattr(it, "__name__", "")).lower()
+)
 def test_no_fault_makes_a_lie(
     way: Fault | ErrorCode, lasting: Callable[[int, Fault | ErrorCode], Callable[[Asked], Fault | int | None]]
 ) -> None:
