@@ -21,7 +21,7 @@ from exporter.history_facts import HistoryFacts
 from exporter.kafka.collect import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
 from exporter.log_reader import LogReader
-from exporter.loop import Loop, Order, Orders
+from exporter.loop import Loop, Orders
 from exporter.publication.exposition import Renderer
 from exporter.publication.facts import Publication
 from exporter.publication.page import render_page
@@ -67,9 +67,7 @@ class Daemon:
     ) -> None:
         self.loop = Loop(settings, self, reloader=reloader, orders=orders, wall_clock=wall_clock, clock=clock)
         self._collector = collector
-        may_reload = settings.publish.reload_endpoint
-        orders = self.loop.orders
-        self.site = Site(self.loop.liveness, reload=(lambda: orders.put(Order.RELOAD)) if may_reload else None)
+        self.site = Site(self.loop.liveness, reload=self.loop.reload_on_request)
         self._renderer = Renderer()
         self._wall_clock = wall_clock
         self._clock = clock

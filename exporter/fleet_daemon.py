@@ -20,7 +20,7 @@ from exporter.baseline_file import BaselineFile
 from exporter.cluster_record import ClusterRecord
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.daemon import Recorder
-from exporter.loop import Loop, Order, Orders
+from exporter.loop import Loop, Orders
 from exporter.pipeline.fleet import Known
 from exporter.pipeline.fleet_scan import ClusterCycle
 from exporter.publication.exposition import Renderer
@@ -56,9 +56,7 @@ class FleetDaemon:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.loop = Loop(settings, self, reloader=reloader, orders=orders, wall_clock=wall_clock, clock=clock)
-        orders = self.loop.orders
-        may_reload = settings.publish.reload_endpoint
-        self.site = Site(self.loop.liveness, reload=(lambda: orders.put(Order.RELOAD)) if may_reload else None)
+        self.site = Site(self.loop.liveness, reload=self.loop.reload_on_request)
         self._engine = engine
         self._renderer = Renderer()
         self._wall_clock = wall_clock

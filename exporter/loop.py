@@ -141,6 +141,11 @@ class Loop:
         if self.reloader.facts != before:
             self._work.settings_were_read()
 
+    @property
+    def reload_on_request(self) -> Callable[[], None] | None:
+        """Orders a reload, for whoever asks over HTTP; None where nobody may."""
+        return (lambda: self.orders.put(Order.RELOAD)) if self.settings.publish.reload_endpoint else None
+
     def take_settings(self) -> Reloaded | None:
         """At the beginning of a cycle: the settings that were read since the last one, which are in use from now on."""
         with self._lock:

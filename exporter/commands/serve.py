@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from exporter.baseline_file import BaselineFile
 from exporter.commands.report import complain
@@ -31,23 +32,22 @@ from exporter.transaction_log.report import LogPosition
 log = logging.getLogger("exporter")
 
 
+class Served(Protocol):
+    """A daemon, of one cluster or of many."""
+
+    site: Site
+
+    def run(self) -> None: ...
+
+
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Serve until told to stop; the exit status."""
     orders = Orders()
-    for number, order in ((signal.SIGTERM, Order.STOP), (signal.SIGINT, Order.STOP), (signal.SIGHUP, Order.RELOAD)):
-        signal.signal(number, lambda *_, order=order: orders.put(order))
-    try:
-        server_of = web_server(settings)
-    except ConfigurationError as error:
-        for problem in error.problems:
-            complain(problem)
-        return ExitStatus.COULD_NOT_RUN
-    lack = _useless(options) or lacks_arrow(settings)
-    if lack is not None:
-        complain(lack)
+    follow_signals(orders)
+    server_of = checked_server(settings, _useless(options) or lacks_arrow(settings))
+    if server_of is None:
         return ExitStatus.COULD_NOT_RUN
     collector = open_collector(settings.kafka, settings.scan)
-    reloader = Reloader(options.load, options.loaded, options.sources, wall_clock=time.time)
     daemon = Daemon(
         settings,
         collector,
@@ -55,15 +55,45 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         follow=partial(_follow, settings) if settings.transaction_log.enabled else None,
         history=history_of(settings),
         baseline=baseline_of(settings),
-        reloader=reloader,
+        reloader=reloader_of(options),
         orders=orders,
     )
+    return serve_until_told(daemon, server_of, give_up=collector.close)
+
+
+def follow_signals(orders: Orders) -> None:
+    """SIGTERM and SIGINT end it, SIGHUP has the settings read again."""
+    for number, order in ((signal.SIGTERM, Order.STOP), (signal.SIGINT, Order.STOP), (signal.SIGHUP, Order.RELOAD)):
+        signal.signal(number, lambda *_, order=order: orders.put(order))
+
+
+def checked_server(settings: Settings, problem: str | None) -> Callable[[Site], WebServer] | None:
+    """The web server of these settings; None, with a line for each problem, when there is one."""
+    try:
+        server_of = web_server(settings)
+    except ConfigurationError as error:
+        for sentence in error.problems:
+            complain(sentence)
+        return None
+    if problem is not None:
+        complain(problem)
+        return None
+    return server_of
+
+
+def reloader_of(options: argparse.Namespace) -> Reloader:
+    """Reads the settings again, from where they came."""
+    return Reloader(options.load, options.loaded, options.sources, wall_clock=time.time)
+
+
+def serve_until_told(daemon: Served, server_of: Callable[[Site], WebServer], *, give_up: Callable[[], None]) -> int:
+    """Listen, and run the daemon to its end; `give_up` ends what was opened for it when nobody can listen."""
     server = server_of(daemon.site)
     try:
         server.start()
     except WebServerError as error:
         complain(str(error))
-        collector.close()
+        give_up()
         return ExitStatus.COULD_NOT_RUN
     log.info("serving %s/metrics", server.url)
     try:

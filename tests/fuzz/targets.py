@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from exporter import baseline, state_file
 from exporter.config.fleet import Sources, load_fleet
@@ -18,12 +18,12 @@ from exporter.config.java_properties import from_java
 from exporter.config.loading import ConfigurationError, load
 from exporter.config.web_config import web_config
 from exporter.kafka import describe_producers, list_offsets, metadata
-from exporter.kafka.errors import MalformedAnswerError
 from exporter.recovery import plan_file
 from exporter.transaction_log import records
 from tests.kafka import test_describe_producers as producers_answers
 from tests.kafka import test_list_offsets as offsets_answers
 from tests.kafka import test_metadata as metadata_answers
+from tests.kafka.two_decoders import TwoDecoders
 from tests.transaction_log import test_records as log_records
 
 ROOT: Final = Path(__file__).parents[2]
@@ -38,29 +38,9 @@ class Target:
     take: Callable[[bytes], bool]
 
 
-def _alike(
-    quick: Callable[[memoryview], Any], slow: Callable[[memoryview], Any], same: Callable[[Any], Any]
-) -> Callable[[bytes], bool]:
-    """Both decoders of an answer."""
-
-    def take(data: bytes) -> bool:
-        told = [_told(decoder, data, same) for decoder in (quick, slow)]
-        assert told[0] == told[1], f"quick: {told[0]}, slow: {told[1]}"
-        return told[0] is not None
-
-    return take
-
-
 def _with_tags(by_hand: Callable[[Callable[[], bytes]], bytes]) -> tuple[bytes, ...]:
     """An answer without tagged fields, and one with an unknown one wherever one may be."""
     return by_hand(lambda: b"\0"), by_hand(lambda: b"\1\0\1x")
-
-
-def _told(decoder: Callable[[memoryview], Any], data: bytes, same: Callable[[Any], Any]) -> Any:
-    try:
-        return same(decoder(memoryview(data)))
-    except MalformedAnswerError:
-        return None
 
 
 def _refused_by(refusal: type[Exception], read: Callable[[str], object]) -> Callable[[bytes], bool]:
@@ -144,15 +124,15 @@ _HASH: Final = b"$2y$10$" + b"a" * 53
 TARGETS: Final[dict[str, Target]] = {
     "DescribeProducers answer": Target(
         _with_tags(lambda tags: producers_answers.by_hand(producers_answers.SMALL, 7, tags)),
-        _alike(describe_producers.decode, describe_producers.decode_slowly, producers_answers.columns),
+        TwoDecoders(describe_producers.decode, describe_producers.decode_slowly).same_or_refused,
     ),
     "Metadata answer": Target(
         _with_tags(lambda tags: metadata_answers.by_hand(metadata_answers.SMALL, tags)),
-        _alike(metadata.decode, metadata.decode_slowly, repr),
+        TwoDecoders(metadata.decode, metadata.decode_slowly).same_or_refused,
     ),
     "ListOffsets answer": Target(
         _with_tags(lambda tags: offsets_answers.by_hand(offsets_answers.SMALL, tags)),
-        _alike(list_offsets.decode, list_offsets.decode_slowly, lambda it: it),
+        TwoDecoders(list_offsets.decode, list_offsets.decode_slowly).same_or_refused,
     ),
     "record of the transaction log": Target(
         tuple(

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 
 from exporter.kafka import list_offsets
-from exporter.kafka.errors import MalformedAnswerError
 from exporter.kafka.flexible import compact, uvarint
 from exporter.kafka.list_offsets import API_VERSION, Offsets, decode, decode_slowly
+from tests.kafka.two_decoders import TwoDecoders
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -88,38 +88,12 @@ def test_tagged_fields_anywhere_are_stepped_over(topics: Topics, data: st.DataOb
     assert both(by_hand(topics, lambda: data.draw(tags))) == expected(topics)
 
 
-def same_or_refused(body: bytes) -> bool:
-    """True when both decoders read the same, False when both refuse; anything else fails."""
-    try:
-        slow = decode_slowly(memoryview(body))
-    except MalformedAnswerError:
-        with pytest.raises(MalformedAnswerError):
-            decode(memoryview(body))
-        return False
-    assert decode(memoryview(body)) == slow
-    return True
-
-
 @pytest.mark.parametrize("tags", [b"\0", b"\1\0\1x"], ids=["plain", "tagged"])
 def test_damaged_answers_are_refused_or_read_alike(tags: bytes) -> None:
     """Cut anywhere or prolonged it is refused; whatever bit is wrong, both decoders agree."""
-    body = by_hand(SMALL, lambda: tags)
-    assert same_or_refused(body)
-    assert not any(same_or_refused(body[:end]) for end in range(len(body)))
-    assert not any(same_or_refused(body + more) for more in (b"\0", bytes(27)))
-    read = 0
-    for bit in range(8 * len(body)):
-        flipped = bytearray(body)
-        flipped[bit // 8] ^= 1 << bit % 8
-        read += same_or_refused(bytes(flipped))
-    assert 0 < read < 8 * len(body)
-
-
-@given(st.binary(max_size=120), st.integers(0, 60))
-def test_any_bytes_are_refused_or_read_alike(noise: bytes, kept: int) -> None:
-    """Noise, alone or behind the beginning of a true answer, never raises anything else."""
-    same_or_refused(noise)
-    same_or_refused(by_hand(SMALL, lambda: b"\0")[:kept] + noise)
+    decoders, body = TwoDecoders(decode, decode_slowly), by_hand(SMALL, lambda: tags)
+    decoders.hold_to_the_byte(body, (b"\0", bytes(27)))
+    decoders.flip_every_bit(body)
 
 
 @given(st.dictionaries(TEXT, st.lists(st.integers(0, 2**31 - 1), max_size=5), max_size=4), st.integers(0, 1), INT64)
