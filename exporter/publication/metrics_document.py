@@ -26,8 +26,8 @@ series of the first three sections vanishes and those of the others stay: alert 
 A partition that could not be read has no series: a missing series is unknown, a 0 is a statement.
 *The transaction log* is there with `transaction_log.enabled` ([transactions.md](transactions.md)), *The history* with
 `history.directory`, *The baseline* with `baseline.file` ([pipeline.md](pipeline.md)).
-A fleet ([fleet.md](fleet.md)) puts the label `cluster` before those of every metric but what is of the program: its settings'
-reloading, the history, the baseline, and `process_*`.
+A fleet ([fleet.md](fleet.md)) puts the label `cluster` before those of every metric but what is of the program: the
+reloading of its settings, the history, the baseline, and `process_*`.
 """
 
 _CONCLUSION = """\
