@@ -256,9 +256,10 @@ def of_cluster(cluster: str) -> Mapping[str, str]:
 
 
 HASTY: Final = Baseline(
+    cluster_ids=frozenset({"cluster-1"}),
     topics={
         ("cluster-1", topic): Usual(of=f"topic {topic}", threshold_ms=1, p99_ms=1, samples=30) for topic, _ in TOPICS
-    }
+    },
 )
 """Whatever is open is longer than that."""
 
