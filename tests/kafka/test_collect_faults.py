@@ -63,11 +63,10 @@ def for_good(number: int, way: Fault | int) -> Callable[[Asked], Fault | int | N
     return fault
 
 
-TRIALS = [
-    # What a code does for good it does once, in nearly all.
-    pytest.param(way, lasting, marks=pytest.mark.slow if isinstance(way, ErrorCode) and lasting is for_good else ())
-    for way in WAYS
-    for lasting in (once, for_good)
+QUICK_FOR_GOOD = frozenset(Fault) - {Fault.TRICKLED, Fault.EXTENDED, Fault.LENGTH_ZERO, Fault.LENGTH_NEGATIVE}
+"""What the others do for good they do once, in nearly all."""
+TRIALS = [pytest.param(way, once) for way in WAYS] + [
+    pytest.param(way, for_good, marks=() if way in QUICK_FOR_GOOD else pytest.mark.slow) for way in WAYS
 ]
 
 
