@@ -6,14 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kafka.protocol.producer import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
+from kafka.protocol.producer import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
-from examples.workload.planting import _produce, init_producer_id, record_batch
+from examples.workload.planting import _produce, init_producer_id, init_producer_id_of, record_batch
 from examples.workload.wire import COORDINATOR_ERRORS, LEADER_ERRORS, BrokerRefused, Wire, first_address, until_answered
 
 TIMEOUT_MS: Final = 900_000
@@ -31,7 +26,10 @@ def begin_transactions(bootstrap: str, topics: Sequence[str], *, active: int, wr
         for number in range(active):
             name, topic = f"application-{number:05d}", topics[number % len(topics)]
             partition = number // len(topics)
-            producer_id, epoch = until_answered(lambda name=name: _init(wire, name), COORDINATOR_ERRORS)  # type: ignore[misc]
+            producer_id, epoch = until_answered(
+                lambda name=name: init_producer_id_of(wire, name, timeout_ms=TIMEOUT_MS),  # type: ignore[misc]
+                COORDINATOR_ERRORS,
+            )
             until_answered(
                 lambda it=(name, producer_id, epoch, topic, partition): _add(wire, *it),  # type: ignore[misc]
                 COORDINATOR_ERRORS,
@@ -43,21 +41,6 @@ def begin_transactions(bootstrap: str, topics: Sequence[str], *, active: int, wr
                     LEADER_ERRORS,
                 )
     print(f"{active:,} transactions begun in {time.monotonic() - began:.0f} s", flush=True)
-
-
-def _init(wire: Wire, name: str) -> tuple[int, int]:
-    answer = wire.ask(
-        InitProducerIdRequest,
-        InitProducerIdResponse,
-        version_cap=4,
-        transactional_id=name,
-        transaction_timeout_ms=TIMEOUT_MS,
-        producer_id=-1,
-        producer_epoch=-1,
-    )
-    if answer.error_code:
-        raise BrokerRefused("InitProducerId", answer.error_code)
-    return answer.producer_id, answer.producer_epoch
 
 
 def _add(wire: Wire, name: str, producer_id: int, epoch: int, topic: str, partition: int) -> None:

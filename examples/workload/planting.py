@@ -153,20 +153,25 @@ def init_producer_id(bootstrap: str, transactional_id: str, *, timeout_ms: int =
 
     def attempt() -> tuple[int, int]:
         with Wire(*coordinator_address(bootstrap, transactional_id)) as wire:
-            answer = wire.ask(
-                InitProducerIdRequest,
-                InitProducerIdResponse,
-                version_cap=4,
-                transactional_id=transactional_id,
-                transaction_timeout_ms=timeout_ms,
-                producer_id=-1,
-                producer_epoch=-1,
-            )
-        if answer.error_code:
-            raise BrokerRefused("InitProducerId", answer.error_code)
-        return answer.producer_id, answer.producer_epoch
+            return init_producer_id_of(wire, transactional_id, timeout_ms=timeout_ms)
 
     return until_answered(attempt, COORDINATOR_ERRORS)
+
+
+def init_producer_id_of(coordinator: Wire, transactional_id: str, *, timeout_ms: int) -> tuple[int, int]:
+    """The same, of the coordinator at the other end; BrokerRefused where it is not, or not yet."""
+    answer = coordinator.ask(
+        InitProducerIdRequest,
+        InitProducerIdResponse,
+        version_cap=4,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    if answer.error_code:
+        raise BrokerRefused("InitProducerId", answer.error_code)
+    return answer.producer_id, answer.producer_epoch
 
 
 def record_batch(

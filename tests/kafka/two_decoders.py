@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from exporter.kafka.errors import MalformedAnswerError
 
 Decoder = Callable[[memoryview], Any]
+REFUSAL_BYTES_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +45,15 @@ class TwoDecoders:
             flipped[bit // 8] ^= 1 << bit % 8
             read += self.same_or_refused(bytes(flipped))
         assert 0 < read < 8 * len(body)
+
+
+def assert_refused_for_little(decoder: Decoder, body: bytes) -> None:
+    """It is refused, and what is reserved meanwhile is not what a length in it pretends."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedAnswerError):
+            decoder(memoryview(body))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < REFUSAL_BYTES_MAX
