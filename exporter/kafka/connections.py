@@ -25,7 +25,8 @@ from exporter.api_statistics import LATENCY_BUCKETS_SECONDS, ApiStatistics
 from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason, MalformedAnswerError
 from exporter.kafka.explain import in_words, is_tls_spoken, tls_error_in
 from exporter.kafka.names import Names
-from exporter.kafka.transport import Connection, PlainTransport, TlsTransport
+from exporter.kafka.raw_request import RawRequest
+from exporter.kafka.transport import Connection, PlainTransport, Selector, TlsTransport
 
 T = TypeVar("T")
 
@@ -63,6 +64,16 @@ def _as_it_is(answer: Any) -> Any:
     return answer
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request that is under way: `Connections.ask` waits for its answer."""
+
+    connection: Any
+    answer: Any
+    at: float
+    """Instant of the clock."""
+
+
 class Connections:
     """Connections to the brokers of one cluster, opened when they are first needed.
 
@@ -74,7 +85,7 @@ class Connections:
     ) -> None:
         self._options = _all_options(options, client_id)
         self._clock = clock
-        self._net = NetworkSelector(client_id=client_id, slow_task_threshold_secs=0)
+        self._net = NetworkSelector(client_id=client_id, slow_task_threshold_secs=0, selector=Selector)
         self._names = Names(self._net.call_soon_threadsafe)
         self._connections: dict[Address, Any] = {}
         self._opening: dict[Address, Any] = {}
@@ -140,6 +151,9 @@ class Connections:
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Run `coroutines` side by side; their results in order. Raises the first one's exception, after all ended."""
+        coroutines = tuple(coroutines)
+        if len(coroutines) == 1:
+            return [await coroutines[0]]
         futures = [self._net.call_soon_with_future(coroutine) for coroutine in coroutines]
         results: list[T] = []
         failure: Exception | None = None
@@ -161,8 +175,11 @@ class Connections:
         timeout_s: float,
         read: Callable[[Any], Any] = _as_it_is,
         once: bool = False,
+        sent: Sent | None = None,
     ) -> Any:
         """Send `request` to the broker at `address`; what `read` makes of its answer within `timeout_s` seconds.
+
+        With `sent` it is under way already: see `send_ahead`.
 
         Raises BrokerFault, also when `read` raises MalformedAnswerError, or TypeError: null where something must be. A
         connection that had been idle and turns out to be lost is opened anew, once: the broker may have restarted since
@@ -170,12 +187,14 @@ class Connections:
         """
         tally = self._tallies.setdefault(api, _Tally())
         tally.requests += 1
-        began = self._clock()
+        began = self._clock() if sent is None else sent.at
         timeout_at = began + timeout_s
         try:
-            was_open = self._usable(address) is not None
+            was_open = sent is not None or self._usable(address) is not None
             try:
-                answer = await self._ask_once(address, request, timeout_at)
+                answer = await (
+                    self._ask_once(address, request, timeout_at) if sent is None else _answer_to(sent, address)
+                )
             except BrokerFault as fault:
                 if once or self._closed or not (was_open and fault.reason is FaultReason.CONNECTION_LOST):
                     raise
@@ -189,6 +208,16 @@ class Connections:
             raise
         tally.answered(answered_after_s)
         return result
+
+    def send_ahead(self, address: Address, request: RawRequest, *, timeout_s: float) -> Sent | None:
+        """Send `request` before it is asked for; None where that must wait, and then it is to be asked for as ever.
+
+        For the moment in which an answer has come and is still to be read: the broker works meanwhile.
+        """
+        connection = self._usable(address)
+        if connection is None or connection.paused:
+            return None
+        return Sent(connection, connection.send_request(request, request_timeout_ms=timeout_s * 1000), self._clock())
 
     def _understood(self, address: Address, api: str, answer: Any, read: Callable[[Any], Any]) -> Any:
         """What `read` makes of `answer`. A connection that sent nonsense is not used again: not even its throttling."""
@@ -324,6 +353,11 @@ def _unsupported(address: Address, request: Any) -> BrokerFault:
         f"broker at {address} does not offer {name} (API key {request.API_KEY}): "
         "DescribeProducers needs Apache Kafka 2.8 or later, ListTransactions and DescribeTransactions 3.0 or later",
     )
+
+
+async def _answer_to(sent: Sent, address: Address) -> Any:
+    with _Border(address, "asked"):
+        return await sent.answer
 
 
 class _Border:

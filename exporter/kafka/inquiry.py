@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from exporter.kafka import metadata
-from exporter.kafka.connections import Address, Connections
+from exporter.kafka.connections import Address, Connections, Sent
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
-from exporter.kafka.raw_request import RawAnswer
+from exporter.kafka.raw_request import RawAnswer, RawRequest
 from exporter.kafka.topology import Topology, topology_of
 
 T = TypeVar("T")
@@ -57,10 +57,19 @@ class Inquiry:
         """Run `coroutines` side by side; their results in order."""
         return await self.connections.gather(coroutines)
 
-    async def ask(self, broker: int, api: str, request: Any, read: Callable[[Any], T], *, once: bool = False) -> T:
+    async def ask(
+        self,
+        broker: int,
+        api: str,
+        request: Any,
+        read: Callable[[Any], T],
+        *,
+        once: bool = False,
+        sent: Sent | None = None,
+    ) -> T:
         """What `read` makes of the answer of `broker`. Raises BrokerFault, also for an answer that `read` cannot read.
 
-        `once`: never sent again, not even over a fresh connection; for requests that write.
+        `once`: never sent again, not even over a fresh connection; for requests that write. `sent`: see `send_ahead`.
         """
         address = (self.brokers or {}).get(broker)
         if address is None:
@@ -68,7 +77,15 @@ class Inquiry:
                 FaultReason.UNKNOWN_BROKER,
                 f"broker {broker} leads partitions, but the metadata gives no address for it",
             )
-        return await self._ask_at(address, api, request, self.request_timeout_s, read, once=once)
+        return await self._ask_at(address, api, request, self.request_timeout_s, read, once=once, sent=sent)
+
+    def send_ahead(self, broker: int, request: RawRequest) -> Sent | None:
+        """Have `broker` work on `request` while its last answer is read; None where it must be asked for as ever."""
+        address = (self.brokers or {}).get(broker)
+        timeout_s = min(self.request_timeout_s, self.remaining_s())
+        if address is None or timeout_s <= 0:
+            return None
+        return self.connections.send_ahead(address, request, timeout_s=timeout_s)
 
     async def _ask_at(
         self,
@@ -79,6 +96,7 @@ class Inquiry:
         read: Callable[[Any], T],
         *,
         once: bool = False,
+        sent: Sent | None = None,
     ) -> T:
         timeout_s = min(timeout_s, self.remaining_s())
         if timeout_s <= 0:
@@ -88,7 +106,9 @@ class Inquiry:
                 FaultReason.TIMED_OUT, f"broker at {address} is not asked again in this cycle: it timed out"
             )
         try:
-            result: T = await self.connections.ask(address, request, api=api, timeout_s=timeout_s, read=read, once=once)
+            result: T = await self.connections.ask(
+                address, request, api=api, timeout_s=timeout_s, read=read, once=once, sent=sent
+            )
         except BrokerFault as fault:
             if fault.reason is FaultReason.TIMED_OUT:
                 self.silent.add(address)

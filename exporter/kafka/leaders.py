@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
 
 from exporter.kafka import describe_producers
+from exporter.kafka.connections import Sent
 from exporter.kafka.describe_producers import ProducersAnswer
 from exporter.kafka.errors import (
     BrokerFault,
@@ -22,7 +24,7 @@ from exporter.kafka.errors import (
 )
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.raw_request import RawAnswer
-from exporter.kafka.scan_requests import Rows, ScanRequests, chunks
+from exporter.kafka.scan_requests import Rows, ScanRequest, ScanRequests, chunks
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, Answer, BoolColumn, Int8Column, Int16Column, Int32Column, Int64Column
 
@@ -268,29 +270,43 @@ async def read_rows(
     async def ask_broker(broker: int) -> None:
         nonlocal answered
         mine = rows[leader[rows] == broker]
-        for chunk in chunks(mine, expected_producers):
-            if not await _read_chunk(inquiry, scan, broker, chunk):
-                scan.fail(mine[mine > chunk[-1]], scan.reasons[scan.reason_code[chunk[-1]]])
+        requests = [scan.requests.of(scan.topology, chunk) for chunk in chunks(mine, expected_producers)]
+        sent = None
+        for request, following in zip_longest(requests, requests[1:]):
+            is_read, sent = await _read_chunk(inquiry, scan, broker, request, sent, following)
+            if not is_read:
+                last = request.rows[-1]
+                scan.fail(mine[mine > last], scan.reasons[scan.reason_code[last]])
                 break
-            answered += len(chunk)
+            answered += len(request.rows)
             if progress is not None:
                 progress(answered, len(rows))
 
     await inquiry.gather(ask_broker(int(broker)) for broker in np.unique(leader[rows]))
 
 
-async def _read_chunk(inquiry: Inquiry, scan: Scan, broker: int, chunk: Rows) -> bool:
-    """True when the broker answered; else its partitions are noted as unavailable."""
+async def _read_chunk(
+    inquiry: Inquiry, scan: Scan, broker: int, request: ScanRequest, sent: Sent | None, following: ScanRequest | None
+) -> tuple[bool, Sent | None]:
+    """True when the broker answered `request`; else its partitions are noted as unavailable.
+
+    `sent` is the request where it is under way; what is returned is the same of the `following` one. That goes out when
+    this one's answer has come and before it is decoded: a broker never has two of ours, and seldom waits for us.
+    """
+    ahead: Sent | None = None
 
     def columns(answer: RawAnswer) -> ProducersAnswer:
-        return describe_producers.decode(answer.body, scan.producer_ids)
+        nonlocal ahead
+        if following is not None:
+            ahead = inquiry.send_ahead(broker, following.request)
+        return describe_producers.decode(answer.body, scan.producer_ids, like=request.layout)
 
-    request = scan.requests.of(scan.topology, chunk)
     try:
-        answer = await inquiry.ask(broker, "DescribeProducers", request, columns)
+        answer = await inquiry.ask(broker, "DescribeProducers", request.request, columns, sent=sent)
     except BrokerFault as fault:
-        scan.fail(chunk, fault.reason.value)
+        scan.fail(request.rows, fault.reason.value)
         scan.faults[broker] = str(fault)
-        return False
-    scan.add(chunk, answer)
-    return True
+        return False, None
+    request.layout = answer.layout
+    scan.add(request.rows, answer)
+    return True, ahead

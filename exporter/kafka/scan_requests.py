@@ -1,4 +1,4 @@
-"""The requests of a scan: partitions cut into chunks by the answer that is expected, and the chunks' bytes kept.
+"""The requests of a scan: partitions cut into chunks by the answer that is expected, and what is known of each kept.
 
 Law of this file: what is kept belongs to one set of partitions, and is forgotten with it. Leaders may change beneath it:
 a request names partitions, whoever it is sent to.
@@ -7,12 +7,13 @@ a request names partitions, whoever it is sent to.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from exporter.kafka import describe_producers
-from exporter.kafka.describe_producers import ENTRY_BYTES, PARTITION_BYTES
+from exporter.kafka.producers_layout import ENTRY_BYTES, PARTITION_BYTES, Layout
 from exporter.kafka.raw_request import RawRequest
 from exporter.kafka.topology import Topology
 from exporter.snapshot import Int32Column
@@ -25,30 +26,39 @@ CHUNK_BYTES_MAX = 1_000_000
 """Of the expected answer. One answer of 7.4 MB costs a broker 1.6 times ten of 0.74 MB."""
 
 
+@dataclass(slots=True)
+class ScanRequest:
+    """A request for the partitions of `rows`, ready to be sent."""
+
+    rows: Rows
+    request: RawRequest
+    layout: Layout | None = None
+    """Of the last answer."""
+
+
 class ScanRequests:
     """Makes requests, and has those of the last two rounds ready: from one cycle to the next they seldom change."""
 
     def __init__(self) -> None:
-        self._topics: tuple[str, ...] = ()
         self._topic: Int32Column | None = None
         self._partition: Int32Column | None = None
-        self._ready: dict[bytes, RawRequest] = {}
-        self._before: dict[bytes, RawRequest] = {}
+        self._ready: dict[bytes, ScanRequest] = {}
+        self._before: dict[bytes, ScanRequest] = {}
 
     def begin(self, topology: Topology) -> None:
         """A new round: what was not asked for in the last one is forgotten, and everything if the partitions changed."""
         known = topology.topic is self._topic and topology.partition is self._partition
         self._before = self._ready if known else {}
         self._ready = {}
-        self._topics, self._topic, self._partition = topology.topics, topology.topic, topology.partition
+        self._topic, self._partition = topology.topic, topology.partition
 
-    def of(self, topology: Topology, rows: Rows) -> RawRequest:
+    def of(self, topology: Topology, rows: Rows) -> ScanRequest:
         """The request for `rows` of the topology of this round."""
         assert topology.topic is self._topic
         key = rows.tobytes()
         request = self._ready.get(key) or self._before.get(key)
         if request is None:
-            request = describe_producers.request(_by_topic(topology, rows))
+            request = ScanRequest(rows, describe_producers.request(_by_topic(topology, rows)))
         self._ready[key] = request
         return request
 

@@ -1,9 +1,16 @@
-"""kafka-python's connection and transports, where they would lose what a broker said last."""
+"""kafka-python's connection, transports and selector, where they would lose what a broker said last, or much time.
+
+A scan sends few requests and gets long answers. kafka-python takes two turns of its loop to send one, and copies an answer
+three times; here a request is sent at once, and the rest of an answer is received where the parser has room for it.
+"""
 
 from __future__ import annotations
 
+import selectors
 import socket
 import ssl
+from contextlib import suppress
+from typing import Any
 
 import kafka.errors as foreign
 from kafka.net.connection import KafkaConnection
@@ -11,7 +18,8 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from exporter.kafka.explain import TLS_SPOKEN_HERE, login_in_words
 
-RECEIVE_BYTES = 256 * 1024
+RECEIVE_BYTES = 64 * 1024
+"""At a time, where it is not known yet how much is to come: no more than what a memory allocator has at hand."""
 _TLS_ALERT = b"\x15\x03"
 """As the length of an answer it would be 350 MB."""
 
@@ -36,6 +44,21 @@ class Connection(KafkaConnection):  # type: ignore[misc]
         except Exception as error:
             raise foreign.KafkaProtocolError(f"not a decodable answer: {error!r}") from error
 
+    def room(self) -> memoryview | None:
+        """For what is missing of the answer that has begun to come, but its last byte; None where nothing is.
+
+        The last byte goes through `data_received`, by which the parser learns that the answer is whole.
+        """
+        buffer = None if self.parser is None else self.parser._rbuffer  # noqa: SLF001 - held to by test_client_contract
+        if buffer is None or len(buffer) - buffer.tell() <= 1:
+            return None
+        return memoryview(buffer)[buffer.tell() : -1]
+
+    def filled(self, count: int) -> None:
+        """`count` bytes were received into `room`."""
+        buffer = self.parser._rbuffer  # noqa: SLF001
+        buffer.seek(buffer.tell() + count)
+
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
         try:
             await super()._sasl_authenticate(timeout_at)
@@ -51,19 +74,30 @@ class Connection(KafkaConnection):  # type: ignore[misc]
 
 
 class _WholeReads:
-    """For a transport: what came before the end of a connection is handed over, and the end is told after it.
+    """For a transport: requests go out at once, and what came before the end of a connection is handed over.
 
     kafka-python drops it, so that the last answer of a broker that closes, and its reason for refusing a login, are lost.
+    Here the end is told after it.
     """
 
     _sock: socket.socket
+    _protocol: Connection
+
+    def write(self, data: bytes) -> None:
+        """Send what the socket takes now; the loop sends the rest, and finds out what is wrong where something is."""
+        sent = 0
+        if not (self._writing or self._closed) and self._write:  # type: ignore[attr-defined]
+            with suppress(OSError):  # also where the socket takes nothing now
+                sent = self._sock.send(data)
+        if sent < len(data):
+            super().write(memoryview(data)[sent:])  # type: ignore[misc]
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
         received: list[bytes] = []
         end: Exception | None = None
         try:
-            while data := self._sock.recv(RECEIVE_BYTES):
-                received.append(data)
+            while self._recv_some(received):
+                pass
             end = foreign.KafkaConnectionError("socket disconnected")
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             pass
@@ -72,6 +106,18 @@ class _WholeReads:
         # Joining a single piece hands on that piece itself.
         return b"".join(received), None if received else end
 
+    def _recv_some(self, received: list[bytes]) -> int:
+        """Bytes that came into the answer that is coming, or into `received`; 0 at the end of the connection."""
+        room = None if received else self._protocol.room()
+        if room is not None:
+            count = self._sock.recv_into(room)
+            self._protocol.filled(count)
+            return count
+        data = self._sock.recv(RECEIVE_BYTES)
+        if data:
+            received.append(data)
+        return len(data)
+
 
 class PlainTransport(_WholeReads, KafkaTCPTransport):  # type: ignore[misc]
     """TCP."""
@@ -79,3 +125,29 @@ class PlainTransport(_WholeReads, KafkaTCPTransport):  # type: ignore[misc]
 
 class TlsTransport(_WholeReads, KafkaSSLTransport):  # type: ignore[misc]
     """TLS over TCP."""
+
+
+class Selector(selectors.DefaultSelector):
+    """Of kafka-python's loop, which asks for a socket's key before it registers it.
+
+    The standard answer, when there is none, describes the socket twice with two calls of the kernel each time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._keys: dict[Any, selectors.SelectorKey] = {}
+
+    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._keys[fileobj]
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        key = self._keys[fileobj] = super().register(fileobj, events, data)
+        return key
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        self._keys.pop(fileobj, None)
+        return super().unregister(fileobj)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        key = self._keys[fileobj] = super().modify(fileobj, events, data)
+        return key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +23,7 @@ PATIENCE_S = 60.0
 """Longer than any test may take: where it is given, the time-out must not be what ends a request."""
 SOON_S = 0.3
 """A time-out that the test waits for."""
+LOOK_S = 0.01
 
 Serve = Callable[[socket.socket, int, bytes], None]
 """Answers one request: (connection, correlation id, frame). Closes the connection by raising ConnectionError."""
@@ -106,3 +108,11 @@ def hang(connection: socket.socket, _correlation_id: int, _frame: bytes) -> None
 
 def end(_connection: socket.socket, _correlation_id: int, _frame: bytes) -> None:
     raise ConnectionResetError
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for it, and fail where it does not come."""
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(LOOK_S)

@@ -131,6 +131,22 @@ def test_the_parser_hands_the_body_over_however_it_is_cut() -> None:
         assert (answer.throttle_time_ms, bytes(answer.body)) == (5, struct.pack(">i", 5) + b"columns")
 
 
+def test_the_parser_has_room_for_the_answer_that_is_coming() -> None:
+    """A bytearray of the frame's length that knows how much of it is there, from the length on until its last byte."""
+    parser, correlation_id = parser_with_one_request()
+    whole = raw_answer(correlation_id, b"columns")
+    assert parser._rbuffer is None
+    assert parser.receive_bytes(whole[:6]) == []
+    buffer: Any = parser._rbuffer
+    assert (len(buffer), buffer.tell()) == (len(whole) - 4, 2)
+    buffer[2:-1] = whole[6:-1]
+    buffer.seek(len(whole) - 5)
+    ((_, answer),) = parser.receive_bytes(whole[-1:])
+
+    assert bytes(answer.body[4:]) == b"columns"
+    assert parser._rbuffer is None
+
+
 @pytest.mark.parametrize(
     ("frame", "error"),
     [

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kafka.protocol.admin.transactions import DescribeProducersRequest, DescribeProducersResponse
 
-from exporter.kafka import describe_producers
-from exporter.kafka.describe_producers import ENTRY_BYTES, ProducersAnswer, decode, decode_slowly
+from exporter.kafka import describe_producers, producers_layout
+from exporter.kafka.describe_producers import ProducersAnswer, decode, decode_slowly
+from exporter.kafka.producers_layout import ENTRY_BYTES
 from tests.kafka.two_decoders import TwoDecoders, assert_refused_for_little
 
 if sys.version_info >= (3, 11):
@@ -131,6 +133,7 @@ def both(body: bytes, producer_ids: set[int] | None = None) -> ProducersAnswer:
     """What both decoders make of `body`, which must be the same."""
     quick, slow = decode(memoryview(body), producer_ids), decode_slowly(memoryview(body), producer_ids)
     assert quick == slow
+    assert decode(memoryview(body), producer_ids, like=quick.layout) == slow
     return quick
 
 
@@ -269,6 +272,88 @@ def test_an_answer_cut_short_anywhere_or_prolonged_is_refused(body: bytes) -> No
 @pytest.mark.parametrize("body", [by_hand(SMALL, 3, no_tags), by_hand(SMALL, 3, lambda: b"\1\0\1x")])
 def test_every_flipped_bit_is_refused_or_read_alike(body: bytes) -> None:
     DECODERS.flip_every_bit(body)
+
+
+def told_of(*producers: int, message: str | None = None) -> list[Told]:
+    """Partitions with so many producers each, of which every third has something open."""
+    return [
+        Told(i, 0, message, tuple((n, 0, 0, 0, -1, n if n % 3 == 0 else -1) for n in range(count)))
+        for i, count in enumerate(producers)
+    ]
+
+
+LAID_OUT: list[Topics] = [
+    [],
+    [("t", [])],
+    SMALL,
+    [("t", told_of(1, 0, 1, 0)), ("u", told_of(0, 1, 0, 1))],
+    [("t", told_of(0, 1, 1, 0)), ("u", told_of(0, 1, 0, 1))],
+    [("t", told_of(3, 3, 3)), ("u", told_of(3, 3, 3))],
+    [("t", told_of(250, 250, 250, 7, 250)), ("u", told_of(250))],
+    [("t", told_of(250, 250, 7, 250, 250)), ("u", told_of(250))],
+    [("t", told_of(40, 40, 40, 40, 40, 40)), ("u", told_of(0, 40, 40, 0, 40, 40))],
+    [("t", told_of(126, 127, 128, 129)), ("u", told_of(1, message="no"))],
+    [("t", told_of(128, 127, 128, 127)), ("u", told_of(1, message="no"))],
+]
+
+
+@pytest.mark.parametrize("last", LAID_OUT)
+@pytest.mark.parametrize("now", LAID_OUT)
+@pytest.mark.parametrize("producer_ids", [None, {0, 1, 200}])
+def test_how_the_last_answer_was_laid_out_changes_nothing_in_what_is_read(
+    last: Topics, now: Topics, producer_ids: set[int] | None
+) -> None:
+    """It may be the same, of the same length and other, or of other topics."""
+    body = memoryview(by_hand(now, 3, no_tags))
+    like = decode(memoryview(by_hand(last, 3, no_tags))).layout
+
+    assert like is not None
+    assert decode(body, producer_ids, like=like) == decode_slowly(body, producer_ids)
+
+
+@pytest.mark.parametrize("topics", [SMALL, [("t", told_of(1, 0, 2)), ("u", told_of(1, message="no"))]])
+def test_every_bit_that_differs_from_the_last_answer_is_seen(topics: Topics) -> None:
+    """Whatever bit is another than when the layout was found, both read the same or refuse."""
+    body = by_hand(topics, 3, no_tags)
+    like = decode(memoryview(body)).layout
+
+    TwoDecoders(partial(decode, like=like), decode_slowly).flip_every_bit(body)
+
+
+@pytest.mark.parametrize("entry", [0, 249, 250, 499])
+def test_a_tag_within_a_run_of_entries_is_seen(entry: int) -> None:
+    """A byte that announces tagged fields where 500 entries lie at equal distances: read alike, or refused."""
+    body = bytearray(by_hand([("t", told_of(250, 250))], 3, no_tags))
+    like = decode(memoryview(bytes(body))).layout
+    assert like is not None
+    assert like.runs is not None
+    first = int(like.entries_at[entry // 250])
+    body[first + entry % 250 * ENTRY_BYTES + ENTRY_BYTES - 1] = 1
+
+    assert not TwoDecoders(partial(decode, like=like), decode_slowly).same_or_refused(bytes(body))
+    assert not DECODERS.same_or_refused(bytes(body))
+
+
+def test_an_answer_that_is_laid_out_as_the_last_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other offsets, errors and producers, of the same lengths: the walk is not taken; with one producer more it is."""
+    body = by_hand([("t", told_of(1, 300, 0))], 3, no_tags)
+    other = by_hand(
+        [("t", [*told_of(1), Told(1, 6, None, ((9, 9, 9, 9, 9, 9),) * 300), Told(2, 3, None, ())])], 0, no_tags
+    )
+    more = by_hand([("t", told_of(1, 301, 0))], 3, no_tags)
+    like = decode(memoryview(body)).layout
+    walked: list[int] = []
+
+    def walk(body: bytes) -> producers_layout.Layout:
+        walked.append(len(body))
+        return producers_layout.walk(body)
+
+    monkeypatch.setattr(describe_producers, "walk", walk)
+
+    assert decode(memoryview(other), like=like) == decode_slowly(memoryview(other))
+    assert walked == []
+    assert decode(memoryview(more), like=like) == decode_slowly(memoryview(more))
+    assert walked == [len(more)]
 
 
 @pytest.mark.parametrize("count", [2**28, 2**31, 2**35 - 1])

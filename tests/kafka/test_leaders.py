@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exporter.kafka import offsets, scan_requests
-from exporter.kafka.describe_producers import ENTRY_BYTES, PARTITION_BYTES
+from exporter.kafka import describe_producers, offsets, scan_requests
+from exporter.kafka.describe_producers import ProducersAnswer
+from exporter.kafka.producers_layout import ENTRY_BYTES, PARTITION_BYTES
 from exporter.kafka.scan_requests import CHUNK_BYTES_MAX, CHUNK_PARTITIONS_MAX, chunks
 from exporter.snapshot import Answer
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import Model, Partition, Producer
 from tests.kafka.scene import answers, collector_of, reasons
+from tests.kafka.talking import until
 
 
 @given(expected=st.lists(st.one_of(st.integers(0, 3), st.integers(0, 40_000)), max_size=60), known=st.booleans())
@@ -95,6 +99,31 @@ def test_after_a_failed_chunk_the_broker_is_not_asked_for_the_rest() -> None:
     assert {partition for partition, answer in answers(snapshot).items() if answer is Answer.READ}.isdisjoint(unread)
     (failed,) = [broker for broker in snapshot.brokers if broker.failure is not None]
     assert (failed.broker, failed.partitions) == (2, 10)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_the_next_request_is_out_before_an_answer_is_decoded_and_never_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader of twenty partitions works on the next three while we read what it told of the last."""
+    count = 7
+    asked_when_decoding: list[int] = []
+    decode = describe_producers.decode
+
+    def patient(*arguments: Any, **more: Any) -> ProducersAnswer:
+        ours = len(asked_when_decoding) + 1
+        until(lambda: producers_requests() > min(ours, count - 1))
+        asked_when_decoding.append(producers_requests())
+        return decode(*arguments, **more)
+
+    def producers_requests() -> int:
+        return sum(asked.api == "DescribeProducers" for asked in cluster.asked)
+
+    monkeypatch.setattr(describe_producers, "decode", patient)
+    model = Model(topics={"t": [Partition(1, producers=[Producer(i, i)]) for i in range(20)]})
+    with FakeCluster(model) as cluster, collector_of(cluster) as collector:
+        snapshot = collector.collect()
+
+    assert set(answers(snapshot).values()) == {Answer.READ}
+    assert asked_when_decoding[:count] == [*range(2, count + 1), count]
 
 
 def test_the_second_cycle_sizes_its_requests_by_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
