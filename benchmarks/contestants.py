@@ -8,7 +8,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,11 +18,14 @@ _CPUCLOCK_SCHED: Final = 2  # linux/posix-timers.h: all threads of a process, in
 class Contestant:
     """One process; `rounds` are what its rounds cost: wall_ms and whatever else it tells, cpu_ms, broker_cpu_ms."""
 
-    def __init__(self, name: str, command: Sequence[str], *, broker_pid: int | None = None) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], *, broker_pid: int | None = None, with_children: bool = False
+    ) -> None:
         self.name = name
         self.rounds: list[dict[str, float]] = []
         self.peak_mb = 0.0
         self._broker_pid = broker_pid
+        self._own_cpu_ms = cpu_ms_of_all if with_children else cpu_ms
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def scan(self, *, counts: bool) -> None:
@@ -30,14 +33,14 @@ class Contestant:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         broker_cpu_ms = self._broker_cpu_ms()
-        own_cpu_ms = cpu_ms(self._process.pid)
+        own_cpu_ms = self._own_cpu_ms(self._process.pid)
         self._process.stdin.write("scan\n")
         self._process.stdin.flush()
         told: dict[str, Any] = json.loads(self._process.stdout.readline())
         assert told["entries"] > 0, f"{self.name} read nothing"
         self.peak_mb = peak_mb(self._process.pid)
         cost = {
-            "cpu_ms": cpu_ms(self._process.pid) - own_cpu_ms,
+            "cpu_ms": self._own_cpu_ms(self._process.pid) - own_cpu_ms,
             "broker_cpu_ms": self._broker_cpu_ms() - broker_cpu_ms,
         }
         if counts:
@@ -64,6 +67,23 @@ def cpu_ms(pid: int) -> float:
     return time.clock_gettime_ns(~pid << 3 | _CPUCLOCK_SCHED) / 1e6
 
 
+def cpu_ms_of_all(pid: int) -> float:
+    """The same of a process and of all that it has started, and they."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            # The name, in parentheses, may hold anything.
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    family = {pid}
+    while more := {child for child, parent in parents.items() if parent in family} - family:
+        family |= more
+    total = 0.0
+    for member in family:
+        with suppress(OSError):
+            total += cpu_ms(member)
+    return total
+
+
 def peak_mb(pid: int | str) -> float:
     """A process's own high-water mark of resident memory, as the kernel keeps it."""
     status = Path(f"/proc/{pid}/status").read_text()
@@ -73,13 +93,13 @@ def peak_mb(pid: int | str) -> float:
 
 @contextmanager
 def contestants(
-    commands: Mapping[str, Sequence[str]], *, broker_pid: int | None = None
+    commands: Mapping[str, Sequence[str]], *, broker_pid: int | None = None, with_children: bool = False
 ) -> Iterator[tuple[Contestant, ...]]:
     """A process for each command; all ended at the end."""
     with ExitStack() as stack:
         started = []
         for name, command in commands.items():
-            contestant = Contestant(name, command, broker_pid=broker_pid)
+            contestant = Contestant(name, command, broker_pid=broker_pid, with_children=with_children)
             stack.callback(contestant.close)
             started.append(contestant)
         yield tuple(started)

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.fleet import ONE_EXECUTOR
 from benchmarks.goals import goals
 
 ROOT: Final = Path(__file__).parents[1]
 FIGURES: Final = ROOT / "docs" / "performance.json"
 DOCUMENT: Final = ROOT / "docs" / "performance.md"
 BUILT: Final = ROOT / "build" / "benchmarks"
-PARTS: Final = ("scan", "processes", "cycles", "scrapes", "growth", "memory", "loaded")
+PARTS: Final = ("scan", "processes", "cycles", "scrapes", "growth", "memory", "loaded", "fleet")
 
 HEAD: Final = (
     "Written by `python -m benchmarks.document` of the figures in `performance.json`. `make bench` measures scans,",
@@ -27,6 +28,8 @@ HEAD: Final = (
     "so: [decision 0016](decisions/0016-speed.md).",
 )
 WIDTH: Final = 124
+TARGET_PARTITIONS: Final = 1_000_000
+TARGET_EXECUTORS: Final = 20
 
 
 def document(figures: Mapping[str, Any]) -> str:
@@ -42,6 +45,7 @@ def document(figures: Mapping[str, Any]) -> str:
         *_scrapes(figures["scrapes"], figures["memory"]),
         *_growth(figures["growth"]),
         *_loaded(figures["loaded"]),
+        *_fleet(figures["fleet"]),
     ]
     return "\n".join(parts)
 
@@ -120,7 +124,7 @@ def _scrapes(scrapes: Mapping[str, Any], memory: Mapping[str, Any]) -> Iterable[
         f"`serve` with {memory['partitions']:,} partitions: {memory['resident_mb_at_first']:.0f} MB resident in the first",
         f"third of {memory['cycles']:,} cycles, {memory['resident_mb_at_last']:.0f} MB in the last,",
         f"{memory['peak_mb']:.0f} MB at most. {memory['missed_cycles']} more were missed: one was to begin every quarter",
-        "of a second, on a machine that was busy otherwise.",
+        "of a second.",
     )
     yield _measured(memory)
 
@@ -165,6 +169,53 @@ def _loaded(loaded: Mapping[str, Any]) -> Iterable[str]:
         ),
     )
     yield _measured(loaded)
+
+
+def _fleet(fleet: Mapping[str, Any]) -> Iterable[str]:
+    yield "## A fleet on Spark\n"
+    yield _prose(
+        f"Cycles over {fleet['clusters']} clusters of one broker that replays, on the same cores; medians of",
+        f"{fleet['rounds']}. *Embedded*: what a daemon for each cluster would do, one after the other in one process.",
+        "Executors have one core and processes of their own. CPU is that of all processes of an engine; the plan is what",
+        "Spark's driver does alone.",
+    )
+    yield _table(
+        ("", "partitions", "s", "of which plan", "CPU s", "partitions/s", "partitions/s and core"),
+        (
+            (
+                row["name"],
+                f"{row['partitions']:,}",
+                *(f"{row[key]:.2f}" for key in ("wall_s", "plan_s", "cpu_s")),
+                *(f"{row[key]:,.0f}" for key in ("partitions_per_second", "partitions_per_cpu_second")),
+            )
+            for row in fleet["rows"]
+        ),
+    )
+    yield _measured(fleet)
+    it = extrapolated(fleet)
+    yield _prose(
+        f"For {TARGET_PARTITIONS:,} partitions on {TARGET_EXECUTORS} executors this gives {it['seconds']:.0f} s a cycle:",
+        f"{it['fixed_s']:.1f} s whatever there is to read, {it['plan_s']:.1f} s of plan, and {it['work_s']:.1f} s of",
+        f"work for {TARGET_EXECUTORS} executors together, each taking its share. It is assumed that clusters are of like",
+        "size and many more than executors, that brokers answer as fast as here, that the driver plans no faster with more",
+        "cores, and that nearly nothing is open. The work is taken from the row of one executor, and has the brokers' own",
+        "CPU in it.",
+    )
+
+
+def extrapolated(fleet: Mapping[str, Any]) -> dict[str, float]:
+    """A cycle for many partitions and executors, in seconds, from the smallest and the largest with one executor."""
+    small, large = (row for row in fleet["rows"] if row["name"] == ONE_EXECUTOR)
+    scale = TARGET_PARTITIONS / large["partitions"]
+    plan_s = large["plan_s"] * scale
+    work_s = (large["wall_s"] - large["plan_s"] - (small["wall_s"] - small["plan_s"])) * scale
+    fixed_s = small["wall_s"] - small["plan_s"]
+    return {
+        "fixed_s": fixed_s,
+        "plan_s": plan_s,
+        "work_s": work_s,
+        "seconds": fixed_s + plan_s + work_s / TARGET_EXECUTORS,
+    }
 
 
 def _measured(part: Mapping[str, Any]) -> str:

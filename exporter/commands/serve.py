@@ -18,6 +18,7 @@ from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError
 from exporter.config.settings import Settings
 from exporter.daemon import Daemon, Recorder
+from exporter.heap import share_heaps
 from exporter.kafka.collect import open_collector
 from exporter.log_reader import LogReader
 from exporter.loop import Order, Orders
@@ -42,6 +43,7 @@ class Served(Protocol):
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Serve until told to stop; the exit status."""
+    share_heaps()
     orders = Orders()
     follow_signals(orders)
     server_of = checked_server(settings, _useless(options) or lacks_arrow(settings))

@@ -29,6 +29,10 @@ from exporter.pipeline.scan_table import SCAN, broker_table
 from exporter.snapshot import NO_LEADER
 
 NAME: Final = "kafka_transactions"
+PACKED_NAME: Final = "kafka_transactions_packed"
+PACKED: Final = pa.schema(
+    [pa.field("cluster", pa.string(), nullable=False), pa.field("rows", pa.binary(), nullable=False)]
+)
 CLUSTERS: Final = "clusters"
 CONFIG_FILE: Final = "config.file"
 
@@ -58,14 +62,39 @@ class KafkaTransactions(DataSource):
         return _StreamReader(self.settings())
 
 
-def source_of(settings: Settings) -> type[KafkaTransactions]:
-    """A source of the same name that takes its settings from here: passwords are in no option and no plan of a query."""
+def packed_source_of(settings: Settings) -> type[DataSource]:
+    """The same scan for the engine of a fleet, of these settings: passwords are in no option and no plan of a query.
 
-    class Given(KafkaTransactions):
-        def settings(self) -> Settings:
-            return settings
+    A row for each cluster and broker, whose rows are packed in it: Spark moves bytes, and has no row to build for every
+    partition. That took six times as long as the reading.
+    """
 
-    return Given
+    class Packed(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return PACKED_NAME
+
+        def schema(self) -> StructType:
+            return from_arrow_schema(PACKED)
+
+        def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
+            return _PackedReader(settings)
+
+    return Packed
+
+
+def packed_rows(table: pa.Table) -> bytes:
+    """The rows of a scan in one cell."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema) as stream:
+        stream.write_table(table)
+    data: bytes = out.getvalue().to_pybytes()
+    return data
+
+
+def unpacked_rows(cell: pa.Scalar) -> pa.Table:
+    """What `packed_rows` made, without a copy."""
+    return pa.ipc.open_stream(cell.as_buffer()).read_all()
 
 
 def settings_of_options(options: Mapping[str, str]) -> Settings:
@@ -101,6 +130,13 @@ class _Reader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Partition)
         yield from _rows(partition).to_batches()
+
+
+class _PackedReader(_Reader):
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Partition)
+        cells = {"cluster": [partition.share.cluster.name], "rows": [packed_rows(_rows(partition))]}
+        yield from pa.table(cells, schema=PACKED).to_batches()
 
 
 class _StreamReader(DataSourceStreamReader):

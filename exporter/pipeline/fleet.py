@@ -17,7 +17,7 @@ from exporter.baseline import NO_BASELINE, Baseline
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
-from exporter.pipeline.data_source import NAME, source_of
+from exporter.pipeline.data_source import PACKED_NAME, packed_source_of, unpacked_rows
 from exporter.pipeline.fleet_clients import CLIENTS
 from exporter.pipeline.fleet_scan import Budget, ClusterCycle, packed, settle, unpacked
 
@@ -42,12 +42,12 @@ class Known:
 
 
 def cycles_of(scan: DataFrame, clusters: tuple[ClusterSettings, ...], budget: Budget, known: Known) -> DataFrame:
-    """A row for each cluster: what a cycle brought for it, packed (`fleet_scan.unpacked`)."""
+    """A row for each cluster: what a cycle brought for it, packed (`fleet_scan.unpacked`). `scan` is packed as well."""
     by_name = {it.name: it for it in clusters}
 
     def settled(rows: pa.Table) -> pa.Table:
         name = rows["cluster"][0].as_py()
-        cycle = _settled(rows, by_name[name], budget, known)
+        cycle = _settled(pa.concat_tables(map(unpacked_rows, rows["rows"])), by_name[name], budget, known)
         return pa.table([[name], [packed(cycle)]], schema=CYCLES)
 
     tasks = min(TASKS_OF_A_CLUSTER * len(clusters), TASKS_MAX)
@@ -84,10 +84,10 @@ class SparkEngine:
     def cycle(self, settings: Settings, known: Known) -> tuple[ClusterCycle, ...]:
         """One for each cluster of `settings`. Raises Spark's exceptions when the job fails."""
         if self._registered is not settings:
-            self._spark.dataSource.register(source_of(settings))
+            self._spark.dataSource.register(packed_source_of(settings))
             self._registered = settings
         budget = Budget.of_cycle(settings.scan.deadline_ms)
-        cycles = cycles_of(self._spark.read.format(NAME).load(), settings.clusters, budget, known)
+        cycles = cycles_of(self._spark.read.format(PACKED_NAME).load(), settings.clusters, budget, known)
         return tuple(unpacked(data) for data in cycles.select("cycle").toArrow()["cycle"].to_pylist())
 
     def close(self) -> None:

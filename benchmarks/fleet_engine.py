@@ -1,0 +1,100 @@
+"""Cycles over a fleet of clusters without a daemon. `fleet_engine ENGINE ADDRESS...`: `embedded`, or a master of Spark's.
+
+`embedded` is the daemon's own engine, one cluster after the other; a round for each line, like every contestant.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+from benchmarks.listed import collector_at
+from exporter.baseline import NO_BASELINE
+from exporter.config.fleet import Sources, load_fleet
+from exporter.config.settings import Settings
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.pipeline.fleet import Known, SparkEngine
+from exporter.pipeline.fleet_clients import CLIENTS
+from exporter.pipeline.fleet_scan import Budget, plan
+from exporter.pipeline.session import open_session
+from exporter.snapshot import Answer, Snapshot
+from exporter.wiring import policy_of
+
+PLANS = 5
+Cycle = Callable[[], list[Snapshot]]
+MORE = {"spark.executor.memory": "1g", "spark.executor.cores": "1"}
+
+
+def settings_for(addresses: list[str]) -> Settings:
+    """A fleet of these."""
+    lines = [f"  cluster-{number}: {{kafka: {{bootstrap.servers: '{it}'}}}}" for number, it in enumerate(addresses)]
+    return load_fleet(Sources(clusters=("fleet.yaml", "\n".join(["clusters:", *lines, ""])))).settings
+
+
+def embedded(settings: Settings, addresses: list[str]) -> Cycle:
+    """Each cluster as its own daemon reads and evaluates it."""
+    collectors = [collector_at(it) for it in addresses]
+    policy = policy_of(settings)
+
+    def cycle() -> list[Snapshot]:
+        return [evaluate(it.collect(), Memory(), policy, baseline=NO_BASELINE).snapshot for it in collectors]
+
+    return cycle
+
+
+def on_spark(settings: Settings, engine: SparkEngine) -> Cycle:
+    """All clusters in one job."""
+    known = Known(policy=policy_of(settings), memories={})
+
+    def cycle() -> list[Snapshot]:
+        cycles = engine.cycle(settings, known)
+        failures = [it.failure for it in cycles if it.failure is not None]
+        assert not failures, failures
+        return [it.evaluation.snapshot for it in cycles if it.evaluation is not None]
+
+    return cycle
+
+
+def rounds(cycle: Cycle, plan_s: float) -> None:
+    """One for each line."""
+    for _ in sys.stdin:
+        began = time.perf_counter()
+        snapshots = cycle()
+        wall_ms = (time.perf_counter() - began) * 1000
+        assert all((it.partitions.answer == Answer.READ).all() for it in snapshots)
+        rows = sum(len(it.partitions.partition) for it in snapshots)
+        entries = sum(int(it.partitions.producers.sum()) for it in snapshots)
+        print(json.dumps({"wall_ms": wall_ms, "rows": rows, "entries": entries, "plan_s": plan_s}), flush=True)
+
+
+def planned_s(settings: Settings) -> float:
+    """Seconds that the driver of Spark takes alone, connections standing."""
+    took = []
+    for _ in range(PLANS):
+        began = time.perf_counter()
+        plan(settings.clusters, Budget.of_cycle(settings.scan.deadline_ms), CLIENTS)
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+def main(engine: str, addresses: list[str]) -> None:
+    """A round for each line."""
+    settings = settings_for(addresses)
+    if engine == "embedded":
+        rounds(embedded(settings, addresses), 0.0)
+        return
+    os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+    with tempfile.TemporaryDirectory() as temporary:
+        spark = SparkEngine(open_session(engine, temporary, more=MORE))
+        rounds(on_spark(settings, spark), planned_s(settings))
+        spark.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
