@@ -88,7 +88,7 @@ def _scan(shape: Mapping[str, Any]) -> Iterator[Goal]:
         ours["floor_ratio"],
         FLOOR_RATIO_MAX,
         "",
-        "the first request of a scan and the last decoding, which no other request hides; the client's CPU on the broker's cores",
+        "the first request and the last decoding, which no other request hides; client and broker share two cores",
     )
     for peer, share in CPU_SHARES_MAX.items():
         if peer in rows:
@@ -97,7 +97,7 @@ def _scan(shape: Mapping[str, Any]) -> Iterator[Goal]:
                 ours["cpu_ms"] / rows[peer]["cpu_ms"],
                 share,
                 "",
-                f"the floor: {rows['floor']['cpu_ms'] / rows[peer]['cpu_ms']:.3f}; Python's turns of the loop, some 0.2 ms for a request; receiving",
+                f"the floor: {rows['floor']['cpu_ms'] / rows[peer]['cpu_ms']:.3f}; a request takes 0.2 ms of Python",
             )
     yield _at_most(
         "broker CPU of it, to the floor's",

@@ -14,6 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+# numpy starts a thread of linear algebra, with its memory, for each core as soon as it is loaded. None of it is used here.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.status import ExitStatus
 from exporter.config.fleet import Sources, alone, load_fleet
