@@ -27,6 +27,8 @@ PREFERRED: Final = 0
 HANGS_MAX: Final = 4
 PARTITIONS_MAX: Final = 120
 FIRST_PRODUCER_ID: Final = 8_000_000_000
+AHEAD_S: Final = 1800
+"""Brokers take no record that is an hour ahead."""
 
 
 @dataclass
@@ -122,10 +124,13 @@ def plant(ground: Ground) -> None:
     truth.places.add((HUNG, partition))
     ground.planted += 1
     bootstrap = ground.cluster.bootstrap
+    # Of a client whose clock is ahead only the exporter itself knows since when: from what it keeps over a restart.
+    written_ms = int((time.time() + ground.chance.choice((0, AHEAD_S))) * 1000)
     if ground.chance.random() < 0.5:
-        hang = plant_hang(bootstrap, HUNG, partition, f"hung-{ground.planted}")
+        hang = plant_hang(bootstrap, HUNG, partition, f"hung-{ground.planted}", timestamp_ms=written_ms)
     else:
-        hang = plant_hang_without_id(bootstrap, HUNG, partition, producer_id=FIRST_PRODUCER_ID + ground.planted)
+        producer_id = FIRST_PRODUCER_ID + ground.planted
+        hang = plant_hang_without_id(bootstrap, HUNG, partition, producer_id=producer_id, timestamp_ms=written_ms)
     truth.planted[HUNG, partition, hang.producer_id] = time.monotonic()
 
 
