@@ -93,7 +93,9 @@ class FakeCluster:
         self._lock = threading.Lock()
         self._listeners = {node: Listener(partial(self._talk, node)) for node in range(1, nodes + 1)}
         self.ports = {node: listener.port for node, listener in self._listeners.items()}
-        self.answers = Answers(model, self.ports)
+        self.hosts: dict[int, str] = {}
+        """Node -> the name under which it tells clients to come, where that is not the loopback's address."""
+        self.answers = Answers(model, self.ports, self.hosts)
 
     def __enter__(self) -> FakeCluster:
         return self
@@ -106,6 +108,12 @@ class FakeCluster:
         """From now on nobody listens there, and metadata names it no more."""
         del self.ports[node]
         self._listeners[node].close()
+
+    def move(self, node: int, host: str, port: int) -> None:
+        """From now on it listens there; its connections end, and metadata knows no other host than before."""
+        self._listeners[node].close()
+        self._listeners[node] = Listener(partial(self._talk, node), host, port)
+        self.ports[node] = port
 
     def cut(self) -> None:
         """Cut every open connection, as a restart of all nodes would."""

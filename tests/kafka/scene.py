@@ -93,11 +93,12 @@ def collector_of(
     request_timeout_s: float = 20,
     deadline_s: float = 60,
     wall_clock: Callable[[], float] = time.time,
+    bootstrap: str = HOST,
 ) -> Iterator[Collector]:
-    """A collector that knows every node as a bootstrap address; closed on exit."""
+    """A collector that knows every node's port as a bootstrap address; closed on exit."""
     collector = Collector(
         Connections({}, client_id="tests"),
-        [Address(HOST, port) for port in cluster.ports.values()],
+        [Address(bootstrap, port) for port in cluster.ports.values()],
         CollectOptions(deadline_s=deadline_s, request_timeout_s=request_timeout_s),
         wall_clock=wall_clock,
     )
