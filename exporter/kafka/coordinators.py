@@ -345,6 +345,7 @@ async def _denials(inquiry: Inquiry, brokers: Iterable[int]) -> Denials:
             host_filter=None,
             operation=ACLOperation.ANY,
             permission_type=ACLPermissionType.DENY,
+            min_version=1,  # version 0 has no pattern types, and leaves out what is denied by prefix
         )
         try:
             return await inquiry.ask(broker, "DescribeAcls", request, _rules_out_denials)

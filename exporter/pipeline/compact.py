@@ -40,11 +40,11 @@ def compact_history(history: Path, tables: Tables) -> int:
             days[file.cluster_id, file.day].append(file)
     gone = 0
     for day in days.values():
-        if damaged_among(day, ()):
-            continue  # stays as it is, for a person
         parts = {table: [it for it in day if it.table == table] for table in (OBSERVATIONS, CYCLES)}
         if max(map(len, parts.values())) < 2 or min(map(len, parts.values())) < 1:  # noqa: PLR2004 - nothing to join
             continue
+        if damaged_among(day, (), to_its_end=True):
+            continue  # stays as it is, for a person
         first_ms, last_ms = min(it.first_ms for it in day), max(it.last_ms for it in day)
         # One name for both, as the daemon's have; the end of the run tells it from a file that it takes the place of.
         name = file_name(first_ms, last_ms, f"{WRITER}{manifest.generation + 1}")

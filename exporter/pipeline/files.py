@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporter.history_schema import CYCLES, OBSERVATIONS, TABLES, VERSION, instants_of
+from exporter.history_schema import CYCLES, OBSERVATIONS, TABLES, VERSION, Column, instants_of
 from exporter.pipeline.manifest import DamagedFile
 
 PLACE_PARTS = 3
@@ -103,18 +103,25 @@ def damage_of(file: HistoryFile, *, to_its_end: bool) -> str | None:
     try:
         parquet = pq.ParquetFile(file.path)
         for column in TABLES[file.table]:
-            if column.name not in parquet.schema_arrow.names:
-                if not column.nullable:
-                    return f"has no column {column.name}"
-            elif _kind(found := str(parquet.schema_arrow.field(column.name).type)) != _kind(column.kind.value):
-                return f"column {column.name} holds {found}"
+            why = _unlike(column, [str(it.type) for it in parquet.schema_arrow if it.name == column.name])
+            if why is not None:
+                return why
         for group in range(parquet.num_row_groups if to_its_end else 0):
             parquet.read_row_group(group)
     except FileNotFoundError:
         return None
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of a column's name
         return str(error).splitlines()[0]
     return None
+
+
+def _unlike(column: Column, found: Sequence[str]) -> str | None:
+    """Why a file with columns of these types under its name does not hold `column`."""
+    if len(found) > 1:
+        return f"has column {column.name} {len(found)} times"
+    if not found:
+        return None if column.nullable else f"has no column {column.name}"
+    return None if _kind(found[0]) == _kind(column.kind.value) else f"column {column.name} holds {found[0]}"
 
 
 def _kind(name: str) -> str:

@@ -5,6 +5,7 @@ Each is read, or refused by the one exception that its callers expect; where the
 
 from __future__ import annotations
 
+import io
 import json
 import tempfile
 from collections.abc import Callable
@@ -12,12 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from exporter import baseline, state_file
 from exporter.config.fleet import Sources, load_fleet
 from exporter.config.java_properties import from_java
 from exporter.config.loading import ConfigurationError, load
 from exporter.config.web_config import web_config
+from exporter.history import arrow_schema
+from exporter.history_schema import TABLES, Kind, file_name
 from exporter.kafka import describe_producers, list_offsets, metadata
+from exporter.pipeline.files import HistoryFile, batch_of, damage_of
 from exporter.recovery import plan_file
 from exporter.transaction_log import records
 from tests.kafka import test_describe_producers as producers_answers
@@ -85,6 +92,30 @@ def _state(data: bytes) -> bool:
     return True
 
 
+def _history(data: bytes) -> bool:
+    """As a file of either table: why it is not one is a phrase, and the rows of what is one are counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, file_name(1, 2, "w"))
+        path.write_bytes(data)
+        whole = [
+            it
+            for it in (HistoryFile(path, table, "c", "d", 1, 2) for table in TABLES)
+            if damage_of(it, to_its_end=True) is None
+        ]
+        batch_of(whole, rows_max=1)
+    return bool(whole)
+
+
+def _parquet(table: str) -> bytes:
+    """A row of everything, in few bytes: without dictionaries and statistics."""
+    columns = TABLES[table]
+    schema = arrow_schema(columns)
+    arrays = [pa.array([_OF_KIND[it.kind]], type=schema.field(it.name).type) for it in columns]
+    written = io.BytesIO()
+    pq.write_table(pa.table(arrays, schema=schema), written, use_dictionary=False, write_statistics=False)
+    return written.getvalue()
+
+
 def _settings(text: str) -> object:
     flags = {"kafka.bootstrap.servers": "broker:9092"}
     return load(file=("config.yaml", text), environment={}, flags=flags, read=_nothing_is_there)
@@ -118,6 +149,14 @@ _BASELINE: Final = {
     "made_at_ms": 5,
     "window_ms": 6,
     "thresholds": {"transactional_ids": [], "groups": [], "topics": []},
+}
+_OF_KIND: Final = {
+    Kind.TEXT: "t",
+    Kind.INTEGER: 1,
+    Kind.LONG: 2,
+    Kind.FLAG: True,
+    Kind.INSTANT: 3,
+    Kind.TEXTS: ["g"],
 }
 _HASH: Final = b"$2y$10$" + b"a" * 53
 
@@ -162,6 +201,7 @@ TARGETS: Final[dict[str, Target]] = {
     ),
     "baselines": Target((json.dumps(_BASELINE).encode(),), _refused_by(baseline.BaselineError, baseline.parse)),
     "state file": Target((json.dumps(_STATE).encode(),), _state),
+    "file of the history": Target(tuple(map(_parquet, TABLES)), _history),
     "plan of many aborts": Target(
         (plan_file.written("id", 5, ()).encode(),), _refused_by(plan_file.PlanFileError, plan_file.parsed)
     ),

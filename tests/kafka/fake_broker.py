@@ -12,7 +12,7 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
@@ -24,6 +24,8 @@ from tests.kafka.fake_model import APIS, Answers, Model, carry
 from tests.kafka.loopback import Listener, ends_within, framed, frames, wait_for_end
 
 API_VERSIONS = 18
+EVERYTHING = {name: newest for name, newest, *_ in APIS.values()}
+"""API -> newest version, of a node as it is at first."""
 
 
 class Fault(Enum):
@@ -86,10 +88,14 @@ class FakeCluster:
         self.on_request: OnRequest = lambda _: None
         self.on_answer: OnAnswer = lambda _asked, _answer: None
         self.asked: list[Asked] = []
+        self.offered = {node: dict(EVERYTHING) for node in range(1, nodes + 1)}
+        """Node -> API -> newest version. A request for more ends its connection, as a real broker ends it."""
         self._lock = threading.Lock()
         self._listeners = {node: Listener(partial(self._talk, node)) for node in range(1, nodes + 1)}
         self.ports = {node: listener.port for node, listener in self._listeners.items()}
-        self.answers = Answers(model, self.ports)
+        self.hosts: dict[int, str] = {}
+        """Node -> the name under which it tells clients to come, where that is not the loopback's address."""
+        self.answers = Answers(model, self.ports, self.hosts)
 
     def __enter__(self) -> FakeCluster:
         return self
@@ -102,6 +108,12 @@ class FakeCluster:
         """From now on nobody listens there, and metadata names it no more."""
         del self.ports[node]
         self._listeners[node].close()
+
+    def move(self, node: int, host: str, port: int) -> None:
+        """From now on it listens there; its connections end, and metadata knows no other host than before."""
+        self._listeners[node].close()
+        self._listeners[node] = Listener(partial(self._talk, node), host, port)
+        self.ports[node] = port
 
     def cut(self) -> None:
         """Cut every open connection, as a restart of all nodes would."""
@@ -117,9 +129,11 @@ class FakeCluster:
         for frame in frames(connection):
             api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
             if api_key == API_VERSIONS:
-                answer, fault = _api_versions(version), None
+                answer, fault = _api_versions(version, self.offered[node]), None
             else:
                 api, _, request_class, answer_with = APIS[api_key]
+                if version > self.offered[node].get(api, -1):
+                    return
                 request = request_class.decode(frame, version=version, header=True)
                 with self._lock:
                     asked = Asked(len(self.asked) + 1, node, api, request)
@@ -135,9 +149,9 @@ class FakeCluster:
                 return
 
 
-def _api_versions(version: int) -> Any:
+def _api_versions(version: int, offered: Mapping[str, int]) -> Any:
     version_type = ApiVersionsResponse.ApiVersion
-    newest = {API_VERSIONS: 4} | {key: api[1] for key, api in APIS.items()}
+    newest = {API_VERSIONS: 4} | {key: offered[name] for key, (name, *_) in APIS.items() if name in offered}
     return ApiVersionsResponse(
         version=version,
         error_code=0,

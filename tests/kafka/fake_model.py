@@ -104,10 +104,11 @@ class Model:
 class Answers:
     """The answer of each API, as a node of the cluster gives it: `(node, request, version) -> response`."""
 
-    def __init__(self, model: Model, ports: Mapping[int, int]) -> None:
-        """`ports`: node -> where it listens; those that live, and may change."""
+    def __init__(self, model: Model, ports: Mapping[int, int], hosts: Mapping[int, str]) -> None:
+        """`ports` and `hosts`: node -> where clients are to come to; those that live, and may change."""
         self.model = model
         self.ports = ports
+        self.hosts = hosts
 
     def metadata(self, node: int, request: Any, version: int) -> Any:
         """By name, an unknown topic is an error; a hidden one too, and left out of a list of all."""
@@ -120,7 +121,9 @@ class Answers:
             cluster_id=CLUSTER_ID,
             controller_id=1,
             brokers=[
-                MetadataResponse.MetadataResponseBroker(version=version, node_id=live, host=HOST, port=port)
+                MetadataResponse.MetadataResponseBroker(
+                    version=version, node_id=live, host=self.hosts.get(live, HOST), port=port
+                )
                 for live, port in self.ports.items()
             ],
             topics=[self._described(node, name, version) for name in names],

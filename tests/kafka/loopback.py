@@ -17,9 +17,9 @@ Talk = Callable[[socket.socket], None]
 class Listener:
     """`with Listener(talk) as listener:` accepts on `listener.port` until it is closed."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: Talk, host: str = HOST, port: int = 0) -> None:
         self._talk = talk
-        self._socket = socket.create_server((HOST, 0))
+        self._socket = socket.create_server((host, port))
         self.port: int = self._socket.getsockname()[1]
         self.accepted = 0
         self._open: set[socket.socket] = set()

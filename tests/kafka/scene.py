@@ -12,9 +12,9 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, Verdict
 from exporter.kafka.collect import CollectOptions, Collector
 from exporter.kafka.connections import Address, Connections
-from exporter.kafka.errors import ErrorCode
+from exporter.kafka.errors import ClusterUnavailableError, ErrorCode
 from exporter.kafka.topology import STATE_TOPIC
-from exporter.snapshot import Answer, Snapshot
+from exporter.snapshot import Answer, SecondRead, Snapshot
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST
@@ -93,11 +93,12 @@ def collector_of(
     request_timeout_s: float = 20,
     deadline_s: float = 60,
     wall_clock: Callable[[], float] = time.time,
+    bootstrap: str = HOST,
 ) -> Iterator[Collector]:
-    """A collector that knows every node as a bootstrap address; closed on exit."""
+    """A collector that knows every node's port as a bootstrap address; closed on exit."""
     collector = Collector(
         Connections({}, client_id="tests"),
-        [Address(HOST, port) for port in cluster.ports.values()],
+        [Address(bootstrap, port) for port in cluster.ports.values()],
         CollectOptions(deadline_s=deadline_s, request_timeout_s=request_timeout_s),
         wall_clock=wall_clock,
     )
@@ -175,3 +176,44 @@ def alive_or_inconclusive(snapshot: Snapshot, reason: InconclusiveReason) -> Non
     evaluation = evaluated(snapshot)
     assert inconclusive(evaluation) == dict.fromkeys(HANGING, reason)
     assert {row: verdict for row, verdict in verdicts(evaluation).items() if row in ALIVE} == ALIVE
+
+
+def remembered(collector: Collector) -> Memory:
+    """What an exporter knows after a cycle without faults."""
+    evaluation = evaluated(collector.collect(seen_before=None))
+    assert verdicts(evaluation) == HANGING | ALIVE
+    return evaluation.memory
+
+
+def cycle(collector: Collector) -> Snapshot | None:
+    """A snapshot; None when no broker told the metadata."""
+    try:
+        return collector.collect(seen_before=None)
+    except ClusterUnavailableError:
+        return None
+
+
+def assert_true_of_the_scene(snapshot: Snapshot, memory: Memory) -> None:
+    """Nothing is missing without saying so, no verdict is wrong, and no hanging verdict rests on less than a proof."""
+    everything = HANGING | ALIVE
+    told = verdicts(evaluated(snapshot, memory))
+    read = {partition for partition, answer in answers(snapshot).items() if answer is Answer.READ}
+    assert set(told) == {row for row in everything if row[:2] in read}
+    assert len(answers(snapshot)) == 15
+    for row, verdict in told.items():
+        assert verdict in {everything[row], Verdict.INCONCLUSIVE}, row
+        if verdict.is_hanging:
+            assert verdict is HANGING.get(row)
+            assert snapshot.proof is not None
+            assert snapshot.proof.failure is None
+            assert second_read(snapshot, row) is SecondRead.UNCHANGED
+
+
+def second_read(snapshot: Snapshot, row: tuple[str, int, int]) -> SecondRead:
+    open_ = snapshot.open_transactions
+    (index,) = (
+        i
+        for i in range(len(open_))
+        if (*snapshot.partitions.name(int(open_.partition_row[i])), int(open_.producer_id[i])) == row
+    )
+    return SecondRead(int(open_.second_read[index]))

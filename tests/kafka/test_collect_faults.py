@@ -12,13 +12,20 @@ from typing import Any
 
 import pytest
 
-from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Verdict
-from exporter.kafka.collect import Collector
-from exporter.kafka.errors import ClusterUnavailableError, ErrorCode
-from exporter.snapshot import Answer, SecondRead, Snapshot
+from exporter.kafka.errors import ErrorCode
 from tests.kafka.fake_broker import SILENCES, Asked, FakeCluster, Fault
-from tests.kafka.scene import ALIVE, HANGING, answers, collector_of, evaluated, scene, verdicts
+from tests.kafka.scene import (
+    ALIVE,
+    HANGING,
+    assert_true_of_the_scene,
+    collector_of,
+    cycle,
+    evaluated,
+    remembered,
+    scene,
+    verdicts,
+)
 
 DEADLINE_S = 30.0
 SILENT_TIMEOUT_S = 0.15
@@ -83,13 +90,6 @@ def test_a_cycle_without_faults_sees_everything_as_it_is() -> None:
 
     assert snapshot.is_complete
     assert verdicts(evaluated(snapshot)) == HANGING | ALIVE
-
-
-def remembered(collector: Collector) -> Memory:
-    """What an exporter knows after a cycle without faults."""
-    evaluation = evaluated(collector.collect(seen_before=None))
-    assert verdicts(evaluation) == HANGING | ALIVE
-    return evaluation.memory
 
 
 @pytest.mark.parametrize(
@@ -199,37 +199,3 @@ def test_a_clock_that_jumps_makes_no_lie(hours: int) -> None:
         shift_s = 0.0
         again = evaluated(collector.collect(seen_before=None), evaluation.memory)
     assert verdicts(again) == HANGING | ALIVE
-
-
-def cycle(collector: Collector) -> Snapshot | None:
-    """A snapshot; None when no broker told the metadata."""
-    try:
-        return collector.collect(seen_before=None)
-    except ClusterUnavailableError:
-        return None
-
-
-def assert_true_of_the_scene(snapshot: Snapshot, memory: Memory) -> None:
-    """Nothing is missing without saying so, no verdict is wrong, and no hanging verdict rests on less than a proof."""
-    everything = HANGING | ALIVE
-    told = verdicts(evaluated(snapshot, memory))
-    read = {partition for partition, answer in answers(snapshot).items() if answer is Answer.READ}
-    assert set(told) == {row for row in everything if row[:2] in read}
-    assert len(answers(snapshot)) == 15
-    for row, verdict in told.items():
-        assert verdict in {everything[row], Verdict.INCONCLUSIVE}, row
-        if verdict.is_hanging:
-            assert verdict is HANGING.get(row)
-            assert snapshot.proof is not None
-            assert snapshot.proof.failure is None
-            assert second_read(snapshot, row) is SecondRead.UNCHANGED
-
-
-def second_read(snapshot: Snapshot, row: tuple[str, int, int]) -> SecondRead:
-    open_ = snapshot.open_transactions
-    (index,) = (
-        i
-        for i in range(len(open_))
-        if (*snapshot.partitions.name(int(open_.partition_row[i])), int(open_.producer_id[i])) == row
-    )
-    return SecondRead(int(open_.second_read[index]))

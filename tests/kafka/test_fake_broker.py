@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +22,7 @@ from exporter.kafka.topology import STATE_TOPIC
 from tests.brokers.cluster import KafkaCluster
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
-from tests.kafka.loopback import HOST
+from tests.kafka.loopback import HOST, framed
 
 STATE_PARTITIONS = 5
 
@@ -61,6 +63,16 @@ def test_the_fake_answers_as_a_real_broker_does(
 
     for question, answer in real.items():
         assert faked[question] == answer, question
+
+
+def test_a_version_that_is_not_offered_ends_the_connection(kafka_4_3_1: KafkaCluster) -> None:
+    """Without an answer, by the fake as by a real broker."""
+    metadata_99 = framed(struct.pack(">hhih", 3, 99, 7, -1) + b"\0")
+    with FakeCluster(Model()) as fake:
+        for where in (address(kafka_4_3_1.bootstrap), (HOST, fake.ports[1])):
+            with socket.create_connection(where, timeout=30) as connection:
+                connection.sendall(metadata_99)
+                assert connection.recv(1) == b""
 
 
 def address(bootstrap: str) -> tuple[str, int]:

@@ -22,12 +22,14 @@ from typing import Final
 
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
+from tests.brokers.broker import Broker
 from tests.brokers.cluster import free_ports
 from tests.brokers.maven import BrokersUnavailable
 from tests.brokers.second_door import TwoDoorCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.real_brokers.exporting import Exporter, serving
-from tests.soak.faults import FAULTS, GROWING, HUNG, HUNG_PARTITIONS, RECREATED, Ground
+from tests.soak.disk import Disk, NoDiskError
+from tests.soak.faults import DISK_FULL, DISK_NODE, FAULTS, GROWING, HUNG, HUNG_PARTITIONS, RECREATED, Ground
 from tests.soak.link import Link
 from tests.soak.resources import Resources
 from tests.soak.watcher import Truth, Watcher
@@ -50,6 +52,7 @@ LIVE: Final = Rhythm(hold_s=0.1, per_second=4, abort_share=0.2, stall_every=29, 
 DESCRIPTORS_MORE_MAX: Final = 4
 THREADS_MORE_MAX: Final = 2
 MEMORY_MORE_MB_MAX: Final = 25.0
+DISK_MB: Final = 256
 
 
 @dataclass
@@ -59,6 +62,8 @@ class Tally:
     recovery_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     cycles: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     violations: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Faults that cannot be done here, and why."""
 
 
 class Exporters:
@@ -105,6 +110,7 @@ def main() -> int:
             link_ports = free_ports(NODES)
             advertised = dict(enumerate(link_ports, start=1))
             cluster = TwoDoorCluster(KAFKA, nodes=NODES, properties=PROPERTIES, advertised_ports=advertised)
+            disk = _disk_of(cluster.broker(DISK_NODE), stack, folder, tally)
             stack.enter_context(cluster)
             links = {node: Link(port, cluster.door_ports[node]) for node, port in advertised.items()}
             for link in links.values():
@@ -115,11 +121,28 @@ def main() -> int:
                 workload.add(f"live-{number}", LIVE)
             stack.callback(workload.stop)
             exporters = Exporters(stack, cluster, folder, truth)
-            ground = Ground(cluster, links, truth, chance, reload=exporters.reload, restart=exporters.restart)
+            ground = Ground(
+                cluster, links, truth, chance, reload=exporters.reload, restart=exporters.restart, disk=disk
+            )
             return _soak(ground, exporters, workload, tally)
     except BrokersUnavailable as failure:
         print(f"soak: {failure}", file=sys.stderr)
         return 1
+
+
+def _disk_of(broker: Broker, stack: ExitStack, folder: Path, tally: Tally) -> Disk | None:
+    """For its data, before it is formatted, in `folder` until the stack ends; None where that cannot be."""
+    place = folder / "disk"
+    place.mkdir()
+    try:
+        disk = Disk(place, megabytes=DISK_MB)
+    except NoDiskError as refusal:
+        tally.left_out[DISK_FULL] = f"{refusal} (root may)"
+        return None
+    stack.callback(disk.close)
+    broker.directory.mkdir()
+    (broker.directory / "data").symlink_to(place)
+    return disk
 
 
 def _make_topics(cluster: TwoDoorCluster) -> None:
@@ -133,7 +156,8 @@ def _soak(ground: Ground, exporters: Exporters, workload: Workload, tally: Tally
     _until_whole(ground, exporters, "the beginning", tally)
     far = exporters.far.process.pid
     before, ends_at, began = Resources.of(far), time.monotonic() + MINUTES * 60, time.monotonic()
-    names, weights = list(FAULTS), [weight for _, weight in FAULTS.values()]
+    faults = {name: it for name, it in FAULTS.items() if name not in tally.left_out}
+    names, weights = list(faults), [weight for _, weight in faults.values()]
     while time.monotonic() < ends_at:
         (name,) = ground.chance.choices(names, weights)
         FAULTS[name][0](ground)
@@ -194,6 +218,8 @@ def _report(
         if counts[name]:
             took, cycles = tally.recovery_s[name], max(tally.cycles[name])
             print(f"{name:42}{len(took):7}{statistics.median(took):30.1f}{max(took):12.1f}{cycles:14}")
+    for name, why in tally.left_out.items():
+        print(f"left out: {name}: {why}")
     total = workload.ledger.total()
     print(f"\nworkload: {total}")
     for watcher in exporters.watchers:
@@ -204,7 +230,8 @@ def _report(
         print(f"  {violation}")
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     told = {"kafka": KAFKA, "seed": SEED, "minutes": seconds / 60, "faults": counts, "violations": tally.violations}
-    RESULT.write_text(json.dumps({**told, "recovery_s": tally.recovery_s, "cycles": tally.cycles}, indent=1))
+    by_name = {"left_out": tally.left_out, "recovery_s": tally.recovery_s, "cycles": tally.cycles}
+    RESULT.write_text(json.dumps({**told, **by_name}, indent=1))
 
 
 if __name__ == "__main__":

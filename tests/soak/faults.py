@@ -15,6 +15,7 @@ from examples.workload.planting import plant_hang, plant_hang_without_id, write_
 from exporter.kafka.topology import STATE_TOPIC
 from tests.brokers.broker import Broker
 from tests.brokers.second_door import TwoDoorCluster
+from tests.soak.disk import Disk
 from tests.soak.link import Link, Weather
 from tests.soak.watcher import Truth
 
@@ -27,6 +28,11 @@ PREFERRED: Final = 0
 HANGS_MAX: Final = 4
 PARTITIONS_MAX: Final = 120
 FIRST_PRODUCER_ID: Final = 8_000_000_000
+DISK_FULL: Final = "broker's disk full, then freed"
+DISK_NODE: Final = 3
+HALTS_S: Final = 60.0
+AHEAD_S: Final = 1800
+"""Brokers take no record that is an hour ahead."""
 
 
 @dataclass
@@ -40,6 +46,8 @@ class Ground:
     reload: Callable[[], None]
     restart: Callable[[], None]
     """Kill one of the exporters and start it again."""
+    disk: Disk | None
+    """That of the broker DISK_NODE; None where it cannot have one of its own."""
     grown: int = 1
     planted: int = 0
     paused_long: bool = field(default=False)
@@ -82,6 +90,20 @@ def freeze_broker(ground: Ground) -> None:
     broker.resume()
 
 
+def fill_disk(ground: Ground) -> None:
+    """A broker on one full disk halts, as it cannot write what it must; then a person makes room and starts it."""
+    assert ground.disk is not None
+    broker = ground.cluster.broker(DISK_NODE)
+    ground.disk.fill()
+    halts_by = time.monotonic() + HALTS_S
+    while broker.running:
+        assert time.monotonic() < halts_by, f"a broker on a full disk goes on:\n{broker.log_tail()}"
+        time.sleep(0.1)
+    time.sleep(ground.chance.uniform(0, 5))
+    ground.disk.free()
+    broker.start()
+
+
 def elect_leaders(ground: Ground) -> None:
     """Whoever leads since a broker died gives back to those who are to lead."""
     with ground.admin() as admin:
@@ -122,10 +144,13 @@ def plant(ground: Ground) -> None:
     truth.places.add((HUNG, partition))
     ground.planted += 1
     bootstrap = ground.cluster.bootstrap
+    # Of a client whose clock is ahead only the exporter itself knows since when: from what it keeps over a restart.
+    written_ms = int((time.time() + ground.chance.choice((0, AHEAD_S))) * 1000)
     if ground.chance.random() < 0.5:
-        hang = plant_hang(bootstrap, HUNG, partition, f"hung-{ground.planted}")
+        hang = plant_hang(bootstrap, HUNG, partition, f"hung-{ground.planted}", timestamp_ms=written_ms)
     else:
-        hang = plant_hang_without_id(bootstrap, HUNG, partition, producer_id=FIRST_PRODUCER_ID + ground.planted)
+        producer_id = FIRST_PRODUCER_ID + ground.planted
+        hang = plant_hang_without_id(bootstrap, HUNG, partition, producer_id=producer_id, timestamp_ms=written_ms)
     truth.planted[HUNG, partition, hang.producer_id] = time.monotonic()
 
 
@@ -180,6 +205,7 @@ FAULTS: Final[dict[str, tuple[Callable[[Ground], None], int]]] = {
     "broker killed (SIGKILL) and started": (kill_broker, 2),
     "broker stopped and started": (restart_broker, 1),
     "broker frozen (SIGSTOP)": (freeze_broker, 2),
+    DISK_FULL: (fill_disk, 1),
     "leaders elected": (elect_leaders, 3),
     "replicas reassigned": (reassign, 3),
     "partitions added": (grow_topic, 3),

@@ -1,8 +1,9 @@
 """What an exporter says, scrape by scrape, held against what is true; whatever is against it is a violation.
 
 Asserted of every scrape: it comes within a second; no transaction is called hanging where none was planted; partitions that
-were not read have no series; the snapshot's time never goes back and is never in the future. And of every two clean cycles
-in a row: each hang that was there before them is proved.
+were not read have no series; the snapshot's time never goes back and is never in the future; a hang never began later than
+two cycles said before, also before a restart, and its partition's longest duration is no shorter. And of every two clean
+cycles in a row: each hang that was there before them is proved.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ SCRAPE_PAUSE_S: Final = 0.2
 ANSWER_S_MAX: Final = 1.0
 CLOCK_SLACK_S: Final = 0.5
 CYCLES_TO_PROVE: Final = 2
+START_SLACK_S: Final = 0.01
 
 
 @dataclass
@@ -54,6 +56,8 @@ class Seen:
     succeeded: bool
     hanging: dict[Key, float]
     """With the start that is told, in seconds since 1970."""
+    longest: dict[tuple[str, int], float]
+    """(topic, partition) -> seconds, where something is open."""
     read: int
     series: int
     """Of the longest duration: one for each partition that was read."""
@@ -70,6 +74,7 @@ def seen_in(text: str, at: float) -> Seen | None:
     """What a scrape says; None before the first snapshot and after the last has become stale."""
     values: dict[str, float] = {}
     hanging: dict[Key, float] = {}
+    longest: dict[tuple[str, int], float] = {}
     gaps = series = read = 0
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -77,7 +82,10 @@ def seen_in(text: str, at: float) -> Seen | None:
             values[name] = sample.value
             if name == "kafka_suspect_transaction_start_timestamp_seconds" and labels["verdict"].startswith("hanging"):
                 hanging[labels["topic"], int(labels["partition"]), int(labels["producer_id"])] = sample.value
-            series += name == "kafka_partition_max_active_transaction_duration_seconds"
+            if name == "kafka_partition_max_active_transaction_duration_seconds":
+                series += 1
+                if sample.value:
+                    longest[labels["topic"], int(labels["partition"])] = sample.value
             if name == "kafka_transaction_exporter_partitions":
                 read += int(sample.value) if labels["answer"] == "read" else 0
                 gaps += 0 if labels["answer"] == "read" else int(sample.value)
@@ -93,6 +101,7 @@ def seen_in(text: str, at: float) -> Seen | None:
         snapshot_s=values["kafka_transaction_exporter_snapshot_timestamp_seconds"],
         succeeded=values["kafka_transaction_exporter_last_cycle_success"] == 1,
         hanging=hanging,
+        longest=longest,
         read=read,
         series=series,
         gaps=gaps,
@@ -111,6 +120,8 @@ class Watcher:
         self.latest: Seen | None = None
         self._truth = truth
         self._is_up = is_up
+        self._since_s: dict[Key, float] = {}
+        """When a hang began, in seconds since 1970, once it was told in two cycles; a restart changes nothing."""
         self._clean: list[Seen] = []
         """The clean cycles in a row that led here, each by its first scrape."""
         self._ending = threading.Event()
@@ -156,6 +167,7 @@ class Watcher:
             self.violations.append(f"{self.name} has {seen.series} series of {seen.read} partitions that were read")
         if seen.snapshot_s > now_s + CLOCK_SLACK_S or (before is not None and seen.snapshot_s < before.snapshot_s):
             self.violations.append(f"{self.name} has a snapshot of {seen.snapshot_s}, now {now_s}")
+        self._judge_starts(seen)
         if not seen.is_clean:
             self._clean = []
         elif not self._clean or self._clean[-1].cycles != seen.cycles:
@@ -167,3 +179,17 @@ class Watcher:
                     self.violations.append(
                         f"{self.name} has not found {sorted(missed)} in {CYCLES_TO_PROVE} clean cycles"
                     )
+
+    def _judge_starts(self, seen: Seen) -> None:
+        before = self.latest
+        for key, start_s in seen.hanging.items():
+            since_s = self._since_s.get(key, start_s)
+            if start_s > since_s + START_SLACK_S:
+                self.violations.append(f"{self.name} says that {key} began at {start_s}, and said {since_s} before")
+                self._since_s[key] = start_s  # told once
+            lasted_s = seen.longest.get(key[:2], 0.0)
+            if lasted_s < seen.snapshot_s - start_s - START_SLACK_S:
+                self.violations.append(f"{self.name} says {lasted_s} s of {key[:2]}, where {key} began at {start_s}")
+            # A cycle is published before it is written down: what a second one has told is on the disk.
+            if before is not None and before.cycles < seen.cycles and key in before.hanging:
+                self._since_s[key] = min(since_s, before.hanging[key])

@@ -1,0 +1,193 @@
+"""Brokers that are downgraded, or replaced by older ones, while they are watched: less is known then, and nothing is false.
+
+A connection ends with its broker, and the next one offers fewer versions, or lacks an API. Behind a balancer it may stay
+open: then a broker ends it when it is asked for what it does not know.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from functools import partial
+
+import numpy as np
+import pytest
+
+from exporter.kafka.collect import Collector
+from exporter.kafka.errors import ClusterUnavailableError
+from exporter.snapshot import UNKNOWN_OFFSET, Denials, Snapshot
+from tests.kafka.fake_broker import EVERYTHING, Asked, FakeCluster
+from tests.kafka.scene import (
+    HANGING,
+    UNKNOWN,
+    assert_true_of_the_scene,
+    collector_of,
+    cycle,
+    evaluated,
+    reasons,
+    remembered,
+    scene,
+    verdicts,
+)
+
+Offered = Mapping[str, int | None]
+"""API -> newest version that is left; None where it is gone."""
+
+BOTH = (1, 2)
+NOTICED_S = 10.0
+
+
+class Lost(Enum):
+    """What a snapshot says that it does not know."""
+
+    PARTITIONS = auto()
+    COORDINATORS = auto()
+    PROOF = auto()
+    OFFSETS = auto()
+    LIMITS = auto()
+    DENIALS = auto()
+
+
+KAFKA_2_7: Offered = {"DescribeProducers": None, "DescribeTransactions": None, "ListTransactions": None}
+DOWNGRADES: dict[str, tuple[Offered, set[Lost]]] = {
+    "Kafka 2.7": (KAFKA_2_7, {Lost.PARTITIONS}),
+    "Kafka 2.8": ({"DescribeTransactions": None, "ListTransactions": None}, {Lost.COORDINATORS, Lost.PROOF}),
+    "DescribeProducers gone": ({"DescribeProducers": None}, {Lost.PARTITIONS}),
+    "DescribeTransactions gone": ({"DescribeTransactions": None}, {Lost.PROOF}),
+    "ListTransactions gone": ({"ListTransactions": None}, {Lost.COORDINATORS, Lost.PROOF}),
+    "ListTransactions 0": ({"ListTransactions": 0}, set()),
+    "ListOffsets gone": ({"ListOffsets": None}, {Lost.OFFSETS}),
+    "ListOffsets 5": ({"ListOffsets": 5}, {Lost.OFFSETS}),
+    "DescribeConfigs gone": ({"DescribeConfigs": None}, {Lost.LIMITS}),
+    "DescribeConfigs 0": ({"DescribeConfigs": 0}, {Lost.LIMITS}),
+    "DescribeAcls gone": ({"DescribeAcls": None}, {Lost.DENIALS}),
+    "DescribeAcls 0": ({"DescribeAcls": 0}, {Lost.DENIALS}),
+}
+"""What all brokers are left with, and what is not known then."""
+METADATA_LOST: dict[str, Offered] = {
+    "Metadata gone": {"Metadata": None},
+    "Metadata 8": {"Metadata": 8},
+    "everything gone": dict.fromkeys(EVERYTHING),
+}
+ALL: dict[str, Offered] = {name: offered for name, (offered, _) in DOWNGRADES.items()} | METADATA_LOST
+
+QUICK = ("Kafka 2.8", (2,))
+"""It loses what a proof needs."""
+
+
+def downgrade(cluster: FakeCluster, offered: Offered, nodes: tuple[int, ...], *, restarts: bool) -> None:
+    """These nodes offer no more than this. A restart ends all connections; without it they are kept."""
+    for node in nodes:
+        for api, newest in offered.items():
+            cluster.offered[node].pop(api, None)
+            if newest is not None:
+                cluster.offered[node][api] = newest
+    if restarts:
+        cluster.cut()
+
+
+def upgrade(cluster: FakeCluster, collector: Collector) -> None:
+    """Every node offers everything again, on new connections: what a broker offers is known of each connection."""
+    for node in cluster.offered:
+        cluster.offered[node] = dict(EVERYTHING)
+    cluster.cut()
+    deadline = time.monotonic() + NOTICED_S
+    while not all(it.closed for it in [*collector._connections._connections.values()]):
+        assert time.monotonic() < deadline, "the end of a connection is not noticed"
+        time.sleep(0.001)
+
+
+def lost_in(snapshot: Snapshot) -> set[Lost]:
+    assert set(reasons(snapshot).values()) <= {"unsupported_api"}
+    signs = {
+        Lost.PARTITIONS: bool(reasons(snapshot)),
+        Lost.COORDINATORS: any(it.failure is not None for it in snapshot.coordinators),
+        Lost.PROOF: snapshot.proof is not None and snapshot.proof.failure is not None,
+        Lost.OFFSETS: bool(np.any(snapshot.open_transactions.high_watermark == UNKNOWN_OFFSET)),
+        Lost.LIMITS: snapshot.max_timeout.unread != (),
+        Lost.DENIALS: snapshot.proof is not None and snapshot.proof.denials is not Denials.NONE,
+    }
+    return {lost for lost, is_lost in signs.items() if is_lost}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "restarts"),
+    [
+        pytest.param((2,), False, id="one-kept"),
+        pytest.param(BOTH, True, id="both-restarted"),
+        pytest.param((2,), True, id="one-restarted", marks=pytest.mark.slow),
+        pytest.param(BOTH, False, id="both-kept", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("offered", ALL.values(), ids=ALL.keys())
+def test_a_downgrade_between_two_cycles_makes_no_lie(
+    offered: Offered,
+    nodes: tuple[int, ...],
+    restarts: bool,  # noqa: FBT001
+) -> None:
+    """Nor does the cycle after it; and the first cycle after the upgrade sees everything again."""
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
+        memory = remembered(collector)
+        downgrade(cluster, offered, nodes, restarts=restarts)
+        for _ in range(2):
+            snapshot = cycle(collector)
+            assert (snapshot is None) == (offered in METADATA_LOST.values() and nodes == BOTH)
+            if snapshot is not None:
+                assert_true_of_the_scene(snapshot, memory)
+        upgrade(cluster, collector)
+        assert remembered(collector).transactions.keys() == memory.transactions.keys()
+
+
+@pytest.mark.parametrize(("offered", "lost"), DOWNGRADES.values(), ids=DOWNGRADES.keys())
+def test_a_snapshot_says_what_was_lost_with_a_version(offered: Offered, lost: set[Lost]) -> None:
+    """That and nothing else; a hang is proved where nothing that its proof needs is missing."""
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
+        memory = remembered(collector)
+        downgrade(cluster, offered, BOTH, restarts=True)
+        snapshot = collector.collect(seen_before=None)
+
+    assert lost_in(snapshot) == lost
+    proved = {row for row, verdict in verdicts(evaluated(snapshot, memory)).items() if verdict.is_hanging}
+    if lost & {Lost.PARTITIONS, Lost.PROOF}:
+        assert proved == set()
+    else:
+        assert proved == set(HANGING) - ({UNKNOWN} if Lost.DENIALS in lost else set())
+
+
+def test_a_cluster_that_nobody_can_describe_any_more_is_said_to_be_so() -> None:
+    """The sentence names the API; it is no cluster without transactions."""
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
+        remembered(collector)
+        downgrade(cluster, METADATA_LOST["Metadata 8"], BOTH, restarts=True)
+        with pytest.raises(ClusterUnavailableError, match="does not offer Metadata"):
+            collector.collect(seen_before=None)
+
+
+@pytest.mark.parametrize(
+    ("offered", "nodes"),
+    [
+        pytest.param(offered, nodes, id=f"{name}-{nodes}", marks=() if (name, nodes) == QUICK else pytest.mark.slow)
+        for name, offered in ALL.items()
+        for nodes in ((1,), (2,), BOTH)
+    ],
+)
+def test_a_downgrade_within_a_cycle_makes_no_lie(offered: Offered, nodes: tuple[int, ...]) -> None:
+    """Before any of its requests: what was proved with one half of the versions is not believed with the other."""
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
+        memory = remembered(collector)
+        for number in range(1, len(cluster.asked) + 1):
+            cluster.restart_numbers()
+            cluster.on_request = partial(_at, number, partial(downgrade, cluster, offered, nodes, restarts=True))
+            snapshot = cycle(collector)
+            if snapshot is not None:
+                assert_true_of_the_scene(snapshot, memory)
+            cluster.on_request = lambda _: None
+            upgrade(cluster, collector)
+            assert remembered(collector).transactions.keys() == memory.transactions.keys()
+
+
+def _at(number: int, act: Callable[[], None], asked: Asked) -> None:
+    """Does `act` before this request is answered."""
+    if asked.number == number:
+        act()
