@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from exporter.kafka.topology import STATE_TOPIC
-from tests.kafka.fake_broker import API_VERSIONS, _api_versions
+from tests.kafka.fake_broker import API_VERSIONS, EVERYTHING, _api_versions
 from tests.kafka.fake_model import APIS, Answers, Model, Partition, Producer, Transaction
 from tests.kafka.loopback import Listener, framed, frames
 
@@ -42,7 +42,7 @@ class Replay:
     def __init__(self, model: Model) -> None:
         self._ready: dict[bytes, bytes] = {}
         self._ports: dict[int, int] = {}
-        self._answers = Answers(model, self._ports)
+        self._answers = Answers(model, self._ports, {})
         self.listener = Listener(self._talk)
         self._ports[1] = self.listener.port
 
@@ -58,7 +58,7 @@ class Replay:
         api_key, version, _ = struct.unpack_from(">hhi", frame)
         answer: Any
         if api_key == API_VERSIONS:
-            answer = _api_versions(version)
+            answer = _api_versions(version, EVERYTHING)
         else:
             _, _, request_class, answer_with = APIS[api_key]
             answer = answer_with(self._answers, 1, request_class.decode(frame, version=version, header=True), version)

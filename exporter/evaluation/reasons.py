@@ -24,7 +24,10 @@ _MISSING = {
         "a coordinator lists the producer id in an active transaction, but did not describe it"
     ),
     InconclusiveReason.CHANGED_BETWEEN_READS: "the partition's entry changed between the two reads",
-    InconclusiveReason.SECOND_READ_FAILED: "the partition could not be read a second time after the coordinators answered",
+    InconclusiveReason.SECOND_READ_FAILED: (
+        "the partition could not be read a second time after the coordinators answered, or its leader's address leads to "
+        "another broker"
+    ),
     InconclusiveReason.CHANGED_WHILE_ASKED: "the transactional id changed or moved while its coordinator was asked",
     InconclusiveReason.TOPICS_HIDDEN: (
         "its coordinator may leave this topic out of its answer: grant DESCRIBE on the topic"

@@ -29,6 +29,15 @@ async def max_timeout(inquiry: Inquiry, brokers: Iterable[int]) -> MaxTimeout:
     )
 
 
+def strangers(limit: MaxTimeout) -> frozenset[int]:
+    """Brokers whose address leads to another broker: a broker tells its own configuration and refuses any other's.
+
+    The other one answers DescribeProducers as well, from its own log, as a follower that may lag; it does not say so. A
+    broker that lets us see no configuration is not found out (ConfigHelper: authorization comes first).
+    """
+    return frozenset(broker for broker, why in limit.unread if why == ErrorCode.INVALID_REQUEST.name)
+
+
 async def _ask(inquiry: Inquiry, broker: int) -> int | str:
     """The setting in milliseconds, or why it is not known."""
     request = DescribeConfigsRequest(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from exporter.kafka.broker_configs import strangers
 from exporter.kafka.coordinators import by_producer_id, prove
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.inquiry import Inquiry
@@ -92,10 +93,11 @@ async def _read_again(inquiry: Inquiry, reading: Reading, doubtful: npt.NDArray[
         )
     }
     keep = np.ones(len(entries), dtype=np.bool_)
+    led_by_strangers = strangers(reading.max_timeout)
     for i in np.flatnonzero(doubtful):
         row = int(entries.row[i])
         epoch = epochs.get((row, int(entries.producer_id[i]), int(entries.start_offset[i])))
-        if again.answer[row] != Answer.READ:
+        if again.answer[row] != Answer.READ or int(leader[row]) in led_by_strangers:
             reading.second_read[i] = SecondRead.UNREAD
         elif epoch is None:
             keep[i] = False

@@ -249,9 +249,10 @@ class Answers:
             config_type(version=version, name=name, value=str(self.model.max_timeout_ms))
             for name in asked.configuration_keys
         ]
+        refused = ErrorCode.INVALID_REQUEST if known else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         result = result_type(
             version=version,
-            error_code=0 if known and asked.resource_name == str(node) else ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            error_code=ErrorCode.NONE if known and asked.resource_name == str(node) else refused,
             resource_type=asked.resource_type,
             resource_name=asked.resource_name,
             configs=configs if known else [],

@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient
 from examples.workload.planting import plant_hang, plant_hang_without_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.kafka import describe_producers
-from exporter.kafka.broker_configs import max_timeout
+from exporter.kafka.broker_configs import max_timeout, strangers
 from exporter.kafka.connections import Address, Connections
 from exporter.kafka.coordinators import _denials, describe_ids, list_transactions
 from exporter.kafka.inquiry import Inquiry
@@ -125,6 +125,9 @@ def said_of(broker: Address, topic: str, ids: dict[str, int]) -> dict[str, Any]:
     return answers
 
 
+ANOTHER = 99
+
+
 async def _ask_everything(connections: Connections, broker: Address, topic: str, ids: dict[str, int]) -> dict[str, Any]:
     inquiry = Inquiry(
         connections=connections, bootstrap=(broker,), request_timeout_s=30, deadline=time.monotonic() + 60
@@ -137,6 +140,7 @@ async def _ask_everything(connections: Connections, broker: Address, topic: str,
     )
     listed = await list_transactions(inquiry, [1])
     chosen = await list_transactions(inquiry, [1], states=(), producer_ids=ids.values())
+    inquiry.brokers = {**every.brokers, ANOTHER: broker}
     return {
         "leaders": [named.leader_of(topic, i) for i in range(5)],
         "state partitions": len(named.rows_of(STATE_TOPIC)),
@@ -150,6 +154,7 @@ async def _ask_everything(connections: Connections, broker: Address, topic: str,
         "descriptions": await describe_ids(inquiry, 1, [*ids, "no-such-id"]),
         "offsets": await latest_offsets(inquiry, {(topic, i): 1 for i in range(4)}),
         "limit": await max_timeout(inquiry, [1]),
+        "strangers": strangers(await max_timeout(inquiry, [1, ANOTHER])),
         "denials": await _denials(inquiry, [1]),
     }
 

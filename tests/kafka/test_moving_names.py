@@ -11,12 +11,16 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from kafka.protocol.admin.transactions import DescribeProducersResponse
 
 from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import InconclusiveReason
 from exporter.kafka.collect import Collector
 from exporter.kafka.errors import ClusterUnavailableError
+from exporter.kafka.topology import STATE_TOPIC
 from exporter.snapshot import Snapshot
-from tests.kafka.fake_broker import FakeCluster
+from tests.kafka.fake_broker import Asked, FakeCluster
+from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST
 from tests.kafka.scene import (
     ALIVE,
@@ -24,6 +28,7 @@ from tests.kafka.scene import (
     assert_true_of_the_scene,
     collector_of,
     evaluated,
+    inconclusive,
     reasons,
     remembered,
     scene,
@@ -124,3 +129,45 @@ def test_a_name_that_leads_to_another_broker_makes_no_lie(names: dict[str, str],
         names.update(right)
         cluster.cut()
         assert_whole(collector.collect(seen_before=None))
+
+
+def test_a_follower_that_lags_behind_a_leaders_name_proves_nothing(names: dict[str, str]) -> None:
+    """Node 2's name leads to node 1, which follows its partition and has not seen the end of a transaction.
+
+    Followers answer DescribeProducers, and node 2 coordinates nothing: only that node 1 does not take itself for node 2
+    tells. Without that this was a hang, of a transaction that has ended.
+    """
+    model = Model(
+        topics={STATE_TOPIC: [Partition(1) for _ in range(4)], "t": [Partition(2, producers=[Producer(12)])]},
+        transactions={"done": Transaction(12, "CompleteCommit")},
+    )
+    with FakeCluster(model, nodes=2) as cluster:
+        cluster.hosts.update({1: ONE, 2: TWO})
+        cluster.on_answer = as_a_follower_that_lags
+        with collector_of(cluster, bootstrap=BOOTSTRAP) as collector:
+            assert verdicts(evaluated(collector.collect(seen_before=None))) == {}
+            cluster.move(2, ELSEWHERE, cluster.ports[1])
+            evaluation = evaluated(collector.collect(seen_before=None))
+            assert inconclusive(evaluation) == {("t", 0, 12): InconclusiveReason.SECOND_READ_FAILED}
+            names[TWO] = ELSEWHERE
+            cluster.cut()
+            assert verdicts(evaluated(collector.collect(seen_before=None))) == {}
+
+
+def as_a_follower_that_lags(asked: Asked, answer: Any) -> None:
+    """Node 1 still shows open in the log of partition t-0 what has ended at its leader."""
+    if (asked.node, asked.api) != (1, "DescribeProducers"):
+        return
+    producer = DescribeProducersResponse.TopicResponse.PartitionResponse.ProducerState(
+        version=0,
+        producer_id=12,
+        producer_epoch=0,
+        last_sequence=0,
+        last_timestamp=0,
+        coordinator_epoch=-1,
+        current_txn_start_offset=5,
+    )
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            if topic.name == "t":
+                partition.error_code, partition.active_producers = 0, [producer]
