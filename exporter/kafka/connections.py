@@ -68,8 +68,8 @@ def _as_it_is(answer: Any) -> Any:
 class Sent:
     """A request that is under way: `Connections.ask` waits for its answer."""
 
-    connection: Any
     answer: Any
+    """The future of it."""
     at: float
     """Instant of the clock."""
 
@@ -217,7 +217,7 @@ class Connections:
         connection = self._usable(address)
         if connection is None or connection.paused:
             return None
-        return Sent(connection, connection.send_request(request, request_timeout_ms=timeout_s * 1000), self._clock())
+        return Sent(connection.send_request(request, request_timeout_ms=timeout_s * 1000), self._clock())
 
     def _understood(self, address: Address, api: str, answer: Any, read: Callable[[Any], Any]) -> Any:
         """What `read` makes of `answer`. A connection that sent nonsense is not used again: not even its throttling."""
