@@ -18,8 +18,8 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from exporter.kafka.explain import TLS_SPOKEN_HERE, login_in_words
 
-RECEIVE_BYTES = 64 * 1024
-"""At a time, where it is not known yet how much is to come: no more than what a memory allocator has at hand."""
+RECEIVE_BYTES = 16 * 1024
+"""At a time, where it is not known yet how much is to come."""
 _TLS_ALERT = b"\x15\x03"
 """As the length of an answer it would be 350 MB."""
 
@@ -81,6 +81,7 @@ class _WholeReads:
     """
 
     _sock: socket.socket
+    _closed: bool
     _protocol: Connection
 
     def write(self, data: bytes) -> None:
@@ -93,29 +94,33 @@ class _WholeReads:
             super().write(memoryview(data)[sent:])  # type: ignore[misc]
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
-        received: list[bytes] = []
+        """Receive all that is there. It is handed over piece by piece: then the parser has room for what follows.
+
+        Nothing is left for the caller to hand over, but the end.
+        """
         end: Exception | None = None
         try:
-            while self._recv_some(received):
+            while not self._closed and self._recv_some():  # handing over may close it
                 pass
             end = foreign.KafkaConnectionError("socket disconnected")
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             pass
+        except foreign.KafkaProtocolError as error:
+            end = error
         except OSError as error:
             end = foreign.KafkaConnectionError(error)
-        # Joining a single piece hands on that piece itself.
-        return b"".join(received), None if received else end
+        return b"", end
 
-    def _recv_some(self, received: list[bytes]) -> int:
-        """Bytes that came into the answer that is coming, or into `received`; 0 at the end of the connection."""
-        room = None if received else self._protocol.room()
+    def _recv_some(self) -> int:
+        """Bytes that were received and handed over; 0 at the end of the connection."""
+        room = self._protocol.room()
         if room is not None:
             count = self._sock.recv_into(room)
             self._protocol.filled(count)
             return count
         data = self._sock.recv(RECEIVE_BYTES)
         if data:
-            received.append(data)
+            self._protocol.data_received(data)
         return len(data)
 
 
