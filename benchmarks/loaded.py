@@ -1,4 +1,4 @@
-"""A loaded broker with and without the exporter at its default interval, in turn.
+"""A loaded broker of 10,000 partitions with and without the exporter at its default interval, in turn.
 
 Appends to a partition without history, and to one with 20,000 producer entries: a scan holds that partition's lock while it
 copies them. Latency is from the send to the acknowledgement at a steady rate; throughput is as fast as one producer can.
@@ -15,7 +15,7 @@ from typing import Any, Final
 from confluent_kafka import Producer
 
 from benchmarks.serving import serving
-from benchmarks.shapes import IDLE_FROM, KAFKA, PROPERTIES
+from benchmarks.shapes import IDLE_FROM, KAFKA, PROPERTIES, SHAPES, plant
 from examples.workload.planting import plant_producers
 from tests.brokers.cluster import KafkaCluster
 
@@ -26,17 +26,19 @@ THROUGHPUT_S: Final = 10.0
 RATE_PER_S: Final = 200
 FAT_ENTRIES: Final = 20_000
 DEFAULT_INTERVAL_MS: Final = 30_000
-OFTEN_MS: Final = 200
+OFTEN_MS: Final = 1_000
 THIN, FAT = "thin", "fat"
 
 
 def measure() -> dict[str, Any]:
-    """Latencies and throughput by state: without, at the default interval, and five scans a second."""
+    """Latencies and throughput by state: without, at the default interval, and a scan every second."""
+    (many,) = (it for it in SHAPES if it.name == "S3")
     with KafkaCluster(KAFKA, properties=PROPERTIES) as cluster:
+        plant(cluster, many)
         for topic in (THIN, FAT):
             cluster.topics.create(topic)
         plant_producers(cluster.bootstrap, FAT, [0], range(IDLE_FROM, IDLE_FROM + FAT_ENTRIES))
-        states = {"without": None, "default interval": DEFAULT_INTERVAL_MS, "five a second": OFTEN_MS}
+        states = {"without": None, "default interval": DEFAULT_INTERVAL_MS, "every second": OFTEN_MS}
         told: dict[str, list[dict[str, float]]] = {name: [] for name in states}
         for number in range(1 + ROUNDS):
             for name, interval_ms in states.items():
@@ -49,6 +51,7 @@ def measure() -> dict[str, Any]:
         "window_s": WINDOW_S,
         "rate_per_s": RATE_PER_S,
         "fat_entries": FAT_ENTRIES,
+        "partitions": many.topics * many.partitions + 2,
         "rows": [
             {"name": name, **{key: statistics.median(it[key] for it in figures) for key in figures[0]}}
             for name, figures in told.items()

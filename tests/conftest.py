@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -59,10 +59,15 @@ def kafka_3_9_1(session_cluster: SessionCluster) -> KafkaCluster:
     return session_cluster("3.9.1")
 
 
-@pytest.fixture(
-    scope="session",
-    params=["4.3.1", "3.9.1", *(pytest.param(old, marks=pytest.mark.slow) for old in ("4.1.1", "3.3.2", "3.0.2"))],
-)
+SUPPORTED = ("4.3.1", "3.9.1", "4.1.1", "3.3.2", "3.0.2")
+
+
+def versions(*quick: str) -> list[Any]:
+    """Every supported version, as the parameters of `broker`: those that are not `quick` are slow."""
+    return [pytest.param(it, marks=() if it in quick else pytest.mark.slow) for it in SUPPORTED]
+
+
+@pytest.fixture(scope="session", params=versions("4.3.1", "3.9.1"))
 def broker(request: pytest.FixtureRequest, session_cluster: SessionCluster) -> KafkaCluster:
     """Each supported version in turn; hangs can be planted. Leave it running: others share it."""
     return session_cluster(request.param)

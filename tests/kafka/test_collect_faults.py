@@ -70,7 +70,13 @@ def for_good(number: int, way: Fault | int) -> Callable[[Asked], Fault | int | N
     return fault
 
 
-QUICK_FOR_GOOD = frozenset(Fault) - {Fault.TRICKLED, Fault.EXTENDED, Fault.LENGTH_ZERO, Fault.LENGTH_NEGATIVE}
+QUICK_FOR_GOOD = frozenset(Fault) - {
+    Fault.TRICKLED,
+    Fault.SILENT,
+    Fault.EXTENDED,
+    Fault.LENGTH_ZERO,
+    Fault.LENGTH_NEGATIVE,
+}
 """What the others do for good they do once, in nearly all."""
 TRIALS = [pytest.param(way, once) for way in WAYS] + [
     pytest.param(way, for_good, marks=() if way in QUICK_FOR_GOOD else pytest.mark.slow) for way in WAYS

@@ -12,6 +12,7 @@ from examples.workload.planting import plant_hang, plant_hang_without_id, plant_
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import InconclusiveReason, StartSource, Verdict
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import versions
 from tests.real_brokers.watching import Watch, rows_on
 
 MakeTopic = Callable[..., str]
@@ -144,6 +145,7 @@ def test_a_hang_is_gone_after_its_marker(broker: KafkaCluster, make_topic: MakeT
         assert [key for key in watch.memory.transactions if key.topic == topic] == []
 
 
+@pytest.mark.parametrize("broker", versions("4.3.1"), indirect=True)
 def test_a_transaction_just_past_its_timeout_is_left_to_its_coordinator(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
@@ -164,6 +166,7 @@ def test_a_transaction_just_past_its_timeout_is_left_to_its_coordinator(
     assert Verdict.OPEN_WITHIN_TIMEOUT in verdicts
 
 
+@pytest.mark.parametrize("broker", versions("4.3.1"), indirect=True)
 @pytest.mark.parametrize("commits", [1000])
 def test_rapid_commits_are_never_called_hanging(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, commits: int
