@@ -148,26 +148,35 @@ def write_marker(
     until_answered(attempt, LEADER_ERRORS)  # a topic just made is known to its leader a moment later
 
 
-def init_producer_id(bootstrap: str, transactional_id: str, *, timeout_ms: int = 60_000) -> tuple[int, int]:
-    """The producer id and epoch that the coordinator gives to this transactional id now."""
+def init_producer_id(
+    bootstrap: str, transactional_id: str, *, timeout_ms: int = 60_000, two_phase_commit: bool = False
+) -> tuple[int, int]:
+    """The producer id and epoch that the coordinator gives to this transactional id now.
+
+    `two_phase_commit` (KIP-939): its transactions have no time-out.
+    """
 
     def attempt() -> tuple[int, int]:
         with Wire(*coordinator_address(bootstrap, transactional_id)) as wire:
-            return init_producer_id_of(wire, transactional_id, timeout_ms=timeout_ms)
+            return init_producer_id_of(wire, transactional_id, timeout_ms=timeout_ms, two_phase_commit=two_phase_commit)
 
     return until_answered(attempt, COORDINATOR_ERRORS)
 
 
-def init_producer_id_of(coordinator: Wire, transactional_id: str, *, timeout_ms: int) -> tuple[int, int]:
+def init_producer_id_of(
+    coordinator: Wire, transactional_id: str, *, timeout_ms: int, two_phase_commit: bool = False
+) -> tuple[int, int]:
     """The same, of the coordinator at the other end; BrokerRefused where it is not, or not yet."""
+    more = {"enable2_pc": True, "keep_prepared_txn": False} if two_phase_commit else {}
     answer = coordinator.ask(
         InitProducerIdRequest,
         InitProducerIdResponse,
-        version_cap=4,
+        version_cap=6 if two_phase_commit else 4,
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
         producer_id=-1,
         producer_epoch=-1,
+        **more,
     )
     if answer.error_code:
         raise BrokerRefused("InitProducerId", answer.error_code)

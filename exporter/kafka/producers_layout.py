@@ -76,10 +76,8 @@ class Layout:
     def open_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column | None:
         """(N,) where each entry with an open transaction begins; None when an entry has tagged fields."""
         if self.runs is None:
-            entry_at = self._entry_offsets()
-            if np.any(bytes_[entry_at + TAGS_AT]):
-                return None
-            return entry_at[bytes_[entry_at + _START_OFFSET_AT] < _SIGN_BIT]
+            entry_at = self._all_entries(bytes_)
+            return None if entry_at is None else entry_at[bytes_[entry_at + _START_OFFSET_AT] < _SIGN_BIT]
         found = [_NOWHERE]
         for first, partitions, entries, step in self.runs:
             table = np.ndarray((partitions, entries, ENTRY_BYTES), np.uint8, bytes_, first, (step, ENTRY_BYTES, 1))
@@ -91,17 +89,18 @@ class Layout:
 
     def entries_of(self, body: memoryview, producer_ids: Collection[int]) -> Int64Column | None:
         """(N,) where each entry of `producer_ids` begins; None when an entry has tagged fields."""
-        entry_at = self._entry_offsets()
-        if np.any(everywhere(body, "u1")[entry_at + TAGS_AT]):
+        entry_at = self._all_entries(everywhere(body, "u1"))
+        if entry_at is None:
             return None
         ids = np.fromiter(producer_ids, dtype=np.int64)
         return entry_at[np.isin(everywhere(body, ">i8")[entry_at], ids)]
 
-    def _entry_offsets(self) -> Int64Column:
-        """(E,) where each entry begins, in order."""
+    def _all_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column | None:
+        """(E,) where each entry begins, in order; None when one has tagged fields."""
         before = np.cumsum(self.count, dtype=np.int64) - self.count
         first: Int64Column = np.repeat(self.entries_at - before * ENTRY_BYTES, self.count)
-        return first + np.arange(len(first)) * ENTRY_BYTES
+        entry_at = first + np.arange(len(first)) * ENTRY_BYTES
+        return None if np.any(bytes_[entry_at + TAGS_AT]) else entry_at
 
 
 def walk(body: bytes) -> Layout:

@@ -45,21 +45,17 @@ class KafkaTransactions(DataSource):
         """As it is asked for."""
         return NAME
 
-    def settings(self) -> Settings:
-        """With at least one cluster. Raises ConfigurationError."""
-        return settings_of_options(self.options)
-
     def schema(self) -> StructType:
         """Of every reading."""
         return from_arrow_schema(SCAN)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
         """One reading."""
-        return _Reader(self.settings())
+        return _Reader(settings_of_options(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's signature
         """A reading in each interval."""
-        return _StreamReader(self.settings())
+        return _StreamReader(settings_of_options(self.options))
 
 
 def packed_source_of(settings: Settings) -> type[DataSource]:

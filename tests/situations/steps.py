@@ -13,8 +13,6 @@ from kafka.protocol.producer import (
     AddPartitionsToTxnResponse,
     EndTxnRequest,
     EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
@@ -160,25 +158,8 @@ def opened(bootstrap: str, topic: str, partition: int, producer_id: int, transac
 
 def prepared_client(bootstrap: str, transactional_id: str) -> Client:
     """A client of two-phase commit (KIP-939): its transactions have no time-out."""
-
-    def attempt() -> Client:
-        with Wire(*coordinator_address(bootstrap, transactional_id)) as wire:
-            answer = wire.ask(
-                InitProducerIdRequest,
-                InitProducerIdResponse,
-                version_cap=6,
-                transactional_id=transactional_id,
-                transaction_timeout_ms=LONG_MS,
-                producer_id=-1,
-                producer_epoch=-1,
-                enable2_pc=True,
-                keep_prepared_txn=False,
-            )
-        if answer.error_code:
-            raise BrokerRefused("InitProducerId", answer.error_code)
-        return Client(bootstrap, transactional_id, answer.producer_id, answer.producer_epoch)
-
-    return until_answered(attempt, COORDINATOR_ERRORS)
+    ids = init_producer_id(bootstrap, transactional_id, timeout_ms=LONG_MS, two_phase_commit=True)
+    return Client(bootstrap, transactional_id, *ids)
 
 
 def partition_of(name: str, partitions: int = 5) -> int:
