@@ -6,7 +6,7 @@ import random
 import socket
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -42,7 +42,7 @@ class KafkaCluster:
                 port=ports[2 * index],
                 controller_port=ports[2 * index + 1],
                 directory=Path(self._folder.name, f"node-{index + 1}"),
-                java=self._java(*HEAP),
+                java=self._java(*HEAP, *self._node_options(index + 1)),
             )
             for index in range(nodes)
         )
@@ -104,13 +104,18 @@ class KafkaCluster:
         log_level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
         return [java, *options, log_level, "-Djava.net.preferIPv4Stack=true", "-cp", f"{self._jars}/*"]
 
-    def _format(self) -> None:
+    def _node_options(self, _node_id: int) -> Sequence[str]:
+        """Options of the Java of one node alone."""
+        return ()
+
+    def _format(self, *more: Broker) -> None:
         """Format all nodes' folders at the same time; each is a Java start of about half a second."""
         formatting = []
-        for broker in self.brokers:
+        for broker in (*self.brokers, *more):
             broker.configure({**self._defaults(broker), **self._overrides})
             arguments = ["format", "-t", CLUSTER_ID, "-c", str(broker.properties_path)]
-            command = [*self._java(*SHORT_LIVED), "kafka.tools.StorageTool", *arguments]
+            options = [*SHORT_LIVED, *self._node_options(broker.node_id)]
+            command = [*self._java(*options), "kafka.tools.StorageTool", *arguments]
             formatting.append((broker, JavaProcess(command, broker.directory, broker.directory / "format.log")))
         for broker, process in formatting:
             if process.wait(FORMAT_TIMEOUT_S) != 0:

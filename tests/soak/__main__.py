@@ -24,13 +24,13 @@ from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
 from tests.brokers.broker import Broker
 from tests.brokers.cluster import free_ports
+from tests.brokers.link import Link
 from tests.brokers.maven import BrokersUnavailable
 from tests.brokers.second_door import TwoDoorCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.real_brokers.exporting import Exporter, serving
 from tests.soak.disk import Disk, NoDiskError
 from tests.soak.faults import DISK_FULL, DISK_NODE, FAULTS, GROWING, HUNG, HUNG_PARTITIONS, RECREATED, Ground
-from tests.soak.link import Link
 from tests.soak.resources import Resources
 from tests.soak.watcher import Truth, Watcher
 

@@ -14,9 +14,9 @@ from kafka import KafkaAdminClient, TopicPartition
 from examples.workload.planting import plant_hang, plant_hang_without_id, write_marker
 from exporter.kafka.topology import STATE_TOPIC
 from tests.brokers.broker import Broker
+from tests.brokers.link import Link, Weather
 from tests.brokers.second_door import TwoDoorCluster
 from tests.soak.disk import Disk
-from tests.soak.link import Link, Weather
 from tests.soak.watcher import Truth
 
 HUNG: Final = "hung"

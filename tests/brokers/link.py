@@ -1,4 +1,4 @@
-"""A TCP connection between the exporter and one broker that can be made as bad as networks are."""
+"""A TCP connection to one node of a test cluster that can be made as bad as networks are."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Weather(Enum):
 
 
 class Link:
-    """Listens on `port` and forwards to `target_port`."""
+    """Listens on `port` of a loopback address and forwards to `target_port` of 127.0.0.1."""
 
-    def __init__(self, port: int, target_port: int) -> None:
+    def __init__(self, port: int, target_port: int, *, host: str = HOST) -> None:
         self.port = port
         self.weather = Weather.FAIR
         self._target_port = target_port
-        self._server = socket.create_server((HOST, port))
+        self._server = socket.create_server((host, port))
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
