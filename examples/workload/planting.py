@@ -80,10 +80,11 @@ def plant_hang_without_id(
     *,
     producer_id: int = UNALLOCATED_PRODUCER_ID,
     producer_epoch: int = 0,
+    sequence: int = 0,
     timestamp_ms: int | None = None,
 ) -> PlantedTransaction:
-    """A hang of a producer id that no coordinator ever handed out."""
-    return _plant(bootstrap, topic, partition, producer_id, producer_epoch, None, timestamp_ms)
+    """A hang of a producer id that no coordinator ever handed out; `sequence` where it has written there before."""
+    return _plant(bootstrap, topic, partition, producer_id, producer_epoch, None, timestamp_ms, sequence)
 
 
 def plant_producers(
@@ -184,16 +185,21 @@ def init_producer_id_of(
 
 
 def record_batch(
-    producer_id: int, producer_epoch: int, *, open_transaction: bool, timestamp_ms: int | None = None
+    producer_id: int,
+    producer_epoch: int,
+    *,
+    open_transaction: bool,
+    timestamp_ms: int | None = None,
+    sequence: int = 0,
 ) -> bytes:
-    """A batch of one record, its producer's first (sequence 0), transactional or only idempotent."""
+    """A batch of one record, its producer's first unless `sequence` says otherwise, transactional or only idempotent."""
     batch = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,
         is_transactional=open_transaction,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        base_sequence=0,
+        base_sequence=sequence,
         batch_size=1024,
     )
     batch.append(0, _now_ms() if timestamp_ms is None else timestamp_ms, None, b"planted", [])
@@ -208,9 +214,10 @@ def _plant(
     producer_epoch: int,
     transactional_id: str | None,
     timestamp_ms: int | None,
+    sequence: int = 0,
 ) -> PlantedTransaction:
     written_ms = _now_ms() if timestamp_ms is None else timestamp_ms
-    batch = record_batch(producer_id, producer_epoch, open_transaction=True, timestamp_ms=written_ms)
+    batch = record_batch(producer_id, producer_epoch, open_transaction=True, timestamp_ms=written_ms, sequence=sequence)
 
     def attempt() -> int:
         with Wire(*leaders(bootstrap, topic)[partition]) as wire:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from exporter.end_markers import EndMarkers
 from exporter.kafka.coordinators import Listing
 from exporter.kafka.leaders import Entries, Scan
 from exporter.kafka.replicas import OpenAtLeader
 from exporter.kafka.topology import Topology
-from exporter.snapshot import CoordinatorProof, CoordinatorTransaction, EndMarkers, Impact, Int8Column, MaxTimeout
+from exporter.snapshot import CoordinatorProof, CoordinatorTransaction, Impact, Int8Column, MaxTimeout
 
 
 @dataclass(slots=True)

@@ -71,6 +71,9 @@ def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> st
     if row.outcome_evidence is OutcomeEvidence.COMMITTED:
         seen = "; ".join(row.outcome_seen)
         return f"it was committed elsewhere, so an abort may hide committed records ({seen}).{hint}"
+    if row.outcome_unsearched:
+        unread = "; ".join(row.outcome_unsearched)
+        return f"the transaction may have been committed elsewhere, where that could not be searched ({unread}).{hint}"
     return None
 
 
