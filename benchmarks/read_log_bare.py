@@ -8,7 +8,7 @@ import time
 
 from confluent_kafka import Consumer, TopicPartition
 
-from exporter.kafka.topology import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC
 
 bootstrap, records = sys.argv[1], int(sys.argv[2])
 for _ in sys.stdin:

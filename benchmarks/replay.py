@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any
 
-from exporter.kafka.topology import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC
 from tests.kafka.fake_broker import API_VERSIONS, EVERYTHING, _api_versions
 from tests.kafka.fake_model import APIS, Answers, Model, Partition, Producer, Transaction
 from tests.kafka.loopback import Listener, framed, frames

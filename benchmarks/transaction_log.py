@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 
 from benchmarks.contestants import Contestant
 from examples.workload.producers import run_transaction
-from exporter.kafka.topology import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.maven import BrokersUnavailable
 

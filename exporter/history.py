@@ -261,7 +261,8 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
     lag = evaluation.partitions.last_stable_offset_lag[row]
     told = [it.transaction for it in evaluation.evidence]
     suspects = {
-        TransactionKey(it.topic, it.partition, it.producer_id, it.start_offset): it for it in evaluation.suspects
+        TransactionKey(it.topic, it.partition, it.producer_id, it.start_offset, it.topic_id): it
+        for it in evaluation.suspects
     }
     suspect = [suspects.get(it.key) for it in evaluation.evidence]
     return {

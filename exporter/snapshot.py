@@ -26,6 +26,7 @@ BoolColumn = npt.NDArray[np.bool_]
 NO_LEADER = -1
 UNKNOWN_OFFSET = -1
 OFFSETS_TOPIC = "__consumer_offsets"
+STATE_TOPIC = "__transaction_state"
 
 
 class Answer(IntEnum):
@@ -51,6 +52,8 @@ class SecondRead(IntEnum):
     UNCHANGED = 1
     CHANGED = 2
     UNREAD = 3
+    UNCONFIRMED = 4
+    """Unchanged, but the broker that was read is not confirmed to lead the partition: `CoordinatorProof.unconfirmed`."""
 
 
 class TransactionState(Enum):
@@ -89,6 +92,8 @@ class Partitions:
     """One row per partition of the cluster that the metadata shows us, in the order of topic and partition."""
 
     topics: tuple[str, ...]
+    topic_ids: tuple[str, ...] = ()
+    """(T,) what tells a topic from a later one of the same name; "" from brokers without topic ids, empty where unknown."""
     topic: Int32Column
     """(P,) index into `topics`."""
     partition: Int32Column
@@ -109,6 +114,10 @@ class Partitions:
     def name(self, row: int) -> tuple[str, int]:
         """(topic, partition) of one row."""
         return self.topics[self.topic[row]], int(self.partition[row])
+
+    def topic_id(self, row: int) -> str:
+        """Of one row's topic; "" where it is not known."""
+        return self.topic_ids[self.topic[row]] if self.topic_ids else ""
 
     def row(self, topic: str, partition: int) -> int | None:
         """The row of one partition; None when it is not there."""
@@ -140,7 +149,9 @@ class OpenTransactions:
     second_read: Int8Column
     """(N,) `SecondRead`."""
     diverged_replicas: tuple[tuple[int, ...], ...] = ()
-    """(N,) brokers that follow the partition and have seen the transaction end; empty when no follower was asked."""
+    """(N,) brokers that follow the partition and have seen the transaction end; empty when no follower has."""
+    silent_replicas: tuple[tuple[int, ...], ...] = ()
+    """(N,) in-sync followers that did not respond, or do not show the transaction open; empty when all of them do."""
     high_watermark: Int64Column
     """(N,) of the partition, UNKNOWN_OFFSET when it could not be read."""
     last_stable_offset: Int64Column
@@ -166,7 +177,7 @@ class Ownership(Enum):
     STALE_EPOCH = "stale_epoch"
     """Ongoing at a newer epoch with the partition listed: the new transaction's marker would close the old records."""
     COORDINATOR_BEHIND = "coordinator_behind"
-    """The partition has seen a newer epoch than the coordinator: nothing can be concluded."""
+    """Ongoing, and the partition has seen a newer epoch than the coordinator: nothing can be concluded."""
     UNKNOWN_STATE = "unknown_state"
     """The coordinator names a state that this version does not know."""
 
@@ -188,6 +199,8 @@ class CoordinatorTransaction:
     start_time_ms: int = -1
     """-1 where the transaction has not begun."""
     partitions: frozenset[tuple[str, int]] | None = None
+    state_partition: int = -1
+    """The partition of `__transaction_state` to which the id hashes; -1 where it was not worked out."""
 
     @property
     def is_described(self) -> bool:
@@ -216,10 +229,10 @@ def ownership(transaction: CoordinatorTransaction | None, partition: tuple[str, 
         return Ownership.LISTED_ACTIVE
     if partition not in transaction.partitions:
         return Ownership.NOT_IN_TRANSACTION
+    if transaction.state in COMPLETING_STATES:
+        return Ownership.COMPLETING  # also behind the partition's epoch: then its marker is refused for ever
     if transaction.producer_epoch < producer_epoch:
         return Ownership.COORDINATOR_BEHIND
-    if transaction.state in COMPLETING_STATES:
-        return Ownership.COMPLETING
     return Ownership.OWNED if transaction.producer_epoch == producer_epoch else Ownership.STALE_EPOCH
 
 
@@ -235,13 +248,15 @@ class StateTopic(Enum):
     """The question was not answered."""
 
 
-class Denials(Enum):
-    """Whether a DENY may hide a transactional id from us while made-up ids are visible."""
+class IdVisibility(Enum):
+    """Whether every transactional id is visible to us, as far as the ACLs tell; made-up ids alone do not tell."""
 
-    NONE = "none"
-    """No authorizer, or the ACLs are readable and hold no DENY on describing transactional ids."""
-    POSSIBLE = "possible"
-    """There is such a DENY, or the ACLs cannot be read."""
+    ALL = "all"
+    """No authorizer, or the ACLs are readable, hold no DENY on describing ids, and allow us every kind of id they name."""
+    DENY_POSSIBLE = "deny_possible"
+    """There is a DENY on describing transactional ids, or the ACLs cannot be read."""
+    BY_NAME_ONLY = "by_name_only"
+    """The ACLs name ids that are not visible to us: we see some by prefix or name, and not all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,19 +265,32 @@ class StatePartitionProof:
 
     `failure` is None when both probes answered TRANSACTIONAL_ID_NOT_FOUND at the same leader and leader epoch: the
     partition is loaded there and ids that hash to it are visible to us. Otherwise it is a short name of what went wrong:
-    `state_partition_offline`, `loading`, `transactional_ids_hidden`, `coordinator_unanswered`, `coordinator_moved`.
+    `state_partition_offline`, `loading`, `transactional_ids_hidden`, `coordinator_unanswered`, `coordinator_moved`,
+    `leadership_unconfirmed`.
     """
 
     partition: int
     leader: int
     failure: str | None
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unconfirmed:
+    """A partition whose leader was believed and could not be confirmed: it may be cut off from its controller."""
+
+    topic: str
+    partition: int
+    why: str
+    """A sentence without its full stop."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorProof:
     """What was asked of the coordinators between the two reads of doubtful transactions, and what stands in the way.
 
-    Order in time: first read of the partition, probes, listing, descriptions, probes again, second read.
+    Order in time: first read of the partition, probes, listing, descriptions, probes again, followers, second read,
+    confirmation of every leader that was believed.
     """
 
     state_topic: StateTopic
@@ -275,11 +303,30 @@ class CoordinatorProof:
     """Listed, but the description failed or named another producer id: it changed while it was asked for."""
     hidden_topics: frozenset[str]
     """Topics that a coordinator does not let us see: it leaves them out of descriptions without a word."""
-    denials: Denials
+    id_visibility: IdVisibility
+    state_topic_id: str = ""
+    unconfirmed: tuple[Unconfirmed, ...] = ()
+
+    def failure_for(self, transaction: CoordinatorTransaction | None) -> str | None:
+        """Why these responses prove nothing about the producer of `transaction`; None when they do.
+
+        A producer id belongs to one transactional id for ever: where a coordinator names it, only the state partition to
+        which that id hashes counts. None as `transaction` rests on nobody knowing the producer id: all of them count.
+        """
+        if transaction is None or not 0 <= transaction.state_partition < len(self.state_partitions):
+            return self.failure
+        owner = self.state_partitions[transaction.state_partition]
+        if owner.failure is None and transaction.coordinator != owner.leader:
+            return "coordinator_moved"
+        return owner.failure
+
+    def why_unconfirmed(self, topic: str, partition: int) -> str | None:
+        """Why the leader of this partition is not confirmed; None where it is, or need not be."""
+        return next((it.why for it in self.unconfirmed if (it.topic, it.partition) == (topic, partition)), None)
 
     @cached_property
     def failure(self) -> str | None:
-        """Why these answers prove nothing for any transaction; None when they do."""
+        """Why these responses do not prove that nobody knows a producer id; None when they do."""
         if self.state_topic not in {StateTopic.PRESENT, StateTopic.ABSENT}:
             return f"transaction_state_{self.state_topic.value}"
         failures = [proof.failure for proof in self.state_partitions if proof.failure is not None]
@@ -339,6 +386,32 @@ class MaxTimeout:
     timeout_ms_min: int | None
     unread: tuple[tuple[int, str], ...]
     """(broker id, reason) of brokers that did not tell."""
+    two_phase_commit: bool = False
+    """True where some broker allows transactions without a time-out (KIP-939)."""
+
+    @property
+    def is_binding(self) -> bool:
+        """True when no transaction can be open for longer: every broker was read, and none allows two-phase commit."""
+        return self.timeout_ms is not None and not self.unread and not self.two_phase_commit
+
+
+class ClockSource(Enum):
+    """Whose clock `Snapshot.cluster_time_ms` goes by."""
+
+    CONTROLLER = "controller"
+    """The active controller's, read by DescribeQuorum and carried on by our monotonic clock."""
+    EXPORTER = "exporter"
+    """Our own wall clock as it was at the start, carried on by our monotonic clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visibility:
+    """What of the cluster is not shown to us, beyond partitions that refuse to be read."""
+
+    hidden_topics: tuple[str, ...] = ()
+    """Topics that were visible to us and are no more, though no broker says that they are deleted."""
+    gaps: tuple[str, ...] = ()
+    """A sentence for each thing that cannot be seen, with the grant that is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,8 +420,14 @@ class Snapshot:
 
     cluster_id: str
     taken_at_ms: int
-    """The instant at which reading began: nothing in here is older."""
+    """The instant at which reading began, by our own wall clock: nothing in here is older."""
     finished_at_ms: int
+    clock_offset_ms: int = 0
+    """What the cluster's clock is ahead of our wall clock."""
+    clock_source: ClockSource = ClockSource.CONTROLLER
+    monotonic_ms: int | None = None
+    """`taken_at_ms` by a clock that only goes on, for differences within one process; None where there is no such clock."""
+    visibility: Visibility = Visibility()
     partitions: Partitions
     open_transactions: OpenTransactions
     transactions: tuple[CoordinatorTransaction, ...]
@@ -367,11 +446,20 @@ class Snapshot:
     max_timeout: MaxTimeout
 
     @property
+    def cluster_time_ms(self) -> int:
+        """`taken_at_ms` by the cluster's clock: what the brokers' own instants are compared with."""
+        return self.taken_at_ms + self.clock_offset_ms
+
+    @property
     def is_complete(self) -> bool:
-        """True when everything that was asked was answered; partitions refused for lack of READ count as unread."""
+        """True when everything was visible and responded; partitions refused for lack of READ count as unread."""
         return (
-            not np.any(self.partitions.answer != Answer.READ)
+            not self.visibility.gaps
+            and not np.any(self.partitions.answer != Answer.READ)
             and all(broker.failure is None for broker in self.brokers)
             and all(coordinator.failure is None for coordinator in self.coordinators)
-            and (self.proof is None or self.proof.failure is None)
+            and not self.unclear_producer_ids
+            and (self.proof is None or (self.proof.failure is None and not self.proof.unconfirmed))
+            and not np.any(self.open_transactions.second_read == SecondRead.UNREAD)
+            and not any(self.open_transactions.silent_replicas)
         )

@@ -19,6 +19,8 @@ from exporter.whole_file import replaced
 
 FORMAT = "kafka-transaction-exporter state"
 VERSION = 1
+_NUMBERED = 4
+"""Topic, partition, producer id and start offset; the topic id comes last: files of versions before 0.3 have none."""
 _REMEMBERED = ("first_seen_ms", "last_seen_ms", "producer_epoch", "coordinator_start_ms", "completing_since_ms")
 
 
@@ -86,7 +88,7 @@ def _document(state: State) -> dict[str, Any]:
         "version": VERSION,
         "cluster_id": memory.cluster_id,
         "transactions": [
-            [*key, *(getattr(remembered, name) for name in _REMEMBERED)]
+            [*key[:_NUMBERED], *(getattr(remembered, name) for name in _REMEMBERED), key.topic_id]
             for key, remembered in memory.transactions.items()
         ],
         "transaction_log": {"cluster_id": position.cluster_id, "offsets": sorted(position.offsets.items())},
@@ -97,11 +99,14 @@ def _memory(document: Mapping[str, Any]) -> Memory:
     if document["format"] != FORMAT or document["version"] != VERSION:
         raise ValueError(f"format {document.get('format')!r}, version {document.get('version')!r}")
     transactions = {}
-    for topic, partition, producer_id, start_offset, *remembered in document["transactions"]:
+    for topic, partition, producer_id, start_offset, *rest in document["transactions"]:
+        remembered, (topic_id,) = rest[: len(_REMEMBERED)], rest[len(_REMEMBERED) :] or ("",)
         numbers = (partition, producer_id, start_offset, *remembered)
-        if not isinstance(topic, str) or not all(type(number) is int for number in numbers):
+        if not (isinstance(topic, str) and isinstance(topic_id, str)) or not all(
+            type(number) is int for number in numbers
+        ):
             raise ValueError("a transaction is not a topic and numbers")
-        key = TransactionKey(topic, partition, producer_id, start_offset)
+        key = TransactionKey(topic, partition, producer_id, start_offset, topic_id)
         transactions[key] = Remembered(**dict(zip(_REMEMBERED, remembered, strict=True)))
     if not isinstance(document["cluster_id"], str):
         raise TypeError("cluster_id is not a string")

@@ -25,7 +25,7 @@ from exporter.evaluation.verdicts import (
     TransactionRow,
     Verdict,
 )
-from exporter.snapshot import UNKNOWN_OFFSET, Answer, Int64Column, Ownership, Partitions, Snapshot
+from exporter.snapshot import ENDED_STATES, UNKNOWN_OFFSET, Answer, Int64Column, Ownership, Partitions, Snapshot
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
 FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
@@ -50,7 +50,7 @@ def evaluate(
     usual = tuple(baseline.usual(snapshot.cluster_id, e.transactional_id, e.key.topic) for e in evidence)
     transactions = _transaction_columns(snapshot, evidence, verdicts, late_after_ms, usual)
     partitions = _partition_columns(snapshot, transactions)
-    suspects = _suspects(snapshot, evidence, transactions, partitions, usual)
+    suspects = _suspects(snapshot, evidence, transactions, partitions, usual, policy)
     return Evaluation(
         snapshot=snapshot,
         transactions=transactions,
@@ -61,7 +61,8 @@ def evaluate(
         max_timeout_is_fallback=told_ms is None,
         has_baseline=bool(baseline.cluster_ids),
         usual=usual,
-        memory=_remember(snapshot, memory, evidence),
+        policy=policy,
+        memory=_remember(snapshot, memory, evidence, verdicts),
     )
 
 
@@ -72,7 +73,7 @@ def _transaction_columns(
     late_after_ms: int,
     usual: tuple[Usual | None, ...],
 ) -> TransactionColumns:
-    now = snapshot.taken_at_ms
+    now = snapshot.cluster_time_ms
     last_write = snapshot.open_transactions.last_timestamp_ms
     starts = [
         start_of(e, verdict, int(last), now) for e, verdict, last in zip(evidence, verdicts, last_write, strict=True)
@@ -146,19 +147,23 @@ def _suspects(
     transactions: TransactionColumns,
     partitions: PartitionColumns,
     usual: tuple[Usual | None, ...],
+    policy: Policy,
 ) -> tuple[TransactionRow, ...]:
     """Worst first: by verdict, then the longest open."""
     rows = np.flatnonzero(transactions.verdict <= Verdict.INCONCLUSIVE)
     order = np.lexsort((-transactions.duration_ms[rows], transactions.verdict[rows]))
     return tuple(
-        transaction_row(snapshot, evidence[row], transactions, partitions, int(row), usual[row]) for row in rows[order]
+        transaction_row(snapshot, evidence[row], transactions, partitions, int(row), usual[row], policy)
+        for row in rows[order]
     )
 
 
 def all_rows(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
     """Every open transaction as a row for people, in the order of the snapshot."""
     return tuple(
-        transaction_row(evaluation.snapshot, e, evaluation.transactions, evaluation.partitions, row, usual)
+        transaction_row(
+            evaluation.snapshot, e, evaluation.transactions, evaluation.partitions, row, usual, evaluation.policy
+        )
         for row, (e, usual) in enumerate(zip(evaluation.evidence, evaluation.usual, strict=True))
     )
 
@@ -168,9 +173,14 @@ def worst_first(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
     return tuple(sorted(all_rows(evaluation), key=lambda row: (row.verdict, -row.duration_ms)))
 
 
-def _remember(snapshot: Snapshot, memory: Memory, evidence: tuple[Evidence, ...]) -> Memory:
+def _remember(
+    snapshot: Snapshot, memory: Memory, evidence: tuple[Evidence, ...], verdicts: tuple[Verdict, ...]
+) -> Memory:
     """What is open now, and what was open on partitions that could not be read this time."""
-    current = {e.key: _remembered(e, snapshot.taken_at_ms) for e in evidence}
+    current = {
+        e.key: _remembered(e, verdict, snapshot.cluster_time_ms, snapshot.monotonic_ms)
+        for e, verdict in zip(evidence, verdicts, strict=True)
+    }
     kept = _still_possible(snapshot, memory, current) if memory.cluster_id == snapshot.cluster_id else {}
     kept.update(current)
     return Memory(cluster_id=snapshot.cluster_id, transactions=MappingProxyType(kept))
@@ -180,11 +190,12 @@ def _still_possible(
     snapshot: Snapshot, memory: Memory, current: Collection[TransactionKey]
 ) -> dict[TransactionKey, Remembered]:
     """What is remembered, not open now, and on a partition that was not read: it may be open still."""
-    oldest_ms = snapshot.taken_at_ms - FORGET_UNREAD_AFTER_MS
+    oldest_ms = snapshot.cluster_time_ms - FORGET_UNREAD_AFTER_MS
+    known = {*current, *(key._replace(topic_id="") for key in current)}
     return {
         key: remembered
         for key, remembered in memory.transactions.items()
-        if key not in current
+        if key not in known
         and remembered.last_seen_ms >= oldest_ms
         and not _is_read(snapshot.partitions, key.topic, key.partition)
     }
@@ -195,7 +206,7 @@ def _is_read(partitions: Partitions, topic: str, partition: int) -> bool:
     return row is not None and bool(partitions.answer[row] == Answer.READ)
 
 
-def _remembered(evidence: Evidence, now_ms: int) -> Remembered:
+def _remembered(evidence: Evidence, verdict: Verdict, now_ms: int, monotonic_ms: int | None) -> Remembered:
     before, transaction = evidence.remembered, evidence.transaction
     start_ms = -1
     if evidence.ownership in _OWNED and transaction is not None:
@@ -212,4 +223,37 @@ def _remembered(evidence: Evidence, now_ms: int) -> Remembered:
         producer_epoch=evidence.producer_epoch,
         coordinator_start_ms=start_ms,
         completing_since_ms=completing_since_ms,
+        superseded_epoch=_superseded_epoch(evidence, verdict),
+        watched_from_ms=_watched_from_ms(evidence, monotonic_ms),
     )
+
+
+def _superseded_epoch(evidence: Evidence, verdict: Verdict) -> int | None:
+    """The epoch of the open records, once it is proved that their id has gone on to a newer one without them."""
+    before, transaction = evidence.remembered, evidence.transaction
+    if (
+        verdict is Verdict.HANGING_NOT_IN_TRANSACTION
+        and transaction is not None
+        and transaction.state in ENDED_STATES
+        and transaction.producer_epoch > evidence.producer_epoch
+    ):
+        return evidence.producer_epoch
+    return None if before is None or before.superseded_epoch != evidence.producer_epoch else before.superseded_epoch
+
+
+def _watched_from_ms(evidence: Evidence, monotonic_ms: int | None) -> int | None:
+    """Since when this very transaction is watched: a producer that goes on takes old records into its next one."""
+    before, transaction = evidence.remembered, evidence.transaction
+    if before is None or before.watched_from_ms is None:
+        return monotonic_ms
+    if (
+        evidence.ownership in _OWNED
+        and transaction is not None
+        and before.coordinator_start_ms
+        not in {
+            -1,
+            transaction.start_time_ms,
+        }
+    ):
+        return monotonic_ms
+    return before.watched_from_ms

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
-from exporter.end_markers import EndMarker, EndMarkers
+from exporter.end_markers import EndMarker
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.snapshot import (
+    STATE_TOPIC,
+    ClockSource,
+    CoordinatorProof,
     CoordinatorTransaction,
-    Denials,
+    IdVisibility,
     OpenTransactions,
     Ownership,
     SecondRead,
@@ -19,6 +22,9 @@ from exporter.snapshot import (
     ownership,
 )
 from exporter.transaction_log.journal import EndedTransaction, Journal, LoggedProducer
+
+CLOCKS_AGREE_WITHIN_MS = 10_000
+"""How far the brokers' clocks may differ among each other without changing a verdict (docs/proof.md)."""
 
 CLOCK_SLACK_MS = 60 * 60 * 1000
 """How much longer ago a transaction may have ended than the timestamp of its last write shows: the client's clock is ahead
@@ -36,9 +42,13 @@ class Evidence:
     """What its coordinator says of the producer id, the latest answer; None when no coordinator lists it."""
     coordinator_age_ms: int | None
     """Since the start that the coordinator tells; None where it was not described or has not begun."""
+    is_clock_sure: bool
+    """The cluster's clock is known; else ours stands in for it, and may be off."""
+    is_clock_behind: bool
+    """Ours stands in for the cluster's clock, and some transaction starts later than it shows."""
     was_seen_before: bool
     watched_ms: int
-    """Since we first saw it."""
+    """For how long this process has seen it, by its monotonic clock."""
     completing_ms: int
     """Since we first saw it in a Prepare state, 0 when it is not in one."""
     was_asked: bool
@@ -50,10 +60,16 @@ class Evidence:
     """Its transactional id changed while it was asked for."""
     is_topic_hidden: bool
     """A coordinator may leave this partition's topic out of its descriptions."""
-    may_be_denied: bool
-    """A DENY may hide the transactional id while made-up ids are visible, and it has not been watched for long enough."""
+    id_visibility: IdVisibility
+    """Whether a transactional id may be hidden from us while made-up ids are visible."""
+    outlived_every_timeout: bool
+    """Watched for longer than any coordinator lets a transaction live; False where no time-out binds them all."""
     diverged_replicas: tuple[int, ...]
     """Followers that have seen the transaction end, which the leader shows open."""
+    silent_replicas: tuple[int, ...]
+    """In-sync followers that did not respond, or do not show it open."""
+    unconfirmed: str | None
+    """Why the leader of its partition, or of its state partition, is not confirmed; None where it is, or was not asked."""
     last_timestamp_ms: int
     """Of the producer's last write here: a client's clock."""
     end_markers: tuple[EndMarker, ...]
@@ -106,7 +122,7 @@ def gather(snapshot: Snapshot, memory: Memory, late_after_ms: int, journal: Jour
     same_cluster = memory.cluster_id in {"", snapshot.cluster_id}
     for row in range(len(open_)):
         key = key_of(snapshot, row)
-        remembered = memory.transactions.get(key) if same_cluster else None
+        remembered = memory.of(key) if same_cluster else None
         logged = journal.producers.get(key.producer_id)
         yield _evidence(snapshot, answers, open_, row, key, remembered, logged, late_after_ms)
 
@@ -114,8 +130,10 @@ def gather(snapshot: Snapshot, memory: Memory, late_after_ms: int, journal: Jour
 def key_of(snapshot: Snapshot, row: int) -> TransactionKey:
     """What identifies one open transaction for as long as it stays open."""
     open_ = snapshot.open_transactions
-    topic, partition = snapshot.partitions.name(int(open_.partition_row[row]))
-    return TransactionKey(topic, partition, int(open_.producer_id[row]), int(open_.start_offset[row]))
+    partition_row = int(open_.partition_row[row])
+    topic, partition = snapshot.partitions.name(partition_row)
+    topic_id = snapshot.partitions.topic_id(partition_row)
+    return TransactionKey(topic, partition, int(open_.producer_id[row]), int(open_.start_offset[row]), topic_id)
 
 
 class _Answers:
@@ -129,6 +147,7 @@ class _Answers:
         self.proved: Mapping[int, CoordinatorTransaction] = (
             {} if proof is None else {t.producer_id: t for t in proof.transactions}
         )
+        self.is_clock_behind = _is_clock_behind(snapshot, (*self.listed.values(), *self.proved.values()))
 
     def of(self, producer_id: int, *, was_asked: bool) -> CoordinatorTransaction | None:
         if was_asked or producer_id in self.proved:
@@ -157,30 +176,60 @@ def _evidence(
     transaction = answers.of(key.producer_id, was_asked=was_asked)
     producer_epoch = int(open_.producer_epoch[row])
     owned = ownership(transaction, (key.topic, key.partition), producer_epoch)
-    now = snapshot.taken_at_ms
-    watched_ms = 0 if remembered is None else max(now - remembered.first_seen_ms, 0)
-    denials = Denials.POSSIBLE if proof is None else proof.denials
+    now = snapshot.cluster_time_ms
+    watched_ms = _watched_ms(remembered, snapshot.monotonic_ms)
     return Evidence(
         key=key,
         producer_epoch=producer_epoch,
         ownership=owned,
         transaction=transaction,
         coordinator_age_ms=_coordinator_age_ms(transaction, now),
+        is_clock_sure=snapshot.clock_source is ClockSource.CONTROLLER,
+        is_clock_behind=answers.is_clock_behind,
         was_seen_before=remembered is not None,
         watched_ms=watched_ms,
         completing_ms=_completing_ms(owned, remembered, _prepared_ms(transaction, logged), now),
         was_asked=was_asked,
         second_read=second_read,
-        proof_failure=None if proof is None else proof.failure,
+        proof_failure=None if proof is None else proof.failure_for(transaction),
         is_unclear=answers.is_unclear(key.producer_id, was_asked=was_asked),
         is_topic_hidden=proof is not None and key.topic in proof.hidden_topics,
-        may_be_denied=denials is Denials.POSSIBLE and watched_ms <= late_after_ms,
+        id_visibility=IdVisibility.DENY_POSSIBLE if proof is None else proof.id_visibility,
+        outlived_every_timeout=snapshot.max_timeout.is_binding and watched_ms > late_after_ms,
         diverged_replicas=open_.diverged_replicas[row] if open_.diverged_replicas else (),
+        silent_replicas=open_.silent_replicas[row] if open_.silent_replicas else (),
+        unconfirmed=_unconfirmed(proof, key, transaction),
         last_timestamp_ms=int(open_.last_timestamp_ms[row]),
-        **_search_for_end(snapshot.end_markers, key.producer_id, int(open_.last_timestamp_ms[row]), now),
+        **_search_for_end(snapshot, key.producer_id, int(open_.last_timestamp_ms[row])),
         remembered=remembered,
         logged=logged,
     )
+
+
+def _watched_ms(remembered: Remembered | None, monotonic_ms: int | None) -> int:
+    if remembered is None or remembered.watched_from_ms is None or monotonic_ms is None:
+        return 0
+    return max(monotonic_ms - remembered.watched_from_ms, 0)
+
+
+def _is_clock_behind(snapshot: Snapshot, transactions: Iterable[CoordinatorTransaction]) -> bool:
+    """True where ours stands in for the cluster's clock and shows less than a coordinator has already written."""
+    if snapshot.clock_source is ClockSource.CONTROLLER:
+        return False
+    latest_ms = max((it.start_time_ms for it in transactions), default=-1)
+    return latest_ms > snapshot.cluster_time_ms + CLOCKS_AGREE_WITHIN_MS
+
+
+def _unconfirmed(
+    proof: CoordinatorProof | None, key: TransactionKey, transaction: CoordinatorTransaction | None
+) -> str | None:
+    """For the partition itself, else for the state partition of its id, or for any of them where nobody names the id."""
+    if proof is None:
+        return None
+    here = proof.why_unconfirmed(key.topic, key.partition)
+    if here is not None or transaction is None:
+        return here or next((it.why for it in proof.unconfirmed if it.topic == STATE_TOPIC), None)
+    return proof.why_unconfirmed(STATE_TOPIC, transaction.state_partition)
 
 
 class _SearchForEnd(TypedDict):
@@ -190,13 +239,15 @@ class _SearchForEnd(TypedDict):
     lost: tuple[str, ...]
 
 
-def _search_for_end(found: EndMarkers | None, producer_id: int, last_timestamp_ms: int, now_ms: int) -> _SearchForEnd:
+def _search_for_end(snapshot: Snapshot, producer_id: int, last_timestamp_ms: int) -> _SearchForEnd:
+    found = snapshot.end_markers
+    now_ms = snapshot.cluster_time_ms if snapshot.clock_source is ClockSource.CONTROLLER else None
     if found is None:
         return _SearchForEnd(end_markers=(), was_searched=False, unsearched=(), lost=())
     return _SearchForEnd(
         end_markers=tuple(it for it in found.markers if it.producer_id == producer_id),
         was_searched=True,
-        unsearched=tuple(sentence for it, sentence in found.unread if it == producer_id),
+        unsearched=(*(sentence for it, sentence in found.unread if it == producer_id), *snapshot.visibility.gaps),
         lost=(
             *(sentence for it, sentence in found.lost if it == producer_id),
             *_forgotten(found.producers_kept_ms, last_timestamp_ms, now_ms),
@@ -204,10 +255,12 @@ def _search_for_end(found: EndMarkers | None, producer_id: int, last_timestamp_m
     )
 
 
-def _forgotten(kept_ms: int | None, last_timestamp_ms: int, now_ms: int) -> tuple[str, ...]:
+def _forgotten(kept_ms: int | None, last_timestamp_ms: int, now_ms: int | None) -> tuple[str, ...]:
     """Why a partition may have forgotten the producer, and so not be searched at all; empty where none has."""
     if kept_ms is None:
         return ("it is not known how long partitions remember a producer: grant DESCRIBE_CONFIGS on the cluster",)
+    if now_ms is None:
+        return ("the cluster's time is not known, so partitions may have forgotten the producer",)
     is_sane = 0 < last_timestamp_ms <= now_ms + CLOCK_SLACK_MS
     if is_sane and now_ms - last_timestamp_ms + CLOCK_SLACK_MS < kept_ms:
         return ()

@@ -13,11 +13,12 @@ from exporter.evaluation.outcome import (
     outcome_of,
     what_hides_a_commit,
 )
-from exporter.evaluation.rules import missing_proof
+from exporter.evaluation.rules import is_marker_refused, missing_proof
 from exporter.evaluation.verdicts import (
     InconclusiveReason,
     OutcomeEvidence,
     PartitionColumns,
+    Policy,
     StartSource,
     TransactionColumns,
     TransactionRow,
@@ -32,7 +33,7 @@ _MISSING = {
     InconclusiveReason.ID_LISTED_NOT_DESCRIBED: (
         "a coordinator lists the producer id in an active transaction, but did not describe it"
     ),
-    InconclusiveReason.CHANGED_BETWEEN_READS: "the partition's entry changed between the two reads",
+    InconclusiveReason.CHANGED_BETWEEN_READS: "the partition's entry, topic or leader changed between the reads",
     InconclusiveReason.SECOND_READ_FAILED: (
         "the partition could not be read a second time after the coordinators answered, or its leader's address leads to "
         "another broker"
@@ -44,6 +45,20 @@ _MISSING = {
     InconclusiveReason.IDS_MAY_BE_DENIED: (
         "no coordinator lists the producer id, but an ACL may hide it: grant DESCRIBE on the cluster so that the ACLs can "
         "be read, or wait until it has been watched for longer than transaction.max.timeout.ms and padding"
+    ),
+    InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY: (
+        "no coordinator lists the producer id, but the ACLs name transactional ids that are not visible to this exporter: "
+        "grant DESCRIBE on every transactional id (a literal *)"
+    ),
+    InconclusiveReason.LEADERSHIP_UNCONFIRMED: "a broker that was believed may be cut off from its controller",
+    InconclusiveReason.REPLICA_UNREAD: "an in-sync replica did not respond, or does not show the transaction open",
+    InconclusiveReason.MAY_BE_FENCED: (
+        "its coordinator is Ongoing one epoch ahead with this partition: that is a newer transaction, or a fence of this "
+        "one that the coordinator cannot write yet and will complete"
+    ),
+    InconclusiveReason.CLOCK_UNVERIFIED: (
+        "whether it is past its time-out depends on the exporter's clock, which is off or cannot be compared with the "
+        "brokers': grant DESCRIBE on the cluster"
     ),
     InconclusiveReason.COORDINATOR_BEHIND: "the partition has seen a newer producer epoch than its coordinator tells",
     InconclusiveReason.UNKNOWN_STATE: "its coordinator names a transaction state that this version does not know",
@@ -69,17 +84,19 @@ def transaction_row(
     partitions: PartitionColumns,
     row: int,
     usual: Usual | None,
+    policy: Policy,
 ) -> TransactionRow:
     """One open transaction with everything that a person asks about it."""
     open_ = snapshot.open_transactions
     verdict = Verdict(int(transactions.verdict[row]))
-    missing = missing_proof(evidence) if verdict is Verdict.INCONCLUSIVE else None
+    missing = missing_proof(evidence, policy) if verdict is Verdict.INCONCLUSIVE else None
     transaction = evidence.transaction
     described = transaction if transaction is not None and transaction.is_described else None
     lag = int(partitions.last_stable_offset_lag[open_.partition_row[row]])
     return TransactionRow(
         topic=evidence.key.topic,
         partition=evidence.key.partition,
+        topic_id=evidence.key.topic_id,
         producer_id=evidence.key.producer_id,
         producer_epoch=evidence.producer_epoch,
         coordinator_epoch=int(open_.coordinator_epoch[row]),
@@ -178,7 +195,7 @@ def waiting_groups(snapshot: Snapshot, evidence: Evidence, high_watermark: int) 
 def _sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason | None) -> str:
     here = f"{evidence.key.topic}-{evidence.key.partition}"
     if missing is not None:
-        return f"Not proved either way: {_MISSING[missing]}."
+        return f"Not proved either way: {_MISSING[missing]}{_detail(evidence, missing)}."
     if verdict is Verdict.REPLICA_DIVERGED:
         brokers = ", ".join(map(str, evidence.diverged_replicas))
         return (
@@ -195,6 +212,14 @@ def _sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason 
     if verdict.is_hanging:
         return f"{said}{_contradiction(evidence, here)}; it was open there before and after it was asked."
     return f"{said}{_agreement(evidence, verdict, here)}."
+
+
+def _detail(evidence: Evidence, missing: InconclusiveReason) -> str:
+    if missing is InconclusiveReason.LEADERSHIP_UNCONFIRMED and evidence.unconfirmed is not None:
+        return f": {evidence.unconfirmed}"
+    if missing is InconclusiveReason.REPLICA_UNREAD:
+        return f": broker {', '.join(map(str, evidence.silent_replicas))}"
+    return ""
 
 
 def _former_name(evidence: Evidence) -> str:
@@ -225,6 +250,11 @@ def _contradiction(evidence: Evidence, here: str) -> str:
 def _agreement(evidence: Evidence, verdict: Verdict, here: str) -> str:
     if verdict in {Verdict.COMPLETING, Verdict.STUCK_COMPLETING}:
         waited = f", seen so for {evidence.completing_ms / 1000:.0f} s" if evidence.completing_ms else ""
+        if is_marker_refused(evidence):
+            return (
+                f", and {here} has seen epoch {evidence.producer_epoch} of this producer: it refuses the marker of the "
+                f"older epoch for ever{waited}"
+            )
         return f", and the marker for {here} is still owed{waited}"
     if evidence.ownership is Ownership.LISTED_ACTIVE:
         return "; first seen in this cycle, so it was not described yet"

@@ -11,6 +11,7 @@ from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
 from exporter.snapshot import (
     COMPLETING_STATES,
     TIMEOUT_MS_TWO_PHASE_COMMIT,
+    IdVisibility,
     Ownership,
     SecondRead,
 )
@@ -36,7 +37,7 @@ def verdict_of(evidence: Evidence, policy: Policy) -> Verdict:  # noqa: C901 - a
         return Verdict.STUCK_COMPLETING
     if is_completing(evidence):
         return Verdict.COMPLETING
-    if missing_proof(evidence) is not None:
+    if missing_proof(evidence, policy) is not None:
         return Verdict.INCONCLUSIVE
     if is_replica_diverged(evidence):
         return Verdict.REPLICA_DIVERGED
@@ -60,21 +61,37 @@ def is_prepared_two_phase_commit(evidence: Evidence) -> bool:
 
 
 def is_overdue_at_coordinator(evidence: Evidence, policy: Policy) -> bool:
-    """The coordinator owns it, and should have aborted it by now: its own time-out and the slack have passed."""
+    """The coordinator owns it, and should have aborted it by now: its own time-out and the slack have passed.
+
+    By the cluster's clock; where only ours is known, by how long this process has watched it.
+    """
+    return _is_past_timeout(
+        evidence, policy, evidence.coordinator_age_ms if evidence.is_clock_sure else evidence.watched_ms
+    )
+
+
+def is_clock_unverified(evidence: Evidence, policy: Policy) -> bool:
+    """The coordinator owns it, and whether it is overdue depends on our clock, which is off or cannot be compared."""
+    if evidence.ownership is not Ownership.OWNED or evidence.is_clock_sure:
+        return False
+    return evidence.is_clock_behind or _is_past_timeout(evidence, policy, evidence.coordinator_age_ms)
+
+
+def _is_past_timeout(evidence: Evidence, policy: Policy, age_ms: int | None) -> bool:
     transaction = evidence.transaction
     return (
         evidence.ownership is Ownership.OWNED
         and transaction is not None
         and transaction.timeout_ms >= 0
-        and evidence.coordinator_age_ms is not None
-        and evidence.coordinator_age_ms > transaction.timeout_ms + policy.overdue_slack_ms
+        and age_ms is not None
+        and age_ms > transaction.timeout_ms + policy.overdue_slack_ms
     )
 
 
 def is_open_within_timeout(evidence: Evidence, policy: Policy) -> bool:
     """The coordinator owns it within its time-out; or lists it as Ongoing, and it was first seen in this very cycle."""
     if evidence.ownership is Ownership.OWNED:
-        return not is_overdue_at_coordinator(evidence, policy)
+        return not (is_overdue_at_coordinator(evidence, policy) or is_clock_unverified(evidence, policy))
     return is_just_listed(evidence) and evidence.state not in COMPLETING_STATES
 
 
@@ -96,6 +113,16 @@ def is_completing(evidence: Evidence) -> bool:
     return is_just_listed(evidence) and evidence.state in COMPLETING_STATES
 
 
+def is_marker_refused(evidence: Evidence) -> bool:
+    """Completed at an older epoch than the partition has seen: its leader refuses that marker for ever."""
+    transaction = evidence.transaction
+    return (
+        evidence.ownership is Ownership.COMPLETING
+        and transaction is not None
+        and transaction.producer_epoch < evidence.producer_epoch
+    )
+
+
 def is_replica_diverged(evidence: Evidence) -> bool:
     """The coordinator does not own it, and a follower has its end: the leader may have lost the marker."""
     return evidence.ownership in _CONTRADICTIONS and bool(evidence.diverged_replicas)
@@ -104,6 +131,20 @@ def is_replica_diverged(evidence: Evidence) -> bool:
 def is_hanging_stale_epoch(evidence: Evidence) -> bool:
     """The coordinator runs a newer epoch's transaction here: its marker would close the old records as its own."""
     return evidence.ownership is Ownership.STALE_EPOCH
+
+
+def may_be_fenced(evidence: Evidence) -> bool:
+    """Ongoing one epoch ahead: a fence of this very transaction that the coordinator could not write yet looks the same.
+
+    It is none where an earlier proof found the id at that epoch, or a later one, without a transaction (Kafka 3.9 and 4.0
+    raise the epoch in memory before they write the fence, and write it again when they can).
+    """
+    transaction = evidence.transaction
+    if evidence.ownership is not Ownership.STALE_EPOCH or transaction is None:
+        return False
+    remembered = evidence.remembered
+    was_superseded = remembered is not None and remembered.superseded_epoch == evidence.producer_epoch
+    return transaction.producer_epoch == evidence.producer_epoch + 1 and not was_superseded
 
 
 def is_hanging_not_in_transaction(evidence: Evidence) -> bool:
@@ -116,8 +157,10 @@ def is_hanging_no_transactional_id(evidence: Evidence) -> bool:
     return evidence.ownership is Ownership.UNLISTED
 
 
-def missing_proof(evidence: Evidence) -> InconclusiveReason | None:
+def missing_proof(evidence: Evidence, policy: Policy) -> InconclusiveReason | None:
     """Which part of the proof is missing; None when it is complete. The most telling reason comes first."""
+    if is_clock_unverified(evidence, policy):
+        return InconclusiveReason.CLOCK_UNVERIFIED
     if evidence.ownership is Ownership.COORDINATOR_BEHIND:
         return InconclusiveReason.COORDINATOR_BEHIND
     if evidence.ownership is Ownership.UNKNOWN_STATE:
@@ -136,13 +179,26 @@ def missing_proof(evidence: Evidence) -> InconclusiveReason | None:
 def _missing_on_partition(evidence: Evidence) -> InconclusiveReason | None:
     if evidence.second_read is SecondRead.UNREAD:
         return InconclusiveReason.SECOND_READ_FAILED
+    if evidence.second_read is SecondRead.UNCONFIRMED:
+        return InconclusiveReason.LEADERSHIP_UNCONFIRMED
     if evidence.second_read is not SecondRead.UNCHANGED:
         return InconclusiveReason.CHANGED_BETWEEN_READS
+    if evidence.silent_replicas and not evidence.diverged_replicas:
+        return InconclusiveReason.REPLICA_UNREAD
+    if may_be_fenced(evidence):
+        return InconclusiveReason.MAY_BE_FENCED
     if evidence.is_topic_hidden and _rests_on_partitions(evidence):
         return InconclusiveReason.TOPICS_HIDDEN
-    if evidence.ownership is Ownership.UNLISTED and evidence.may_be_denied:
+    return _missing_on_ids(evidence)
+
+
+def _missing_on_ids(evidence: Evidence) -> InconclusiveReason | None:
+    """What may hide the id of a producer that nobody lists; nothing where no coordinator would have let it live so long."""
+    if evidence.ownership is not Ownership.UNLISTED or evidence.outlived_every_timeout:
+        return None
+    if evidence.id_visibility is IdVisibility.DENY_POSSIBLE:
         return InconclusiveReason.IDS_MAY_BE_DENIED
-    return None
+    return InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY if evidence.id_visibility is not IdVisibility.ALL else None
 
 
 def _rests_on_partitions(evidence: Evidence) -> bool:

@@ -64,7 +64,12 @@ class InconclusiveReason(Enum):
     CHANGED_WHILE_ASKED = "changed_while_asked"
     TOPICS_HIDDEN = "topics_hidden"
     IDS_MAY_BE_DENIED = "ids_may_be_denied"
+    IDS_VISIBLE_BY_NAME_ONLY = "ids_visible_by_name_only"
     COORDINATOR_BEHIND = "coordinator_behind"
+    LEADERSHIP_UNCONFIRMED = "leadership_unconfirmed"
+    REPLICA_UNREAD = "replica_unread"
+    MAY_BE_FENCED = "may_be_fenced"
+    CLOCK_UNVERIFIED = "clock_unverified"
     UNKNOWN_STATE = "unknown_state"
     TRANSACTION_STATE_HIDDEN = "transaction_state_hidden"
     TRANSACTION_STATE_UNKNOWN = "transaction_state_unknown"
@@ -151,6 +156,8 @@ class TransactionRow:
     topic: str
     partition: int
     producer_id: int
+    topic_id: str = ""
+    """"" from brokers without topic ids."""
     producer_epoch: int
     coordinator_epoch: int
     start_offset: int
@@ -208,3 +215,5 @@ class Evaluation:
     """False when it is not known what is usual."""
     memory: Memory
     """For the next cycle, and for the state file."""
+    policy: Policy = Policy()
+    """What it went by."""

@@ -21,16 +21,19 @@ from exporter.api_statistics import ApiStatistics
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ScanSettings
 from exporter.kafka.broker_configs import max_timeout
+from exporter.kafka.cluster_clock import ClusterClock
 from exporter.kafka.connections import Address, Connections
 from exporter.kafka.credentials import client_options
 from exporter.kafka.cycle import SeenTransaction, Stopwatch, complete
 from exporter.kafka.inquiry import Inquiry, LatestMetadata
 from exporter.kafka.leaders import Progress, Scan, scan_leaders
+from exporter.kafka.metadata_source import CHECKED_EVERY_CYCLES, checked_topology
 from exporter.kafka.scan_requests import ScanRequests
 from exporter.kafka.scope import EVERYTHING, Scope
 from exporter.kafka.tokens import ClientCredentials
 from exporter.kafka.topology import Topology
-from exporter.snapshot import Int32Column, MaxTimeout, Snapshot
+from exporter.kafka.visibility import TopicWatch
+from exporter.snapshot import Int32Column, MaxTimeout, Snapshot, Visibility
 
 T = TypeVar("T")
 
@@ -87,6 +90,10 @@ class Collector:
         self._producers: Int32Column | None = None
         self._requests = ScanRequests()
         self._metadata = LatestMetadata()
+        self._topics = TopicWatch()
+        self._cluster_clock = ClusterClock(wall_clock, clock)
+        self._out_of_touch: set[Address] = set()
+        self._cycles = 0
         self.phases: tuple[tuple[str, float], ...] = ()
         """(phase, seconds) of the latest cycle."""
 
@@ -119,8 +126,26 @@ class Collector:
         self._bootstrap = _bootstrap(kafka)
         if reconnect:
             self._topology = self._producers = None
+            self._topics.forget()
+            self._out_of_touch.clear()
+            self._cycles = 0
             self._tokens = _tokens(options)
             self._connections.use(options, client_id=kafka.client_id)
+
+    def metadata(self) -> Topology:
+        """The metadata of all topics. Raises ClusterUnavailableError and ClientClosedError."""
+
+        async def question(inquiry: Inquiry) -> Topology:
+            topology, _ = await checked_topology(inquiry)
+            return topology
+
+        return self.inquire(question)
+
+    async def look_for_hidden_topics(
+        self, inquiry: Inquiry, topology: Topology, *, thoroughly: bool = False
+    ) -> Visibility:
+        """What of the cluster the metadata do not show us; on the client's thread."""
+        return await self._topics.look(inquiry, topology, thoroughly=thoroughly)
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Requests so far, by API. May be called from any thread."""
@@ -148,6 +173,8 @@ class Collector:
             clock=self._clock,
             brokers=self._topology.brokers if self._topology is not None else None,
             latest=self._metadata,
+            cluster_clock=self._cluster_clock,
+            out_of_touch=self._out_of_touch,
         )
 
     async def _collect(
@@ -159,9 +186,9 @@ class Collector:
     ) -> Snapshot:
         stopwatch = Stopwatch(self._clock)
         inquiry = self._inquiry()
-        topology = await inquiry.topology()
+        topology, visibility = await self._look(inquiry)
         stopwatch.lap("metadata")
-        taken_at_ms = self._now_ms()
+        taken_at_ms, taken_at_s = self._now_ms(), self._clock()
         scan, limit = await self._read_leaders(inquiry, topology, scope, progress)
         stopwatch.lap("producers")
         snapshot = await complete(
@@ -173,10 +200,27 @@ class Collector:
             search_logs=search_logs,
             stopwatch=stopwatch,
             now_ms=self._now_ms,
+            visibility=visibility,
+            taken_at_s=taken_at_s,
         )
+        self._cycles = 0 if snapshot.proof is not None and snapshot.proof.unconfirmed else self._cycles + 1
         self._topology, self._producers = scan.topology, scan.producers
         self.phases = stopwatch.laps()
         return snapshot
+
+    async def _look(self, inquiry: Inquiry) -> tuple[Topology, Visibility]:
+        """The cluster's metadata, and what they do not show; now and then, whether their source is in touch."""
+        why, is_check_due = None, self._cycles % CHECKED_EVERY_CYCLES == 0
+        if is_check_due:
+            self._out_of_touch.clear()
+            topology, why = await checked_topology(inquiry)
+        else:
+            topology = await inquiry.topology()
+        visibility = await self.look_for_hidden_topics(inquiry, topology, thoroughly=is_check_due)
+        if why is None:
+            return topology, visibility
+        gap = f"no broker is known to have current metadata: {why}"
+        return topology, Visibility(hidden_topics=visibility.hidden_topics, gaps=(*visibility.gaps, gap))
 
     async def _read_leaders(
         self, inquiry: Inquiry, topology: Topology, scope: Scope, progress: Progress | None

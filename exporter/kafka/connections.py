@@ -166,6 +166,10 @@ class Connections:
             raise failure
         return results
 
+    async def sleep(self, seconds: float) -> None:
+        """Wait, and let others go on."""
+        await self._net.sleep(seconds)
+
     async def ask(
         self,
         address: Address,

@@ -11,18 +11,11 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from kafka.protocol.admin.acl import (
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
-    ACLResourceType,
-    DescribeAclsRequest,
-)
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 
 from exporter.kafka.errors import (
@@ -32,15 +25,18 @@ from exporter.kafka.errors import (
     MalformedAnswerError,
     error_name,
 )
+from exporter.kafka.id_visibility import id_visibility
 from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.topology import STATE_TOPIC, Topology
+from exporter.kafka.leadership import Claim
+from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     ACTIVE_STATES,
     NO_LEADER,
+    STATE_TOPIC,
     CoordinatorCoverage,
     CoordinatorProof,
     CoordinatorTransaction,
-    Denials,
+    IdVisibility,
     StatePartitionProof,
     StateTopic,
     TransactionState,
@@ -53,7 +49,6 @@ _PROBE_FAILURES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "loading",
     ErrorCode.NOT_COORDINATOR: "coordinator_moved",
 }
-_HIDING_OPERATIONS = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
 
 
 def state_partition(transactional_id: str, partitions: int) -> int:
@@ -218,29 +213,56 @@ async def prove(
     """Ask in an order that makes the answers evidence: probes, listing, descriptions, probes again.
 
     `producer_ids` and `topics` are those of the transactions in doubt. Their partitions must have been read before this,
-    and must be read again after it.
+    and must be read again after it; then the leaders of the state partitions must be confirmed.
     """
     before = await _state_leaders(inquiry, topology)
-    probes_before = await _probe(inquiry, before.leaders)
     brokers = coordinators_of(topology) if before.topic is not StateTopic.PRESENT else before.brokers
+    visible_before = await id_visibility(inquiry, brokers)
+    probes_before = await _probe(inquiry, before.leaders)
     listings = await list_transactions(inquiry, brokers, states=(), producer_ids=producer_ids)
     listed = [transaction for listing in listings for transaction in listing.transactions]
     described, unclear = await describe(inquiry, listed)
     hidden = await _hidden_topics(inquiry, {transaction.coordinator for transaction in described}, topics)
-    denials = await _denials(inquiry, brokers)
     probes_after = await _probe(inquiry, before.leaders)
+    visible_after = await id_visibility(inquiry, brokers)
     after = await _state_leaders(inquiry, topology)
     return CoordinatorProof(
         state_topic=before.topic,
+        state_topic_id=before.topic_id,
         state_partitions=_state_partition_proofs(before, after, probes_before, probes_after),
         listing_failures=tuple(
             (listing.broker, listing.failure) for listing in listings if listing.failure is not None
         ),
-        transactions=described,
+        transactions=tuple(_with_state_partition(it, len(before.leaders)) for it in described),
         unclear_producer_ids=unclear | _listed_twice(listed),
         hidden_topics=hidden,
-        denials=denials,
+        id_visibility=visible_after if visible_before is IdVisibility.ALL else visible_before,
     )
+
+
+def _with_state_partition(transaction: CoordinatorTransaction, partitions: int) -> CoordinatorTransaction:
+    if partitions == 0:
+        return transaction
+    return replace(transaction, state_partition=state_partition(transaction.transactional_id, partitions))
+
+
+def state_claims(proof: CoordinatorProof, producer_ids: Collection[int]) -> Iterator[Claim]:
+    """The leaders of the state partitions on which the verdicts about these producers rest.
+
+    All of them where some producer id is listed by nobody, else those to which their transactional ids hash.
+    """
+    listed = {it.producer_id: it for it in proof.transactions}
+    rests_on_all = any(it not in listed for it in producer_ids)
+    owners = {listed[it].state_partition for it in producer_ids if it in listed}
+    for it in proof.state_partitions:
+        if it.failure is None and (rests_on_all or it.partition in owners):
+            yield Claim(
+                topic=STATE_TOPIC,
+                partition=it.partition,
+                leader=it.leader,
+                leader_epoch=it.leader_epoch,
+                topic_id=proof.state_topic_id,
+            )
 
 
 def _listed_twice(listed: Iterable[CoordinatorTransaction]) -> frozenset[int]:
@@ -254,6 +276,7 @@ class _StateLeaders:
     topic: StateTopic
     leaders: tuple[tuple[int, int], ...]
     """(broker id, leader epoch) by partition of `__transaction_state`."""
+    topic_id: str = ""
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -268,7 +291,9 @@ async def _state_leaders(inquiry: Inquiry, known: Topology) -> _StateLeaders:
     if STATE_TOPIC in topology.first_row:
         rows = topology.rows_of(STATE_TOPIC)
         return _StateLeaders(
-            StateTopic.PRESENT, tuple((int(topology.leader[row]), int(topology.leader_epoch[row])) for row in rows)
+            StateTopic.PRESENT,
+            tuple((int(topology.leader[row]), int(topology.leader_epoch[row])) for row in rows),
+            topology.topic_id_of(STATE_TOPIC),
         )
     error = topology.topic_errors.get(STATE_TOPIC)
     if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not known.rows_of(STATE_TOPIC):
@@ -310,9 +335,10 @@ def _state_partition_proofs(
     proofs = []
     for partition, (leader, epoch) in enumerate(before.leaders):
         failure = probes_before[partition] or probes_after[partition]
-        if failure is None and after.leaders[partition : partition + 1] != ((leader, epoch),):
+        moved = after.leaders[partition : partition + 1] != ((leader, epoch),) or after.topic_id != before.topic_id
+        if failure is None and moved:
             failure = "coordinator_moved"
-        proofs.append(StatePartitionProof(partition=partition, leader=leader, failure=failure))
+        proofs.append(StatePartitionProof(partition=partition, leader=leader, failure=failure, leader_epoch=epoch))
     return tuple(proofs)
 
 
@@ -331,38 +357,6 @@ async def _hidden_topics(inquiry: Inquiry, brokers: Iterable[int], topics: Colle
         return {name for name in names if name not in seen.first_row}
 
     return frozenset().union(*await inquiry.gather(ask(broker) for broker in brokers))
-
-
-async def _denials(inquiry: Inquiry, brokers: Iterable[int]) -> Denials:
-    """Whether every coordinator's ACLs rule out a DENY that hides single transactional ids from us."""
-
-    async def ask(broker: int) -> bool:
-        request = DescribeAclsRequest(
-            resource_type_filter=ACLResourceType.TRANSACTIONAL_ID,
-            resource_name_filter=None,
-            pattern_type_filter=ACLResourcePatternType.ANY,
-            principal_filter=None,
-            host_filter=None,
-            operation=ACLOperation.ANY,
-            permission_type=ACLPermissionType.DENY,
-            min_version=1,  # version 0 has no pattern types, and leaves out what is denied by prefix
-        )
-        try:
-            return await inquiry.ask(broker, "DescribeAcls", request, _rules_out_denials)
-        except BrokerFault:
-            return False
-
-    return Denials.NONE if all(await inquiry.gather(ask(broker) for broker in brokers)) else Denials.POSSIBLE
-
-
-def _rules_out_denials(answer: Any) -> bool:
-    """No authorizer at all, or readable ACLs without a DENY of describing ids, whoever it is for: ours are not known."""
-    if answer.error_code == ErrorCode.SECURITY_DISABLED:
-        return True
-    if answer.error_code != ErrorCode.NONE:
-        return False
-    denied = {acl.operation for resource in answer.resources for acl in resource.acls}
-    return not denied & _HIDING_OPERATIONS
 
 
 def by_producer_id(transactions: Iterable[CoordinatorTransaction]) -> Mapping[int, CoordinatorTransaction]:

@@ -6,7 +6,7 @@ known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -23,8 +23,10 @@ from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Scan
 from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.reading import Reading
+from exporter.kafka.replicas import OpenAtLeader
 from exporter.kafka.suspects import ask_around
 from exporter.kafka.topology import Topology
+from exporter.kafka.visibility import with_state_topic
 from exporter.snapshot import (
     NO_LEADER,
     Answer,
@@ -37,10 +39,11 @@ from exporter.snapshot import (
     Partitions,
     SecondRead,
     Snapshot,
+    Visibility,
 )
 
-SeenTransaction = tuple[str, int, int, int]
-"""(topic, partition, producer id, start offset)."""
+SeenTransaction = tuple[str, int, int, int, str]
+"""(topic, partition, producer id, start offset, topic id)."""
 
 
 async def complete(
@@ -53,10 +56,13 @@ async def complete(
     search_logs: bool,
     stopwatch: Stopwatch,
     now_ms: Callable[[], int],
+    visibility: Visibility | None = None,
+    taken_at_s: float | None = None,
 ) -> Snapshot:
     """The snapshot of the partitions in `scan`, which was begun at `taken_at_ms`.
 
-    `seen_before` and `search_logs` are those of `Collector.collect`.
+    `seen_before` and `search_logs` are those of `Collector.collect`. `taken_at_s`: the same instant by the monotonic clock
+    of `inquiry`; None where the scan began on another machine.
     """
     entries = scan.entries()
     second_read = np.full(len(entries), SecondRead.NOT_ASKED, dtype=np.int8)
@@ -68,9 +74,18 @@ async def complete(
         stopwatch.lap("proof")
         await ask_around(inquiry, reading, doubtful, taken_at_ms, search_logs=search_logs)
         stopwatch.lap("impact")
+        visibility = await with_state_topic(inquiry, reading.topology, visibility)
     open_transactions = await _with_offsets(inquiry, reading)
     stopwatch.lap("offsets")
-    return _snapshot(reading, open_transactions, taken_at_ms, now_ms())
+    finished_at_ms = now_ms()
+    begun_s = inquiry.clock() - (finished_at_ms - taken_at_ms) / 1000 if taken_at_s is None else taken_at_s
+    return replace(
+        _snapshot(reading, open_transactions, taken_at_ms, finished_at_ms),
+        visibility=visibility or Visibility(),
+        clock_offset_ms=inquiry.cluster_clock.at_ms(begun_s) - taken_at_ms,
+        clock_source=inquiry.cluster_clock.source,
+        monotonic_ms=None if taken_at_s is None else int(taken_at_s * 1000),
+    )
 
 
 class Stopwatch:
@@ -102,11 +117,7 @@ async def _ask_coordinators(
     lasting = {
         int(entries.producer_id[i])
         for i in range(len(entries))
-        if int(entries.producer_id[i]) in active
-        and (
-            seen_before is None
-            or (*reading.partition(i), int(entries.producer_id[i]), int(entries.start_offset[i])) in seen_before
-        )
+        if int(entries.producer_id[i]) in active and (seen_before is None or reading.key(i) in seen_before)
     }
     described, reading.unclear_producer_ids = await describe(
         inquiry, [active[producer_id] for producer_id in sorted(lasting)]
@@ -136,17 +147,18 @@ async def _with_offsets(inquiry: Inquiry, reading: Reading) -> OpenTransactions:
         coordinator_epoch=entries.coordinator_epoch,
         start_offset=entries.start_offset,
         second_read=reading.second_read,
-        diverged_replicas=_diverged(reading),
+        diverged_replicas=_by_entry(reading, reading.followers.diverged),
+        silent_replicas=_by_entry(reading, reading.followers.silent),
         last_stable_offset=pairs[:, 0].copy(),
         high_watermark=pairs[:, 1].copy(),
     )
 
 
-def _diverged(reading: Reading) -> tuple[tuple[int, ...], ...]:
-    """(N,) followers against each entry; empty where none is against any, which is every ordinary cycle."""
-    if not reading.diverged:
+def _by_entry(reading: Reading, found: Mapping[OpenAtLeader, tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """(N,) the brokers found for each entry; empty where none is for any, which is every ordinary cycle."""
+    if not found:
         return ()
-    return tuple(reading.diverged.get(reading.at_leader(i), ()) for i in range(len(reading.entries)))
+    return tuple(found.get(reading.at_leader(i), ()) for i in range(len(reading.entries)))
 
 
 def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms: int, finished_at_ms: int) -> Snapshot:
@@ -160,6 +172,7 @@ def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms
     reason[unread] = [reasons.index(it) for it in told]
     partitions = Partitions(
         topics=topology.topics,
+        topic_ids=topology.topic_ids,
         topic=topology.topic[exists],
         partition=topology.partition[exists],
         leader=topology.leader[exists],

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from exporter.kafka import metadata
+from exporter.kafka.cluster_clock import ClusterClock
 from exporter.kafka.connections import Address, Connections, Sent
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
 from exporter.kafka.raw_request import RawAnswer, RawRequest
@@ -46,6 +47,11 @@ class Inquiry:
     brokers: Mapping[int, Address] | None = None
     """Addresses by broker id, from the latest metadata."""
     latest: LatestMetadata = field(default_factory=LatestMetadata)
+    cluster_clock: ClusterClock = field(default_factory=lambda: ClusterClock(time.time, time.monotonic))
+    source: Address | None = None
+    """The broker whose metadata are gone by: it gave the latest of all topics."""
+    out_of_touch: set[Address] = field(default_factory=set)
+    """Brokers that were found to be cut off from their controller: asked last for metadata."""
     silent: set[Address] = field(default_factory=set)
     """Brokers that let a request time out in this cycle: they are not waited for again."""
 
@@ -66,10 +72,12 @@ class Inquiry:
         *,
         once: bool = False,
         sent: Sent | None = None,
+        patience_s: float | None = None,
     ) -> T:
         """What `read` makes of the answer of `broker`. Raises BrokerFault, also for an answer that `read` cannot read.
 
         `once`: never sent again, not even over a fresh connection; for requests that write. `sent`: see `send_ahead`.
+        `patience_s`: a shorter time-out, for what the broker has to ask of another: that one's silence is not its own.
         """
         address = (self.brokers or {}).get(broker)
         if address is None:
@@ -77,7 +85,18 @@ class Inquiry:
                 FaultReason.UNKNOWN_BROKER,
                 f"broker {broker} leads partitions, but the metadata gives no address for it",
             )
-        return await self._ask_at(address, api, request, self.request_timeout_s, read, once=once, sent=sent)
+        if patience_s is None:
+            return await self._ask_at(address, api, request, self.request_timeout_s, read, once=once, sent=sent)
+        was_silent = address in self.silent
+        try:
+            return await self._ask_at(address, api, request, min(self.request_timeout_s, patience_s), read, once=once)
+        finally:
+            if not was_silent:
+                self.silent.discard(address)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, and let others go on; not beyond the deadline."""
+        await self.connections.sleep(min(seconds, self.remaining_s()))
 
     def send_ahead(self, broker: int, request: RawRequest) -> Sent | None:
         """Have `broker` work on `request` while its last answer is read; None where it must be asked for as ever."""
@@ -128,17 +147,22 @@ class Inquiry:
 
     async def _ask_anyone(self, topics: tuple[str, ...] | None) -> Topology:
         """Known brokers first, then the bootstrap addresses; each gets its share of the time that is left."""
-        addresses = list(dict.fromkeys([*(self.brokers or {}).values(), *self.bootstrap]))
+        known = dict.fromkeys([*(self.brokers or {}).values(), *self.bootstrap])
+        addresses = sorted(known, key=self.out_of_touch.__contains__)
         faults: list[str] = []
         read = self.latest.topology_of if topics is None else _topology
         for tried, address in enumerate(addresses):
             share = self.remaining_s() / (len(addresses) - tried)
             try:
-                return await self._ask_at(
+                topology = await self._ask_at(
                     address, "Metadata", metadata.request(topics), min(self.request_timeout_s, share), read
                 )
             except BrokerFault as fault:
                 faults.append(str(fault))
+                continue
+            if topics is None:
+                self.source = address
+            return topology
         raise ClusterUnavailableError("no broker answered: " + "; ".join(dict.fromkeys(faults)))
 
 

@@ -1,15 +1,16 @@
-"""Metadata (API key 3, version 9): the request, and a decoder for its answer that makes no object for a partition.
+"""Metadata (API key 3, version 11): the request, and a decoder for its response that makes no object for a partition.
 
-Version 9 is the first flexible one; every broker that knows DescribeProducers offers it, and later ones only add ids of
-topics. The answer, after the response header (MetadataResponse.json; every length is an unsigned varint of n + 1):
+Version 10 adds the topic id, without which a topic that was deleted and created again looks like the old one; version 11
+only drops a field. Every broker that knows DescribeProducers (Kafka 2.8) offers it. The response, after the response header
+(MetadataResponse.json; every length is an unsigned varint of n + 1):
 
     throttle_time_ms i32 | brokers n+1, each: id i32, host compact string, port i32, rack compact nullable string, tags
     cluster_id compact nullable string | controller_id i32 | topics n+1, each:
-        error i16 | name compact string | is_internal bool | partitions n+1, each:
+        error i16 | name compact string | topic_id uuid | is_internal bool | partitions n+1, each:
             +0 error i16   +2 partition i32   +6 leader i32   +10 leader_epoch i32
             +14 replicas n+1, i32 each | in-sync replicas n+1, i32 each | offline replicas n+1, i32 each | tagged fields
         | authorized_operations i32 | tagged fields
-    | authorized_operations i32 | tagged fields
+    | tagged fields
 
 `decode` steps from partition to partition by the three lengths, in one stride where a topic's partitions all have the
 same, and notes where each begins; numpy reads the rest at once. `decode_slowly`, the specification, reads the answer field
@@ -43,7 +44,7 @@ from exporter.kafka.raw_request import RawRequest
 from exporter.snapshot import Int32Column, Int64Column
 
 API_KEY = 3
-API_VERSION = 9
+API_VERSION = 11
 
 Tags = Callable[[bytes, int], int]
 """Behind tagged fields: `no_tags` or `skip_tags`."""
@@ -52,8 +53,11 @@ _HEAD = struct.Struct(">hiii")
 _LISTS = 3
 """Replicas, in-sync replicas, offline replicas."""
 _ONE_BYTE = 0x80
-_OPTIONS = b"\0\0\0"
-"""allow_auto_topic_creation and both include_authorized_operations: no."""
+_OPTIONS = b"\0\0"
+"""allow_auto_topic_creation and include_topic_authorized_operations: no."""
+_TOPIC_ID_BYTES = 16
+_NO_TOPIC_ID = bytes(_TOPIC_ID_BYTES)
+"""Topics are asked for by name; brokers without topic ids answer with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +69,8 @@ class MetadataAnswer:
     """(id, host, port)"""
     cluster_id: str | None
     topics: tuple[str, ...]
+    topic_ids: tuple[str, ...]
+    """(T,) 32 hexadecimal digits, which no later topic of the same name has; "" where the broker has none."""
     topic_errors: tuple[int, ...]
     """(T,) Kafka error codes."""
     partitions: tuple[int, ...]
@@ -88,8 +94,12 @@ class MetadataAnswer:
 
 def request(topics: tuple[str, ...] | None) -> RawRequest:
     """Ask for `topics`, or for every topic that we may see. Never creates one."""
-    names = b"\0" if topics is None else uvarint(len(topics) + 1) + b"".join(compact(it) + b"\0" for it in topics)
+    names = b"\0" if topics is None else uvarint(len(topics) + 1) + b"".join(_by_name(it) for it in topics)
     return RawRequest(name="Metadata", api_key=API_KEY, api_version=API_VERSION, body=names + _OPTIONS + b"\0")
+
+
+def _by_name(topic: str) -> bytes:
+    return _NO_TOPIC_ID + compact(topic) + b"\0"
 
 
 def decode(body: memoryview) -> MetadataAnswer:
@@ -133,6 +143,7 @@ class _Walk:
         self.heads = array("q")
         self.counts = array("q")
         self._topics: list[str] = []
+        self._topic_ids: list[str] = []
         self._errors: list[int] = []
         self._partitions: list[int] = []
 
@@ -144,7 +155,7 @@ class _Walk:
         for _ in range(topic_count):
             count, at = self.take_topic(at)
             at = no_tags(body, self._step_over(at, count) + 4)
-        if no_tags(body, at + 4) != len(body):
+        if no_tags(body, at) != len(body):
             raise MalformedAnswerError("bytes after the end of the answer")
 
     def take_brokers(self, tags: Tags) -> int:
@@ -168,8 +179,10 @@ class _Walk:
         """How many partitions it has, and where they begin."""
         (error,) = struct.unpack_from(">h", self.body, at)
         name, at = compact_string(self.body, at + 2)
+        topic_id, at = self.body[at : at + _TOPIC_ID_BYTES], at + _TOPIC_ID_BYTES
         count, at = length(self.body, at + 1)
         self._topics.append(name)
+        self._topic_ids.append("" if topic_id == _NO_TOPIC_ID else topic_id.hex())
         self._errors.append(error)
         self._partitions.append(count)
         return count, at
@@ -222,6 +235,7 @@ class _Walk:
             brokers=self._brokers,
             cluster_id=self._cluster_id,
             topics=tuple(self._topics),
+            topic_ids=tuple(self._topic_ids),
             topic_errors=tuple(self._errors),
             partitions=tuple(self._partitions),
             **{name: column.astype(np.int32) for name, column in columns.items()},
@@ -252,7 +266,7 @@ def _decode_slowly(body: bytes) -> MetadataAnswer:
                 told.append(elements)
             at = skip_tags(body, at)
         at = skip_tags(body, at + 4)
-    at = skip_tags(body, at + 4)
+    at = skip_tags(body, at)
     if at != len(body):
         raise MalformedAnswerError(f"{len(body) - at} bytes after the end of the Metadata answer")
     columns = np.array(partitions, dtype=np.int64).reshape(-1, 3)

@@ -10,8 +10,7 @@ from kafka.protocol.admin.transactions import DescribeProducersRequest
 from exporter.kafka.coordinators import coordinators_of, describe_ids, list_transactions, state_partition
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.topology import STATE_TOPIC
-from exporter.snapshot import NO_LEADER, CoordinatorTransaction, TransactionState
+from exporter.snapshot import NO_LEADER, STATE_TOPIC, CoordinatorTransaction, TransactionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from exporter.end_markers import EndMarkers
 from exporter.kafka.coordinators import Listing
 from exporter.kafka.leaders import Entries, Scan
-from exporter.kafka.replicas import OpenAtLeader
+from exporter.kafka.replicas import EVERYBODY_AGREES, Followers, OpenAtLeader
 from exporter.kafka.topology import Topology
 from exporter.snapshot import CoordinatorProof, CoordinatorTransaction, Impact, Int8Column, MaxTimeout
 
@@ -28,7 +27,7 @@ class Reading:
     proof: CoordinatorProof | None = None
     impact: Impact | None = None
     end_markers: EndMarkers | None = None
-    diverged: Mapping[OpenAtLeader, tuple[int, ...]] = field(default_factory=dict)
+    followers: Followers = EVERYBODY_AGREES
 
     def at_leader(self, entry: int) -> OpenAtLeader:
         """One entry, as its followers are asked about it."""
@@ -40,6 +39,12 @@ class Reading:
             last_timestamp_ms=int(self.entries.last_timestamp_ms[entry]),
             start_offset=int(self.entries.start_offset[entry]),
         )
+
+    def key(self, entry: int) -> tuple[str, int, int, int, str]:
+        """(topic, partition, producer id, start offset, topic id) of one entry: what identifies it over cycles."""
+        topic, partition = self.partition(entry)
+        producer_id, start_offset = int(self.entries.producer_id[entry]), int(self.entries.start_offset[entry])
+        return topic, partition, producer_id, start_offset, self.topology.topic_id_of(topic)
 
     def partition(self, entry: int) -> tuple[str, int]:
         """(topic, partition) of one entry."""

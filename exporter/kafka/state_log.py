@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from exporter.config.kafka_section import KafkaSettings
 from exporter.kafka.credentials import CredentialsError, librdkafka_properties
-from exporter.kafka.topology import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC
 
 BATCH_RECORDS_MAX = 2000
 QUEUED_KILOBYTES_MAX = 8 * 1024

@@ -1,4 +1,4 @@
-"""More questions about the transactions that will want a person: followers, their end elsewhere, and who waits."""
+"""More requests about suspects: how they ended on other partitions, and which consumer groups they block."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ from exporter.kafka.end_markers import end_markers
 from exporter.kafka.groups import impact_on
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.reading import Reading
-from exporter.kafka.replicas import diverged_replicas
 from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction
 
 
 async def ask_around(
     inquiry: Inquiry, reading: Reading, doubtful: npt.NDArray[np.bool_], now_ms: int, *, search_logs: bool
 ) -> None:
-    """Ask the followers about what is in doubt; who waits behind that, and behind what its coordinator keeps too long.
+    """Find who waits behind what is in doubt, and behind what its coordinator keeps too long.
 
     `search_logs`: read other partitions' logs for how the doubtful transactions ended there.
     """
     in_doubt = [reading.at_leader(int(i)) for i in np.flatnonzero(doubtful)]
-    if in_doubt:
-        reading.diverged = await diverged_replicas(inquiry, reading.topology, in_doubt)
-        if search_logs:
-            reading.end_markers = await end_markers(inquiry, reading.topology, in_doubt)
+    if in_doubt and search_logs:
+        reading.end_markers = await end_markers(inquiry, reading.topology, in_doubt)
     described = by_producer_id(reading.transactions)
     kept_too_long = (
         i

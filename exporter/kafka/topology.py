@@ -12,8 +12,6 @@ from exporter.kafka.errors import MalformedAnswerError
 from exporter.kafka.metadata import MetadataAnswer
 from exporter.snapshot import NO_LEADER, Int32Column, Int64Column
 
-STATE_TOPIC = "__transaction_state"
-
 PARTITIONS_OF_A_TOPIC_MAX = 1_000_000
 """Gaps are filled, so a wild partition index must not be believed. Kafka clusters end at about this many in all."""
 
@@ -41,6 +39,8 @@ class Topology:
     cluster_id: str
     brokers: Mapping[int, Address]
     topics: tuple[str, ...]
+    topic_ids: tuple[str, ...]
+    """(T,) "" where the broker has none."""
     first_row: Mapping[str, int]
     """Topic -> row of its partition 0."""
     topic: Int32Column
@@ -68,6 +68,11 @@ class Topology:
         """The row of one partition; None when it is not there."""
         rows = self.rows_of(topic)
         return rows[partition] if 0 <= partition < len(rows) else None
+
+    def topic_id_of(self, topic: str) -> str:
+        """What tells it from a later topic of that name; "" where it is not there, or its broker has no topic ids."""
+        first = self.first_row.get(topic)
+        return "" if first is None else self.topic_ids[self.topic[first]]
 
     def leader_of(self, topic: str, partition: int) -> tuple[int, int]:
         """(broker id, leader epoch) of one partition; NO_LEADER when it or its leader is missing."""
@@ -105,6 +110,7 @@ def topology_of(answer: MetadataAnswer) -> Topology:
         cluster_id=answer.cluster_id or "",
         brokers={broker: Address(host, port) for broker, host, port in answer.brokers},
         topics=topics,
+        topic_ids=tuple(answer.topic_ids[i] for i in shown),
         first_row=dict(zip(topics, first.tolist(), strict=True)),
         topic=np.repeat(np.arange(len(topics), dtype=np.int32), sizes),
         partition=(np.arange(count) - np.repeat(first, sizes)).astype(np.int32),

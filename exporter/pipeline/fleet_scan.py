@@ -36,7 +36,6 @@ from exporter.kafka.cycle import Stopwatch, complete
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Scan, ask_again_where_moved, read_rows
-from exporter.kafka.topology import Topology
 from exporter.pipeline.fleet_clients import Clients
 from exporter.pipeline.scan_table import (
     ClusterScan,
@@ -113,7 +112,7 @@ def plan(
             if isinstance(client, CredentialsError):
                 raise client
             before = client.statistics()
-            topology: Topology = client.inquire(_metadata)
+            topology = client.metadata()
         except (CredentialsError, ClusterUnavailableError) as error:
             return (_no_share(cluster, str(error), int(wall_clock() * 1000), clock() - began),)
         taken_at_ms = int(wall_clock() * 1000)
@@ -144,10 +143,6 @@ def _client_of(cluster: ClusterSettings, budget: Budget, clients: Clients) -> Co
         return clients.of(cluster.kafka, budget_ms=budget.plan_ms)
     except CredentialsError as error:
         return error
-
-
-async def _metadata(inquiry: Inquiry) -> Topology:
-    return await inquiry.topology()
 
 
 def _no_share(cluster: ClusterSettings, failure: str, taken_at_ms: int, seconds: float) -> Share:
@@ -283,6 +278,7 @@ def _complete(
             search_logs=False,
             stopwatch=stopwatch,
             now_ms=lambda: int(wall_clock() * 1000),
+            visibility=await client.look_for_hidden_topics(inquiry, scan.topology),
         )
         return snapshot, stopwatch.laps()
 

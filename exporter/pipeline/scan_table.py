@@ -50,6 +50,7 @@ SCAN: Final = pa.schema(
         pa.field("seconds", pa.float64()),
         pa.field("requests", pa.list_(pa.struct(list(_REQUESTS.items())))),
         pa.field("topic", pa.string()),
+        pa.field("topic_id", pa.string()),
         pa.field("partition", pa.int32()),
         pa.field("leader_epoch", pa.int32()),
         pa.field("replicas", _BROKERS),
@@ -67,6 +68,8 @@ class PartitionRows:
     """Some partitions of one cluster, in the order of topic and partition."""
 
     topics: tuple[str, ...]
+    topic_ids: tuple[str, ...]
+    """(T,) "" from brokers without topic ids."""
     topic: Int32Column
     """(P,) index into `topics`."""
     partition: Int32Column
@@ -85,6 +88,7 @@ def rows_led_by(topology: Topology, broker: int) -> PartitionRows:
     present, topic = np.unique(topology.topic[rows], return_inverse=True)
     return PartitionRows(
         topics=tuple(topology.topics[index] for index in present),
+        topic_ids=tuple(topology.topic_ids[index] for index in present),
         topic=topic.astype(np.int32),
         partition=topology.partition[rows],
         leader=topology.leader[rows],
@@ -124,6 +128,7 @@ def topology_of_rows(
         cluster_id=cluster_id,
         brokers=brokers,
         topics=rows.topics,
+        topic_ids=rows.topic_ids,
         first_row=dict(zip(rows.topics, first[:-1].tolist(), strict=True)),
         topic=np.repeat(np.arange(len(rows.topics), dtype=np.int32), count),
         partition=(np.arange(size) - np.repeat(first[:-1], count)).astype(np.int32),
@@ -195,6 +200,7 @@ def partition_table(
         taken_at_ms=np.full(len(rows), taken_at_ms, dtype=np.int64),
         broker=rows.leader,
         topic=pa.array(rows.topics, type=pa.string()).take(pa.array(rows.topic)),
+        topic_id=pa.array(rows.topic_ids, type=pa.string()).take(pa.array(rows.topic)),
         partition=rows.partition,
         leader_epoch=rows.leader_epoch,
         replicas=_lists(rows.replicas),
@@ -279,6 +285,7 @@ def _scan(cluster_id: str, brokers: dict[int, Address], table: pa.Table) -> Scan
     encoded = pc.dictionary_encode(table["topic"]).combine_chunks()
     rows = PartitionRows(
         topics=tuple(encoded.dictionary.to_pylist()),
+        topic_ids=_topic_ids(table, encoded),
         topic=np.asarray(encoded.indices, dtype=np.int32),
         partition=np.asarray(table["partition"], dtype=np.int32),
         leader=np.asarray(table["broker"], dtype=np.int32),
@@ -300,6 +307,12 @@ def _scan(cluster_id: str, brokers: dict[int, Address], table: pa.Table) -> Scan
     entries = Entries(row=np.repeat(at, counts), **columns)
     scan.parts.append(tuple(getattr(entries, field.name) for field in fields(Entries)))
     return scan
+
+
+def _topic_ids(table: pa.Table, encoded: pa.DictionaryArray) -> tuple[str, ...]:
+    """(T,) those of the first row of each topic."""
+    first = np.unique(np.asarray(encoded.indices, dtype=np.int64), return_index=True)[1]
+    return tuple(it or "" for it in table["topic_id"].take(pa.array(first)).to_pylist())
 
 
 def _replicas(column: pa.ChunkedArray) -> Replicas:

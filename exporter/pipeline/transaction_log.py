@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from exporter.kafka.topology import STATE_TOPIC
 from exporter.pipeline import schemas
+from exporter.snapshot import STATE_TOPIC
 from exporter.transaction_log.events import Event, Happening, StateMachine
 from exporter.transaction_log.records import (
     Decoded,

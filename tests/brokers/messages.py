@@ -9,7 +9,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from exporter.kafka.topology import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC
 from exporter.transaction_log.events import Event, Happening, Outcome, StateMachine
 from exporter.transaction_log.records import Decoded, decode
 

@@ -16,7 +16,7 @@ from exporter.snapshot import (
     CoordinatorCoverage,
     CoordinatorProof,
     CoordinatorTransaction,
-    Denials,
+    IdVisibility,
     MaxTimeout,
     OpenTransactions,
     Ownership,
@@ -54,6 +54,10 @@ def listed(state: str = "Ongoing", **fields: Any) -> CoordinatorTransaction:
     return transaction(state, producer_epoch=-1, timeout_ms=-1, start_time_ms=-1, partitions=None, **fields)
 
 
+MONOTONIC_MS = 100 * MINUTE_MS
+"""By the monotonic clock of the process, when a snapshot is taken."""
+
+
 def evidence(told: CoordinatorTransaction | None, **fields: Any) -> Evidence:
     """An entry of producer 7 at epoch 3 on orders-0, about which a coordinator says `told`, fully proved."""
     epoch = fields.get("producer_epoch", 3)
@@ -66,6 +70,8 @@ def evidence(told: CoordinatorTransaction | None, **fields: Any) -> Evidence:
         "ownership": owned,
         "transaction": told,
         "coordinator_age_ms": age,
+        "is_clock_sure": True,
+        "is_clock_behind": False,
         "was_seen_before": False,
         "watched_ms": 0,
         "completing_ms": 0,
@@ -74,8 +80,11 @@ def evidence(told: CoordinatorTransaction | None, **fields: Any) -> Evidence:
         "proof_failure": None,
         "is_unclear": False,
         "is_topic_hidden": False,
-        "may_be_denied": False,
+        "id_visibility": IdVisibility.ALL,
+        "outlived_every_timeout": False,
         "diverged_replicas": (),
+        "silent_replicas": (),
+        "unconfirmed": None,
         "last_timestamp_ms": NOW_MS - 500,
         "end_markers": (),
         "was_searched": True,
@@ -110,7 +119,7 @@ def proof(**fields: Any) -> CoordinatorProof:
         "transactions": (),
         "unclear_producer_ids": frozenset(),
         "hidden_topics": frozenset(),
-        "denials": Denials.NONE,
+        "id_visibility": IdVisibility.ALL,
     }
     return CoordinatorProof(**{**known, **fields})
 
@@ -129,6 +138,7 @@ def snapshot(
     known: dict[str, Any] = {
         "cluster_id": "cluster-1",
         "taken_at_ms": taken_at_ms,
+        "monotonic_ms": MONOTONIC_MS,
         "finished_at_ms": taken_at_ms + 40,
         "partitions": Partitions(
             topics=(TOPIC,),

@@ -10,8 +10,18 @@ import pytest
 from exporter.evaluation.evaluate import FORGET_UNREAD_AFTER_MS, all_rows, evaluate
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
-from exporter.snapshot import Denials, SecondRead, Snapshot
-from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, listed, proof, remembered, snapshot, transaction
+from exporter.snapshot import IdVisibility, MaxTimeout, SecondRead, Snapshot
+from tests.evaluation.builders import (
+    MINUTE_MS,
+    MONOTONIC_MS,
+    NOW_MS,
+    Entry,
+    listed,
+    proof,
+    remembered,
+    snapshot,
+    transaction,
+)
 
 KEY = TransactionKey("orders", 0, 7, 100)
 LATE_AFTER_MS = 20 * MINUTE_MS
@@ -172,13 +182,45 @@ def test_answers_within_the_proof_count_over_earlier_ones() -> None:
 
 def test_a_denied_id_is_inconclusive_until_no_coordinator_would_have_let_it_live() -> None:
     """Where an ACL may hide the id, only watching it for longer than the limit and padding proves the hang."""
-    taken = snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proof(denials=Denials.POSSIBLE))
+    taken = snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proof(id_visibility=IdVisibility.DENY_POSSIBLE))
 
-    (young,) = run(taken, memory(remembered(first_seen_ms=NOW_MS - LATE_AFTER_MS))).suspects
-    (old,) = run(taken, memory(remembered(first_seen_ms=NOW_MS - LATE_AFTER_MS - 1))).suspects
+    (young,) = run(taken, memory(remembered(watched_from_ms=MONOTONIC_MS - LATE_AFTER_MS))).suspects
+    (old,) = run(taken, memory(remembered(watched_from_ms=MONOTONIC_MS - LATE_AFTER_MS - 1))).suspects
 
     assert young.inconclusive_reason is InconclusiveReason.IDS_MAY_BE_DENIED
     assert old.verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        MaxTimeout(timeout_ms=None, timeout_ms_min=None, unread=((1, "TIMED_OUT"),)),
+        MaxTimeout(timeout_ms=900_000, timeout_ms_min=900_000, unread=((2, "TIMED_OUT"),)),
+        MaxTimeout(timeout_ms=900_000, timeout_ms_min=900_000, unread=(), two_phase_commit=True),
+    ],
+    ids=["read from no broker", "not read from one broker", "two-phase commit is enabled"],
+)
+def test_watching_proves_nothing_where_a_transaction_may_live_for_longer(limits: MaxTimeout) -> None:
+    """A limit that does not bind every coordinator is none: a hidden id may own the transaction for ever."""
+    taken = snapshot(
+        [Entry(second_read=SecondRead.UNCHANGED)],
+        proof=proof(id_visibility=IdVisibility.DENY_POSSIBLE),
+        max_timeout=limits,
+    )
+
+    (suspect,) = run(taken, memory(remembered(watched_from_ms=0, first_seen_ms=0))).suspects
+
+    assert suspect.inconclusive_reason is InconclusiveReason.IDS_MAY_BE_DENIED
+
+
+def test_what_an_earlier_process_watched_does_not_count() -> None:
+    """First-seen times survive a restart, by whatever clock they were written; watching begins again."""
+    taken = snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proof(id_visibility=IdVisibility.DENY_POSSIBLE))
+
+    result = run(taken, memory(remembered(first_seen_ms=0)))
+
+    assert result.suspects[0].inconclusive_reason is InconclusiveReason.IDS_MAY_BE_DENIED
+    assert result.memory.transactions[KEY].watched_from_ms == MONOTONIC_MS
 
 
 def test_suspects_come_worst_first() -> None:

@@ -10,8 +10,8 @@ import pytest
 from exporter.evaluation import rules
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
-from exporter.snapshot import TIMEOUT_MS_TWO_PHASE_COMMIT, SecondRead
-from tests.evaluation.builders import MINUTE_MS, NOW_MS, evidence, listed, transaction
+from exporter.snapshot import TIMEOUT_MS_TWO_PHASE_COMMIT, IdVisibility, SecondRead
+from tests.evaluation.builders import MINUTE_MS, NOW_MS, evidence, listed, remembered, transaction
 
 POLICY = Policy(overdue_slack_ms=30_000, stuck_after_ms=60_000)
 
@@ -19,6 +19,9 @@ PREDICATES: dict[str, Callable[[Evidence], bool]] = {
     "prepared": rules.is_prepared_two_phase_commit,
     "overdue": lambda e: rules.is_overdue_at_coordinator(e, POLICY),
     "within_timeout": lambda e: rules.is_open_within_timeout(e, POLICY),
+    "clock_unverified": lambda e: rules.is_clock_unverified(e, POLICY),
+    "marker_refused": rules.is_marker_refused,
+    "may_be_fenced": rules.may_be_fenced,
     "stuck": lambda e: rules.is_stuck_completing(e, POLICY),
     "completing": rules.is_completing,
     "diverged": rules.is_replica_diverged,
@@ -85,6 +88,27 @@ OWNED = [
         Verdict.OPEN_WITHIN_TIMEOUT,
     ),
     Row(
+        "past its time-out by a clock of ours that cannot be compared with the brokers'",
+        evidence(transaction(start_time_ms=began(10 * MINUTE_MS)), is_clock_sure=False),
+        {"clock_unverified"},
+        InconclusiveReason.CLOCK_UNVERIFIED,
+        Verdict.INCONCLUSIVE,
+    ),
+    Row(
+        "within its time-out by a clock of ours that is known to be behind",
+        evidence(transaction(), is_clock_sure=False, is_clock_behind=True),
+        {"clock_unverified"},
+        InconclusiveReason.CLOCK_UNVERIFIED,
+        Verdict.INCONCLUSIVE,
+    ),
+    Row(
+        "watched for longer than its time-out and the slack: no clock is needed",
+        evidence(transaction(start_time_ms=began(10 * MINUTE_MS)), is_clock_sure=False, watched_ms=MINUTE_MS + 30_001),
+        {"overdue", "clock_unverified"},
+        InconclusiveReason.CLOCK_UNVERIFIED,
+        Verdict.OVERDUE_AT_COORDINATOR,
+    ),
+    Row(
         "listed as Ongoing for the second time, and its description was not to be had",
         evidence(listed(), was_seen_before=True),
         set(),
@@ -110,6 +134,20 @@ COMPLETING = [
         {"completing"},
         NOT_A_CONTRADICTION,
         Verdict.COMPLETING,
+    ),
+    Row(
+        "completed at an older epoch than the partition has seen: its marker is refused, which takes time to show",
+        evidence(transaction("PrepareCommit", producer_epoch=2)),
+        {"completing", "marker_refused"},
+        NOT_A_CONTRADICTION,
+        Verdict.COMPLETING,
+    ),
+    Row(
+        "the same for a while: nothing will ever come of it",
+        evidence(transaction("PrepareCommit", producer_epoch=2), completing_ms=60_001),
+        {"completing", "stuck", "marker_refused"},
+        NOT_A_CONTRADICTION,
+        Verdict.STUCK_COMPLETING,
     ),
     Row(
         "TransactionVersion 2: the coordinator is an epoch ahead as soon as it prepares",
@@ -206,15 +244,22 @@ HANGING = [
         Verdict.HANGING_NOT_IN_TRANSACTION,
     ),
     Row(
-        "Ongoing here at a newer epoch: the new transaction's marker would close the old records",
-        evidence(transaction(producer_epoch=4)),
+        "Ongoing here two epochs on: the new transaction's marker would close the old records",
+        evidence(transaction(producer_epoch=5)),
+        {"stale_epoch"},
+        None,
+        Verdict.HANGING_STALE_EPOCH,
+    ),
+    Row(
+        "Ongoing here at the next epoch, at which the id was found without a transaction before",
+        evidence(transaction(producer_epoch=4), remembered=remembered(superseded_epoch=3)),
         {"stale_epoch"},
         None,
         Verdict.HANGING_STALE_EPOCH,
     ),
     Row(
         "a DENY may hide other ids, but this one is listed",
-        evidence(transaction("Empty", partitions=frozenset()), may_be_denied=True),
+        evidence(transaction("Empty", partitions=frozenset()), id_visibility=IdVisibility.DENY_POSSIBLE),
         {"not_in_transaction"},
         None,
         Verdict.HANGING_NOT_IN_TRANSACTION,
@@ -233,6 +278,13 @@ DIVERGED = [
     Row(
         "the leader shows it open, a follower has its end: an abort could hide committed records",
         evidence(transaction("CompleteCommit", partitions=frozenset()), diverged_replicas=(2,)),
+        {"not_in_transaction", "diverged"},
+        None,
+        Verdict.REPLICA_DIVERGED,
+    ),
+    Row(
+        "one follower has its end, and another in-sync one is silent",
+        evidence(transaction("Empty", partitions=frozenset()), diverged_replicas=(2,), silent_replicas=(3,)),
         {"not_in_transaction", "diverged"},
         None,
         Verdict.REPLICA_DIVERGED,
@@ -287,7 +339,35 @@ INCONCLUSIVE = [
         "another epoch at the second read", InconclusiveReason.CHANGED_BETWEEN_READS, second_read=SecondRead.CHANGED
     ),
     unproved("there was no second read", InconclusiveReason.CHANGED_BETWEEN_READS, second_read=SecondRead.NOT_ASKED),
-    unproved("an ACL may hide just this id", InconclusiveReason.IDS_MAY_BE_DENIED, may_be_denied=True),
+    unproved(
+        "an ACL may hide just this id",
+        InconclusiveReason.IDS_MAY_BE_DENIED,
+        id_visibility=IdVisibility.DENY_POSSIBLE,
+        watched_ms=10**9,
+    ),
+    unproved(
+        "some ids are not granted",
+        InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY,
+        id_visibility=IdVisibility.BY_NAME_ONLY,
+    ),
+    unproved(
+        "the leader may be cut off", InconclusiveReason.LEADERSHIP_UNCONFIRMED, second_read=SecondRead.UNCONFIRMED
+    ),
+    unproved("an in-sync replica is silent", InconclusiveReason.REPLICA_UNREAD, silent_replicas=(2,)),
+    Row(
+        "Ongoing here at the next epoch: this may be a fence that the coordinator cannot write",
+        evidence(transaction(producer_epoch=4)),
+        {"stale_epoch", "may_be_fenced"},
+        InconclusiveReason.MAY_BE_FENCED,
+        Verdict.INCONCLUSIVE,
+    ),
+    Row(
+        "the same, though it was superseded at another epoch of its records",
+        evidence(transaction(producer_epoch=4), remembered=remembered(superseded_epoch=2)),
+        {"stale_epoch", "may_be_fenced"},
+        InconclusiveReason.MAY_BE_FENCED,
+        Verdict.INCONCLUSIVE,
+    ),
     Row(
         "Ongoing elsewhere, by a description that may leave this topic out",
         evidence(transaction(partitions=ELSEWHERE), is_topic_hidden=True),
@@ -323,13 +403,13 @@ INCONCLUSIVE = [
 def test_every_predicate_and_the_verdict(row: Row) -> None:
     """Each situation makes exactly these predicates true, misses exactly this of a proof, and gets this verdict."""
     assert {name for name, holds in PREDICATES.items() if holds(row.evidence)} == row.true
-    assert rules.missing_proof(row.evidence) is row.missing
+    assert rules.missing_proof(row.evidence, POLICY) is row.missing
     assert rules.verdict_of(row.evidence, POLICY) is row.verdict
 
 
 def test_every_reason_occurs_in_the_table() -> None:
     """No way of being inconclusive is left untried."""
-    assert {row.missing for row in INCONCLUSIVE} | {InconclusiveReason.ID_LISTED_NOT_DESCRIBED} == set(
+    assert {row.missing for row in [*OWNED, *INCONCLUSIVE]} | {InconclusiveReason.ID_LISTED_NOT_DESCRIBED} == set(
         InconclusiveReason
     )
 

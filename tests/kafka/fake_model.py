@@ -3,7 +3,9 @@
 What it simplifies against real brokers (`test_fake_broker.py` holds its answers to a real one's):
 
 - all nodes answer from one model at once: metadata never lags, and a move of a leader is seen everywhere immediately;
-- only a partition's leader answers DescribeProducers (real followers do too, from their own log);
+- only a partition's leader answers DescribeProducers, and the followers that it has, which show what it shows (a real
+  follower shows its own log);
+- every node is in touch with the controller, unless the model says otherwise;
 - nobody produces: offsets are what the model says, the last stable offset is the first open start offset;
 - a state partition in `unloaded` is left out of ListTransactions without an error, as by a 4.3.1 broker that has just
   restarted; to see ListTransactions refused while loading, have the answer carry that error;
@@ -13,11 +15,14 @@ What it simplifies against real brokers (`test_fake_broker.py` holds its answers
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import NAMESPACE_DNS, UUID, uuid5
 
 from kafka.protocol.admin.acl import DescribeAclsRequest, DescribeAclsResponse
+from kafka.protocol.admin.cluster import DescribeQuorumRequest, DescribeQuorumResponse
 from kafka.protocol.admin.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka.protocol.admin.transactions import (
     DescribeProducersRequest,
@@ -30,14 +35,38 @@ from kafka.protocol.admin.transactions import (
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from exporter.kafka.broker_configs import NAME, TWO_PHASE_COMMIT
 from exporter.kafka.coordinators import state_partition
 from exporter.kafka.errors import ErrorCode
-from exporter.kafka.topology import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC
 from tests.kafka.loopback import HOST
 
 CLUSTER_ID = "fake-cluster"
-DENY_DESCRIBE = (8, 2)
-"""(operation, permission type) of an ACL, as the protocol numbers them."""
+CONTROLLER_ID = 1
+
+
+@dataclass(frozen=True)
+class Acl:
+    """As the protocol numbers them."""
+
+    operation: int
+    permission: int
+    name: str = "id"
+    pattern: int = 3
+
+
+DENY_DESCRIBE = Acl(8, 2)
+ALLOW_DESCRIBE_ALL = Acl(8, 3, "*")
+
+
+@dataclass
+class QuorumState:
+    """The active controller's view of the brokers."""
+
+    clock_ahead_ms: int = 0
+    """Of this machine's."""
+    behind_ms: dict[int, int] = field(default_factory=dict)
+    """Node -> how long ago it had caught up with the metadata log."""
 
 
 @dataclass
@@ -56,6 +85,8 @@ class Producer:
 class Partition:
     leader: int
     leader_epoch: int = 0
+    followers: tuple[int, ...] = ()
+    """In-sync replicas beside the leader."""
     high_watermark: int = 100
     producers: list[Producer] = field(default_factory=list)
 
@@ -92,8 +123,14 @@ class Model:
     unreadable_topics: set[str] = field(default_factory=set)
     hidden_topics: set[tuple[int, str]] = field(default_factory=set)
     """(node, topic) without DESCRIBE."""
-    denials: list[tuple[int, int]] | int = ErrorCode.SECURITY_DISABLED
-    """ACLs on transactional ids as (operation, permission type), or the error that DescribeAcls answers."""
+    acls: list[Acl] | int = ErrorCode.SECURITY_DISABLED
+    """ACLs on transactional ids, or the error that DescribeAcls answers."""
+    topic_ids: dict[str, UUID] = field(default_factory=dict)
+    """Where they are not made of the name."""
+    quorum: QuorumState | int = field(default_factory=QuorumState)
+    """What DescribeQuorum answers, or its error."""
+    two_phase_commit: str | None = "false"
+    """transaction.two.phase.commit.enable; None: a broker that does not have it."""
 
     def coordinator_of(self, transactional_id: str) -> tuple[int, int]:
         """(partition of __transaction_state, node)."""
@@ -143,10 +180,13 @@ class Answers:
                 partition_index=index,
                 leader_id=partition.leader,
                 leader_epoch=partition.leader_epoch,
+                replica_nodes=[it for it in (partition.leader, *partition.followers) if it >= 0],
+                isr_nodes=[it for it in (partition.leader, *partition.followers) if it >= 0],
             )
             for index, partition in enumerate(self.model.topics[name])
         ]
-        return topic_type(version=version, name=name, partitions=partitions)
+        topic_id = self.model.topic_ids.get(name, uuid5(NAMESPACE_DNS, name))
+        return topic_type(version=version, name=name, topic_id=topic_id, partitions=partitions)
 
     def describe_producers(self, node: int, request: Any, version: int) -> Any:
         """READ on the topic comes first, then existence, then leadership."""
@@ -169,7 +209,7 @@ class Answers:
             answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif index >= len(partitions):
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif partitions[index].leader != node:
+        elif node not in {partitions[index].leader, *partitions[index].followers}:
             answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         else:
             answer.active_producers = [
@@ -245,9 +285,11 @@ class Answers:
         config_type = result_type.DescribeConfigsResourceResult
         (asked,) = request.resources
         known = self.model.max_timeout_ms is not None
+        values = {NAME: str(self.model.max_timeout_ms), TWO_PHASE_COMMIT: self.model.two_phase_commit}
         configs = [
-            config_type(version=version, name=name, value=str(self.model.max_timeout_ms))
+            config_type(version=version, name=name, value=values[name])
             for name in asked.configuration_keys
+            if values[name] is not None
         ]
         refused = ErrorCode.INVALID_REQUEST if known else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         result = result_type(
@@ -261,20 +303,60 @@ class Answers:
 
     def describe_acls(self, _node: int, _request: Any, version: int) -> Any:
         answer = DescribeAclsResponse(version=version, error_code=0, error_message=None, resources=[])
-        if isinstance(self.model.denials, int):
-            answer.error_code = self.model.denials
+        if isinstance(self.model.acls, int):
+            answer.error_code = self.model.acls
             return answer
         resource_type = DescribeAclsResponse.DescribeAclsResource
-        acls = [
-            resource_type.AclDescription(
-                version=version, principal="User:x", host="*", operation=operation, permission_type=permission
-            )
-            for operation, permission in self.model.denials
-        ]
         answer.resources = [
-            resource_type(version=version, resource_type=5, resource_name="id", pattern_type=3, acls=acls)
+            resource_type(
+                version=version,
+                resource_type=5,
+                resource_name=acl.name,
+                pattern_type=acl.pattern,
+                acls=[
+                    resource_type.AclDescription(
+                        version=version,
+                        principal="User:x",
+                        host="*",
+                        operation=acl.operation,
+                        permission_type=acl.permission,
+                    )
+                ],
+            )
+            for acl in self.model.acls
         ]
         return answer
+
+    def describe_quorum(self, _node: int, _request: Any, version: int) -> Any:
+        quorum = self.model.quorum
+        if isinstance(quorum, int):
+            return DescribeQuorumResponse(version=version, error_code=quorum, topics=[])
+        topic_type = DescribeQuorumResponse.TopicData
+        partition_type = topic_type.PartitionData
+        now_ms = time.time_ns() // 1_000_000 + quorum.clock_ahead_ms
+        states = {
+            node: partition_type.ReplicaState(
+                version=version,
+                replica_id=node,
+                log_end_offset=100,
+                last_fetch_timestamp=now_ms - quorum.behind_ms.get(node, 0),
+                last_caught_up_timestamp=now_ms - quorum.behind_ms.get(node, 0),
+            )
+            for node in self.ports
+        }
+        controller = states.pop(CONTROLLER_ID, None) or next(iter(states.values()))
+        partition = partition_type(
+            version=version,
+            partition_index=0,
+            error_code=0,
+            leader_id=controller.replica_id,
+            leader_epoch=1,
+            high_watermark=100,
+            current_voters=[controller],
+            observers=list(states.values()),
+        )
+        topic = topic_type(version=version, topic_name="__cluster_metadata", partitions=[partition])
+        return DescribeQuorumResponse(version=version, error_code=0, topics=[topic])
 
     def list_offsets(self, node: int, request: Any, version: int) -> Any:
         topic_type = ListOffsetsResponse.ListOffsetsTopicResponse
@@ -304,6 +386,7 @@ APIS: dict[int, tuple[str, int, Any, Callable[[Answers, int, Any, int], Any]]] =
     2: ("ListOffsets", 8, ListOffsetsRequest, Answers.list_offsets),
     3: ("Metadata", 12, MetadataRequest, Answers.metadata),
     29: ("DescribeAcls", 3, DescribeAclsRequest, Answers.describe_acls),
+    55: ("DescribeQuorum", 1, DescribeQuorumRequest, Answers.describe_quorum),
     32: ("DescribeConfigs", 4, DescribeConfigsRequest, Answers.describe_configs),
     61: ("DescribeProducers", 0, DescribeProducersRequest, Answers.describe_producers),
     65: ("DescribeTransactions", 0, DescribeTransactionsRequest, Answers.describe_transactions),

@@ -13,8 +13,7 @@ from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy,
 from exporter.kafka.collect import CollectOptions, Collector
 from exporter.kafka.connections import Address, Connections
 from exporter.kafka.errors import ClusterUnavailableError, ErrorCode
-from exporter.kafka.topology import STATE_TOPIC
-from exporter.snapshot import Answer, SecondRead, Snapshot
+from exporter.snapshot import STATE_TOPIC, Answer, SecondRead, Snapshot
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST
@@ -75,7 +74,7 @@ def scene() -> Model:
             "prepared": Transaction(4, timeout_ms=2**31 - 1, start_time_ms=now_ms - 10**9, partitions={("lively", 1)}),
             "ended": Transaction(12, "CompleteCommit", start_time_ms=now_ms),
             "elsewhere": ongoing(13, ("lively", 1)),
-            "newer": ongoing(14, ("mixed", 1), epoch=1),
+            "newer": ongoing(14, ("mixed", 1), epoch=2),
             "idle": Transaction(98, "Empty", start_time_ms=-1),
         },
     )
@@ -171,11 +170,13 @@ def nth(count: int, api: str, act: Callable[[], object]) -> Callable[[Asked], No
     return on_request
 
 
-def alive_or_inconclusive(snapshot: Snapshot, reason: InconclusiveReason) -> None:
-    """Every hang is inconclusive for this reason, and whoever lives has the verdict that it deserves."""
+def only_unknown_is_inconclusive(snapshot: Snapshot, reason: InconclusiveReason) -> None:
+    """What nobody lists is inconclusive for this reason; hangs whose owner is known are proved, and the others live."""
     evaluation = evaluated(snapshot)
-    assert inconclusive(evaluation) == dict.fromkeys(HANGING, reason)
-    assert {row: verdict for row, verdict in verdicts(evaluation).items() if row in ALIVE} == ALIVE
+    assert inconclusive(evaluation) == {UNKNOWN: reason}
+    assert {row: verdict for row, verdict in verdicts(evaluation).items() if row != UNKNOWN} == {
+        row: verdict for row, verdict in (HANGING | ALIVE).items() if row != UNKNOWN
+    }
 
 
 def remembered(collector: Collector) -> Memory:
@@ -196,7 +197,11 @@ def cycle(collector: Collector) -> Snapshot | None:
 def assert_true_of_the_scene(snapshot: Snapshot, memory: Memory) -> None:
     """Nothing is missing without saying so, no verdict is wrong, and no hanging verdict rests on less than a proof."""
     everything = HANGING | ALIVE
-    told = verdicts(evaluated(snapshot, memory))
+    evaluation = evaluated(snapshot, memory)
+    told = verdicts(evaluation)
+    proof_failures = {
+        (it.key.topic, it.key.partition, it.key.producer_id): it.proof_failure for it in evaluation.evidence
+    }
     read = {partition for partition, answer in answers(snapshot).items() if answer is Answer.READ}
     assert set(told) == {row for row in everything if row[:2] in read}
     assert len(answers(snapshot)) == 15
@@ -205,7 +210,7 @@ def assert_true_of_the_scene(snapshot: Snapshot, memory: Memory) -> None:
         if verdict.is_hanging:
             assert verdict is HANGING.get(row)
             assert snapshot.proof is not None
-            assert snapshot.proof.failure is None
+            assert proof_failures[row] is None
             assert second_read(snapshot, row) is SecondRead.UNCHANGED
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from exporter.kafka.collect import Collector
 from exporter.kafka.errors import ClusterUnavailableError
-from exporter.snapshot import UNKNOWN_OFFSET, Denials, Snapshot
+from exporter.snapshot import UNKNOWN_OFFSET, IdVisibility, Snapshot
 from tests.kafka.fake_broker import EVERYTHING, Asked, FakeCluster
 from tests.kafka.scene import (
     HANGING,
@@ -106,7 +106,7 @@ def lost_in(snapshot: Snapshot) -> set[Lost]:
         Lost.PROOF: snapshot.proof is not None and snapshot.proof.failure is not None,
         Lost.OFFSETS: bool(np.any(snapshot.open_transactions.high_watermark == UNKNOWN_OFFSET)),
         Lost.LIMITS: snapshot.max_timeout.unread != (),
-        Lost.DENIALS: snapshot.proof is not None and snapshot.proof.denials is not Denials.NONE,
+        Lost.DENIALS: snapshot.proof is not None and snapshot.proof.id_visibility is not IdVisibility.ALL,
     }
     return {lost for lost, is_lost in signs.items() if is_lost}
 

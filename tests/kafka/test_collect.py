@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
 
 import pytest
 from kafka.protocol.admin.transactions import DescribeProducersResponse
 
 from exporter.kafka.collect import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError, ErrorCode
-from exporter.kafka.topology import STATE_TOPIC
-from exporter.snapshot import Answer, MaxTimeout
+from exporter.snapshot import STATE_TOPIC, Answer, MaxTimeout
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.scene import (
     ALIVE,
@@ -245,7 +245,7 @@ def test_only_what_lasts_is_described() -> None:
         apis = [asked.api for asked in cluster.asked]
         assert "DescribeTransactions" not in apis
 
-        collector.collect(seen_before={("mixed", 0, 1, 0)})
+        collector.collect(seen_before={("mixed", 0, 1, 0, uuid5(NAMESPACE_DNS, "mixed").hex)})
         (described,) = [asked.request for asked in cluster.asked if asked.api == "DescribeTransactions"]
     assert list(described.transactional_ids) == ["alive"]
 

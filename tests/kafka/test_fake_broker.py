@@ -15,10 +15,11 @@ from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.kafka import describe_producers
 from exporter.kafka.broker_configs import max_timeout, strangers
 from exporter.kafka.connections import Address, Connections
-from exporter.kafka.coordinators import _denials, describe_ids, list_transactions
+from exporter.kafka.coordinators import describe_ids, list_transactions
+from exporter.kafka.id_visibility import id_visibility
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.offsets import latest_offsets
-from exporter.kafka.topology import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC
 from tests.brokers.cluster import KafkaCluster
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
@@ -155,7 +156,7 @@ async def _ask_everything(connections: Connections, broker: Address, topic: str,
         "offsets": await latest_offsets(inquiry, {(topic, i): 1 for i in range(4)}),
         "limit": await max_timeout(inquiry, [1]),
         "strangers": strangers(await max_timeout(inquiry, [1, ANOTHER])),
-        "denials": await _denials(inquiry, [1]),
+        "visibility": await id_visibility(inquiry, [1]),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from typing import Any
+from uuid import NAMESPACE_DNS, UUID, uuid5
 
 import pytest
 from hypothesis import example, given
@@ -34,6 +35,11 @@ SMALL: Topics = [
 ]
 
 
+def topic_id(name: str) -> UUID:
+    """None of a topic whose name is empty."""
+    return uuid5(NAMESPACE_DNS, name) if name else UUID(int=0)
+
+
 def by_kafka_python(topics: Topics) -> bytes:
     """The answer's body as kafka-python encodes it."""
     topic_type = MetadataResponse.MetadataResponseTopic
@@ -50,6 +56,7 @@ def by_kafka_python(topics: Topics) -> bytes:
                 version=API_VERSION,
                 error_code=error,
                 name=name,
+                topic_id=topic_id(name),
                 partitions=[
                     partition_type(
                         version=API_VERSION,
@@ -79,11 +86,11 @@ def by_hand(topics: Topics, tags: Callable[[], bytes]) -> bytes:
     parts = [struct.pack(">i", 7), uvarint(2), struct.pack(">i", 1), compact("localhost"), struct.pack(">i", 9092)]
     parts += [compact("a"), tags(), compact("cluster"), struct.pack(">i", 1), uvarint(len(topics) + 1)]
     for name, error, partitions in topics:
-        parts += [struct.pack(">h", error), compact(name), b"\0", uvarint(len(partitions) + 1)]
+        parts += [struct.pack(">h", error), compact(name), topic_id(name).bytes, b"\0", uvarint(len(partitions) + 1)]
         for index, leader, epoch, *lists in partitions:
             parts += [struct.pack(">hiii", 0, index, leader, epoch), *map(numbers, lists), tags()]
         parts += [struct.pack(">i", -(2**31)), tags()]
-    return b"".join([*parts, struct.pack(">i", -(2**31)), tags()])
+    return b"".join([*parts, tags()])
 
 
 def columns(answer: MetadataAnswer) -> Topics:

@@ -17,8 +17,7 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import InconclusiveReason
 from exporter.kafka.collect import Collector
 from exporter.kafka.errors import ClusterUnavailableError
-from exporter.kafka.topology import STATE_TOPIC
-from exporter.snapshot import Snapshot
+from exporter.snapshot import STATE_TOPIC, Snapshot
 from tests.kafka.fake_broker import Asked, FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST

@@ -13,19 +13,19 @@ import pytest
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.kafka.errors import ErrorCode
-from exporter.kafka.topology import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import DENY_DESCRIBE, Model, Partition
 from tests.kafka.scene import (
     ALIVE,
     HANGING,
     UNKNOWN,
-    alive_or_inconclusive,
     collected,
     collector_of,
     evaluated,
     inconclusive,
     nth,
+    only_unknown_is_inconclusive,
     scene,
     spare_state_partition,
     verdicts,
@@ -42,12 +42,12 @@ def test_a_broker_restarted_and_not_loaded_proves_nothing() -> None:
     assert inconclusive(evaluation) == dict.fromkeys(everything, InconclusiveReason.LOADING)
 
 
-def test_one_partition_not_loaded_spoils_the_proof_for_all() -> None:
-    """An unlisted producer id may be owned by any partition: one that is loading is enough to conclude nothing."""
+def test_one_partition_not_loaded_spoils_the_proof_of_what_nobody_lists() -> None:
+    """An unlisted producer id may be owned by any partition; one that is listed has its owner's partition alone."""
     model = scene()
     model.unloaded = {spare_state_partition(model)}
 
-    alive_or_inconclusive(collected(model), InconclusiveReason.LOADING)
+    only_unknown_is_inconclusive(collected(model), InconclusiveReason.LOADING)
 
 
 @pytest.mark.parametrize("at_first", [True, False], ids=["only at first", "only at last"])
@@ -63,19 +63,26 @@ def test_the_probes_must_pass_before_and_after_the_listing(*, at_first: bool) ->
     lists_before_the_proof = 2
     snapshot = collected(model, on_request=nth(lists_before_the_proof + 1, "ListTransactions", turn))
 
-    alive_or_inconclusive(snapshot, InconclusiveReason.LOADING)
+    only_unknown_is_inconclusive(snapshot, InconclusiveReason.LOADING)
 
 
 @pytest.mark.parametrize("fault", [Fault.CLOSED, ErrorCode.KAFKA_STORAGE_ERROR], ids=["no answer", "another error"])
 def test_a_probe_without_a_proper_answer_proves_nothing(fault: Fault | ErrorCode) -> None:
     """Only TRANSACTIONAL_ID_NOT_FOUND counts: a probe that is lost, or answered with any other error, does not."""
     model = scene()
+    spare = spare_state_partition(model)
+    spare_node = model.topics[STATE_TOPIC][spare].leader
+    owners = {model.coordinator_of(it)[0] for it in model.transactions}
 
     def fail_probes(asked: Asked) -> Fault | ErrorCode | None:
         ids = asked.request.transactional_ids if asked.api == "DescribeTransactions" else ()
-        return fault if ids and asked.node == 2 and not set(ids) & set(model.transactions) else None
+        is_probe = bool(ids) and not set(ids) & set(model.transactions)
+        return fault if is_probe and asked.node == spare_node else None
 
-    alive_or_inconclusive(collected(model, on_request=fail_probes), InconclusiveReason.COORDINATOR_UNANSWERED)
+    told = inconclusive(evaluated(collected(model, on_request=fail_probes)))
+    assert told[UNKNOWN] is InconclusiveReason.COORDINATOR_UNANSWERED
+    assert set(told) <= set(HANGING)
+    assert owners
 
 
 def test_hidden_ids_prove_nothing() -> None:
@@ -92,7 +99,7 @@ def test_an_offline_state_partition_proves_nothing() -> None:
     model = scene()
     model.topics[STATE_TOPIC][spare_state_partition(model)].leader = -1
 
-    alive_or_inconclusive(collected(model), InconclusiveReason.STATE_PARTITION_OFFLINE)
+    only_unknown_is_inconclusive(collected(model), InconclusiveReason.STATE_PARTITION_OFFLINE)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +116,10 @@ def test_a_coordinator_that_moves_between_the_probes_proves_nothing(leader: int,
     lists_before_the_proof = 2
     snapshot = collected(model, on_request=nth(lists_before_the_proof + 1, "ListTransactions", move))
 
-    assert set(inconclusive(evaluated(snapshot)).values()) <= {InconclusiveReason.COORDINATOR_MOVED}
-    assert set(HANGING) <= set(inconclusive(evaluated(snapshot)))
+    told = inconclusive(evaluated(snapshot))
+    assert set(told.values()) == {InconclusiveReason.COORDINATOR_MOVED}
+    owned = {("hung", 1, 12): "ended", ("hung", 1, 13): "elsewhere", ("mixed", 1, 14): "newer"}
+    assert set(told) == {UNKNOWN} | {row for row, owner in owned.items() if model.coordinator_of(owner)[0] == 0}
 
 
 def test_a_topic_hidden_at_the_coordinator_spares_only_what_rests_on_partitions() -> None:
@@ -131,12 +140,15 @@ def test_a_topic_hidden_at_the_coordinator_spares_only_what_rests_on_partitions(
 
 
 def _metadata_but_the_coordinator_s_own_from(node: int, cluster: FakeCluster) -> Callable[[Asked, Any], None]:
-    """Metadata are as `node` sees them, but for those asked between the proof's listings and its ACLs."""
+    """Metadata are as `node` sees them, but for those asked between the proof's listings and its second look at ACLs."""
     listings_up_to_the_proof = 2 * 2  # of two nodes: the general one, and the proof's
+    acls_up_to_the_listings = 2
 
     def on_answer(asked: Asked, answer: Any) -> None:
         apis = Counter(it.api for it in cluster.asked)
-        as_coordinator = apis["ListTransactions"] == listings_up_to_the_proof and not apis["DescribeAcls"]
+        as_coordinator = apis["ListTransactions"] == listings_up_to_the_proof and (
+            apis["DescribeAcls"] == acls_up_to_the_listings
+        )
         if asked.api == "Metadata" and not as_coordinator:
             answer.topics = cluster.answers.metadata(node, asked.request, asked.request.version).topics
 
@@ -149,7 +161,7 @@ def _metadata_but_the_coordinator_s_own_from(node: int, cluster: FakeCluster) ->
 def test_a_possible_denial_delays_the_proof_of_an_unknown_id(denials: Any) -> None:
     """Where a DENY may hide one id, an unlisted producer is hanging only once watched for longer than any time-out."""
     model = scene()
-    model.denials = denials
+    model.acls = denials
     first = collected(model)
     evaluation = evaluated(first)
 
@@ -165,12 +177,12 @@ def test_a_possible_denial_delays_the_proof_of_an_unknown_id(denials: Any) -> No
 
 
 def seen_earlier(memory: Memory, watched_ms: int) -> Memory:
-    """The same memory, with everything first seen so much earlier."""
+    """The same memory, with everything watched for so long already."""
     return Memory(
         cluster_id=memory.cluster_id,
         transactions=MappingProxyType(
             {
-                key: replace(remembered, first_seen_ms=remembered.first_seen_ms - watched_ms)
+                key: replace(remembered, watched_from_ms=(remembered.watched_from_ms or 0) - watched_ms)
                 for key, remembered in memory.transactions.items()
             }
         ),

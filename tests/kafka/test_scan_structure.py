@@ -114,7 +114,9 @@ def test_a_quiet_cycle_asks_once_for_metadata_limits_and_each_chunk(monkeypatch:
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
         cycles = [asked(collector, cluster) for _ in range(3)]
 
-    for requests in cycles:
+    # The first cycle, and every tenth, asks whether its source is in touch, and whether the coordinators' topic is hidden.
+    assert set(cycles[0]) - set(cycles[1]) == {("DescribeQuorum", 0)}
+    for requests in cycles[1:]:
         assert sorted(requests) == [
             ("DescribeConfigs", 0),
             ("DescribeProducers", 500),
@@ -139,9 +141,9 @@ def test_metadata_are_decoded_again_only_when_they_differ(monkeypatch: pytest.Mo
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
         for _ in range(3):
             assert collector.collect().partitions.leader.tolist() == [1, 2]
-        assert len(decoded) == 1
+        assert len(decoded) == 2  # with that of the coordinators' topic alone, in the first cycle
         model.topics["t"][1].leader, model.topics["t"][1].leader_epoch = 1, 1
         assert collector.collect().partitions.leader.tolist() == [1, 1]
         model.topics["u"] = [Partition(2)]
         assert collector.collect().partitions.topics == ("t", "u")
-        assert len(decoded) == 3
+        assert len(decoded) == 4

@@ -51,6 +51,7 @@ def scan_of(cluster: dict[str, list[dict[str, Any]]]) -> Scan:
     topology = Topology(
         cluster_id="id",
         brokers=BROKERS,
+        topic_ids=tuple(f"id of {topic}" for topic in topics),
         topics=topics,
         first_row={name: int(np.searchsorted(topic, index)) for index, name in enumerate(topics)},
         topic=topic,

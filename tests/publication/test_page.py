@@ -21,7 +21,7 @@ from exporter.publication.words import duration_words, instant_words
 from exporter.snapshot import (
     CoordinatorCoverage,
     CoordinatorProof,
-    Denials,
+    IdVisibility,
     MaxTimeout,
     StatePartitionProof,
     StateTopic,
@@ -132,7 +132,7 @@ def test_a_failed_proof_is_a_gap() -> None:
         transactions=(),
         unclear_producer_ids=frozenset(),
         hidden_topics=frozenset(),
-        denials=Denials.NONE,
+        id_visibility=IdVisibility.ALL,
     )
     it = evaluation()
     it = replace(it, snapshot=replace(it.snapshot, proof=proof))

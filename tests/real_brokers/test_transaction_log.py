@@ -13,7 +13,7 @@ import pytest
 
 from examples.workload.planting import init_producer_id
 from examples.workload.producers import OpenTransaction, run_transaction
-from exporter.kafka.topology import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC
 from exporter.transaction_log.events import Event, Happening, Outcome
 from exporter.transaction_log.records import Decoded, Status, Tombstone, TransactionRecord
 from tests.brokers.cluster import KafkaCluster, Properties

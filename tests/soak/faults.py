@@ -12,7 +12,7 @@ from typing import Any, Final
 from kafka import KafkaAdminClient, TopicPartition
 
 from examples.workload.planting import plant_hang, plant_hang_without_id, write_marker
-from exporter.kafka.topology import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC
 from tests.brokers.broker import Broker
 from tests.brokers.link import Link, Weather
 from tests.brokers.second_door import TwoDoorCluster

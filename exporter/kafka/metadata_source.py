@@ -1,0 +1,73 @@
+"""Whose metadata a cycle goes by: of a broker that is in touch with its controller.
+
+A broker that is cut off shows the cluster as it was: it hides new topics, and sends us to coordinators that are none any
+more, which find nothing amiss. Suspects are protected by `leadership.py`; this is for what must be noticed without one.
+"""
+
+from __future__ import annotations
+
+from exporter.kafka.connections import Address
+from exporter.kafka.errors import ClusterUnavailableError
+from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.leadership import Claim, unconfirmed
+from exporter.kafka.quorum import Touch, quorum_through
+from exporter.kafka.topology import Topology
+from exporter.snapshot import NO_LEADER, STATE_TOPIC
+
+CHECKED_EVERY_CYCLES = 10
+"""A healthy cycle costs no request more; this one costs one."""
+
+
+async def checked_topology(inquiry: Inquiry) -> tuple[Topology, str | None]:
+    """Metadata of all topics from a broker in touch with its controller, and why from none where there is no such broker.
+
+    Raises ClusterUnavailableError when nobody responds.
+    """
+    topology = await inquiry.topology()
+    why: str | None = None
+    for _ in range(len(topology.brokers) + 1):
+        broker = _source(inquiry, topology)
+        if broker is None:  # a bootstrap address that no broker calls its own: ask one that has a name
+            fresh = await _from_another(inquiry, topology)
+            if fresh is None:
+                return topology, None
+            topology = fresh
+            continue
+        why = await _against(inquiry, topology, broker)
+        if why is None:
+            return topology, None
+        inquiry.out_of_touch.add(topology.brokers[broker])
+        fresh = await _from_another(inquiry, topology)
+        if fresh is None:
+            break
+        topology = fresh
+    return topology, why
+
+
+def _source(inquiry: Inquiry, topology: Topology) -> int | None:
+    return next((broker for broker, address in topology.brokers.items() if address == inquiry.source), None)
+
+
+async def _from_another(inquiry: Inquiry, topology: Topology) -> Topology | None:
+    """The metadata of a broker that was not found out of touch; None where there is none left."""
+    left: list[Address] = [it for it in topology.brokers.values() if it not in inquiry.out_of_touch]
+    if not left:
+        return None
+    try:
+        return await inquiry.topology()
+    except ClusterUnavailableError:
+        return None
+
+
+async def _against(inquiry: Inquiry, topology: Topology, broker: int) -> str | None:
+    """Why the metadata of `broker` are not to be gone by; None where they are."""
+    view = await quorum_through(inquiry, broker)
+    if view.touch is Touch.OUT_OF_TOUCH:
+        return view.why
+    if view.touch is not Touch.NOT_OFFERED:
+        return None
+    # Without DescribeQuorum: what the other brokers know of the coordinators' topic.
+    rows = topology.rows_of(STATE_TOPIC)
+    claims = [Claim.of(topology, STATE_TOPIC, partition) for partition in range(len(rows))]
+    against = await unconfirmed(inquiry, [it for it in claims if it.leader != NO_LEADER])
+    return next(iter(against.values()), None)

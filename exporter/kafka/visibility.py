@@ -1,0 +1,107 @@
+"""What the metadata do not show us: Kafka leaves topics out without a word where DESCRIBE is missing.
+
+A principal without any grant sees a cluster without topics, which looks like one without transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kafka.protocol.admin.acl import ACLResourceType
+
+from exporter.kafka.acls import acls_on
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
+from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.topology import Topology
+from exporter.snapshot import STATE_TOPIC, Visibility
+
+ASKED_MAX = 1000
+"""Topics that vanished and are asked for by name in one cycle."""
+_NAMED_MAX = 3
+
+
+class TopicWatch:
+    """Which topics were visible to us, from cycle to cycle."""
+
+    def __init__(self) -> None:
+        self._visible: tuple[str, ...] = ()
+        self._hidden: tuple[str, ...] = ()
+        self._state_topic_gap: str | None = None
+
+    def forget(self) -> None:
+        """It may be another cluster from now on."""
+        self._visible = self._hidden = ()
+        self._state_topic_gap = None
+
+    async def look(self, inquiry: Inquiry, topology: Topology, *, thoroughly: bool = True) -> Visibility:
+        """What is hidden now. Costs a request only where a topic has vanished, or nothing is visible.
+
+        `thoroughly`: also whether the coordinators' topic is hidden, where it is not visible.
+        """
+        vanished: tuple[str, ...] = ()
+        if topology.topics is not self._visible:
+            vanished = tuple(it for it in self._visible if it not in topology.first_row)
+        if STATE_TOPIC in topology.first_row:
+            self._state_topic_gap = None
+        elif thoroughly:
+            self._state_topic_gap = await _state_topic_gap(inquiry, is_any_open=False)
+        suspects = tuple(dict.fromkeys([*self._hidden, *vanished]))
+        suspects = tuple(it for it in suspects if it not in topology.first_row)
+        self._visible = topology.topics
+        self._hidden = await _refused(inquiry, suspects) if suspects else ()
+        gaps = [_about_hidden(self._hidden)] if self._hidden else []
+        if not topology.topics and not await _is_without_authorizer(inquiry, topology):
+            gaps.append("no topic is visible: not authorized, needs DESCRIBE and READ on the topics to be watched")
+        if self._state_topic_gap is not None:
+            gaps.append(self._state_topic_gap)
+        return Visibility(hidden_topics=self._hidden, gaps=tuple(gaps))
+
+
+def _about_hidden(topics: tuple[str, ...]) -> str:
+    names = ", ".join(topics[:_NAMED_MAX]) + (", ..." if len(topics) > _NAMED_MAX else "")
+    return f"{len(topics)} topics that were visible are not any more ({names}): needs DESCRIBE on them, or they are deleted"
+
+
+async def _refused(inquiry: Inquiry, topics: Collection[str]) -> tuple[str, ...]:
+    """Those of `topics` that brokers refuse to show by name; without DESCRIBE they do not say whether one exists."""
+    asked = tuple(topics)[:ASKED_MAX]
+    try:
+        told = await inquiry.topology(asked)
+    except ClusterUnavailableError:
+        return tuple(topics)
+    return (
+        *(it for it in asked if told.topic_errors.get(it) == ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        *tuple(topics)[ASKED_MAX:],
+    )
+
+
+async def _is_without_authorizer(inquiry: Inquiry, topology: Topology) -> bool:
+    """True when nothing can be hidden: the cluster has no authorizer."""
+    request = acls_on(ACLResourceType.TOPIC)
+    try:
+        code = await inquiry.ask(min(topology.brokers), "DescribeAcls", request, lambda answer: int(answer.error_code))
+    except BrokerFault:
+        return False
+    return code == ErrorCode.SECURITY_DISABLED
+
+
+async def with_state_topic(inquiry: Inquiry, topology: Topology, known: Visibility | None) -> Visibility:
+    """`known`, for a cycle in which transactions are open: the coordinators' topic must be there, and visible."""
+    visibility = Visibility() if known is None else known
+    if STATE_TOPIC in topology.first_row:
+        return visibility
+    gap = await _state_topic_gap(inquiry, is_any_open=True)
+    gaps = dict.fromkeys([*visibility.gaps, *([] if gap is None else [gap])])
+    return Visibility(hidden_topics=visibility.hidden_topics, gaps=tuple(gaps))
+
+
+async def _state_topic_gap(inquiry: Inquiry, *, is_any_open: bool) -> str | None:
+    try:
+        told = await inquiry.topology((STATE_TOPIC,))
+    except ClusterUnavailableError:
+        return None
+    if told.topic_errors.get(STATE_TOPIC) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return f"topic {STATE_TOPIC} is not visible: not authorized, needs DESCRIBE on it to know every coordinator"
+    if is_any_open and STATE_TOPIC not in told.first_row:
+        return f"topic {STATE_TOPIC} does not exist, although transactions are open"
+    return None
