@@ -23,7 +23,7 @@ from exporter.evaluation.evaluate import all_rows
 from exporter.kafka.markers import Marker, MarkerAnswer
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import Outcome, Result, carry_out
-from exporter.recovery.partition import PartitionOnBrokers
+from exporter.recovery.partition import Coordinated, Look, PartitionOnBrokers
 from exporter.recovery.plan import Action, plan_for
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.second_door import GuardedCluster, java_login
@@ -138,9 +138,15 @@ class Interrupted(PartitionOnBrokers):
 
     meanwhile: Callable[[], None]
 
-    def write(self, marker: Marker) -> MarkerAnswer:
-        self.meanwhile()
-        return super().write(marker)
+    def write(
+        self, marker: Marker, is_unchanged: Callable[[Look], bool], coordinated: Coordinated | None = None
+    ) -> MarkerAnswer | Look:
+        def changes_then(look: Look) -> bool:
+            it_is = is_unchanged(look)
+            self.meanwhile()
+            return it_is
+
+        return super().write(marker, changes_then, coordinated)
 
 
 def aborted_after(
