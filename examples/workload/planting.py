@@ -80,10 +80,10 @@ def plant_hang_without_id(
     *,
     producer_id: int = UNALLOCATED_PRODUCER_ID,
     producer_epoch: int = 0,
-    sequence: int = 0,
     timestamp_ms: int | None = None,
+    sequence: int = 0,
 ) -> PlantedTransaction:
-    """A hang of a producer id that no coordinator ever handed out; `sequence` where it has written there before."""
+    """A hang of a producer id that no coordinator ever handed out; `sequence` counts its records on the partition."""
     return _plant(bootstrap, topic, partition, producer_id, producer_epoch, None, timestamp_ms, sequence)
 
 
@@ -192,7 +192,7 @@ def record_batch(
     timestamp_ms: int | None = None,
     sequence: int = 0,
 ) -> bytes:
-    """A batch of one record, its producer's first unless `sequence` says otherwise, transactional or only idempotent."""
+    """A batch of one record, its producer's `sequence`th on the partition, transactional or only idempotent."""
     batch = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,

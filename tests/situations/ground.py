@@ -134,6 +134,12 @@ def leader_ids(bootstrap: str, topic: str) -> dict[int, int]:
         return {told.partition_index: told.leader_id for told in metadata(wire, [topic]).topics[0].partitions}
 
 
+def in_sync_ids(bootstrap: str, topic: str) -> dict[int, set[int]]:
+    """Partition -> the brokers that are in sync, as the first live broker knows."""
+    with open_wire(bootstrap) as wire:
+        return {told.partition_index: set(told.isr_nodes) for told in metadata(wire, [topic]).topics[0].partitions}
+
+
 def until(holds: Callable[[], bool], what: str) -> None:
     """Wait until `holds`; `what` names it where it never does."""
     deadline = time.monotonic() + PATIENCE_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from examples.workload.planting import PlantedTransaction
@@ -31,6 +31,8 @@ class Sight:
     """Partitions of the scene that could not be read: why."""
     topics: frozenset[str]
     """Those that the snapshot knows."""
+    is_complete: bool
+    """What is said of coverage."""
 
 
 @dataclass(slots=True)
@@ -52,6 +54,12 @@ class Scene:
     suffix: str = ""
     truth_in_words: str | None = None
     """Where transactions come and go."""
+    meanwhile_happens: Callable[[], object] | None = None
+    """A second half that happens later in the stage."""
+    bootstrap_of_truth: str | None = None
+    """Where the truth is read, where not every broker knows it."""
+    must_be_incomplete: bool = False
+    """Something is hidden, and coverage must say so."""
 
     @property
     def bootstrap(self) -> str:
@@ -109,7 +117,10 @@ class Scene:
     def verify(self) -> None:
         """Hold what was written down against the brokers' own answers."""
         for expected in self.expected:
-            if self.failure is None and (problem := ground.contradiction(self.bootstrap, expected)) is not None:
+            if (
+                self.failure is None
+                and (problem := ground.contradiction(self.bootstrap_of_truth or self.bootstrap, expected)) is not None
+            ):
                 self.failure = f"the truth is another one: {problem}"
 
     def see(self, evaluation: Evaluation) -> None:
@@ -129,6 +140,7 @@ class Scene:
                     if partitions.answer[row] != Answer.READ
                 },
                 topics=frozenset(partitions.name(row)[0] for row in mine),
+                is_complete=evaluation.snapshot.is_complete,
             )
         )
 
@@ -171,6 +183,8 @@ def score_ours(scene: Scene) -> Score:
     last = scene.sights[-1]
     problems = [problem for e in scene.expected if (problem := _problem(e, last)) is not None]
     problems += [f"at first {scene.sights[0].said.get(e.key)}" for e in scene.expected if _is_wrong_at_first(e, scene)]
+    if scene.must_be_incomplete and last.is_complete:
+        problems.append("coverage is said to be complete")
     surprising = {verdict for sight in scene.sights for verdict, _ in _unexpected(scene, sight)} - scene.may_show
     problems += [f"unexpected {verdict.label}" for verdict in sorted(surprising)]
     words = problems or [_words(e, scene) for e in scene.expected] or ["nothing open"]

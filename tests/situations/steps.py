@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -17,7 +18,13 @@ from kafka.protocol.producer import (
     TxnOffsetCommitResponse,
 )
 
-from examples.workload.planting import PlantedTransaction, init_producer_id, plant_hang_without_id, write_marker
+from examples.workload.planting import (
+    PlantedTransaction,
+    init_producer_id,
+    init_producer_id_of,
+    plant_hang_without_id,
+    write_marker,
+)
 from examples.workload.wire import COORDINATOR_ERRORS, BrokerRefused, Wire, until_answered
 from tests.situations.ground import GROUP, coordinator_address, open_entries
 
@@ -62,8 +69,10 @@ class Client:
 
         until_answered(attempt, COORDINATOR_ERRORS)
 
-    def write(self, topic: str, partition: int, *, timestamp_ms: int | None = None) -> PlantedTransaction:
-        """One record, whether the coordinator was told of the partition or not."""
+    def write(
+        self, topic: str, partition: int, *, timestamp_ms: int | None = None, sequence: int = 0
+    ) -> PlantedTransaction:
+        """One record, whether the coordinator was told of the partition or not; `sequence` counts those before it."""
         planted = plant_hang_without_id(
             self.bootstrap,
             topic,
@@ -71,6 +80,7 @@ class Client:
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             timestamp_ms=timestamp_ms,
+            sequence=sequence,
         )
         return replace(planted, transactional_id=self.transactional_id)
 
@@ -160,6 +170,13 @@ def prepared_client(bootstrap: str, transactional_id: str) -> Client:
     """A client of two-phase commit (KIP-939): its transactions have no time-out."""
     ids = init_producer_id(bootstrap, transactional_id, timeout_ms=LONG_MS, two_phase_commit=True)
     return Client(bootstrap, transactional_id, *ids)
+
+
+def init_without_waiting(bootstrap: str, transactional_id: str) -> None:
+    """A new producer asks for the id once; whether its coordinator can write that is another matter."""
+    with contextlib.suppress(BrokerRefused, OSError), Wire(*coordinator_address(bootstrap, transactional_id)) as wire:
+        wire.timeout(2)
+        init_producer_id_of(wire, transactional_id, timeout_ms=LONG_MS)
 
 
 def partition_of(name: str, partitions: int = 5) -> int:

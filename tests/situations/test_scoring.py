@@ -43,7 +43,9 @@ def scene(*sights: dict[Key, Said], unread: dict[tuple[str, int], str] | None = 
     """A scene that was seen so, with nothing written down yet."""
     made = Scene(Situation("stage", "name", "sentence", lambda _: None, None, is_racy=False), NO_CLUSTER)
     made.own("topic")
-    made.sights = [Sight(said=said, unread=unread or {}, topics=frozenset({"topic"})) for said in sights]
+    made.sights = [
+        Sight(said=said, unread=unread or {}, topics=frozenset({"topic"}), is_complete=True) for said in sights
+    ]
     return made
 
 

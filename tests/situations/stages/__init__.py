@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.situations.play import Performance
-from tests.situations.stages import careless, guarded, moving, nodes, still
+from tests.situations.stages import careless, cut_off, guarded, moving, nodes, still
 from tests.situations.words import Collection, Situation
 
 
@@ -61,6 +61,13 @@ STAGES = (
         "Three nodes; one replica of `__transaction_state`.",
         (nodes.SILENT, nodes.GIVEN_UP, nodes.BACK, nodes.LAGGING, nodes.DATA_ONLY),
         nodes.perform,
+    ),
+    Stage(
+        "cut off",
+        "A broker that is cut off",
+        "Three brokers and a controller; broker 1 is asked first, is cut off from all others, and goes on answering.",
+        (cut_off.CUT_OFF, cut_off.ALONE),
+        cut_off.perform,
     ),
 )
 VERSIONS = ("4.3.1", "3.9.1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from examples.workload.planting import PlantedTransaction, plant_hang, write_marker
 from exporter.evaluation.verdicts import Policy, Verdict
@@ -78,6 +79,16 @@ def stuck_on_one_of_two_partitions(scene: Scene) -> None:
     scene.closed(client.open(topic, 1))
     decide(client, topic, commit=True, version_cap=4)
     until_closed(scene.bootstrap, topic, 1)
+
+
+@IMPATIENT.add()
+def stuck_at_an_older_epoch(scene: Scene) -> None:
+    """Its coordinator commits at an older epoch than the partition has seen: the marker is refused for ever."""
+    topic, client = scene.topic(), scene.client()
+    client.open(topic, 0)
+    newer = client.one_epoch_later().write(topic, 0)
+    decide(client, topic, commit=True, version_cap=4)
+    expect_stuck(scene, replace(newer, start_offset=0))
 
 
 @IMPATIENT.add(versions=["4.3.1"])

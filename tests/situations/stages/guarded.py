@@ -6,6 +6,7 @@ All users look at the same transactions, and differ in their grants alone. What 
 from __future__ import annotations
 
 import functools
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id
-from exporter.evaluation.verdicts import InconclusiveReason
+from exporter.evaluation.verdicts import InconclusiveReason, Policy
 from tests.brokers.acls import every_acl
 from tests.brokers.second_door import GuardedCluster, java_login
 from tests.conftest import HANGS_CAN_BE_PLANTED
@@ -177,6 +178,34 @@ def no_describe_on_the_cluster(scene: Scene) -> None:
 
 
 @GRANTED.add()
+def ids_by_every_usual_prefix(scene: Scene) -> None:
+    """DESCRIBE on the ids of every letter, digit, - and _: made-up ids are visible, the live ~live is not."""
+    p = plant_all(scene)
+    all_right(scene, p, but=[p.unknown])
+    topic = scene.topic()
+    tilde = Client.begin(scene.bootstrap, "~live").open(topic, 0)
+    doubtful(scene, Truth.LIVE, InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY, tilde)
+    doubtful(scene, Truth.HANGING, InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY, p.unknown)
+
+
+@GRANTED.add()
+def no_grant(scene: Scene) -> None:
+    """Without any grant: no topic is visible, and nothing of it may look like health."""
+    p = plant_all(scene)
+    scene.must_be_incomplete = True
+    for transaction in (p.live, p.other):
+        scene.expect(transaction, Truth.LIVE, unread=INVISIBLE)
+    for transaction in (p.hang, p.unknown, p.apart, p.offsets):
+        scene.expect(transaction, Truth.HANGING, unread=INVISIBLE)
+
+
+@DENIED.add()
+def deny_on_one_id_and_limits_hidden(scene: Scene) -> None:
+    """A DENY on the id of a live transaction, watched for longer than a limit that no broker has told."""
+    deny_on_one_id(scene)
+
+
+@GRANTED.add()
 def nothing_but_the_topics(scene: Scene) -> None:
     """READ on all topics and no other grant."""
     no_describe_on_ids(scene)
@@ -223,12 +252,20 @@ GRANTS: Mapping[str, Granted] = {
     ],
     "no describe on the cluster": [*ALL_TOPICS, *ALL_IDS],
     "nothing but the topics": ALL_TOPICS,
+    "ids by every usual prefix": [
+        *ALL_TOPICS,
+        *CLUSTER_TOO,
+        *[(ID, it, PREFIXED, DESCRIBE) for it in string.ascii_letters + string.digits + "-_"],
+    ],
+    "no grant": [],
     "deny on one id": [*ALL_TOPICS, *ALL_IDS, *CLUSTER_TOO],
     "deny on one id for somebody else": [*ALL_TOPICS, *ALL_IDS, *CLUSTER_TOO],
     "deny on one id and acls hidden": [*ALL_TOPICS, *ALL_IDS],
+    "deny on one id and limits hidden": [*ALL_TOPICS, *ALL_IDS],
 }
+IMPATIENT = Policy(max_timeout_fallback_ms=1, late_padding_ms=0)
 DENIED_ID = "other-live"
-DENIED_USERS = ("deny on one id", "deny on one id and acls hidden")
+DENIED_USERS = ("deny on one id", "deny on one id and acls hidden", "deny on one id and limits hidden")
 
 
 def user_of(name: str) -> str:
@@ -254,7 +291,8 @@ def look(play: Play, scenes: Iterable[Scene]) -> None:
     door = play.cluster.door
     users = {user_of(scene.situation.name): scene for scene in scenes}
     for user, scene in users.items():
-        play.scan([scene], bootstrap=door, user=user)
+        impatient = scene.situation.plant is deny_on_one_id_and_limits_hidden
+        play.scan([scene], bootstrap=door, user=user, policy=IMPATIENT if impatient else None)
     with ThreadPoolExecutor(2) as pool:
         asking = [
             pool.submit(play.ask_java, [scene], bootstrap=door, client_properties=java_login(user))

@@ -38,6 +38,8 @@ BEFORE_READING = (DESCRIBE_PRODUCERS, 1)
 BEFORE_LISTING = (LIST_TRANSACTIONS, 1)
 IN_MID_PROOF = (LIST_TRANSACTIONS, 2)
 """Ours lists a second time for the transactions in doubt."""
+BEFORE_LAST_READ = (DESCRIBE_PRODUCERS, 3)
+"""Of the scan, the read before the proof, and the one after it: all that is known of the coordinators is known by now."""
 
 Request = tuple[int, int]
 Change = tuple[Callable[[], object], Request, "Request | None"]
@@ -96,6 +98,34 @@ def taken_over_in_mid_proof(scene: Scene) -> Change:
         scene.expect(scene.client().open(topic, 0), Truth.LIVE, OPEN, first={Verdict.INCONCLUSIVE})
 
     return take_over, IN_MID_PROOF, BEFORE_LISTING
+
+
+@MOMENTS.add()
+def goes_on_in_mid_proof(scene: Scene) -> Change:
+    """Before the last read the same producer takes its old open record into its next transaction, at the same epoch."""
+    topic, client = scene.topic(), scene.client()
+    hang = client.write(topic, 0)
+
+    def go_on() -> None:
+        client.add(topic, [0])
+        client.write(topic, 0, sequence=1)
+        scene.expect(hang, Truth.LIVE, OPEN, first={Verdict.INCONCLUSIVE})
+
+    return go_on, BEFORE_LAST_READ, BEFORE_LISTING
+
+
+@MOMENTS.add()
+def topic_made_again_in_mid_proof(scene: Scene) -> Change:
+    """Before the last read the topic is deleted and made again, with a live transaction at the same offset."""
+    topic, client = scene.topic(), scene.client()
+    client.write(topic, 0)
+
+    def make_again() -> None:
+        scene.cluster.topics.delete(topic)
+        scene.cluster.topics.create(topic)
+        scene.expect(client.open(topic, 0), Truth.LIVE, OPEN, first={Verdict.INCONCLUSIVE})
+
+    return make_again, BEFORE_LAST_READ, BEFORE_LISTING
 
 
 @MOMENTS.add()

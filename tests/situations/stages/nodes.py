@@ -18,7 +18,7 @@ from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.situations.ground import described, leader_ids, producers_at, until, until_closed
 from tests.situations.play import Performance, Play, failing_alone
 from tests.situations.play import perform as perform_stage
-from tests.situations.scene import UNKNOWN, Scene
+from tests.situations.scene import HANGING, UNKNOWN, Scene
 from tests.situations.steps import Client, opened, partition_of
 from tests.situations.words import Collection, Truth
 
@@ -63,12 +63,26 @@ def hang(scene: Scene, topic: str, partition: int, coordinator: int, what: str =
 @SILENT.add(is_racy=True)
 def coordinator_silent(scene: Scene) -> None:
     """One coordinator, of a live transaction elsewhere, has stopped (SIGSTOP): its sockets accept and stay silent."""
-    topic = topic_on(scene, 1, 1, 1)
+    topic = topic_on(scene, 1, 1, 1, 1)
     # The second: where the machine is so slow that the others have given it up before we ask.
     unanswered = InconclusiveReason.COORDINATOR_UNANSWERED, InconclusiveReason.STATE_PARTITION_OFFLINE
     scene.expect(live(scene, topic, 0, coordinator=3), Truth.LIVE, (), *unanswered)
     scene.live(live(scene, topic, 1, coordinator=1, what="other"))
-    scene.expect(hang(scene, topic, 2, coordinator=1), Truth.HANGING, (), *unanswered)
+    # While the silent node was the active controller, nobody can confirm who leads.
+    unconfirmed = InconclusiveReason.LEADERSHIP_UNCONFIRMED
+    scene.expect(hang(scene, topic, 2, coordinator=1), Truth.HANGING, HANGING, unconfirmed)
+    unknown = plant_hang_without_id(scene.bootstrap, topic, 3, producer_id=8_400_000_002)
+    scene.expect(unknown, Truth.HANGING, (), *unanswered)
+
+
+@SILENT.add(is_racy=True)
+def in_sync_replica_silent(scene: Scene) -> None:
+    """An in-sync replica has stopped (SIGSTOP) and may have the marker that the leader lacks: nothing is proved."""
+    topic = replicated_topic(scene, {"min.insync.replicas": "1"})
+    planted = hang(scene, topic, 0, coordinator=1)
+    reasons = InconclusiveReason.REPLICA_UNREAD, InconclusiveReason.LEADERSHIP_UNCONFIRMED
+    # Proved where the machine is so slow that the replica has been given up before we ask.
+    scene.expect(planted, Truth.HANGING, HANGING, *reasons)
 
 
 @GIVEN_UP.add()
@@ -83,10 +97,10 @@ def coordinator_offline(scene: Scene) -> None:
 
 @GIVEN_UP.add()
 def another_coordinator_offline(scene: Scene) -> None:
-    """The coordinators of these transactions answer; another one is gone."""
+    """The coordinators of these transactions answer; another one is gone, which owns nothing of them."""
     topic = topic_on(scene, 1, 1)
     scene.live(live(scene, topic, 0, coordinator=1))
-    scene.expect(hang(scene, topic, 1, coordinator=1), Truth.HANGING, (), InconclusiveReason.STATE_PARTITION_OFFLINE)
+    scene.hanging(hang(scene, topic, 1, coordinator=1))
 
 
 @GIVEN_UP.add()
