@@ -1,6 +1,6 @@
 """The nouns: what one cycle read from the cluster, and how much of it could be read.
 
-Law of this file: plain data and pure relations between data. It imports nothing of ours, reads no clock and no socket.
+Law of this file: plain data and pure relations between data. It imports only such data, and reads no clock and no socket.
 Whatever grows with partitions or producers is a column (numpy); whatever stays small is a frozen record.
 
 Instants are milliseconds since 1970 UTC, as Kafka writes them.
@@ -14,6 +14,8 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+
+from exporter.end_markers import EndMarkers
 
 Int8Column = npt.NDArray[np.int8]
 Int16Column = npt.NDArray[np.int16]
@@ -352,31 +354,6 @@ class Impact:
     """(partition of `__consumer_offsets`, group): groups that keep their own offsets on a suspect's partition."""
     failures: tuple[str, ...]
     """Brokers whose groups are not known, a sentence each."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndMarker:
-    """A COMMIT or ABORT marker in a partition's log."""
-
-    producer_id: int
-    producer_epoch: int
-    """TransactionVersion 2 writes it with the epoch after that of the records which it ends."""
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    """By the clock of the partition's leader."""
-    commit: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndMarkers:
-    """How the producers of doubtful transactions ended others, on partitions where they have nothing open."""
-
-    markers: tuple[EndMarker, ...]
-    """In the order of producer id and time."""
-    failures: tuple[tuple[int, str], ...]
-    """(producer id, sentence) of partitions that could not be searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

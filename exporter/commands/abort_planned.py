@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from exporter.commands.consent import agrees, audit_log
-from exporter.commands.recover import Means, log_plan, told
+from exporter.commands.recover import Means, log_plan, logged_failure, told
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.evaluation.evaluate import all_rows
@@ -18,7 +18,7 @@ from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.scope import Scope
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import Outcome, carry_out
-from exporter.recovery.plan import Action, Plan, in_words, plan_for, refusal
+from exporter.recovery.plan import Action, Plan, in_words, plan_for, refusal, what_changed
 from exporter.recovery.plan_file import PlanFile, PlanFileError, PlannedAbort, load
 
 ABORTS_MAX = 10
@@ -91,9 +91,10 @@ def judge(planned: PlannedAbort, means: Means) -> Judged:
             return Judged(Standing.REFUSED, evaluation, against=other)
         return Judged(Standing.GONE, evaluation, against="it is gone already, there is nothing to write")
     plan = plan_for(Action.ABORT, rows[0])
-    if not planned.is_unchanged(rows[0]):
-        changed = "its epochs have changed since the plan was made: somebody writes there"
-        return Judged(Standing.REFUSED, evaluation, plan, changed)
+    changed = what_changed(planned, rows[0])
+    if changed is not None:
+        sentence = f"it has changed since the plan was made, {changed}: somebody writes there"
+        return Judged(Standing.REFUSED, evaluation, plan, sentence)
     against = refusal(plan, None, may_force=False)
     return Judged(Standing.HANGS if against is None else Standing.REFUSED, evaluation, plan, against or "")
 
@@ -121,8 +122,14 @@ def _agreed_and_done(options: argparse.Namespace, means: Means, plan: PlanFile, 
 
 
 def _one(planned: PlannedAbort, before: Judged, means: Means, audit: AuditLog) -> int:
-    """Judge once more, since others were waited for, and abort. What was not agreed to stays as it is."""
-    now = judge(planned, means) if before.standing is Standing.HANGS else before
+    """Judge once more, now that nobody else writes, and abort. What was not agreed to stays as it is."""
+    if before.plan is None or before.standing is not Standing.HANGS:
+        return _done(planned, before, means, audit)
+    with audit.exclusively(), logged_failure(audit, before.plan):
+        return _done(planned, judge(planned, means), means, audit)
+
+
+def _done(planned: PlannedAbort, now: Judged, means: Means, audit: AuditLog) -> int:
     if now.plan is not None:
         log_plan(audit, now.evaluation, now.plan)
     if now.standing is Standing.HANGS:

@@ -11,7 +11,7 @@ from typing import Protocol
 from exporter.commands.progress import Progress
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import evaluate
-from exporter.evaluation.memory import Memory
+from exporter.evaluation.memory import Memory, TransactionKey
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.kafka.leaders import Progress as Report
 from exporter.kafka.scope import Scope
@@ -34,7 +34,7 @@ def policy(settings: Settings, *, stuck_after_ms: int, overdue_slack_ms: int | N
 
 
 class Judge:
-    """Looks at partitions again and again, and remembers: who has waited once need not wait again."""
+    """Looks at partitions repeatedly and remembers them: what was completing in one look can be stuck in the next."""
 
     def __init__(
         self,
@@ -43,11 +43,13 @@ class Judge:
         *,
         memory: Memory | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._collector = collector
         self._policy = known
         self._memory = Memory() if memory is None else memory
         self._sleep = sleep
+        self._clock = clock
 
     def look(self, scope: Scope) -> Evaluation:
         """One whole cycle over `scope`. Raises ClusterUnavailableError."""
@@ -58,9 +60,29 @@ class Judge:
         return evaluation
 
     def judge(self, scope: Scope) -> Evaluation:
-        """Looks while something is completing that is not yet stuck, for as long as makes it so."""
-        while True:
+        """Look, and look again while a transaction that was completing in the first look may turn out to be stuck.
+
+        Those that begin completing later are not waited for. So the last look begins at most
+        `stuck_after_ms` plus one second after the end of the first one, and one look more where that took longer.
+        Raises ClusterUnavailableError.
+        """
+        evaluation = self.look(scope)
+        if self._policy.stuck_after_ms == sys.maxsize:
+            return evaluation
+        stuck_after_s = self._policy.stuck_after_ms / 1000
+        last_look_at = self._clock() + stuck_after_s + REREAD_SECONDS
+        awaited = completing(evaluation)
+        while awaited and self._clock() < last_look_at:
+            self._sleep(min(REREAD_SECONDS, stuck_after_s, max(last_look_at - self._clock(), 0)))
             evaluation = self.look(scope)
-            if self._policy.stuck_after_ms == sys.maxsize or Verdict.COMPLETING not in evaluation.transactions.verdict:
-                return evaluation
-            self._sleep(min(REREAD_SECONDS, self._policy.stuck_after_ms / 1000))
+            awaited &= completing(evaluation)
+        return evaluation
+
+
+def completing(evaluation: Evaluation) -> frozenset[TransactionKey]:
+    """The transactions that are completing and not stuck yet."""
+    return frozenset(
+        evidence.key
+        for evidence, verdict in zip(evaluation.evidence, evaluation.transactions.verdict, strict=True)
+        if verdict == Verdict.COMPLETING
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from exporter.commands.colour import paint_for
 from exporter.commands.document import TRANSACTION_KEYS, document, transaction
-from exporter.commands.examine import Judge, policy
+from exporter.commands.examine import Judge, completing, policy
 from exporter.commands.report import complain, complain_of_gaps, with_collector
 from exporter.commands.rows import Paint, Row, as_csv, as_json, as_table, plain
 from exporter.commands.states import UNKNOWN, states
@@ -81,6 +81,7 @@ def _find(options: argparse.Namespace, settings: Settings, collector: Collector)
         return ExitStatus.COULD_NOT_RUN
     rows = _rows(options, evaluation)
     print(printed(evaluation, rows, options.format, paint_for(options)))
+    _tell_unwaited(len(completing(evaluation)))
     is_incomplete = complain_of_gaps(gaps_of(evaluation.snapshot))
     if options.plan_file is not None and not _write_plan(Path(options.plan_file), evaluation, rows):
         return ExitStatus.COULD_NOT_RUN
@@ -88,6 +89,14 @@ def _find(options: argparse.Namespace, settings: Settings, collector: Collector)
         return ExitStatus.INCOMPLETE
     is_hanging = any(row.verdict.is_hanging for row in rows)
     return ExitStatus.HANGING if options.exit_code and is_hanging else ExitStatus.ANSWERED
+
+
+def _tell_unwaited(count: int) -> None:
+    if count:
+        complain(
+            f"{count} {'transaction is' if count == 1 else 'transactions are'} completing and not stuck so far, and this "
+            "command did not wait to see whether they end; --all shows them"
+        )
 
 
 def _rows(options: argparse.Namespace, evaluation: Evaluation) -> tuple[TransactionRow, ...]:

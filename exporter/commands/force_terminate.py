@@ -14,15 +14,11 @@ from exporter.commands.report import complain, with_collector
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.kafka.collect import Collector
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
-from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.markers import fence
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.questions import RefusedError, describe_id
 from exporter.recovery.audit import AuditError, AuditLog
+from exporter.recovery.termination import CoordinatorOnBrokers, Ending, terminate
 from exporter.snapshot import CoordinatorTransaction, TransactionState
-
-WAIT_SECONDS = 30.0
-POLL_SECONDS = 0.2
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
@@ -53,7 +49,8 @@ def _on(options: argparse.Namespace, collector: Collector, it: CoordinatorTransa
     audit.step("planned", action="force-terminate", transaction=described(it, int(time.time() * 1000)))
     if not agrees(options, audit):
         return ExitStatus.REFUSED
-    return _fence(collector, it, audit)
+    with audit.exclusively():
+        return _terminate(collector, it, audit)
 
 
 def in_words(it: CoordinatorTransaction) -> str:
@@ -65,45 +62,26 @@ def in_words(it: CoordinatorTransaction) -> str:
     )
 
 
-def _fence(collector: Collector, it: CoordinatorTransaction, audit: AuditLog) -> int:
-    """Ask until the coordinator has aborted it; asking again is harmless, an id that is fenced stays fenced."""
-    audit.step("sending", transactional_id=it.transactional_id)
+def _terminate(collector: Collector, it: CoordinatorTransaction, audit: AuditLog) -> int:
+    """Fence it, and wait until the coordinator has aborted it. Raises AuditError before anything is written."""
+    audit.step(
+        "sending", transactional_id=it.transactional_id, producer_id=it.producer_id, producer_epoch=it.producer_epoch
+    )
     try:
-        error = _fence_until_done(collector, it)
+        result = terminate(it, CoordinatorOnBrokers(collector, it.transactional_id))
     except (BrokerFault, RefusedError, ClusterUnavailableError, KeyboardInterrupt) as left:
         audit.step("ended", transactional_id=it.transactional_id, done=False, error=str(left) or "Ctrl-C")
         raise
-    audit.step("ended", transactional_id=it.transactional_id, done=error is None, error=error)
-    if error is None:
-        print(f"{it.transactional_id!r} is fenced and its transaction aborted")
+    is_done = result.ending is Ending.ABORTED
+    audit.step(
+        "ended",
+        transactional_id=it.transactional_id,
+        done=is_done,
+        outcome=result.ending.value,
+        error=None if is_done else result.sentence,
+    )
+    if is_done:
+        print(result.sentence)
         return ExitStatus.ANSWERED
-    complain(explained(it, error))
-    return ExitStatus.COULD_NOT_RUN
-
-
-def _fence_until_done(collector: Collector, it: CoordinatorTransaction) -> str | None:
-    """None when it is done, else the error that does not pass."""
-    until = time.monotonic() + WAIT_SECONDS
-    while True:
-        error = collector.inquire(lambda inquiry: _fence_once(inquiry, it))
-        if error != ErrorCode.CONCURRENT_TRANSACTIONS.name or time.monotonic() > until:
-            return error
-        time.sleep(POLL_SECONDS)
-
-
-async def _fence_once(inquiry: Inquiry, it: CoordinatorTransaction) -> str | None:
-    """None when it is done, else the error's name. The coordinator is looked up anew: it may have moved."""
-    now = await describe_id(inquiry, it.transactional_id)
-    return await fence(inquiry, now.coordinator, it.transactional_id, it.timeout_ms)
-
-
-def explained(it: CoordinatorTransaction, error: str) -> str:
-    """What an error of the coordinator means here."""
-    if error == ErrorCode.CONCURRENT_TRANSACTIONS.name:
-        return (
-            f"the coordinator was still completing {it.transactional_id!r} after {WAIT_SECONDS:.0f} s: its markers are not "
-            "getting through; see find-hanging for stuck_completing"
-        )
-    if error == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name:
-        return f"we may not fence {it.transactional_id!r}: grant WRITE on the transactional id to this principal"
-    return f"the coordinator refused with {error}"
+    complain(result.sentence)
+    return ExitStatus.REFUSED if result.ending is Ending.REFUSED else ExitStatus.COULD_NOT_RUN

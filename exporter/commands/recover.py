@@ -1,9 +1,10 @@
-"""What `abort` and `complete` share: judge afresh, show the plan, ask, carry it out, and say what became of it."""
+"""What `abort` and `complete` share: judge, show the plan, ask, judge again, carry it out, and say what became of it."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from exporter.commands.consent import agrees, audit_log
@@ -15,11 +16,13 @@ from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 from exporter.kafka.collect import Collector
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
+from exporter.kafka.questions import RefusedError
 from exporter.kafka.scope import Scope
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.carry_out import Outcome, Result, carry_out
 from exporter.recovery.partition import Partition, PartitionOnBrokers
-from exporter.recovery.plan import Action, Plan, document, in_words, plan_for, refusal
+from exporter.recovery.plan import Action, Plan, document, in_words, plan_for, refusal, what_changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +74,38 @@ def recover(options: argparse.Namespace, means: Means, action: Action, *, forced
         return refused(audit, plan, against)
     if not agrees(options, audit):
         return ExitStatus.REFUSED
-    if not options.yes:  # a person takes time to think, and the cluster goes on meanwhile
-        row = chosen(options, means.judge(scope))
-        if row is None:
-            audit.step("ended", done=False, sentence="it was gone when it was judged once more")
-            return ExitStatus.COULD_NOT_RUN
-        plan = plan_for(action, row)
-        against = refusal(plan, forced)
-        if against is not None:
-            return refused(audit, plan, against)
+    with audit.exclusively(), logged_failure(audit, plan):
+        return _judged_and_done(options, means, plan, forced, audit)
+
+
+def _judged_and_done(
+    options: argparse.Namespace, means: Means, shown: Plan, forced: Verdict | None, audit: AuditLog
+) -> int:
+    """Judge once more, now that nobody else writes: the operator took time, and the lock may have been waited for."""
+    row = chosen(options, means.judge(Scope(topic=options.topic, partition=options.partition)))
+    if row is None:
+        audit.step("ended", done=False, sentence="it was gone when it was judged once more")
+        return ExitStatus.COULD_NOT_RUN
+    plan = plan_for(shown.action, row)
+    changed = what_changed(shown.row, row)
+    if changed is not None:
+        return refused(audit, plan, f"the transaction has changed since it was shown, {changed}: look again")
+    against = refusal(plan, forced)
+    if against is not None:
+        return refused(audit, plan, against)
     return told(carry_out(plan, means.partition(row.topic, row.partition), audit))
+
+
+@contextmanager
+def logged_failure(audit: AuditLog, plan: Plan) -> Iterator[None]:
+    """Log that nothing was written where judging once more fails, and go on with the failure. Raises AuditError."""
+    try:
+        yield
+    except (BrokerFault, RefusedError, ClusterUnavailableError) as error:
+        row = plan.row
+        sentence = f"nothing was written: {error}"
+        audit.step("ended", topic=row.topic, partition=row.partition, start_offset=row.start_offset, sentence=sentence)
+        raise
 
 
 def chosen(options: argparse.Namespace, evaluation: Evaluation) -> TransactionRow | None:

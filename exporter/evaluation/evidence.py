@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypedDict
 
+from exporter.end_markers import EndMarker
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.snapshot import (
     STATE_TOPIC,
     ClockSource,
     CoordinatorProof,
     CoordinatorTransaction,
-    EndMarker,
-    EndMarkers,
     IdVisibility,
     OpenTransactions,
     Ownership,
@@ -25,6 +25,10 @@ from exporter.transaction_log.journal import EndedTransaction, Journal, LoggedPr
 
 CLOCKS_AGREE_WITHIN_MS = 10_000
 """How far the brokers' clocks may differ among each other without changing a verdict (docs/proof.md)."""
+
+CLOCK_SLACK_MS = 60 * 60 * 1000
+"""How much longer ago a transaction may have ended than the timestamp of its last write shows: the client's clock is ahead
+by as much at most, and a record is that late at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +73,13 @@ class Evidence:
     last_timestamp_ms: int
     """Of the producer's last write here: a client's clock."""
     end_markers: tuple[EndMarker, ...]
-    """Of the same producer id at this epoch or the next, on other partitions, in the order of time."""
+    """Of the same producer id at every epoch that was found, in the order of time."""
+    was_searched: bool
+    """True when the logs were searched for such markers: only an operator's question is worth it."""
     unsearched: tuple[str, ...]
-    """Partitions of the same producer id that could not be searched for such markers, a sentence each."""
+    """What could not be searched for such markers this time, a sentence each."""
+    lost: tuple[str, ...]
+    """Which of such markers may be in no log any more, or not be found, a sentence each."""
     remembered: Remembered | None
     logged: LoggedProducer | None
     """What the coordinators' log says of the producer id; None where it is not read, or says nothing."""
@@ -192,8 +200,7 @@ def _evidence(
         silent_replicas=open_.silent_replicas[row] if open_.silent_replicas else (),
         unconfirmed=_unconfirmed(proof, key, transaction),
         last_timestamp_ms=int(open_.last_timestamp_ms[row]),
-        end_markers=_end_markers(snapshot.end_markers, key.producer_id, producer_epoch),
-        unsearched=_unsearched(snapshot.end_markers, key.producer_id),
+        **_search_for_end(snapshot, key.producer_id, int(open_.last_timestamp_ms[row])),
         remembered=remembered,
         logged=logged,
     )
@@ -225,16 +232,40 @@ def _unconfirmed(
     return proof.why_unconfirmed(STATE_TOPIC, transaction.state_partition)
 
 
-def _end_markers(found: EndMarkers | None, producer_id: int, producer_epoch: int) -> tuple[EndMarker, ...]:
+class _SearchForEnd(TypedDict):
+    end_markers: tuple[EndMarker, ...]
+    was_searched: bool
+    unsearched: tuple[str, ...]
+    lost: tuple[str, ...]
+
+
+def _search_for_end(snapshot: Snapshot, producer_id: int, last_timestamp_ms: int) -> _SearchForEnd:
+    found = snapshot.end_markers
+    now_ms = snapshot.cluster_time_ms if snapshot.clock_source is ClockSource.CONTROLLER else None
     if found is None:
+        return _SearchForEnd(end_markers=(), was_searched=False, unsearched=(), lost=())
+    return _SearchForEnd(
+        end_markers=tuple(it for it in found.markers if it.producer_id == producer_id),
+        was_searched=True,
+        unsearched=(*(sentence for it, sentence in found.unread if it == producer_id), *snapshot.visibility.gaps),
+        lost=(
+            *(sentence for it, sentence in found.lost if it == producer_id),
+            *_forgotten(found.producers_kept_ms, last_timestamp_ms, now_ms),
+        ),
+    )
+
+
+def _forgotten(kept_ms: int | None, last_timestamp_ms: int, now_ms: int | None) -> tuple[str, ...]:
+    """Why a partition may have forgotten the producer, and so not be searched at all; empty where none has."""
+    if kept_ms is None:
+        return ("it is not known how long partitions remember a producer: grant DESCRIBE_CONFIGS on the cluster",)
+    if now_ms is None:
+        return ("the cluster's time is not known, so partitions may have forgotten the producer",)
+    is_sane = 0 < last_timestamp_ms <= now_ms + CLOCK_SLACK_MS
+    if is_sane and now_ms - last_timestamp_ms + CLOCK_SLACK_MS < kept_ms:
         return ()
-    # TransactionVersion 2, and a time-out in every version, end a transaction with the next epoch's marker.
-    epochs = {producer_epoch, producer_epoch + 1}
-    return tuple(it for it in found.markers if it.producer_id == producer_id and it.producer_epoch in epochs)
-
-
-def _unsearched(found: EndMarkers | None, producer_id: int) -> tuple[str, ...]:
-    return () if found is None else tuple(sentence for it, sentence in found.failures if it == producer_id)
+    hours = f"{kept_ms / 3_600_000:g}"
+    return (f"partitions forget a producer {hours} hours after its end there, and that may have been longer ago",)
 
 
 def _coordinator_age_ms(transaction: CoordinatorTransaction | None, now_ms: int) -> int | None:

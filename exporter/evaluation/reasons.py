@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from exporter.baseline import Usual
+from exporter.end_markers import EndMarker
 from exporter.evaluation.evidence import Evidence
-from exporter.evaluation.rules import (
+from exporter.evaluation.outcome import (
     decided_by_coordinator,
-    is_marker_refused,
-    missing_proof,
-    nearest_end_marker,
+    ends,
+    is_abort_seen,
+    nearest,
     outcome_of,
+    what_hides_a_commit,
 )
+from exporter.evaluation.rules import is_marker_refused, missing_proof
 from exporter.evaluation.verdicts import (
     InconclusiveReason,
     OutcomeEvidence,
@@ -22,7 +25,7 @@ from exporter.evaluation.verdicts import (
     Verdict,
     WaitingGroup,
 )
-from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, CoordinatorTransaction, EndMarker, Ownership, Snapshot
+from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, CoordinatorTransaction, Ownership, Snapshot
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.journal import EndedTransaction
 
@@ -115,6 +118,7 @@ def transaction_row(
         groups=waiting_groups(snapshot, evidence, int(open_.high_watermark[row])),
         outcome_evidence=outcome_of(evidence),
         outcome_seen=outcome_seen(evidence),
+        outcome_unsearched=evidence.unsearched,
         verdict=verdict,
         inconclusive_reason=missing,
         reason=_sentence(evidence, verdict, missing),
@@ -122,20 +126,19 @@ def transaction_row(
 
 
 def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
-    """Who told how the transaction ended, and which partitions could not be searched for it."""
+    """Who told how the transaction ended, and why that may not be all, a phrase each."""
     seen = []
-    transaction, nearest = evidence.transaction, nearest_end_marker(evidence)
+    transaction, ended = evidence.transaction, evidence.ended_in_log
     if transaction is not None and decided_by_coordinator(evidence) is not OutcomeEvidence.NONE:
         seen.append(_coordinator_said(transaction))
-    ended = evidence.ended_in_log
     if ended is not None:
         seen.append(_log_said(ended, evidence))
-    if nearest is not None:
-        seen.append(_marker_said(nearest, evidence.last_timestamp_ms))
-    others = {marker.commit for marker in evidence.end_markers if marker != nearest}
-    if nearest is not None and others - {nearest.commit}:
-        kind = "ABORT" if nearest.commit else "COMMIT"
-        seen.append(f"this producer also has {kind} markers at these epochs")
+    for commit in (True, False):
+        marker = nearest(tuple(it for it in ends(evidence) if it.commit is commit), evidence.last_timestamp_ms)
+        if marker is not None:
+            seen.append(_marker_said(marker, evidence.last_timestamp_ms))
+    if outcome_of(evidence) is OutcomeEvidence.NONE and is_abort_seen(evidence):
+        return (*seen, *what_hides_a_commit(evidence))
     return (*seen, *evidence.unsearched)
 
 

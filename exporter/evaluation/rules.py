@@ -7,17 +7,14 @@ A `hanging_*` verdict is a proof (docs/verdicts.md): whatever is missing from it
 from __future__ import annotations
 
 from exporter.evaluation.evidence import Evidence
-from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, Policy, Verdict
+from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
 from exporter.snapshot import (
     COMPLETING_STATES,
     TIMEOUT_MS_TWO_PHASE_COMMIT,
-    EndMarker,
     IdVisibility,
     Ownership,
     SecondRead,
-    TransactionState,
 )
-from exporter.transaction_log.events import Outcome
 
 _CONTRADICTIONS = frozenset({Ownership.UNLISTED, Ownership.NOT_IN_TRANSACTION, Ownership.STALE_EPOCH})
 
@@ -158,51 +155,6 @@ def is_hanging_not_in_transaction(evidence: Evidence) -> bool:
 def is_hanging_no_transactional_id(evidence: Evidence) -> bool:
     """No coordinator knows the producer id."""
     return evidence.ownership is Ownership.UNLISTED
-
-
-def outcome_of(evidence: Evidence) -> OutcomeEvidence:
-    """How the transaction ended for all that can be seen: its coordinator's state and log, and markers on other partitions.
-
-    Under TransactionVersion 0 and 1 a producer's transactions share an epoch, so either may tell of another one. So a
-    commit counts whoever tells of it, and `aborted` needs that nobody does.
-    """
-    nearest = nearest_end_marker(evidence)
-    decided = {decided_by_coordinator(evidence), decided_in_log(evidence)}
-    if OutcomeEvidence.COMMITTED in decided or (nearest is not None and nearest.commit):
-        return OutcomeEvidence.COMMITTED
-    is_aborted = OutcomeEvidence.ABORTED in decided or nearest is not None
-    if is_aborted and not any(marker.commit for marker in evidence.end_markers):
-        return OutcomeEvidence.ABORTED
-    return OutcomeEvidence.NONE
-
-
-def nearest_end_marker(evidence: Evidence) -> EndMarker | None:
-    """The first after the last write here: what ended the transaction on another partition, if the clocks agree.
-
-    Where none comes after it, as with a timestamp in the future, the last one there is.
-    """
-    after = [marker for marker in evidence.end_markers if marker.timestamp_ms >= evidence.last_timestamp_ms]
-    return after[0] if after else evidence.end_markers[-1] if evidence.end_markers else None
-
-
-def decided_by_coordinator(evidence: Evidence) -> OutcomeEvidence:
-    """What the coordinator decided at this epoch, or at the next: TransactionVersion 2 bumps it as it decides."""
-    transaction = evidence.transaction
-    if transaction is None or not 0 <= transaction.producer_epoch - evidence.producer_epoch <= 1:
-        return OutcomeEvidence.NONE
-    if transaction.state in {TransactionState.COMPLETE_COMMIT, TransactionState.PREPARE_COMMIT}:
-        return OutcomeEvidence.COMMITTED
-    if transaction.state in {TransactionState.COMPLETE_ABORT, TransactionState.PREPARE_ABORT}:
-        return OutcomeEvidence.ABORTED
-    return OutcomeEvidence.NONE
-
-
-def decided_in_log(evidence: Evidence) -> OutcomeEvidence:
-    """What the log has of the newest transaction of this epoch on this partition."""
-    ended = evidence.ended_in_log
-    if ended is None:
-        return OutcomeEvidence.NONE
-    return OutcomeEvidence.COMMITTED if ended.outcome is Outcome.COMMITTED else OutcomeEvidence.ABORTED
 
 
 def missing_proof(evidence: Evidence, policy: Policy) -> InconclusiveReason | None:

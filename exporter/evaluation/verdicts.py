@@ -82,10 +82,12 @@ class InconclusiveReason(Enum):
 
 
 class OutcomeEvidence(Enum):
-    """What the coordinator decided about this producer's transaction, as far as can be seen."""
+    """How this producer's transaction ended elsewhere, as far as can be seen."""
 
     COMMITTED = "committed"
+    """Something tells of a commit that may be this transaction's."""
     ABORTED = "aborted"
+    """Proved: everything that could tell of a commit was read to its end."""
     NONE = "none"
 
 
@@ -183,7 +185,9 @@ class TransactionRow:
     """Who waits, the longest queue first; only for suspects, and only groups that we may see."""
     outcome_evidence: OutcomeEvidence = OutcomeEvidence.NONE
     outcome_seen: tuple[str, ...] = ()
-    """Where that was seen, and where it could not be looked for, a phrase each."""
+    """Where that was seen, and what may hide a commit, a phrase each."""
+    outcome_unsearched: tuple[str, ...] = ()
+    """Those of them that may be searched another time."""
     verdict: Verdict
     inconclusive_reason: InconclusiveReason | None
     reason: str

@@ -13,6 +13,7 @@ from kafka.protocol.producer.transaction import InitProducerIdRequest, WriteTxnM
 
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.kafka.inquiry import Inquiry
+from exporter.snapshot import CoordinatorTransaction
 
 UNCLEAR_FAULTS = frozenset({FaultReason.TIMED_OUT, FaultReason.CONNECTION_LOST, FaultReason.MALFORMED_ANSWER})
 """After these the marker may have been written or not: only reading tells."""
@@ -83,18 +84,21 @@ def _error_code(answer: Any) -> int:
     return int(codes[0])
 
 
-async def fence(inquiry: Inquiry, coordinator: int, transactional_id: str, timeout_ms: int) -> str | None:
-    """InitProducerId without a producer: the coordinator aborts what is ongoing. None when done, else the error's name.
+async def fence(inquiry: Inquiry, it: CoordinatorTransaction) -> str | None:
+    """InitProducerId for this producer id and epoch: the coordinator aborts what is ongoing. None when done.
 
-    CONCURRENT_TRANSACTIONS means that it is still at it: ask again later. Raises BrokerFault.
+    Else the error's name: after CONCURRENT_TRANSACTIONS it is at it, and nothing must be sent again without a look.
+    Coordinators check the epoch between two transactions, and not while one is ongoing. Raises BrokerFault.
     """
     request = InitProducerIdRequest(
-        transactional_id=transactional_id,
-        transaction_timeout_ms=timeout_ms,
-        producer_id=-1,
-        producer_epoch=-1,
+        transactional_id=it.transactional_id,
+        transaction_timeout_ms=it.timeout_ms,
+        producer_id=it.producer_id,
+        producer_epoch=it.producer_epoch,
         min_version=3,
         max_version=5,
     )
-    code = await inquiry.ask(coordinator, "InitProducerId", request, lambda answer: int(answer.error_code), once=True)
+    code = await inquiry.ask(
+        it.coordinator, "InitProducerId", request, lambda answer: int(answer.error_code), once=True
+    )
     return None if code == ErrorCode.NONE else error_name(code)

@@ -13,6 +13,8 @@ from exporter.snapshot import UNKNOWN_OFFSET
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+LOG_START = -2
+"""As a time: the log's first offset."""
 _LATEST = -1
 _REQUEST_PARTITIONS_MAX = 2000
 
@@ -42,7 +44,7 @@ async def latest_offsets(inquiry: Inquiry, leaders: dict[TopicPartition, int]) -
 
 
 async def offset_at_time(inquiry: Inquiry, leader: int, partition: TopicPartition, timestamp_ms: int) -> int | None:
-    """The first offset with that timestamp or a later one; None when there is none. Raises BrokerFault."""
+    """The first offset with that timestamp or a later one, or LOG_START; None when there is none. Raises BrokerFault."""
     request = _request([partition], READ_UNCOMMITTED, timestamp_ms)
     told = await inquiry.ask(leader, "ListOffsets", request, lambda answer: _at(answer, partition))
     code, offset = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1) if told is None else told

@@ -61,10 +61,15 @@ async def producers_of(
 ) -> tuple[ProducerEntry, ...]:
     """Every producer entry of one partition, at its leader or at `broker`. Raises BrokerFault and RefusedError."""
     leader = await leader_of(inquiry, topic, partition)
+    return await producers_at(inquiry, leader if broker is None else broker, topic, partition)
+
+
+async def producers_at(inquiry: Inquiry, broker: int, topic: str, partition: int) -> tuple[ProducerEntry, ...]:
+    """Every producer entry of one partition as this broker has them, leader or not. Raises BrokerFault and RefusedError."""
     request = DescribeProducersRequest(
         topics=[DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])]
     )
-    error, entries = await inquiry.ask(leader if broker is None else broker, "DescribeProducers", request, _entries)
+    error, entries = await inquiry.ask(broker, "DescribeProducers", request, _entries)
     if error != ErrorCode.NONE:
         hint = ": grant READ on the topic" if error == ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
         raise RefusedError(error_name(error), f"{topic}-{partition} cannot be read ({error_name(error)}){hint}")
@@ -98,6 +103,11 @@ async def describe_id(inquiry: Inquiry, transactional_id: str) -> CoordinatorTra
     coordinator = int(topology.leader[rows[state_partition(transactional_id, len(rows))]])
     if coordinator == NO_LEADER:
         raise RefusedError("COORDINATOR_NOT_AVAILABLE", f"the coordinator of {transactional_id!r} is offline")
+    return await describe_at(inquiry, coordinator, transactional_id)
+
+
+async def describe_at(inquiry: Inquiry, coordinator: int, transactional_id: str) -> CoordinatorTransaction:
+    """What this broker says of one transactional id. Raises BrokerFault and RefusedError."""
     answer = (await describe_ids(inquiry, coordinator, [transactional_id])).get(transactional_id)
     if isinstance(answer, CoordinatorTransaction):
         return answer

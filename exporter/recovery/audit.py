@@ -43,6 +43,7 @@ class AuditLog:
         """Wait until nobody else with this log writes markers, and keep others waiting meanwhile. Raises AuditError.
 
         Two who abort the same hang at once would both find it open, and both write: the second must see the first's end.
+        The wait may be long, so whatever a marker rests on is judged after it.
         """
         try:
             file = self._opened()

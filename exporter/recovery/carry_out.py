@@ -1,6 +1,7 @@
-"""Carrying out a plan: read once more, write one marker, and read until it is plain what has become of it.
+"""Carrying out a plan: look, write one marker at the broker that was looked at, and read until its effect is seen.
 
-Law of this file: `Partition.write` is called once at most, whatever happens before, meanwhile or afterwards.
+Law of this file: `Partition.write` is called once at most, whatever happens before, meanwhile or afterwards. The caller
+holds the audit log's lock, and has judged the transaction since it took it.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCod
 from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
 from exporter.kafka.questions import RefusedError
 from exporter.recovery.audit import AuditError, AuditLog
-from exporter.recovery.partition import Partition
-from exporter.recovery.plan import Action, Plan, document, is_open, is_unchanged
+from exporter.recovery.partition import Look, Partition
+from exporter.recovery.plan import Action, Plan, coordinated, document, is_closed, is_open, is_unchanged
 from exporter.snapshot import UNKNOWN_OFFSET
 
 CHECK_SECONDS = 10.0
 """How long the partition is read for the marker's effect."""
 POLL_SECONDS = 0.2
+LOOK_FAULTS = (BrokerFault, RefusedError, ClusterUnavailableError)
 
 EXPLANATIONS = {
     ErrorCode.INVALID_PRODUCER_EPOCH.name: (
@@ -46,7 +48,7 @@ class Outcome(Enum):
     GONE = "gone"
     """Nothing was written: the transaction had ended by itself, or by somebody else's hand."""
     UNTOUCHED = "untouched"
-    """Nothing was written: it had changed, or could not be read."""
+    """Nothing was written: it had changed, could not be read, or its leader could not be confirmed."""
     REFUSED = "refused"
     """The broker refused the marker."""
     STILL_OPEN = "still_open"
@@ -78,34 +80,40 @@ def carry_out(
 ) -> Result:
     """Write the plan's marker, once, and say what is to be seen afterwards.
 
-    Two of these that share an audit log take turns. Raises AuditError before anything is written; after that a failing
-    audit log is told in the result.
+    Raises AuditError before anything is written; after that a failing audit log is told in the result.
     """
-    with audit.exclusively():
-        against = _what_stands_against(plan, partition)
-        if against is not None:
-            return _end(audit, plan, against)
-        stable_before = partition.last_stable_offset()
-        audit.step("sending", plan=document(plan), last_stable_offset=stable_before)
-        try:
-            result = _send_and_check(plan, partition, audit, stable_before, clock, sleep)
-        except KeyboardInterrupt:
-            left = "interrupted when the marker may have been written: look again before anything else is written"
-            result = Result(Outcome.INTERRUPTED, left)
-        return _end(audit, plan, result)
-
-
-def _what_stands_against(plan: Plan, partition: Partition) -> Result | None:
-    """The last look before the marker; None when the transaction is as it was judged."""
     try:
-        entries = partition.producers()
-    except (BrokerFault, RefusedError, ClusterUnavailableError) as error:
-        return Result(Outcome.UNTOUCHED, f"nothing was written: {error}")
-    if is_unchanged(plan, entries):
+        look = partition.look(coordinated(plan))
+    except LOOK_FAULTS as error:
+        return _end(audit, plan, Result(Outcome.UNTOUCHED, f"nothing was written: {error}"))
+    against = _what_stands_against(plan, look)
+    if against is not None:
+        return _end(audit, plan, against)
+    audit.step(
+        "sending",
+        plan=document(plan),
+        leader=look.leader,
+        leader_epoch=look.leader_epoch,
+        last_stable_offset=look.last_stable_offset,
+    )
+    try:
+        result = _send_and_check(plan, partition, audit, look.last_stable_offset, clock, sleep)
+    except KeyboardInterrupt:
+        left = "interrupted when the marker may have been written: look again before anything else is written"
+        result = Result(Outcome.INTERRUPTED, left)
+    return _end(audit, plan, result)
+
+
+def _what_stands_against(plan: Plan, look: Look) -> Result | None:
+    """None when the transaction is as it was judged."""
+    if look.topic_id != plan.row.topic_id:
+        again = "nothing was written: the topic was deleted and created again since it was judged"
+        return Result(Outcome.UNTOUCHED, again)
+    if is_closed(plan, look) or not is_open(plan, look.entries):
+        return Result(Outcome.GONE, "nothing was written: the transaction is gone, it has ended since it was judged")
+    if is_unchanged(plan, look):
         return None
-    if is_open(plan, entries):
-        return Result(Outcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged")
-    return Result(Outcome.GONE, "nothing was written: the transaction is gone, it has ended since it was judged")
+    return Result(Outcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged")
 
 
 def _send_and_check(
@@ -116,7 +124,14 @@ def _send_and_check(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> Result:
-    answer = partition.write(plan.marker)
+    try:
+        answer = partition.write(plan.marker, lambda look: _what_stands_against(plan, look) is None, coordinated(plan))
+    except LOOK_FAULTS as error:
+        return Result(Outcome.UNTOUCHED, f"nothing was written: {error}")
+    if isinstance(answer, Look):
+        against = _what_stands_against(plan, answer)
+        assert against is not None, "a look is returned only where something stands against the marker"
+        return against
     with suppress(AuditError):  # the end is logged as well, and says so when it cannot be
         audit.step("answered", **_which(plan), outcome=answer.outcome.value, detail=answer.detail)
     if answer.outcome is MarkerOutcome.REFUSED:
@@ -140,7 +155,7 @@ def _check(
         try:
             if not is_open(plan, partition.producers()):
                 return _gone(plan, partition, stable_before)
-        except (BrokerFault, RefusedError, ClusterUnavailableError) as error:
+        except LOOK_FAULTS as error:
             failure = f" (the last look failed: {error})"
         if clock() >= until:
             break

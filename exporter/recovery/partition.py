@@ -1,18 +1,28 @@
-"""What a recovery needs of one partition: who is open on it, how far it is stable, and one marker written."""
+"""What a recovery needs of one partition: what its confirmed leader shows, and one marker written by that very broker.
+
+A broker that is cut off from its controller goes on answering as the leader that it was, and takes a marker as one. So
+every look confirms the leader first (`exporter/kafka/leadership.py`), and the marker goes to the broker of the last look.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from exporter.kafka.coordinators import state_partition
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.markers import Marker, MarkerAnswer, MarkerOutcome, write_marker
-from exporter.kafka.offsets import latest_offsets
-from exporter.kafka.questions import ProducerEntry, RefusedError, leader_of, producers_of
-from exporter.snapshot import UNKNOWN_OFFSET
+from exporter.kafka.leadership import Claim, unconfirmed
+from exporter.kafka.markers import Marker, MarkerAnswer, write_marker
+from exporter.kafka.offsets import LOG_START, latest_offsets, offset_at_time
+from exporter.kafka.questions import ProducerEntry, RefusedError, leader_of, producers_at, producers_of
+from exporter.kafka.topology import Topology
+from exporter.snapshot import NO_LEADER, STATE_TOPIC, UNKNOWN_OFFSET
 
 T = TypeVar("T")
+UNCONFIRMED = "LEADERSHIP_UNCONFIRMED"
+MOVED = "LEADER_MOVED"
 
 
 class Asks(Protocol):
@@ -21,17 +31,51 @@ class Asks(Protocol):
     def inquire(self, question: Callable[[Inquiry], Coroutine[Any, Any, T]]) -> T: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinated:
+    """Whose decision a marker carries out."""
+
+    transactional_id: str
+    coordinator: int
+    """Broker id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What the confirmed leader of a partition shows; the entries are read last."""
+
+    leader: int
+    leader_epoch: int
+    topic_id: str
+    """"" from brokers without topic ids."""
+    log_start_offset: int
+    last_stable_offset: int
+    """Both UNKNOWN_OFFSET where they could not be read."""
+    entries: tuple[ProducerEntry, ...]
+
+
 class Partition(Protocol):
-    """One partition, asked at whichever broker leads it at that moment."""
+    """One partition. Its methods raise BrokerFault, RefusedError and ClusterUnavailableError, unless they say otherwise."""
+
+    def look(self, coordinated: Coordinated | None = None) -> Look:
+        """What its leader shows. RefusedError where that broker is not confirmed to lead it.
+
+        `coordinated`: the same where that broker is not confirmed to be the coordinator of that id.
+        """
+
+    def write(
+        self, marker: Marker, is_unchanged: Callable[[Look], bool], coordinated: Coordinated | None = None
+    ) -> MarkerAnswer | Look:
+        """Look once more, and have the same broker write the marker if `is_unchanged`, once; else the look.
+
+        Where it raises, nothing was written.
+        """
 
     def producers(self) -> tuple[ProducerEntry, ...]:
-        """Its producer entries. Raises BrokerFault, RefusedError and ClusterUnavailableError."""
+        """The producer entries that whoever leads it now shows, confirmed or not."""
 
     def last_stable_offset(self) -> int:
-        """UNKNOWN_OFFSET where nobody told. Never raises those."""
-
-    def write(self, marker: Marker) -> MarkerAnswer:
-        """Have one marker written, never tried twice. Never raises those."""
+        """The same; UNKNOWN_OFFSET where nobody told. Never raises those."""
 
 
 class PartitionOnBrokers:
@@ -42,6 +86,24 @@ class PartitionOnBrokers:
         self._topic = topic
         self._partition = partition
 
+    def look(self, coordinated: Coordinated | None = None) -> Look:
+        """As `Partition.look`."""
+        return self._asks.inquire(lambda inquiry: self._look(inquiry, coordinated))
+
+    def write(
+        self, marker: Marker, is_unchanged: Callable[[Look], bool], coordinated: Coordinated | None = None
+    ) -> MarkerAnswer | Look:
+        """As `Partition.write`."""
+        assert (marker.topic, marker.partition) == (self._topic, self._partition)
+
+        async def look_and_write(inquiry: Inquiry) -> MarkerAnswer | Look:
+            look = await self._look(inquiry, coordinated)
+            if not is_unchanged(look):
+                return look
+            return await write_marker(inquiry, look.leader, marker)
+
+        return self._asks.inquire(look_and_write)
+
     def producers(self) -> tuple[ProducerEntry, ...]:
         """As `Partition.producers`."""
         return self._asks.inquire(lambda inquiry: producers_of(inquiry, self._topic, self._partition))
@@ -49,11 +111,6 @@ class PartitionOnBrokers:
     def last_stable_offset(self) -> int:
         """As `Partition.last_stable_offset`."""
         return self._asks.inquire(self._ask_last_stable_offset)
-
-    def write(self, marker: Marker) -> MarkerAnswer:
-        """As `Partition.write`."""
-        assert (marker.topic, marker.partition) == (self._topic, self._partition)
-        return self._asks.inquire(lambda inquiry: _write(inquiry, marker))
 
     async def _ask_last_stable_offset(self, inquiry: Inquiry) -> int:
         partition = (self._topic, self._partition)
@@ -64,10 +121,91 @@ class PartitionOnBrokers:
         offsets = await latest_offsets(inquiry, {partition: leader})
         return offsets[partition][0]
 
+    async def _look(self, inquiry: Inquiry, coordinated: Coordinated | None) -> Look:
+        """The order matters: what is confirmed first and read last leaves the least time for a change before a marker."""
+        claims = await newest_claims(inquiry, self._topic, self._partition, coordinated)
+        await confirm_all(inquiry, claims)
+        claim, partition = claims[0], (self._topic, self._partition)
+        log_start = await offset_at_time(inquiry, claim.leader, partition, LOG_START)
+        stable = (await latest_offsets(inquiry, {partition: claim.leader}))[partition][0]
+        own = Claim.of(await inquiry.topology((self._topic,), broker=claim.leader), *partition)
+        if own != claim:
+            raise RefusedError(
+                MOVED, f"broker {claim.leader} does not lead {_name(claim)} as before any more; look again"
+            )
+        return Look(
+            leader=claim.leader,
+            leader_epoch=claim.leader_epoch,
+            topic_id=claim.topic_id,
+            log_start_offset=UNKNOWN_OFFSET if log_start is None else log_start,
+            last_stable_offset=stable,
+            entries=await producers_at(inquiry, claim.leader, *partition),
+        )
 
-async def _write(inquiry: Inquiry, marker: Marker) -> MarkerAnswer:
-    try:
-        leader = await leader_of(inquiry, marker.topic, marker.partition)
-    except (BrokerFault, RefusedError, ClusterUnavailableError) as error:
-        return MarkerAnswer(MarkerOutcome.REFUSED, str(error))
-    return await write_marker(inquiry, leader, marker)
+
+async def newest_claims(
+    inquiry: Inquiry, topic: str, partition: int, coordinated: Coordinated | None
+) -> tuple[Claim, ...]:
+    """Who leads the partition, and the state partition of `coordinated`, by the newest leader epochs that any broker names.
+
+    Raises RefusedError where nobody leads, ClusterUnavailableError where nobody answers.
+    """
+    views = await _views(inquiry, (topic,) if coordinated is None else (topic, STATE_TOPIC))
+    claim = _newest(views, topic, partition)
+    if claim.leader == NO_LEADER:
+        await leader_of(inquiry, topic, partition)  # says why
+        raise RefusedError("LEADER_NOT_AVAILABLE", f"{topic}-{partition} has no leader")
+    if coordinated is None:
+        return (claim,)
+    deciding = _coordinator_claim(views, coordinated.transactional_id)
+    if deciding.leader != coordinated.coordinator:
+        told = f"broker {coordinated.coordinator} told of {coordinated.transactional_id!r}"
+        raise RefusedError(MOVED, f"{told}, and broker {deciding.leader} coordinates it now: look again")
+    return claim, deciding
+
+
+async def coordinator_of(inquiry: Inquiry, transactional_id: str) -> Claim:
+    """Who coordinates the id by the newest leader epoch that any broker names. Raises as `newest_claims`."""
+    return _coordinator_claim(await _views(inquiry, (STATE_TOPIC,)), transactional_id)
+
+
+def _coordinator_claim(views: list[Topology], transactional_id: str) -> Claim:
+    count = max(len(view.rows_of(STATE_TOPIC)) for view in views)
+    if count == 0:
+        raise RefusedError(UNCONFIRMED, f"no broker shows {STATE_TOPIC}, so that the coordinator cannot be confirmed")
+    claim = _newest(views, STATE_TOPIC, state_partition(transactional_id, count))
+    if claim.leader == NO_LEADER:
+        raise RefusedError("COORDINATOR_NOT_AVAILABLE", f"the coordinator of {transactional_id!r} is offline")
+    return claim
+
+
+async def confirm_all(inquiry: Inquiry, claims: tuple[Claim, ...]) -> None:
+    """Raise RefusedError, naming the broker, where one of the claims is not confirmed."""
+    against = await unconfirmed(inquiry, claims)
+    for claim in claims:
+        why = against.get((claim.topic, claim.partition))
+        if why is not None:
+            raise RefusedError(
+                UNCONFIRMED, f"broker {claim.leader} is not confirmed to lead {_name(claim)}: {why}; look again"
+            )
+
+
+def _newest(views: list[Topology], topic: str, partition: int) -> Claim:
+    return max((Claim.of(view, topic, partition) for view in views), key=lambda it: it.leader_epoch)
+
+
+async def _views(inquiry: Inquiry, topics: tuple[str, ...]) -> list[Topology]:
+    """The metadata of whoever answers first, and of every broker that it names and that answers."""
+    first = await inquiry.topology(topics)
+
+    async def ask(broker: int) -> Topology:
+        try:
+            return await inquiry.topology(topics, broker=broker)
+        except BrokerFault:
+            return first
+
+    return [first, *await inquiry.gather(ask(broker) for broker in sorted(first.brokers))]
+
+
+def _name(claim: Claim) -> str:
+    return f"{claim.topic}-{claim.partition}"

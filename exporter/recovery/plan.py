@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
 from exporter.kafka.markers import Marker
 from exporter.kafka.questions import ProducerEntry
+from exporter.recovery.partition import Coordinated, Look
 from exporter.snapshot import TransactionState
 
 NO_COORDINATOR_EPOCH = 0
@@ -61,7 +62,7 @@ def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> st
     row, verdict = plan.row, plan.row.verdict
     hint = f" If you know better, repeat it with --force {verdict.label}" if may_force else ""
     if plan.action is Action.COMPLETE:
-        return _refusal_to_complete(verdict)
+        return _refusal_to_complete(row)
     if forced is not None and forced is not verdict:
         return f"--force {forced.label} was typed, but the verdict is {verdict.label} now: look again"
     if forced is not None:
@@ -71,23 +72,86 @@ def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> st
     if row.outcome_evidence is OutcomeEvidence.COMMITTED:
         seen = "; ".join(row.outcome_seen)
         return f"it was committed elsewhere, so an abort may hide committed records ({seen}).{hint}"
+    if row.outcome_unsearched:
+        unread = "; ".join(row.outcome_unsearched)
+        return f"the transaction may have been committed elsewhere, where that could not be searched ({unread}).{hint}"
     return None
 
 
-def _refusal_to_complete(verdict: Verdict) -> str | None:
-    if verdict is Verdict.STUCK_COMPLETING:
-        return None
-    return f"only stuck_completing can be completed, and the verdict is {verdict.label}"
+def _refusal_to_complete(row: TransactionRow) -> str | None:
+    if row.verdict is not Verdict.STUCK_COMPLETING:
+        return f"only stuck_completing can be completed, and the verdict is {row.verdict.label}"
+    if row.coordinator_producer_epoch is None or row.coordinator_producer_epoch < row.producer_epoch:
+        return (
+            f"its coordinator is completing epoch {row.coordinator_producer_epoch}, and epoch {row.producer_epoch} is open "
+            "on the partition: that may be another transaction, for which nothing is decided"
+        )
+    return None
 
 
-def is_unchanged(plan: Plan, entries: tuple[ProducerEntry, ...]) -> bool:
-    """True while the partition still shows the very transaction that the plan is for."""
+def coordinated(plan: Plan) -> Coordinated | None:
+    """Whose decision the plan carries out; None for an abort, which is the operator's own."""
     row = plan.row
-    return any(
-        (entry.producer_id, entry.producer_epoch, entry.start_offset, entry.coordinator_epoch)
-        == (row.producer_id, row.producer_epoch, row.start_offset, row.coordinator_epoch)
-        for entry in entries
+    if plan.action is not Action.COMPLETE or row.transactional_id is None or row.coordinator is None:
+        return None
+    return Coordinated(transactional_id=row.transactional_id, coordinator=row.coordinator)
+
+
+SAME = (
+    "topic_id",
+    "producer_id",
+    "producer_epoch",
+    "start_offset",
+    "coordinator_epoch",
+    "last_sequence",
+    "last_timestamp_ms",
+)
+"""What makes a row the very transaction that was judged: a producer that goes on changes its last write, at least."""
+
+
+class Judged(Protocol):
+    """What was judged: a row, or an entry of a plan file."""
+
+    @property
+    def topic_id(self) -> str: ...
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def producer_epoch(self) -> int: ...
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def coordinator_epoch(self) -> int: ...
+    @property
+    def last_sequence(self) -> int: ...
+    @property
+    def last_timestamp_ms(self) -> int: ...
+
+
+def what_changed(before: Judged, now: Judged) -> str | None:
+    """The first thing that tells the two apart, in a phrase; None where they are the same transaction in the same state."""
+    for name in SAME:
+        was, is_now = getattr(before, name), getattr(now, name)
+        if was != is_now:
+            return f"its {name.removesuffix('_ms').replace('_', ' ')} was {was!r} and is {is_now!r}"
+    return None
+
+
+def is_unchanged(plan: Plan, look: Look) -> bool:
+    """True while the partition still shows the very transaction that the plan is for, without another write."""
+    row = plan.row
+    return row.topic_id == look.topic_id and any(
+        all(getattr(entry, name) == getattr(row, name) for name in SAME if name != "topic_id") for entry in look.entries
     )
+
+
+def is_closed(plan: Plan, look: Look) -> bool:
+    """True where the last stable offset is past the transaction: whoever closed it, it is closed.
+
+    Deleting records moves that offset as well, up to the start of the log, and closes nothing.
+    """
+    start = plan.row.start_offset
+    return look.last_stable_offset > start and 0 <= look.log_start_offset <= start
 
 
 def is_open(plan: Plan, entries: tuple[ProducerEntry, ...]) -> bool:
@@ -108,6 +172,9 @@ def document(plan: Plan) -> dict[str, Any]:
         "producer_id": row.producer_id,
         "producer_epoch": row.producer_epoch,
         "coordinator_epoch": row.coordinator_epoch,
+        "last_sequence": row.last_sequence,
+        "last_timestamp_ms": row.last_timestamp_ms,
+        "topic_id": row.topic_id,
         "transactional_id": row.transactional_id,
         "verdict": row.verdict.label,
         "outcome_evidence": row.outcome_evidence.value,

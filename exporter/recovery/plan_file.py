@@ -17,7 +17,8 @@ from exporter.config.values import whole_number
 from exporter.evaluation.verdicts import TransactionRow, Verdict
 
 FORMAT = "kafka-transaction-exporter plan"
-VERSION = 1
+VERSION = 2
+"""Version 1 had neither the topic id nor the last write, by which a producer that goes on is told: it is refused."""
 
 INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -41,6 +42,10 @@ class PlannedAbort:
     producer_epoch: int
     coordinator_epoch: int
     start_offset: int
+    last_sequence: int
+    last_timestamp_ms: int
+    topic_id: str
+    """"" from brokers without topic ids."""
     transactional_id: str | None
     verdict: Verdict
 
@@ -55,11 +60,6 @@ class PlannedAbort:
             row.producer_id,
             row.start_offset,
         )
-
-    def is_unchanged(self, row: TransactionRow) -> bool:
-        """True when `row` is the very transaction that was planned for."""
-        epochs = (row.producer_epoch, row.coordinator_epoch)
-        return self.is_same(row) and (self.producer_epoch, self.coordinator_epoch) == epochs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +88,9 @@ def written(cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionR
                         "producer_epoch": row.producer_epoch,
                         "coordinator_epoch": row.coordinator_epoch,
                         "start_offset": row.start_offset,
+                        "last_sequence": row.last_sequence,
+                        "last_timestamp_ms": row.last_timestamp_ms,
+                        "topic_id": row.topic_id,
                         "transactional_id": row.transactional_id,
                         "verdict": row.verdict.label,
                         "evidence": dict(evidence),
@@ -125,7 +128,9 @@ def parsed(text: str) -> PlanFile:
         raise PlanFileError([f'is no plan: find-hanging --plan-file writes "format": "{FORMAT}" into it'])
     if root.get("version") != VERSION or isinstance(root.get("version"), bool):
         raise PlanFileError(
-            [f"version must be {VERSION}, it is {root.get('version')!r}: another release has written it"]
+            [
+                f"version must be {VERSION}, it is {root.get('version')!r}: another release has written it; make a new plan"
+            ]
         )
     fields = _checked(root, _PLAN, "", problems)
     entries = root.get("transactions")
@@ -228,7 +233,7 @@ def _text_or_null(value: Any) -> Any:
 
 _PLAN: Mapping[str, Check] = {
     "format": _of(str, "a string"),
-    "version": _integer(1, 1),
+    "version": _integer(VERSION, VERSION),
     "cluster_id": _of(str, "a string"),
     "taken_at_ms": _integer(0, INT64_MAX),
     "transactions": _of(list, "a list"),
@@ -241,6 +246,9 @@ _ENTRY: Mapping[str, Check] = {
     "producer_epoch": _integer(0, INT16_MAX),
     "coordinator_epoch": _integer(-1, INT32_MAX),
     "start_offset": _integer(0, INT64_MAX),
+    "last_sequence": _integer(-1, INT32_MAX),
+    "last_timestamp_ms": _integer(-INT64_MAX - 1, INT64_MAX),
+    "topic_id": _of(str, "a string"),
     "transactional_id": _text_or_null,
     "verdict": _verdict,
     "evidence": _of(dict, "an object"),

@@ -2,8 +2,8 @@
 
 A broker that is cut off goes on answering its clients as leader and coordinator, with the metadata that it had.
 
-Every Java process resolves the names of the other nodes with a hosts file of its own, so that each node reaches each other
-node over a `Link` of its own, also where it learns the address of one from another.
+Every Java process resolves the names of the other nodes with a hosts file of its own, so that each node reaches each
+other node over a `Link` of its own, also where it learns the address of one from another.
 """
 
 from __future__ import annotations

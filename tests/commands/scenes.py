@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from exporter.commands.arguments import build_parser
@@ -16,7 +15,7 @@ from exporter.kafka.questions import ProducerEntry
 from exporter.kafka.scope import Scope
 from exporter.snapshot import BrokerCoverage, GroupOffset, Impact, SecondRead
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction
-from tests.recovery.stand_in import OPEN, PartitionStandIn
+from tests.recovery.stand_in import PartitionStandIn
 
 ODD_ID = 'app,\x1b[31m\n\r"1"'
 """A transactional id may hold anything."""
@@ -116,7 +115,14 @@ class World(Means):
 
 
 def _entry(row: TransactionRow) -> ProducerEntry:
-    return replace(OPEN, producer_id=row.producer_id, start_offset=row.start_offset)
+    return ProducerEntry(
+        producer_id=row.producer_id,
+        producer_epoch=row.producer_epoch,
+        coordinator_epoch=row.coordinator_epoch,
+        last_sequence=row.last_sequence,
+        last_timestamp_ms=row.last_timestamp_ms,
+        start_offset=row.start_offset,
+    )
 
 
 def options_of(folder: Path, arguments: Sequence[str]) -> Namespace:

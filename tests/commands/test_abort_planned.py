@@ -16,6 +16,7 @@ from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
 from exporter.kafka.scope import Scope
+from exporter.recovery.plan import what_changed
 from exporter.recovery.plan_file import PlanFileError, load, parsed, written
 from tests.commands.scenes import World, committed, hang, live, nothing, options_of
 from tests.evaluation.builders import NOW_MS, snapshot
@@ -111,7 +112,7 @@ def test_what_lives_again_while_the_others_are_aborted_is_left_alone(tmp_path: P
             hang(),
             ["--yes"],
             5,
-            "epochs have changed",
+            "its coordinator epoch was 3 and is -1: somebody writes there",
         ),
         (plan_of([committed()]), committed(), ["--yes"], 5, "an abort may hide committed records"),
     ],
@@ -182,7 +183,7 @@ def test_what_find_hanging_wrote_is_read_back() -> None:
 
     (planned,) = plan.transactions
     assert (plan.cluster_id, plan.taken_at_ms, str(planned)) == ("cluster-1", NOW_MS, "orders-2 at start offset 100")
-    assert planned.is_unchanged(hang(partition=2).suspects[0])
+    assert what_changed(planned, hang(partition=2).suspects[0]) is None
     assert not planned.is_same(hang(partition=1).suspects[0])
 
 
@@ -208,8 +209,8 @@ def changed(path: str, value: Any) -> str:
         ("{}", "is no plan"),
         ("[" * 100_000, "is no JSON"),
         ('{"format": 1, "format": 2}', "the same key twice"),
-        (changed("version", 2), "version must be 1, it is 2: another release has written it"),
-        (changed("version", True), "version must be 1, it is True"),
+        (changed("version", 1), "version must be 2, it is 1: another release has written it; make a new plan"),
+        (changed("version", True), "version must be 2, it is True"),
         (changed("cluster_id", ...), "cluster_id is missing"),
         (changed("comment", "hello"), "comment is unknown"),
         (changed("transactions", {}), "transactions must be a list, it is {}"),
@@ -230,6 +231,9 @@ def changed(path: str, value: Any) -> str:
         ),
         (changed("transactions/0/transactional_id", 4), "transactions[0].transactional_id must be a string or null"),
         (changed("transactions/0/evidence", None), "transactions[0].evidence must be an object"),
+        (changed("transactions/0/topic_id", None), "transactions[0].topic_id must be a string"),
+        (changed("transactions/0/last_sequence", -2), "transactions[0].last_sequence must be a whole number from -1"),
+        (changed("transactions/1/last_timestamp_ms", ...), "transactions[1].last_timestamp_ms is missing"),
         (changed("transactions/0/forced", 1), "transactions[0].forced is unknown"),
         (changed("transactions/1/partition", 0), "orders-0 at start offset 100 is planned twice"),
     ],

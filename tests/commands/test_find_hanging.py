@@ -207,38 +207,88 @@ def test_a_watch_tells_what_is_missing_each_time(capsys: pytest.CaptureFixture[s
 
 
 class Completing:
-    """A collector that finds one transaction completing, a second later at each look."""
+    """A collector that finds one transaction completing at each look, and `newcomers` that are others each time.
 
-    def __init__(self) -> None:
+    Its clock is its own: a look takes `look_s`, and sleeping passes the time.
+    """
+
+    def __init__(self, *, newcomers: int = 0, look_s: float = 0.0, is_stuck: bool = True) -> None:
         self.looks = 0
+        self.now_s = 0.0
+        self._newcomers = newcomers
+        self._look_s = look_s
+        self._is_stuck = is_stuck
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
 
     def collect(self, *, seen_before: None, scope: Scope, progress: object, search_logs: bool) -> Snapshot:
         del seen_before, scope, progress
         assert search_logs
+        taken_at_ms = NOW_MS + int(self.now_s * 1000)
         self.looks += 1
-        told = transaction("PrepareCommit", producer_epoch=4)
-        coordinators = (CoordinatorCoverage(broker=1, failure=None),)
+        self.now_s += self._look_s
+        lasting = [7] if self._is_stuck else []
+        passing = [10_000 * self.looks + number for number in range(self._newcomers)]
         return snapshot(
-            [Entry()], transactions=(told,), taken_at_ms=NOW_MS + self.looks * 1000, coordinators=coordinators
+            [Entry(producer_id=it, start_offset=it) for it in [*lasting, *passing]],
+            transactions=tuple(
+                transaction("PrepareCommit", producer_id=it, producer_epoch=4) for it in lasting + passing
+            ),
+            taken_at_ms=taken_at_ms,
+            coordinators=(CoordinatorCoverage(broker=1, failure=None),),
         )
+
+    def judge(self, *, stuck_after_ms: int = 3000) -> Judge:
+        return Judge(self, policy(SETTINGS, stuck_after_ms=stuck_after_ms), sleep=self.sleep, clock=self.clock)
+
+
+def verdicts(evaluation: Evaluation) -> dict[int, Verdict]:
+    """Producer id -> verdict."""
+    open_ = evaluation.snapshot.open_transactions
+    return {int(it): Verdict(int(v)) for it, v in zip(open_.producer_id, evaluation.transactions.verdict, strict=True)}
 
 
 def test_a_completion_is_waited_for_once() -> None:
-    """Looked at until it is stuck; the next judgement knows it at the first look."""
+    """It is read until it is stuck; the next judgement finds it stuck at its first look."""
     collector = Completing()
-    slept: list[float] = []
-    judge = Judge(collector, policy(SETTINGS, stuck_after_ms=3000), sleep=slept.append)
+    judge = collector.judge()
 
-    assert judge.judge(Scope()).transactions.verdict.tolist() == [Verdict.STUCK_COMPLETING]
-    assert (collector.looks, slept) == (5, [1.0] * 4)
-    assert judge.judge(Scope()).transactions.verdict.tolist() == [Verdict.STUCK_COMPLETING]
+    assert verdicts(judge.judge(Scope())) == {7: Verdict.STUCK_COMPLETING}
+    assert (collector.looks, collector.now_s) == (5, 4.0)
+    assert verdicts(judge.judge(Scope())) == {7: Verdict.STUCK_COMPLETING}
     assert collector.looks == 6
+
+
+@pytest.mark.parametrize("look_s", [0.0, 0.1, 1.0, 2.5, 10.0])
+@pytest.mark.parametrize("newcomers", [0, 1, 400])
+def test_a_busy_cluster_is_answered_within_a_bound(newcomers: int, look_s: float) -> None:
+    """Others complete without pause: only the transaction of the first look is waited for, and it is found stuck."""
+    collector = Completing(newcomers=newcomers, look_s=look_s)
+
+    found = verdicts(collector.judge().judge(Scope()))
+
+    assert found.pop(7) is Verdict.STUCK_COMPLETING
+    assert list(found.values()) == [Verdict.COMPLETING] * newcomers
+    assert collector.now_s <= look_s + 3.0 + 1.0 + look_s
+
+
+def test_a_busy_cluster_without_a_suspect_is_answered_at_the_second_look() -> None:
+    """Whatever was completing in the first look has ended in the second: nothing is left that could be stuck."""
+    collector = Completing(newcomers=4000, is_stuck=False)
+
+    collector.judge(stuck_after_ms=30_000).judge(Scope())
+
+    assert (collector.looks, collector.now_s) == (2, 1.0)
 
 
 def test_without_a_wait_a_completion_is_never_stuck() -> None:
     """`--stuck-after 0` neither waits nor claims, however often it looks."""
     collector = Completing()
-    judge = Judge(collector, policy(SETTINGS, stuck_after_ms=0))
+    judge = collector.judge(stuck_after_ms=0)
 
     assert [int(judge.judge(Scope()).transactions.verdict[0]) for _ in range(3)] == [Verdict.COMPLETING] * 3
     assert collector.looks == 3

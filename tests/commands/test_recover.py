@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -11,7 +13,10 @@ import pytest
 
 from exporter.commands.consent import agrees, audit_log
 from exporter.commands.recover import recover
+from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation
+from exporter.kafka.errors import ClusterUnavailableError
+from exporter.kafka.scope import Scope
 from exporter.recovery.plan import Action
 from tests.commands.scenes import World, hang, live, nothing, options_of
 from tests.commands.test_terminal import Terminal
@@ -109,9 +114,75 @@ def test_what_changed_while_a_person_thought_is_judged_anew(monkeypatch: pytest.
     assert steps(tmp_path)[-1] == ("ended", None)
 
 
-def test_with_yes_nobody_thinks_and_it_is_judged_once(tmp_path: Path) -> None:
-    """The look before the marker follows at once."""
-    assert abort(tmp_path, hang(), nothing(), more=("--yes",))[0] == 0
+def test_it_is_judged_once_more_in_the_lock_with_yes_as_well(tmp_path: Path) -> None:
+    """Nobody thinks, but another one with the same log may have been waited for."""
+    assert abort(tmp_path, hang(), nothing(), more=("--yes",)) == (1, [])
+    assert abort(tmp_path, hang(), live(), more=("--yes",)) == (5, [])
+    judged: list[str] = []
+
+    def look(_: Scope) -> Evaluation:
+        judged.append("in the lock" if is_locked(tmp_path / "audit.jsonl") else "before")
+        return hang()
+
+    means, _ = World.of(look)
+    assert recover(options_of(tmp_path, [*ABORT, "--yes"]), means, Action.ABORT) == 0
+    assert judged == ["before", "in the lock"]
+
+
+def is_locked(path: Path) -> bool:
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"last_sequence": 1},
+        {"last_timestamp_ms": 1},
+        {"producer_epoch": 4},
+        {"coordinator_epoch": 0},
+        {"topic_id": "x"},
+    ],
+)
+def test_what_goes_on_while_the_lock_is_waited_for_is_left_alone(
+    change: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It hangs again when it is judged in the lock, and is not what was shown: its producer lives, or the topic is new."""
+    (shown,) = all_rows(hang())
+    means, partitions = World.of(hang())
+    with_change = replace(shown, **change)  # type: ignore[arg-type]  # the tests' own keywords
+    rows = iter([(shown,), (with_change,)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("exporter.commands.recover.all_rows", lambda _: next(rows))
+        status = recover(options_of(tmp_path, [*ABORT, "--yes"]), means, Action.ABORT)
+
+    assert (status, partitions) == (5, [])
+    assert (
+        f"since it was shown, its {next(iter(change)).removesuffix('_ms').replace('_', ' ')} was"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_cluster_that_goes_away_in_the_lock_is_logged(tmp_path: Path) -> None:
+    """Nothing was written, and the log says why."""
+    looks = iter([hang()])
+
+    def look(_: Scope) -> Evaluation:
+        try:
+            return next(looks)
+        except StopIteration:
+            raise ClusterUnavailableError("no broker answered") from None
+
+    means, _ = World.of(look)
+    with pytest.raises(ClusterUnavailableError):
+        recover(options_of(tmp_path, [*ABORT, "--yes"]), means, Action.ABORT)
+
+    (last,) = (tmp_path / "audit.jsonl").read_text().splitlines()[-1:]
+    assert json.loads(last)["sentence"] == "nothing was written: no broker answered"
 
 
 def test_a_dry_run_writes_nothing_anywhere(tmp_path: Path) -> None:

@@ -87,7 +87,9 @@ def evidence(told: CoordinatorTransaction | None, **fields: Any) -> Evidence:
         "unconfirmed": None,
         "last_timestamp_ms": NOW_MS - 500,
         "end_markers": (),
+        "was_searched": True,
         "unsearched": (),
+        "lost": (),
         "remembered": None,
         "logged": None,
     }

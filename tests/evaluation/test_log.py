@@ -126,24 +126,19 @@ def test_a_producer_id_that_no_coordinator_lists_has_its_former_name() -> None:
     ("ended", "epoch", "outcome", "phrase"),
     [
         (Outcome.COMMITTED, 3, OutcomeEvidence.COMMITTED, "ended by a commit, 2 s after the last write here"),
-        (Outcome.ABORTED, 3, OutcomeEvidence.ABORTED, "ended by an abort, 2 s after the last write here"),
-        (Outcome.TIMED_OUT, 3, OutcomeEvidence.ABORTED, "ended by its time-out, 2 s after the last write here"),
-        (
-            Outcome.FENCED,
-            3,
-            OutcomeEvidence.ABORTED,
-            "ended by a newer producer's fence, 2 s after the last write here",
-        ),
+        (Outcome.ABORTED, 3, OutcomeEvidence.NONE, "ended by an abort, 2 s after the last write here"),
+        (Outcome.TIMED_OUT, 3, OutcomeEvidence.NONE, "ended by its time-out, 2 s after the last write here"),
+        (Outcome.FENCED, 3, OutcomeEvidence.NONE, "ended by a newer producer's fence, 2 s after the last write here"),
         (Outcome.COMMITTED, 2, OutcomeEvidence.NONE, ""),
     ],
 )
 def test_how_it_ended_by_the_log(ended: Outcome, epoch: int, outcome: OutcomeEvidence, phrase: str) -> None:
-    """The newest transaction of this epoch on this partition; of another epoch it says nothing."""
+    """The newest transaction of this epoch on this partition: it may be another one, so only a commit of it counts."""
     past = EndedTransaction(producer_epoch=epoch, start_ms=STARTED_MS, decided_ms=NOW_MS + 1500, outcome=ended)
     told = journal(latest=None, is_former=True, ended=MappingProxyType({HERE: past}))
 
     row = row_of(nobody_lists_it(), told)
 
     assert row.outcome_evidence is outcome
-    assert "; ".join(row.outcome_seen).endswith(phrase)
+    assert phrase in "; ".join(row.outcome_seen)
     assert bool(row.outcome_seen) == bool(phrase)

@@ -1,32 +1,44 @@
-"""How a doubtful transaction ended elsewhere: a table, and the phrases that say where that was seen."""
+"""How a doubtful transaction ended: a table, and the phrases that say where that was seen."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from exporter.end_markers import EndMarker, EndMarkers
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
+from exporter.evaluation.outcome import outcome_of
 from exporter.evaluation.reasons import outcome_seen
-from exporter.evaluation.rules import outcome_of
 from exporter.evaluation.verdicts import OutcomeEvidence, Policy
-from exporter.snapshot import CoordinatorTransaction, EndMarker, EndMarkers, SecondRead
+from exporter.snapshot import CoordinatorTransaction, SecondRead
 from tests.evaluation.builders import NOW_MS, Entry, evidence, proof, snapshot, transaction
 
 WRITTEN_MS = NOW_MS - 500
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 COMMITTED, ABORTED, NONE = OutcomeEvidence.COMMITTED, OutcomeEvidence.ABORTED, OutcomeEvidence.NONE
 
 
-def marker(kind: str, after_ms: int, *, epoch: int = 3, partition: int = 1, producer_id: int = 7) -> EndMarker:
-    """On orders-`partition`, that long after the last write on orders-0."""
+def marker(
+    kind: str, after_ms: int, *, epoch: int = 3, ended: int | None = None, partition: int = 1, producer_id: int = 7
+) -> EndMarker:
+    """On orders-`partition`, that long after the last write on orders-0; it ended records of epoch `ended`."""
     return EndMarker(
         producer_id=producer_id,
         producer_epoch=epoch,
+        ended_epoch=ended,
         topic="orders",
         partition=partition,
         offset=40,
         timestamp_ms=WRITTEN_MS + after_ms,
         commit=kind == "COMMIT",
     )
+
+
+BEGUN = marker("COMMIT", -900, epoch=3, ended=2)
+"""The commit that began epoch 3: the producer has an epoch for each transaction (TransactionVersion 2)."""
+ITS_ABORT = marker("ABORT", 20, epoch=4, ended=3)
 
 
 def completed(kind: str, epoch: int) -> CoordinatorTransaction:
@@ -39,50 +51,43 @@ def completed(kind: str, epoch: int) -> CoordinatorTransaction:
         ("nobody tells", None, (), NONE),
         ("the id has nothing ended", transaction("Empty", start_time_ms=-1, partitions=frozenset()), (), NONE),
         ("its coordinator committed at this epoch", completed("Commit", 3), (), COMMITTED),
-        ("its coordinator aborted at the next epoch", completed("Abort", 4), (), ABORTED),
+        ("its coordinator committed at the next epoch", completed("Commit", 4), (), COMMITTED),
+        ("its coordinator aborted, and the epoch may be shared", completed("Abort", 3), (), NONE),
         ("its coordinator tells of a much later epoch", completed("Commit", 5), (), NONE),
         ("its coordinator tells of an earlier epoch", completed("Commit", 2), (), NONE),
-        ("the id is forgotten, and another partition has its COMMIT", None, (marker("COMMIT", 20),), COMMITTED),
-        ("the id is forgotten, and another partition has its ABORT", None, (marker("ABORT", 20, epoch=4),), ABORTED),
+        ("another partition has a COMMIT", None, (marker("COMMIT", 20),), COMMITTED),
+        ("another partition has a COMMIT of its records", None, (marker("COMMIT", 20, ended=3),), COMMITTED),
+        ("its own partition has a COMMIT", None, (marker("COMMIT", -20, ended=3, partition=0),), COMMITTED),
+        ("a COMMIT of the next epoch", None, (marker("COMMIT", 20, epoch=4),), COMMITTED),
+        ("the epoch before was committed", None, (BEGUN,), NONE),
+        ("a COMMIT of later records", None, (marker("COMMIT", 20, epoch=4, ended=4),), NONE),
+        ("an ABORT of an epoch that may be shared", None, (marker("ABORT", 20, ended=3),), NONE),
+        ("an ABORT of the next epoch: a time-out", None, (marker("ABORT", 20, epoch=4, ended=3),), NONE),
+        ("its own epoch, and its ABORT", None, (BEGUN, ITS_ABORT), ABORTED),
+        ("its own epoch, a fence and a time-out", None, (BEGUN, marker("ABORT", 20, epoch=5, ended=3)), ABORTED),
+        ("its own epoch, and its coordinator aborted", completed("Abort", 4), (BEGUN,), ABORTED),
+        ("its own epoch, and its coordinator is at it: the one before", completed("Abort", 3), (BEGUN,), NONE),
+        ("the same committed", completed("Commit", 3), (BEGUN,), NONE),
+        ("its own epoch, an ABORT and a COMMIT", None, (BEGUN, ITS_ABORT, marker("COMMIT", 9, ended=3)), COMMITTED),
+        ("its own epoch and a COMMIT that ended nothing seen", None, (BEGUN, ITS_ABORT, marker("COMMIT", 9)), ABORTED),
+        ("an ABORT began the epoch: a fence", None, (marker("ABORT", -9, epoch=3, ended=2), ITS_ABORT), NONE),
         (
             "a later epoch is running, and the marker of this one is a COMMIT",
             completed("Abort", 9),
             (marker("COMMIT", 20, epoch=4),),
             COMMITTED,
         ),
+        ("an ABORT, and a later COMMIT of the epoch", None, (marker("ABORT", 20), marker("COMMIT", 900)), COMMITTED),
         (
-            "an ABORT ended it, and a later transaction of the same epoch committed: nobody vouches for the abort",
-            None,
-            (marker("ABORT", 20), marker("COMMIT", 900)),
-            NONE,
-        ),
-        (
-            "a COMMIT ended it, and a later transaction of the same epoch was aborted",
-            completed("Abort", 3),
-            (marker("COMMIT", 20), marker("ABORT", 900)),
-            COMMITTED,
-        ),
-        (
-            "an earlier transaction of the same epoch committed, this one was aborted: nobody vouches for the abort",
+            "an earlier COMMIT of the epoch",
             completed("Abort", 3),
             (marker("COMMIT", -900), marker("ABORT", 20)),
-            NONE,
-        ),
-        (
-            "an ABORT is nearest, and the coordinator has a commit at this epoch: the commit counts",
-            completed("Commit", 3),
-            (marker("ABORT", 20),),
             COMMITTED,
         ),
-        (
-            "its own clock runs ahead of every marker: the last one counts",
-            None,
-            (marker("ABORT", -900), marker("COMMIT", -20)),
-            COMMITTED,
-        ),
+        ("its coordinator has a commit", completed("Commit", 3), (marker("ABORT", 20),), COMMITTED),
     ],
 )
-def test_a_commit_counts_whoever_tells_and_an_abort_needs_that_nobody_does(
+def test_a_commit_counts_whoever_tells_and_an_abort_is_proved(
     sentence: str,
     told: CoordinatorTransaction | None,
     markers: tuple[EndMarker, ...],
@@ -90,6 +95,55 @@ def test_a_commit_counts_whoever_tells_and_an_abort_needs_that_nobody_does(
 ) -> None:
     """Every source alone and in contradiction."""
     assert outcome_of(evidence(told, end_markers=markers)) is outcome, sentence
+
+
+@pytest.mark.parametrize(
+    "gap",
+    [
+        {"was_searched": False},
+        {"unsearched": ("orders-2 could not be searched for its end: broker 2 timed out",)},
+        {"lost": ("orders-2 has no records before offset 4 any more",)},
+    ],
+)
+def test_nothing_is_called_aborted_while_a_commit_may_be_unseen(gap: dict[str, Any]) -> None:
+    """Not searched, not searched everywhere, or not there any more; a commit that is seen counts all the same."""
+    told = completed("Abort", 4)
+
+    assert outcome_of(evidence(told, end_markers=(BEGUN, ITS_ABORT))) is ABORTED
+    unsure = evidence(told, end_markers=(BEGUN, ITS_ABORT), **gap)
+    assert outcome_of(unsure) is NONE
+    sentences = [it for told in gap.values() if told for it in told] or ["the logs were not searched for its end"]
+    assert list(outcome_seen(unsure))[-1:] == sentences
+    assert outcome_of(evidence(told, end_markers=(marker("COMMIT", 9, ended=3),), **gap)) is COMMITTED
+
+
+@pytest.mark.parametrize(
+    ("written_ms", "kept_ms", "outcome"),
+    [
+        (WRITTEN_MS, DAY_MS, ABORTED),
+        (NOW_MS - 22 * HOUR_MS, DAY_MS, ABORTED),
+        (NOW_MS - 23 * HOUR_MS, DAY_MS, NONE),
+        (NOW_MS - 30 * DAY_MS, DAY_MS, NONE),
+        (NOW_MS + HOUR_MS, DAY_MS, ABORTED),
+        (NOW_MS + HOUR_MS + 1, DAY_MS, NONE),
+        (-1, DAY_MS, NONE),
+        (WRITTEN_MS, None, NONE),
+        (WRITTEN_MS, HOUR_MS, NONE),
+    ],
+)
+def test_a_partition_may_have_forgotten_the_producer(
+    written_ms: int, kept_ms: int | None, outcome: OutcomeEvidence
+) -> None:
+    """A day after its end there a producer is forgotten: older or implausible last writes leave nothing to go by."""
+    read = snapshot(
+        [Entry(second_read=SecondRead.UNCHANGED, last_timestamp_ms=written_ms)],
+        proof=proof(),
+        end_markers=EndMarkers(markers=(BEGUN, ITS_ABORT), producers_kept_ms=kept_ms),
+    )
+    (row,) = evaluate(read, Memory(), Policy()).suspects
+
+    assert row.outcome_evidence is outcome
+    assert row.outcome_unsearched == ()
 
 
 def test_where_it_was_seen_can_be_checked() -> None:
@@ -103,10 +157,14 @@ def test_where_it_was_seen_can_be_checked() -> None:
     assert outcome_seen(known) == (
         "Coordinator 1 has transactional id 'app-1' CompleteCommit at epoch 3",
         "COMMIT marker at epoch 3 on orders-1, offset 40, 2 s after the last write here",
-        "this producer also has ABORT markers at these epochs",
+        "ABORT marker at epoch 3 on orders-1, offset 40, 2 s before the last write here",
         "orders-2 could not be searched for its end: broker 2 timed out",
     )
     assert outcome_seen(evidence(None)) == ()
+    assert outcome_seen(evidence(None, end_markers=(marker("ABORT", 0),))) == (
+        "ABORT marker at epoch 3 on orders-1, offset 40, 0 s after the last write here",
+        "other transactions may have used epoch 3 too, so the abort may be another one's",
+    )
 
 
 def test_only_markers_of_this_producer_at_this_epoch_or_the_next_are_evidence() -> None:
@@ -116,13 +174,13 @@ def test_only_markers_of_this_producer_at_this_epoch_or_the_next_are_evidence() 
         marker("COMMIT", 20, epoch=2),
         marker("COMMIT", 30, epoch=5),
     )
-    failures = ((8, "another producer's partition was not searched"), (7, "orders-2 was not searched"))
+    unread = ((8, "another producer's partition was not searched"), (7, "orders-2 was not searched"))
 
     def judged(*markers: EndMarker) -> tuple[OutcomeEvidence, tuple[str, ...]]:
         read = snapshot(
             [Entry(second_read=SecondRead.UNCHANGED)],
             proof=proof(),
-            end_markers=EndMarkers(markers=markers, failures=failures),
+            end_markers=EndMarkers(markers=markers, unread=unread, producers_kept_ms=DAY_MS),
         )
         (row,) = evaluate(read, Memory(), Policy()).suspects
         return row.outcome_evidence, row.outcome_seen

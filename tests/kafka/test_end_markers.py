@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from exporter.end_markers import EndMarker
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
 from exporter.kafka import end_markers
 from exporter.kafka.errors import MalformedAnswerError
-from exporter.snapshot import EndMarker
+from exporter.kafka.log_batches import Stretch
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Producer
 from tests.kafka.scene import PRODUCER_ID_UNKNOWN, collector_of, evaluated, scene
 
-PLACE = end_markers._Place(topic="orders", partition=1, leader=1, producer_id=7, times_ms=(1000,))
 CONTROL = 0x20
 ATTRIBUTES_AT = 21
 
@@ -44,11 +42,6 @@ def batch(offset: int, *, producer_id: int = 7, epoch: int = 3, control: int | N
     return bytes(built)
 
 
-def answer(records: bytes | None, error_code: int = 0) -> Any:
-    partition = SimpleNamespace(error_code=error_code, records=records)
-    return SimpleNamespace(responses=[SimpleNamespace(partitions=[partition])])
-
-
 ABORT, COMMIT, KRAFT_LEADER_CHANGE = 0, 1, 2
 LOG = b"".join(
     [
@@ -62,15 +55,68 @@ LOG = b"".join(
 )
 
 
-def test_the_markers_of_one_producer_are_read_in_full() -> None:
-    """Kind, epoch, offset and time of its own markers; records, other producers and other control records are not."""
-    read = end_markers._read(answer(LOG), PLACE, 10)
+def stretch(at: int = 10, newest: tuple[int, int] = (3, 1015)) -> Stretch:
+    return Stretch(topic="orders", partition=1, producer_id=7, newest=newest, next_offset=at)
 
-    commit = EndMarker(
-        producer_id=7, topic="orders", partition=1, producer_epoch=3, offset=11, timestamp_ms=1011, commit=True
+
+def marker(offset: int, epoch: int, ended: int | None, *, commit: bool) -> EndMarker:
+    return EndMarker(
+        producer_id=7,
+        topic="orders",
+        partition=1,
+        producer_epoch=epoch,
+        ended_epoch=ended,
+        offset=offset,
+        timestamp_ms=1000 + offset,
+        commit=commit,
     )
-    abort = replace(commit, producer_epoch=4, offset=14, timestamp_ms=1014, commit=False)
-    assert read == end_markers._Read((commit, abort), next_offset=16)
+
+
+def test_the_markers_of_one_producer_are_read_in_full() -> None:
+    """Kind, epoch, offset, time and what they ended; records, other producers and other control records are not."""
+    read = stretch()
+    read.take(LOG)
+
+    expected = [marker(11, 3, 3, commit=True), marker(14, 4, None, commit=False)]
+    assert list(read.markers.values()) == expected
+    assert (read.next_offset, read.oldest_epoch, read.size) == (16, 3, len(LOG))
+    assert (read.has_newest, read.has_gaps, read.has_empty_marker) == (True, False, False)
+
+
+def test_a_marker_ends_the_records_before_it_and_no_others() -> None:
+    """TransactionVersion 2: each marker carries the epoch after that of its records, pieces of the log or not."""
+    log = [batch(0, epoch=3), batch(1, producer_id=8, epoch=9), batch(2, epoch=4, control=COMMIT), batch(3, epoch=4)]
+    read = stretch(0)
+    for piece in [*log, batch(4, epoch=5, control=ABORT), batch(5, epoch=5, control=ABORT)]:
+        read.take(piece)
+
+    assert [(it.producer_epoch, it.ended_epoch) for it in read.markers.values()] == [(4, 3), (5, 4), (5, None)]
+
+
+def test_what_is_gone_from_a_log_is_seen() -> None:
+    """Offsets that are missing, a first batch that is not the one asked for, a marker without its record."""
+    for log, at in [(batch(10) + batch(12), 10), (batch(11), 10)]:
+        read = stretch(at)
+        read.take(log)
+        assert read.has_gaps
+    emptied = bytearray(batch(10, control=COMMIT)[:61])
+    struct.pack_into(">i", emptied, 8, 61 - 12)
+    struct.pack_into(">i", emptied, 57, 0)
+    read = stretch()
+    read.take(bytes(emptied))
+    assert (read.has_empty_marker, read.markers, read.has_gaps) == (True, {}, False)
+    read = stretch(newest=(3, 999))
+    read.take(LOG)
+    assert not read.has_newest
+
+
+def test_batches_before_the_offset_that_was_asked_for_are_left_out() -> None:
+    """Brokers answer with the whole batch or segment piece that holds the offset."""
+    read = stretch(13)
+    read.take(LOG)
+
+    assert list(read.markers) == [14]
+    assert not read.has_gaps
 
 
 def test_a_batch_that_is_cut_short_is_fetched_again() -> None:
@@ -78,26 +124,19 @@ def test_a_batch_that_is_cut_short_is_fetched_again() -> None:
     whole = len(LOG) - len(batch(15))
 
     for length in range(whole, len(LOG)):
-        read = end_markers._read(answer(LOG[:length]), PLACE, 10)
-        assert not isinstance(read, str)
+        read = stretch()
+        read.take(LOG[:length])
         assert (len(read.markers), read.next_offset) == (2, 15)
 
 
-@pytest.mark.parametrize(("records", "at"), [(b"", 10), (None, 10)])
-def test_the_end_of_the_log_is_where_the_fetch_began(records: bytes | None, at: int) -> None:
-    """Nothing there: no marker, and no further fetch."""
-    assert end_markers._read(answer(records), PLACE, at) == end_markers._Read((), next_offset=at)
-
-
-def test_an_error_is_named() -> None:
-    """A partition that moved or is refused is told by Kafka's name of the error."""
-    assert end_markers._read(answer(None, error_code=6), PLACE, 10) == "NOT_LEADER_OR_FOLLOWER"
-
-
 def test_an_answer_about_more_than_was_asked_is_not_believed() -> None:
-    """One partition was asked for."""
+    """One partition was asked for; without records it is at its end."""
     with pytest.raises(MalformedAnswerError):
-        end_markers._read(SimpleNamespace(responses=[]), PLACE, 10)
+        end_markers._fetched(SimpleNamespace(responses=[]))
+    for records in (b"", None):
+        partition = SimpleNamespace(error_code=6, records=records, high_watermark=10)
+        answer = SimpleNamespace(responses=[SimpleNamespace(partitions=[partition])])
+        assert end_markers._fetched(answer) == (6, b"", 10)
 
 
 def test_every_flipped_bit_is_an_answer_or_a_fault() -> None:
@@ -107,13 +146,26 @@ def test_every_flipped_bit_is_an_answer_or_a_fault() -> None:
         damaged = bytearray(LOG)
         damaged[bit // 8] ^= 1 << bit % 8
         try:
-            read = end_markers._read(answer(bytes(damaged)), PLACE, 10)
+            stretch().take(bytes(damaged))
         except MalformedAnswerError:
             refused += 1
-        else:
-            assert isinstance(read, end_markers._Read)
 
     assert 0 < refused < len(LOG) * 8
+
+
+SETTLING = [(3, 3), (4, 3), (4, None)]
+UNCLEAR = [(3, None), (3, 2), (4, 4), (9, None)]
+
+
+@pytest.mark.parametrize(("epoch", "ended"), [*SETTLING, *UNCLEAR])
+def test_only_a_commit_that_is_surely_its_own_ends_the_search(epoch: int, ended: int | None) -> None:
+    """A commit at the very epoch may be that of the epoch before, until the records that it ended are seen."""
+    place = end_markers.Place(
+        topic="orders", partition=1, leader=1, producer_id=7, epochs=frozenset({3}), newest=(3, 0), times_ms=()
+    )
+
+    assert place.is_settled_by(marker(11, epoch, ended, commit=True)) is ((epoch, ended) in SETTLING)
+    assert not place.is_settled_by(marker(11, epoch, ended, commit=False))
 
 
 def test_a_partition_that_cannot_be_searched_is_told_and_costs_no_verdict() -> None:
@@ -126,5 +178,7 @@ def test_a_partition_that_cannot_be_searched_is_told_and_costs_no_verdict() -> N
 
     row = next(it for it in evaluated(snapshot).suspects if it.producer_id == PRODUCER_ID_UNKNOWN)
     assert (row.verdict, row.outcome_evidence) == (Verdict.HANGING_NO_TRANSACTIONAL_ID, OutcomeEvidence.NONE)
-    (sentence,) = row.outcome_seen
-    assert sentence.startswith("lively-2 could not be searched for its end: broker at ")
+    assert row.outcome_seen == row.outcome_unsearched
+    places = {sentence.split(" could not be searched for its end: broker at ")[0] for sentence in row.outcome_seen}
+    assert "lively-2" in places
+    assert f"{row.topic}-{row.partition}" in places, "its own partition is searched as well"

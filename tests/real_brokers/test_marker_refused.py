@@ -23,7 +23,7 @@ from exporter.evaluation.evaluate import all_rows
 from exporter.kafka.markers import Marker, MarkerAnswer
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import Outcome, Result, carry_out
-from exporter.recovery.partition import PartitionOnBrokers
+from exporter.recovery.partition import Coordinated, Look, PartitionOnBrokers
 from exporter.recovery.plan import Action, plan_for
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.second_door import GuardedCluster, java_login
@@ -34,13 +34,15 @@ from tests.real_brokers.watching import Watch
 MakeTopic = Callable[..., str]
 FreshName = Callable[[str], str]
 OPERATOR = "operator"
+NARROW = "narrow"
+"""An operator who may write markers, and may not read every topic."""
 CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
 
 
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
 def guarded(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
     """A user who sees everything and may write nothing."""
-    cluster = GuardedCluster(request.param, users=[OPERATOR], properties=HANGS_CAN_BE_PLANTED)
+    cluster = GuardedCluster(request.param, users=[OPERATOR, NARROW], properties=HANGS_CAN_BE_PLANTED)
     with cluster:
         for resource, operation in (
             (ResourceType.TOPIC, AclOperation.READ),
@@ -51,18 +53,22 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
         yield cluster
 
 
-def grant(cluster: KafkaCluster, resource: ResourceType, name: str, operation: AclOperation) -> None:
+def grant(
+    cluster: KafkaCluster, resource: ResourceType, name: str, operation: AclOperation, user: str = OPERATOR
+) -> None:
     binding = AclBinding(
-        resource, name, ResourcePatternType.LITERAL, f"User:{OPERATOR}", "*", operation, AclPermissionType.ALLOW
+        resource, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.ALLOW
     )
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for made in admin.create_acls([binding]).values():
         made.result(10)
 
 
-def abort_as_operator(cluster: GuardedCluster, topic: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def abort_as_operator(
+    cluster: GuardedCluster, topic: str, folder: Path, *, user: str = OPERATOR
+) -> subprocess.CompletedProcess[str]:
     properties = folder / "client.properties"
-    properties.write_text(java_login(OPERATOR))
+    properties.write_text(java_login(user))
     arguments = ("abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes")
     return ended(folder, "--bootstrap-server", cluster.door, "--command-config", str(properties), *arguments)
 
@@ -97,14 +103,50 @@ def until_allowed(cluster: GuardedCluster, topic: str, folder: Path) -> subproce
             return run
 
 
+def test_a_commit_may_be_on_a_topic_that_may_not_be_read(
+    guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """Its COMMIT is where the operator may not look: an ABORT elsewhere proves nothing, and nothing is written."""
+    seen, unseen = (guarded.topics.create(fresh_name(it), partitions=2) for it in ("seen", "unseen"))
+    for resource, name, operation in (
+        (ResourceType.TOPIC, "*", AclOperation.DESCRIBE),
+        (ResourceType.TOPIC, seen, AclOperation.READ),
+        (ResourceType.TRANSACTIONAL_ID, "*", AclOperation.DESCRIBE),
+        *((CLUSTER, "kafka-cluster", it) for it in (AclOperation.DESCRIBE, AclOperation.ALTER)),
+    ):
+        grant(guarded, resource, name, operation, NARROW)
+    producer_id = 9_500_000_000
+    for topic, partition, commit in ((seen, 1, False), (unseen, 0, True)):
+        plant_hang_without_id(guarded.bootstrap, topic, partition, producer_id=producer_id)
+        write_marker(guarded.bootstrap, topic, partition, producer_id, 0, commit=commit)
+    plant_hang_without_id(guarded.bootstrap, seen, 0, producer_id=producer_id)
+
+    deadline = time.monotonic() + 60
+    while True:  # brokers take ACLs over within moments
+        refused = abort_as_operator(guarded, seen, tmp_path, user=NARROW)
+        if "outcome elsewhere" in refused.stdout or time.monotonic() > deadline:
+            break
+
+    assert refused.returncode == 5, refused.stderr
+    assert "outcome elsewhere: none (ABORT marker at epoch 0 on" in refused.stdout
+    assert "could not be read (TOPIC_AUTHORIZATION_FAILED), so their logs were not searched" in refused.stderr
+    assert "the transaction may have been committed elsewhere" in refused.stderr
+
+
 class Interrupted(PartitionOnBrokers):
     """Something happens between the last look and the marker."""
 
     meanwhile: Callable[[], None]
 
-    def write(self, marker: Marker) -> MarkerAnswer:
-        self.meanwhile()
-        return super().write(marker)
+    def write(
+        self, marker: Marker, is_unchanged: Callable[[Look], bool], coordinated: Coordinated | None = None
+    ) -> MarkerAnswer | Look:
+        def changes_then(look: Look) -> bool:
+            it_is = is_unchanged(look)
+            self.meanwhile()
+            return it_is
+
+        return super().write(marker, changes_then, coordinated)
 
 
 def aborted_after(

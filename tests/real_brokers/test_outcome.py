@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer as PlainProducer
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from examples.workload.planting import init_producer_id, plant_hang_without_id, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import SessionCluster
 from tests.real_brokers.test_command_line import Tool, tool
 from tests.real_brokers.watching import Watch
 
@@ -70,8 +73,9 @@ def test_the_marker_on_another_partition_tells_when_the_coordinator_has_gone_on(
     aborted = tool(broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes")
 
     assert row["coordinator_state"] == "Empty"
-    assert row["outcome_evidence"] == {"commit": "committed", "abort": "aborted"}[outcome]
-    (seen,) = row["outcome_seen"]
+    assert row["outcome_evidence"] == {"commit": "committed", "abort": "none"}[outcome]
+    seen, *doubts = row["outcome_seen"]
+    assert [doubt.split(" may")[0] for doubt in doubts[:1]] == (["other transactions"] if outcome == "abort" else [])
     assert seen.startswith(f"{kind} marker at epoch {at_marker[0]['producer_epoch']} on {topic}-1, offset 1, ")
     assert f"outcome elsewhere: {row['outcome_evidence']} ({kind} marker" in aborted.stdout
     if outcome == "commit":
@@ -121,6 +125,143 @@ def test_other_producers_markers_and_open_siblings_say_nothing(
     row = found_on(tool, broker, topic)
 
     assert (row["outcome_evidence"], row["outcome_seen"]) == ("none", [])
+
+
+class Log:
+    """What one producer wrote, partition by partition, as its coordinator's markers ended it."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str, producer_id: int) -> None:
+        self.topic = topic
+        self.producer_id = producer_id
+        self._cluster = cluster
+        self._sequences: dict[tuple[int, int], int] = {}
+
+    def write(self, partition: int, *, epoch: int = 0, written_ms: int | None = None) -> None:
+        """One transactional record. Nobody knows the producer id, so it hangs until a marker comes."""
+        sequence = self._sequences.get((partition, epoch), 0)
+        self._sequences[partition, epoch] = sequence + 1
+        plant_hang_without_id(
+            self._cluster.bootstrap,
+            self.topic,
+            partition,
+            producer_id=self.producer_id,
+            producer_epoch=epoch,
+            sequence=sequence,
+            timestamp_ms=written_ms,
+        )
+
+    def end(self, partition: int, kind: str, *, epoch: int = 0) -> None:
+        write_marker(self._cluster.bootstrap, self.topic, partition, self.producer_id, epoch, commit=kind == "COMMIT")
+
+    def write_and_end(self, partition: int, kind: str) -> None:
+        self.write(partition)
+        self.end(partition, kind)
+
+    def crowd_out(self, partition: int, megabytes: int) -> None:
+        """So many megabytes of other producers' records."""
+        crowd = PlainProducer({"bootstrap.servers": self._cluster.bootstrap, "linger.ms": 5, "batch.size": 100_000})
+        for _ in range(10 * megabytes):
+            crowd.produce(self.topic, bytes(100_000), partition=partition)
+        assert crowd.flush(60) == 0
+
+
+def with_its_next_transaction_open(log: Log) -> None:
+    """Its COMMIT is on partition 1, where the producer's next transaction is open."""
+    log.write_and_end(1, "COMMIT")
+    log.write(1)
+    log.write(0)
+
+
+def on_its_own_partition(log: Log) -> None:
+    """Its COMMIT is on partition 0 itself, before the late record that hangs."""
+    log.write_and_end(0, "COMMIT")
+    log.write(0)
+
+
+def megabytes_away(log: Log) -> None:
+    """Its COMMIT is between megabytes of other records, far from the times at which it is likely."""
+    written_ms = int(time.time() * 1000)
+    log.write(1, written_ms=written_ms)
+    log.crowd_out(1, 9)
+    log.end(1, "COMMIT")
+    log.crowd_out(1, 9)
+    log.write_and_end(1, "ABORT")
+    log.write(0, written_ms=written_ms)
+
+
+def among_many_partitions(log: Log) -> None:
+    """Its COMMIT is on the last of 60 partitions that all remember the producer."""
+    for partition in range(3, 60):
+        log.write_and_end(partition, "ABORT" if partition < 59 else "COMMIT")
+    log.write(0)
+
+
+@pytest.mark.parametrize(
+    "committed",
+    [with_its_next_transaction_open, on_its_own_partition, megabytes_away, among_many_partitions],
+    ids=lambda it: it.__name__,
+)
+def test_a_commit_is_found_wherever_it_is(
+    committed: Callable[[Log], None], broker: KafkaCluster, make_topic: MakeTopic, tool: Tool
+) -> None:
+    """Elsewhere the same epoch has an ABORT, of another transaction: this one is `committed`, and not aborted."""
+    topic = make_topic(broker, partitions=60 if committed is among_many_partitions else 3)
+    log = Log(broker, topic, 9_200_000_000 + time.time_ns() % 100_000_000)
+    log.write_and_end(2, "ABORT")
+    committed(log)
+
+    row = found_on(tool, broker, topic)
+    offset = str(row["start_offset"])
+    aborted = tool(broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", offset, "--yes")
+
+    assert (row["verdict"], row["outcome_evidence"]) == ("hanging_no_transactional_id", "committed")
+    assert row["outcome_seen"][0].startswith("COMMIT marker at epoch 0 on ")
+    assert aborted.returncode == 5, aborted.stderr
+    assert "it was committed elsewhere, so an abort may hide committed records" in aborted.stderr
+    assert found_on(tool, broker, topic)["start_offset"] == row["start_offset"]
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_an_abort_is_proved_where_every_transaction_has_its_epoch(
+    version: str, session_cluster: SessionCluster, make_topic: MakeTopic, tool: Tool
+) -> None:
+    """A commit began the epoch, an abort ended it, and every log that could hold its commit was read from its start."""
+    broker = session_cluster(version)
+    topic = make_topic(broker, partitions=3)
+    log = Log(broker, topic, 9_300_000_000 + time.time_ns() % 100_000_000)
+    log.write(1)
+    log.end(1, "COMMIT", epoch=1)
+    log.write(1, epoch=1)
+    log.end(1, "ABORT", epoch=2)
+    log.write(0, epoch=1)
+
+    row = found_on(tool, broker, topic)
+
+    assert row["outcome_evidence"] == "aborted", row["outcome_seen"]
+    (seen,) = row["outcome_seen"]
+    assert seen.startswith(f"ABORT marker at epoch 2 on {topic}-1, offset 3, ")
+
+
+def test_what_is_deleted_from_a_log_may_have_been_its_commit(
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, tool: Tool
+) -> None:
+    """The same, but the log of one partition begins after records that are deleted: nothing is proved."""
+    topic = make_topic(kafka_4_3_1, partitions=3)
+    log = Log(kafka_4_3_1, topic, 9_400_000_000 + time.time_ns() % 100_000_000)
+    for partition in (1, 2):
+        log.write(partition)
+        log.end(partition, "COMMIT", epoch=1)
+        log.write(partition, epoch=1)
+        log.end(partition, "ABORT", epoch=2)
+    log.write(0, epoch=1)
+    admin = AdminClient({"bootstrap.servers": kafka_4_3_1.bootstrap})
+    for deleted in admin.delete_records([TopicPartition(topic, 2, 3)]).values():
+        deleted.result(30)
+
+    row = found_on(tool, kafka_4_3_1, topic)
+
+    assert row["outcome_evidence"] == "none"
+    assert f"{topic}-2 has no records before offset 3 any more" in row["outcome_seen"]
 
 
 def test_the_daemon_s_cycles_read_no_logs(

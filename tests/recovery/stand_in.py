@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from exporter.kafka.markers import Marker, MarkerAnswer, MarkerOutcome
 from exporter.kafka.questions import ProducerEntry
+from exporter.recovery.partition import Coordinated, Look
 
 WRITTEN = MarkerAnswer(MarkerOutcome.WRITTEN)
-Look = tuple[ProducerEntry, ...] | BaseException
+Seen = tuple[ProducerEntry, ...] | BaseException
 OPEN = ProducerEntry(
     producer_id=4000,
     producer_epoch=3,
@@ -21,22 +22,38 @@ OPEN = ProducerEntry(
 
 
 class PartitionStandIn:
-    """`looks` are what `producers` answers or raises, before the marker and after it; the last of each is repeated."""
+    """`looks` are what is seen or raised, before the marker and after it; the last of each is repeated."""
 
     def __init__(
         self,
-        before: Sequence[Look] = ((OPEN,),),
-        after: Sequence[Look] = ((),),
+        before: Sequence[Seen] = ((OPEN,),),
+        after: Sequence[Seen] = ((),),
         *,
         answer: MarkerAnswer | BaseException = WRITTEN,
         stable: tuple[int, int] = (100, 150),
+        log_start: int = 0,
+        topic_id: str = "",
     ) -> None:
         self._before = list(before)
         self._after = list(after)
         self._answer = answer
         self._stable = stable
+        self._log_start = log_start
+        self._topic_id = topic_id
         self.written: list[Marker] = []
+        self.coordinated: list[Coordinated | None] = []
         self.looks = 0
+
+    def look(self, coordinated: Coordinated | None = None) -> Look:
+        self.coordinated.append(coordinated)
+        return Look(
+            leader=1,
+            leader_epoch=0,
+            topic_id=self._topic_id,
+            log_start_offset=self._log_start,
+            last_stable_offset=self.last_stable_offset(),
+            entries=self.producers(),
+        )
 
     def producers(self) -> tuple[ProducerEntry, ...]:
         self.looks += 1
@@ -49,7 +66,12 @@ class PartitionStandIn:
     def last_stable_offset(self) -> int:
         return self._stable[1 if self.written else 0]
 
-    def write(self, marker: Marker) -> MarkerAnswer:
+    def write(
+        self, marker: Marker, is_unchanged: Callable[[Look], bool], coordinated: Coordinated | None = None
+    ) -> MarkerAnswer | Look:
+        look = self.look(coordinated)
+        if not is_unchanged(look):
+            return look
         self.written.append(marker)
         if isinstance(self._answer, BaseException):
             raise self._answer

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +15,9 @@ from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
 from exporter.kafka.questions import RefusedError
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.carry_out import CHECK_SECONDS, EXPLANATIONS, Outcome, Result, carry_out
+from exporter.recovery.partition import Coordinated
 from exporter.recovery.plan import Action, plan_for
-from tests.recovery.stand_in import OPEN, WRITTEN, Look, PartitionStandIn
+from tests.recovery.stand_in import OPEN, WRITTEN, PartitionStandIn, Seen
 from tests.recovery.test_plan import row
 
 LOST = MarkerAnswer(MarkerOutcome.UNCLEAR, "broker 1 did not answer in time")
@@ -28,6 +27,8 @@ FAULTS: Sequence[Exception] = (
     ClusterUnavailableError("no broker answered"),
 )
 NEWER = replace(OPEN, producer_epoch=4)
+ON = replace(OPEN, last_sequence=1, last_timestamp_ms=1)
+"""Its producer goes on."""
 
 
 class Log(AuditLog):
@@ -45,7 +46,8 @@ class Log(AuditLog):
         super().step(step, **facts)
 
     def steps(self) -> list[str]:
-        return [json.loads(line)["step"] for line in self.path.read_text().splitlines()]
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        return [json.loads(line)["step"] for line in lines]
 
 
 class Clock:
@@ -81,7 +83,7 @@ def test_one_marker_and_the_offset_that_it_freed(log: Log) -> None:
     result = run(partition, log)
 
     assert result == Result(Outcome.DONE, "the transaction is closed; the last stable offset went from 100 to 150")
-    assert (result.is_done, len(partition.written), partition.looks) == (True, 1, 4)
+    assert (result.is_done, len(partition.written), partition.looks) == (True, 1, 5)
     assert log.steps() == ["sending", "answered", "ended"]
 
 
@@ -95,6 +97,7 @@ def test_a_completion_says_what_the_coordinator_still_shows(log: Log) -> None:
 @pytest.mark.parametrize(
     ("look", "outcome", "sentence"),
     [
+        ((ON,), Outcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged"),
         ((), Outcome.GONE, "nothing was written: the transaction is gone, it has ended since it was judged"),
         ((NEWER,), Outcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged"),
         *((fault, Outcome.UNTOUCHED, f"nothing was written: {fault}") for fault in FAULTS),
@@ -102,7 +105,7 @@ def test_a_completion_says_what_the_coordinator_still_shows(log: Log) -> None:
     ],
 )
 def test_nothing_is_sent_when_the_last_look_differs(
-    look: Look, outcome: Outcome | None, sentence: str, log: Log
+    look: Seen, outcome: Outcome | None, sentence: str, log: Log
 ) -> None:
     """Gone, changed, unreadable or interrupted: no marker, and no `sending` in the log."""
     partition = PartitionStandIn(before=[look])
@@ -114,6 +117,54 @@ def test_nothing_is_sent_when_the_last_look_differs(
         assert run(partition, log) == Result(outcome, sentence)
     assert partition.written == []
     assert "sending" not in log.steps()
+
+
+@pytest.mark.parametrize(
+    ("look", "outcome"),
+    [
+        ((), Outcome.GONE),
+        ((ON,), Outcome.UNTOUCHED),
+        ((NEWER,), Outcome.UNTOUCHED),
+        *((fault, Outcome.UNTOUCHED) for fault in FAULTS),
+    ],
+)
+def test_nothing_is_sent_when_the_partition_differs_at_the_last_moment(look: Seen, outcome: Outcome, log: Log) -> None:
+    """After `sending` is on disk the same broker is looked at once more, just before the marker."""
+    partition = PartitionStandIn(before=[(OPEN,), look])
+
+    assert run(partition, log).outcome is outcome
+    assert (partition.written, log.steps()) == ([], ["sending", "ended"])
+
+
+@pytest.mark.parametrize(
+    ("stable", "log_start", "outcome"),
+    [(100, 0, Outcome.DONE), (101, 0, Outcome.GONE), (101, 100, Outcome.GONE), (120, 120, Outcome.DONE)],
+)
+def test_a_stable_offset_past_the_transaction_means_that_it_is_closed(
+    stable: int, log_start: int, outcome: Outcome, log: Log
+) -> None:
+    """Somebody else's marker: nothing is written. Only deleting its records moves the offset and closes nothing."""
+    assert run(PartitionStandIn(stable=(stable, 150), log_start=log_start), log).outcome is outcome
+
+
+def test_a_topic_of_the_same_name_is_another_topic(log: Log) -> None:
+    """It was deleted and created again, with a transaction of the same producer at the same offset."""
+    partition = PartitionStandIn(topic_id="another")
+
+    assert run(partition, log) == Result(
+        Outcome.UNTOUCHED, "nothing was written: the topic was deleted and created again since it was judged"
+    )
+    assert partition.written == []
+
+
+def test_a_completion_has_its_coordinator_confirmed(log: Log) -> None:
+    """At each look; an abort is the operator's own decision."""
+    completed, aborted = PartitionStandIn(), PartitionStandIn()
+    run(completed, log, Action.COMPLETE)
+    run(aborted, log)
+
+    assert set(completed.coordinated) == {Coordinated(transactional_id="billing-1", coordinator=1)}
+    assert set(aborted.coordinated) == {None}
 
 
 @pytest.mark.parametrize("code", [*EXPLANATIONS, "KAFKA_STORAGE_ERROR"])
@@ -207,7 +258,7 @@ def test_who_leaves_after_the_marker_is_told_that_it_may_be_there(partition: Par
 
 def test_there_is_never_a_second_marker(tmp_path: Path) -> None:
     """Every first look, answer, later look, offset and failure of the log, in every combination."""
-    looks: list[Look] = [(OPEN,), (), (NEWER,), *FAULTS, KeyboardInterrupt()]
+    looks: list[Seen] = [(OPEN,), (), (NEWER,), *FAULTS, KeyboardInterrupt()]
     answers: list[MarkerAnswer | BaseException] = [
         WRITTEN,
         LOST,
@@ -245,32 +296,3 @@ class Unwritten(Log):
         self._left -= 1
         if self._left < 0:
             raise AuditError(f"{step}: the disk is full")
-
-
-class Slow(PartitionStandIn):
-    """Leaves time between the last look and the marker."""
-
-    def last_stable_offset(self) -> int:
-        stable = super().last_stable_offset()
-        time.sleep(0.1)
-        return stable
-
-
-def test_two_at_once_take_turns_and_the_second_finds_it_gone(tmp_path: Path) -> None:
-    """Both judged it hanging; one marker is written, and the other one says why it wrote none."""
-    partition = Slow()
-    arrived = threading.Barrier(2)
-    results: list[Result] = []
-
-    def abort() -> None:
-        arrived.wait()
-        results.append(run(partition, Log(tmp_path / "audit.jsonl")))
-
-    threads = [threading.Thread(target=abort) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert {result.outcome for result in results} == {Outcome.DONE, Outcome.GONE}
-    assert len(partition.written) == 1

@@ -8,7 +8,8 @@ import pytest
 
 from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
 from exporter.kafka.questions import ProducerEntry
-from exporter.recovery.plan import Action, document, in_words, is_open, is_unchanged, plan_for, refusal
+from exporter.recovery.partition import Look
+from exporter.recovery.plan import Action, document, in_words, is_open, is_unchanged, plan_for, refusal, what_changed
 from tests.publication.builders import transaction
 from tests.recovery.stand_in import OPEN
 
@@ -17,7 +18,14 @@ HANGING = [verdict for verdict in Verdict if verdict.is_hanging]
 
 def row(verdict: Verdict = Verdict.HANGING_NOT_IN_TRANSACTION, **changes: object) -> TransactionRow:
     """The transaction of `OPEN`, with a verdict."""
-    facts: dict[str, object] = {"coordinator_epoch": -1, "start_offset": 100, "coordinator_state": "Empty", **changes}
+    facts: dict[str, object] = {
+        "coordinator_epoch": -1,
+        "start_offset": 100,
+        "last_sequence": 0,
+        "last_timestamp_ms": 0,
+        "coordinator_state": "Empty",
+        **changes,
+    }
     return replace(transaction(verdict=verdict), **facts)  # type: ignore[arg-type]  # the tests' own keywords
 
 
@@ -68,10 +76,37 @@ def test_an_abort_needs_a_proof_or_its_verdict_typed_out(
 @pytest.mark.parametrize("forced", [None, *Verdict])
 def test_only_a_stuck_completion_is_completed(verdict: Verdict, forced: Verdict | None) -> None:
     """No force helps: there is nothing decided to write."""
-    against = refusal(plan_for(Action.COMPLETE, row(verdict)), forced)
+    against = refusal(plan_for(Action.COMPLETE, row(verdict, coordinator_producer_epoch=4)), forced)
 
     expected = f"only stuck_completing can be completed, and the verdict is {verdict.label}"
     assert against == (None if verdict is Verdict.STUCK_COMPLETING else expected)
+
+
+@pytest.mark.parametrize(
+    ("coordinator_epoch", "is_refused"), [(None, True), (2, True), (3, False), (4, False), (5, False)]
+)
+def test_a_coordinator_behind_the_partition_completes_nothing(
+    coordinator_epoch: int | None,
+    is_refused: bool,  # noqa: FBT001 - a column of a table
+) -> None:
+    """What is open at a newer epoch may be another transaction, for which nothing is decided."""
+    told = row(Verdict.STUCK_COMPLETING, coordinator_producer_epoch=coordinator_epoch)
+
+    against = refusal(plan_for(Action.COMPLETE, told), None)
+
+    assert (against is not None) is is_refused
+    assert against is None or "epoch 3 is open on the partition" in against
+
+
+def test_an_abort_is_refused_while_its_commit_may_be_unread() -> None:
+    """What could not be searched may be searched another time; the verdict typed out is enough."""
+    plan = plan_for(Action.ABORT, row(outcome_unsearched=("orders-2 could not be read (timed_out)",)))
+
+    assert refusal(plan, plan.row.verdict) is None
+    assert refusal(plan, None, may_force=False) == (
+        "the transaction may have been committed elsewhere, where that could not be searched (orders-2 could not be read "
+        "(timed_out))."
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +114,8 @@ def test_only_a_stuck_completion_is_completed(verdict: Verdict, forced: Verdict 
     [
         ((OPEN,), True, True),
         ((replace(OPEN, producer_id=1), OPEN), True, True),
-        ((replace(OPEN, last_sequence=9, last_timestamp_ms=9),), True, True),
+        ((replace(OPEN, last_sequence=9),), False, True),
+        ((replace(OPEN, last_timestamp_ms=9),), False, True),
         ((replace(OPEN, producer_epoch=4),), False, True),
         ((replace(OPEN, coordinator_epoch=5),), False, True),
         ((replace(OPEN, start_offset=101),), False, False),
@@ -91,10 +127,19 @@ def test_only_a_stuck_completion_is_completed(verdict: Verdict, forced: Verdict 
 def test_what_counts_as_changed_and_as_open(
     entries: tuple[ProducerEntry, ...], *, unchanged: bool, still_open: bool
 ) -> None:
-    """Any other epoch is a change; another start offset is another transaction; a later write is neither."""
+    """Any other epoch and any later write is a change; another start offset is another transaction."""
     plan = plan_for(Action.ABORT, row())
+    look = Look(leader=1, leader_epoch=0, topic_id="", log_start_offset=0, last_stable_offset=100, entries=entries)
 
-    assert (is_unchanged(plan, entries), is_open(plan, entries)) == (unchanged, still_open)
+    assert (is_unchanged(plan, look), is_open(plan, entries)) == (unchanged, still_open)
+    assert not is_unchanged(plan, replace(look, topic_id="another"))
+
+
+def test_what_changed_is_named() -> None:
+    """The first difference, with both values; nothing where the transaction was left alone."""
+    assert what_changed(row(), row()) is None
+    assert what_changed(row(), row(last_sequence=9, last_timestamp_ms=9)) == "its last sequence was 0 and is 9"
+    assert what_changed(row(), row(topic_id="x")) == "its topic id was '' and is 'x'"
 
 
 def test_a_person_reads_what_will_be_written() -> None:

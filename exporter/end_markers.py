@@ -1,0 +1,43 @@
+"""The end markers that a search found, and how much of what could hold one was searched: a part of the snapshot.
+
+Law of this file: plain data and pure relations between data. It imports nothing of ours, reads no clock and no socket.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndMarker:
+    """A COMMIT or ABORT marker in a partition's log."""
+
+    producer_id: int
+    producer_epoch: int
+    """TransactionVersion 2 writes it with the epoch after that of the records which it ends."""
+    ended_epoch: int | None = None
+    """Of the records that it ends on its partition; None where these were not read, or there are none."""
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    """By the clock of the partition's leader."""
+    commit: bool
+
+    def may_end(self, epoch: int) -> bool:
+        """True unless it ended records of another epoch than `epoch`."""
+        return self.ended_epoch == epoch if self.ended_epoch is not None else 0 <= self.producer_epoch - epoch <= 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndMarkers:
+    """The end markers of the producers of doubtful transactions, on every partition that remembers them."""
+
+    markers: tuple[EndMarker, ...]
+    """In the order of producer id and time."""
+    unread: tuple[tuple[int, str], ...] = ()
+    """(producer id, sentence) of what could not be searched this time."""
+    lost: tuple[tuple[int, str], ...] = ()
+    """(producer id, sentence) of markers that may have been there, and are in no log any more."""
+    producers_kept_ms: int | None = None
+    """How long every partition remembers a producer that does not write; None where not every broker told."""

@@ -1,0 +1,98 @@
+"""How a doubtful transaction ended for all that can be seen: coordinator, transaction log, and markers in partitions.
+
+Law of this file: a commit counts as soon as anything tells of one that may be this transaction's. `aborted` is a proof: the
+epoch of the open records is this transaction's alone, it was aborted, and every log that could hold its commit was read.
+"""
+
+from __future__ import annotations
+
+from exporter.end_markers import EndMarker
+from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.verdicts import OutcomeEvidence
+from exporter.snapshot import TransactionState
+from exporter.transaction_log.events import Outcome
+
+_COMMITTED = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.PREPARE_COMMIT})
+_ABORTED = frozenset({TransactionState.COMPLETE_ABORT, TransactionState.PREPARE_ABORT})
+
+
+def outcome_of(evidence: Evidence) -> OutcomeEvidence:
+    """COMMITTED where anything tells of a commit that may be this one's, ABORTED where that is proved, else NONE."""
+    if is_commit_seen(evidence):
+        return OutcomeEvidence.COMMITTED
+    if is_abort_seen(evidence) and what_hides_a_commit(evidence) == ():
+        return OutcomeEvidence.ABORTED
+    return OutcomeEvidence.NONE
+
+
+def is_commit_seen(evidence: Evidence) -> bool:
+    """True when the coordinator, the transaction log or a marker tells of a commit that may be this transaction's."""
+    return OutcomeEvidence.COMMITTED in {decided_by_coordinator(evidence), decided_in_log(evidence)} or any(
+        marker.commit for marker in ends(evidence)
+    )
+
+
+def is_abort_seen(evidence: Evidence) -> bool:
+    """The same of an abort."""
+    return OutcomeEvidence.ABORTED in {decided_by_coordinator(evidence), decided_in_log(evidence)} or any(
+        not marker.commit for marker in ends(evidence)
+    )
+
+
+def what_hides_a_commit(evidence: Evidence) -> tuple[str, ...]:
+    """Why an abort that is seen proves nothing, a sentence each; empty where it is the end of this very transaction."""
+    if not evidence.was_searched:
+        return ("the logs were not searched for its end",)
+    if not has_its_own_epoch(evidence):
+        shared = (
+            f"other transactions may have used epoch {evidence.producer_epoch} too, so the abort may be another one's"
+        )
+        return (shared, *evidence.unsearched, *evidence.lost)
+    return (*evidence.unsearched, *evidence.lost)
+
+
+def has_its_own_epoch(evidence: Evidence) -> bool:
+    """True when the transaction before this one ended with a commit that began this epoch.
+
+    Only TransactionVersion 2 does that, and then every transaction of the producer has an epoch of its own. Before, they
+    share one, and what ended on this partition alone, where its marker is missing, left no trace anywhere.
+    """
+    epoch = evidence.producer_epoch
+    return any(it.commit and it.producer_epoch == epoch and it.ended_epoch == epoch - 1 for it in evidence.end_markers)
+
+
+def ends(evidence: Evidence) -> tuple[EndMarker, ...]:
+    """The markers that may be this transaction's, in the order of time."""
+    epoch, is_alone = evidence.producer_epoch, has_its_own_epoch(evidence)
+    return tuple(
+        it
+        for it in evidence.end_markers
+        # Where the epoch is its own, a marker of that epoch ended the transaction before, whatever was read of that.
+        if it.may_end(epoch) and not (is_alone and it.ended_epoch is None and it.producer_epoch == epoch)
+    )
+
+
+def nearest(markers: tuple[EndMarker, ...], last_timestamp_ms: int) -> EndMarker | None:
+    """The first after the last write here, else the last one there is: the likeliest, if the clocks agree."""
+    after = [marker for marker in markers if marker.timestamp_ms >= last_timestamp_ms]
+    return after[0] if after else markers[-1] if markers else None
+
+
+def decided_by_coordinator(evidence: Evidence) -> OutcomeEvidence:
+    """What the coordinator decided at this epoch, or at the next: TransactionVersion 2 bumps it as it decides."""
+    transaction = evidence.transaction
+    if transaction is None or not 0 <= transaction.producer_epoch - evidence.producer_epoch <= 1:
+        return OutcomeEvidence.NONE
+    if transaction.producer_epoch == evidence.producer_epoch and has_its_own_epoch(evidence):
+        return OutcomeEvidence.NONE  # the transaction before
+    if transaction.state in _COMMITTED:
+        return OutcomeEvidence.COMMITTED
+    return OutcomeEvidence.ABORTED if transaction.state in _ABORTED else OutcomeEvidence.NONE
+
+
+def decided_in_log(evidence: Evidence) -> OutcomeEvidence:
+    """What the transaction log has of the newest transaction of this epoch on this partition."""
+    ended = evidence.ended_in_log
+    if ended is None:
+        return OutcomeEvidence.NONE
+    return OutcomeEvidence.COMMITTED if ended.outcome is Outcome.COMMITTED else OutcomeEvidence.ABORTED

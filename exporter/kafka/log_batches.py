@@ -1,0 +1,147 @@
+"""Record batches of a fetched piece of a partition's log: their headers, and the markers of one producer in them.
+
+A header of magic 2 has 61 bytes (DefaultRecordBatch); only control batches of the producer that is looked for are decoded
+any further, so that nothing is unpacked that a peer can blow up.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kafka.errors import KafkaError
+from kafka.record.memory_records import MemoryRecords
+
+from exporter.end_markers import EndMarker
+from exporter.kafka.errors import MalformedAnswerError
+
+_PREFIX = struct.Struct(">qiib")
+"""Offset, length of what follows these two, leader epoch (or a checksum of older batches), magic."""
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_LENGTH_AT_END_OF = 12
+_MAGIC_WITH_PRODUCERS = 2
+_COMPRESSION, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
+
+
+class Batch(NamedTuple):
+    """One batch that can have a producer, without its records."""
+
+    base_offset: int
+    next_offset: int
+    """The offset after its last record, also where compaction has removed that."""
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    attributes: int
+    records: int
+    start: int
+    """Where its bytes begin and end."""
+    end: int
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & _TRANSACTIONAL)
+
+
+def batches(records: bytes) -> Iterator[Batch]:
+    """The batches in order; older ones have no producer (-1). One that is cut short at the end is left out.
+
+    Raises MalformedAnswerError.
+    """
+    at = 0
+    while at + _PREFIX.size <= len(records):
+        offset, length, _, magic = _PREFIX.unpack_from(records, at)
+        end = at + _LENGTH_AT_END_OF + length
+        if not 0 <= magic <= _MAGIC_WITH_PRODUCERS or length < 0 or offset < 0:
+            raise MalformedAnswerError(f"no record batch at byte {at} of the records")
+        if end > len(records):
+            return
+        if magic < _MAGIC_WITH_PRODUCERS:
+            yield Batch(offset, offset + 1, -1, -1, -1, 0, 1, at, end)
+        else:
+            yield _batch(records, at, end)
+        at = end
+
+
+def _batch(records: bytes, at: int, end: int) -> Batch:
+    if end - at < _HEADER.size:
+        raise MalformedAnswerError(f"the record batch at byte {at} of the records is shorter than its header")
+    header = _HEADER.unpack_from(records, at)
+    base_offset, attributes, last_delta = header[0], header[5], header[6]
+    if last_delta < 0:
+        raise MalformedAnswerError(f"the record batch at byte {at} of the records ends before it begins")
+    return Batch(
+        base_offset, base_offset + last_delta + 1, header[8], header[9], header[10], attributes, header[12], at, end
+    )
+
+
+@dataclass(slots=True)
+class Stretch:
+    """A stretch of one partition's log, read piece by piece from `next_offset` on, as far as it tells of one producer."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    newest: tuple[int, int]
+    """(epoch, timestamp in ms) of the producer's newest batch, as the partition's leader remembers it."""
+    next_offset: int
+    markers: dict[int, EndMarker] = field(default_factory=dict)
+    """By offset."""
+    size: int = 0
+    """Bytes read."""
+    oldest_epoch: int | None = None
+    """Of the producer's first batch in here."""
+    has_newest: bool = False
+    has_gaps: bool = False
+    """Offsets are missing: compaction has removed whole batches."""
+    has_empty_marker: bool = False
+    """Compaction has left a marker's batch without its record: COMMIT or ABORT."""
+    _open_epoch: int | None = None
+
+    def take(self, records: bytes) -> None:
+        """Read the next piece. Raises MalformedAnswerError, also where it is not the next piece."""
+        self.size += len(records)
+        for batch in batches(records):
+            if batch.next_offset <= self.next_offset:
+                continue
+            self.has_gaps |= batch.base_offset > self.next_offset
+            self.next_offset = batch.next_offset
+            if batch.producer_id == self.producer_id:
+                self._take_batch(batch, records)
+
+    def _take_batch(self, batch: Batch, records: bytes) -> None:
+        if self.oldest_epoch is None:
+            self.oldest_epoch = batch.producer_epoch
+        self.has_newest |= (batch.producer_epoch, batch.max_timestamp_ms) == self.newest
+        if batch.is_control:
+            self.has_empty_marker |= batch.records == 0
+            self._take_markers(batch, records)
+        elif batch.is_transactional:
+            self._open_epoch = batch.producer_epoch
+
+    def _take_markers(self, batch: Batch, records: bytes) -> None:
+        if batch.attributes & _COMPRESSION:  # brokers never do that
+            raise MalformedAnswerError("an end marker is compressed")
+        try:
+            decoded = MemoryRecords(records[batch.start : batch.end]).next_batch()
+            ends = [(it.offset, it.timestamp, it.commit) for it in decoded if it.commit or it.abort]
+        except (KafkaError, struct.error, ValueError, IndexError, TypeError, AttributeError) as error:
+            raise MalformedAnswerError(f"an end marker cannot be read: {error}") from error
+        for offset, timestamp_ms, commit in ends:
+            self.markers[offset] = EndMarker(
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+                ended_epoch=self._open_epoch,
+                topic=self.topic,
+                partition=self.partition,
+                offset=offset,
+                timestamp_ms=timestamp_ms,
+                commit=commit,
+            )
+            self._open_epoch = None

@@ -1,0 +1,45 @@
+"""How long partitions remember a producer that does not write: `producer.id.expiration.ms` (DescribeConfigs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafka.protocol.admin.configs import DescribeConfigsRequest
+
+from exporter.kafka.errors import BrokerFault, ErrorCode
+from exporter.kafka.inquiry import Inquiry
+
+NAME = "producer.id.expiration.ms"
+_BROKER_RESOURCE = 4
+
+
+async def producers_kept_ms(inquiry: Inquiry, brokers: Iterable[int]) -> int | None:
+    """The shortest of all brokers; None where one does not tell (DESCRIBE_CONFIGS on the cluster, and Kafka 3.5)."""
+    told = await inquiry.gather(_ask(inquiry, broker) for broker in brokers)
+    known = [it for it in told if it is not None]
+    return min(known) if known and len(known) == len(told) else None
+
+
+async def _ask(inquiry: Inquiry, broker: int) -> int | None:
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=_BROKER_RESOURCE, resource_name=str(broker), configuration_keys=[NAME]
+    )
+    request = DescribeConfigsRequest(
+        resources=[resource], include_synonyms=False, include_documentation=False, min_version=1
+    )
+    try:
+        return await inquiry.ask(broker, "DescribeConfigs", request, _value)
+    except BrokerFault:
+        return None
+
+
+def _value(answer: Any) -> int | None:
+    values = [
+        config.value
+        for result in answer.results
+        if result.error_code == ErrorCode.NONE
+        for config in result.configs
+        if config.name == NAME
+    ]
+    return int(values[0]) if len(values) == 1 and values[0] is not None and values[0].isdigit() else None

@@ -1,0 +1,171 @@
+"""Terminating what a transactional id has ongoing: look again, fence that very producer, and wait until it is over.
+
+Law of this file: nothing is fenced but the transaction that was shown. A fence follows a look at the confirmed coordinator
+and names the producer id and epoch of that look, so that a coordinator between two transactions refuses it for a newer
+epoch. What is left is the time between that look and the fence: docs/verdicts.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol, TypeVar
+
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
+from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.markers import fence
+from exporter.kafka.questions import RefusedError, describe_at
+from exporter.recovery.partition import confirm_all, coordinator_of
+from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction, TransactionState
+
+T = TypeVar("T")
+WAIT_SECONDS = 30.0
+POLL_SECONDS = 0.2
+_NEWER_PRODUCER = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
+
+
+class Ending(Enum):
+    """What became of a termination."""
+
+    ABORTED = "aborted"
+    """The coordinator was seen to have aborted it."""
+    REFUSED = "refused"
+    """Nothing was fenced: it is not what was shown any more."""
+    OVER = "over"
+    """It is over, and it was not seen how: nothing else was fenced."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """What became of it, and the sentence for the operator."""
+
+    ending: Ending
+    sentence: str
+
+
+class Coordinator(Protocol):
+    """The coordinator of one transactional id. Both raise BrokerFault, RefusedError and ClusterUnavailableError."""
+
+    def look(self) -> CoordinatorTransaction:
+        """What it says of the id now. RefusedError where the broker is not confirmed to be its coordinator."""
+
+    def fence(self, shown: CoordinatorTransaction) -> str | CoordinatorTransaction | None:
+        """Look, and fence where it is still what was shown; else the look.
+
+        None when the id has no transaction any more and its producer was fenced, else the name of Kafka's error. Where it
+        raises, nothing was sent, or BrokerFault: the fence may have been carried out.
+        """
+
+
+class Asks(Protocol):
+    """What is needed of a Collector."""
+
+    def inquire(self, question: Callable[[Inquiry], Coroutine[Any, Any, T]]) -> T: ...
+
+
+class CoordinatorOnBrokers:
+    """The coordinator of an id in a real cluster."""
+
+    def __init__(self, asks: Asks, transactional_id: str) -> None:
+        self._asks = asks
+        self._transactional_id = transactional_id
+
+    def look(self) -> CoordinatorTransaction:
+        """As `Coordinator.look`."""
+        return self._asks.inquire(self._look)
+
+    def fence(self, shown: CoordinatorTransaction) -> str | CoordinatorTransaction | None:
+        """As `Coordinator.fence`."""
+
+        async def look_and_fence(inquiry: Inquiry) -> str | CoordinatorTransaction | None:
+            now = await self._look(inquiry)
+            if what_changed(shown, now) is not None:
+                return now
+            return await fence(inquiry, now)
+
+        return self._asks.inquire(look_and_fence)
+
+    async def _look(self, inquiry: Inquiry) -> CoordinatorTransaction:
+        claim = await coordinator_of(inquiry, self._transactional_id)
+        await confirm_all(inquiry, (claim,))
+        return await describe_at(inquiry, claim.leader, self._transactional_id)
+
+
+def what_changed(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> str | None:
+    """The first thing that makes `now` another transaction than was shown, in a phrase; None where it is the same."""
+    for name in ("producer_id", "producer_epoch", "state", "start_time_ms", "coordinator"):
+        was, is_now = getattr(shown, name), getattr(now, name)
+        if was != is_now:
+            was, is_now = (it.value if isinstance(it, TransactionState) else it for it in (was, is_now))
+            return f"its {name.removesuffix('_ms').replace('_', ' ')} was {was} and is {is_now}"
+    return None
+
+
+def terminate(
+    shown: CoordinatorTransaction,
+    coordinator: Coordinator,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Termination:
+    """Have it aborted, and wait until it is. Raises what `coordinator` raises before the first fence.
+
+    The caller holds the audit log's lock.
+    """
+    until = clock() + WAIT_SECONDS
+    ended = _fenced(shown, coordinator)
+    failure = ""
+    while ended is None and clock() < until:
+        sleep(POLL_SECONDS)
+        try:
+            now = coordinator.look()
+            # As it was shown: another change of its state was in the way of the fence.
+            ended = _fenced(shown, coordinator) if what_changed(shown, now) is None else _how_it_is(shown, now)
+        except (BrokerFault, RefusedError, ClusterUnavailableError) as error:
+            failure = f" (the last look failed: {error})"
+    return ended or Termination(
+        Ending.FAILED,
+        f"the coordinator was still completing {shown.transactional_id!r} after {WAIT_SECONDS:.0f} s{failure}: its markers "
+        "are not getting through; see find-hanging for stuck_completing",
+    )
+
+
+def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Termination | None:
+    """Fence it once; None where the coordinator is at it."""
+    name = repr(shown.transactional_id)
+    answer = coordinator.fence(shown)
+    if isinstance(answer, CoordinatorTransaction):
+        changed = what_changed(shown, answer)
+        return Termination(Ending.REFUSED, f"nothing was fenced: {name} has changed since it was shown, {changed}")
+    if answer == ErrorCode.CONCURRENT_TRANSACTIONS.name:
+        return None
+    if answer is None:
+        return Termination(
+            Ending.OVER, f"the transaction of {name} had just ended by itself, and its producer is fenced"
+        )
+    if answer in _NEWER_PRODUCER:
+        return Termination(Ending.REFUSED, f"nothing was fenced: a newer producer has taken {name} over ({answer})")
+    if answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name:
+        why = f"we may not fence {name}: grant WRITE on the transactional id to this principal"
+        return Termination(Ending.FAILED, why)
+    return Termination(Ending.FAILED, f"the coordinator refused with {answer}")
+
+
+def _how_it_is(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> Termination | None:
+    """How the transaction that was fenced ended; None while it is being completed. Nothing newer is fenced."""
+    name = repr(shown.transactional_id)
+    if now.state in COMPLETING_STATES and now.start_time_ms in {shown.start_time_ms, -1}:
+        return None
+    is_fenced = now.producer_id != shown.producer_id or now.producer_epoch > shown.producer_epoch
+    if now.state is TransactionState.COMPLETE_ABORT and is_fenced:
+        return Termination(Ending.ABORTED, f"{name} is fenced and its transaction aborted")
+    if now.state is TransactionState.COMPLETE_COMMIT:
+        return Termination(Ending.OVER, f"the transaction of {name} is over: its producer has committed it meanwhile")
+    newer = f"{now.state.value} at epoch {now.producer_epoch}"
+    return Termination(
+        Ending.OVER,
+        f"the transaction of {name} is over; its coordinator is further on, {newer}, and that was left alone",
+    )
