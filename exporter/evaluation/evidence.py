@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
-from exporter.end_markers import EndMarker
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.snapshot import (
     STATE_TOPIC,
     ClockSource,
     CoordinatorProof,
     CoordinatorTransaction,
+    EndMarker,
     IdVisibility,
     OpenTransactions,
     Ownership,

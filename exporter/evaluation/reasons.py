@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from exporter.baseline import Usual
-from exporter.end_markers import EndMarker
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.outcome import (
     decided_by_coordinator,
@@ -25,7 +24,7 @@ from exporter.evaluation.verdicts import (
     Verdict,
     WaitingGroup,
 )
-from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, CoordinatorTransaction, Ownership, Snapshot
+from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, CoordinatorTransaction, EndMarker, Ownership, Snapshot
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.journal import EndedTransaction
 
