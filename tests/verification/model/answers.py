@@ -7,20 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
-from tests.verification.model import coordinator, rights, wire
-from tests.verification.model.cluster import Broker, Cluster, Txn, home_of
-from tests.verification.model.image import NO_LEADER, STATE_TOPIC, Image, TopicImage
-from tests.verification.model.logs import Entry, Replica
+from tests.verification.model import coordinator, rights, shown, wire
+from tests.verification.model.cluster import Broker, Cluster, home_of
+from tests.verification.model.image import STATE_TOPIC
 from tests.verification.model.records import records_of
 
 CLUSTER_ID = "model"
 HOST = "broker"
 PORT = 9000
 CONTROLLER = 3000
-_NO_ENTRIES: dict[int, Entry] = {}
-_NOTHING = 0
-_UNKNOWN_TOPIC_ID, _FENCED_LEADER_EPOCH, _UNKNOWN_LEADER_EPOCH = 100, 74, 75
-_LATEST, _EARLIEST = -1, -2
 
 
 class Answers:
@@ -46,11 +41,11 @@ class Answers:
         body = self._metadata.get(key)
         if body is None:
             if asked is None:
-                shown = [_shown(view, name) for name in view.topics if _may_describe(view, name)]
+                topics = [shown.shown(view, name) for name in view.topics if shown.may_describe(view, name)]
             else:
-                shown = [_asked_topic(view, it) for it in asked]
+                topics = [shown.asked_topic(view, it) for it in asked]
             brokers = [(it, HOST, PORT + it) for it in self.cluster.told_first if it in view.live]
-            body = wire.metadata(version, CLUSTER_ID, brokers, view.live[0] if view.live else -1, shown)
+            body = wire.metadata(version, CLUSTER_ID, brokers, view.live[0] if view.live else -1, topics)
             self._metadata[key] = body
         return wire.answer(body)
 
@@ -60,7 +55,7 @@ class Answers:
             return self._describe_producers_as_objects(broker, request)
         asked = wire.read_producers(wire.body_of(request))
         rows = (
-            (name, [(index, *_producers(broker, name, index)) for index in indexes]) for name, indexes in asked
+            (name, [(index, *shown.producers(broker, name, index)) for index in indexes]) for name, indexes in asked
         )
         return wire.answer(wire.producers(rows, len(asked)))
 
@@ -69,8 +64,8 @@ class Answers:
         for topic in request.topics:
             partitions = []
             for index in topic.partition_indexes:
-                error, entries = _producers(broker, topic.name, index)
-                rows = [_producer_row(producer_id, entry) for producer_id, entry in entries.items()]
+                error, entries = shown.producers(broker, topic.name, index)
+                rows = [shown.producer_row(producer_id, entry) for producer_id, entry in entries.items()]
                 partitions.append(
                     SimpleNamespace(partition_index=index, error_code=error, error_message=None, active_producers=rows)
                 )
@@ -83,8 +78,8 @@ class Answers:
         topics: dict[str, list[tuple[int, int, int, int]]] = {}
         for it in asked:
             name, index = it.partition
-            error, replica, epoch = _led(broker, name, index, it.leader_epoch)
-            offset = -1 if replica is None else _offset(replica, it.timestamp_ms, stable=bool(isolation))
+            error, replica, epoch = shown.led(broker, name, index, it.leader_epoch)
+            offset = -1 if replica is None else shown.offset(replica, it.timestamp_ms, stable=bool(isolation))
             topics.setdefault(name, []).append((index, error, offset, epoch))
         return wire.answer(wire.offsets(topics))
 
@@ -94,7 +89,7 @@ class Answers:
         for topic in request.topics:
             partitions = []
             for it in topic.partitions:
-                error, replica, _ = _led(broker, topic.topic, it.partition, -1)
+                error, replica, _ = shown.led(broker, topic.topic, it.partition, -1)
                 data, stable, end = b"", -1, -1
                 if replica is not None and not error:
                     data = records_of(replica.batches, it.fetch_offset, it.partition_max_bytes)
@@ -121,16 +116,14 @@ class Answers:
                 return SimpleNamespace(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, transaction_states=[])
             if held.loading:
                 continue
-            found += [txn for txn in held.transactions.values() if _is_listed(broker.view, txn, request)]
+            found += [txn for txn in held.transactions.values() if shown.is_listed(broker.view, txn, request)]
         rows = [
             SimpleNamespace(
                 transactional_id=txn.transactional_id, producer_id=txn.producer_id, transaction_state=txn.state
             )
             for txn in found
         ]
-        return SimpleNamespace(
-            throttle_time_ms=0, error_code=0, unknown_state_filters=[], transaction_states=rows
-        )
+        return SimpleNamespace(throttle_time_ms=0, error_code=0, unknown_state_filters=[], transaction_states=rows)
 
     def describe_transactions(self, broker: Broker, request: Any) -> Any:
         """Rights come first, then whether the broker coordinates and has loaded, then whether the id exists."""
@@ -140,19 +133,19 @@ class Answers:
     def _described(self, broker: Broker, name: str) -> Any:
         view = broker.view
         if not rights.allows(view.rights, rights.DESCRIBE, rights.TRANSACTIONAL_ID, name):
-            return _no_transaction(name, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return shown.no_transaction(name, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         state = view.topics.get(STATE_TOPIC)
         held = None if state is None else broker.coordinating.get(home_of(name, len(state.partitions)))
         if held is None or held.loading == "unaware":
-            return _no_transaction(name, ErrorCode.NOT_COORDINATOR)
+            return shown.no_transaction(name, ErrorCode.NOT_COORDINATOR)
         if held.loading:
-            return _no_transaction(name, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return shown.no_transaction(name, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         txn = held.transactions.get(name)
         if txn is None:
-            return _no_transaction(name, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+            return shown.no_transaction(name, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         by_topic: dict[str, list[int]] = {}
         for topic, index in sorted(txn.partitions):
-            if _may_describe(view, topic):
+            if shown.may_describe(view, topic):
                 by_topic.setdefault(topic, []).append(index)
         return SimpleNamespace(
             error_code=0,
@@ -201,7 +194,7 @@ class Answers:
             return SimpleNamespace(error_code=error, error_message=None, resources=[])
         by_resource: dict[tuple[int, str, int], list[Any]] = {}
         for acl in allowed.acls:
-            if _fits(acl, request):
+            if shown.fits(acl, request):
                 by_resource.setdefault((acl.resource, acl.name, acl.pattern), []).append(
                     SimpleNamespace(
                         principal=acl.principal, host="*", operation=acl.operation, permission_type=acl.permission
@@ -225,7 +218,9 @@ class Answers:
         for it in cluster.brokers.values():
             behind = it.view.offset < end
             reached_ms = now if it.is_connected else now - 60_000
-            observers.append(_quorum_row(it.id, it.view.offset, reached_ms, now - 60_000 if behind else reached_ms))
+            observers.append(
+                shown.quorum_row(it.id, it.view.offset, reached_ms, now - 60_000 if behind else reached_ms)
+            )
         partition = SimpleNamespace(
             partition_index=0,
             error_code=0,
@@ -233,7 +228,7 @@ class Answers:
             leader_id=CONTROLLER,
             leader_epoch=1,
             high_watermark=end,
-            current_voters=[_quorum_row(CONTROLLER, end, now, now)],
+            current_voters=[shown.quorum_row(CONTROLLER, end, now, now)],
             observers=observers,
         )
         topic = SimpleNamespace(topic_name="__cluster_metadata", partitions=[partition])
@@ -245,9 +240,7 @@ class Answers:
 
     def write_markers(self, broker: Broker, request: Any) -> Any:
         """An operator's marker: ALTER or CLUSTER_ACTION on the cluster."""
-        may = any(
-            rights.allows(broker.view.rights, it, rights.CLUSTER) for it in (rights.ALTER, rights.CLUSTER_ACTION)
-        )
+        may = any(rights.allows(broker.view.rights, it, rights.CLUSTER) for it in (rights.ALTER, rights.CLUSTER_ACTION))
         markers = []
         for marker in request.markers:
             topics = []
@@ -297,122 +290,3 @@ _HANDLERS: dict[int, Callable[[Answers, Broker, Any], Any]] = {
     65: Answers.describe_transactions,
     66: Answers.list_transactions,
 }
-
-
-def _may_describe(view: Image, topic: str) -> bool:
-    return rights.allows(view.rights, rights.DESCRIBE, rights.TOPIC, topic)
-
-
-def _asked_topic(view: Image, asked: str | int) -> wire.ShownTopic:
-    if isinstance(asked, int):
-        names = [name for name, topic in view.topics.items() if topic.topic_id == asked and _may_describe(view, name)]
-        return _shown(view, names[0]) if names else wire.ShownTopic(None, asked, _UNKNOWN_TOPIC_ID)
-    if not _may_describe(view, asked):
-        return wire.ShownTopic(asked, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if asked not in view.topics:
-        return wire.ShownTopic(asked, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return _shown(view, asked)
-
-
-def _shown(view: Image, name: str) -> wire.ShownTopic:
-    topic: TopicImage = view.topics[name]
-    partitions = tuple(
-        wire.ShownPartition(
-            ErrorCode.NONE if it.leader != NO_LEADER else ErrorCode.LEADER_NOT_AVAILABLE,
-            it.leader,
-            it.leader_epoch,
-            it.replicas,
-            it.in_sync,
-            tuple(broker for broker in it.replicas if broker not in view.live),
-        )
-        for it in topic.partitions
-    )
-    return wire.ShownTopic(name, topic.topic_id, 0, partitions)
-
-
-def _producers(broker: Broker, topic: str, index: int) -> tuple[int, dict[int, Entry]]:
-    """(error, entries) of one partition, as its broker has them in its own log."""
-    view = broker.view
-    if not rights.allows(view.rights, rights.READ, rights.TOPIC, topic):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, _NO_ENTRIES
-    partition = view.partition(topic, index)
-    if partition is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NO_ENTRIES
-    replica = broker.logs.get((view.topics[topic].topic_id, index))
-    if replica is None or broker.id not in partition.replicas:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER, _NO_ENTRIES
-    return _NOTHING, replica.entries
-
-
-def _producer_row(producer_id: int, entry: Entry) -> Any:
-    return SimpleNamespace(
-        producer_id=producer_id,
-        producer_epoch=entry.epoch,
-        last_sequence=entry.last_sequence,
-        last_timestamp=entry.last_timestamp_ms,
-        coordinator_epoch=entry.coordinator_epoch,
-        current_txn_start_offset=entry.start_offset,
-    )
-
-
-def _led(broker: Broker, topic: str, index: int, asked_epoch: int) -> tuple[int, Replica | None, int]:
-    """(error, log, leader epoch) of a partition that the broker takes itself to lead."""
-    view = broker.view
-    if not rights.allows(view.rights, rights.READ, rights.TOPIC, topic) and not _may_describe(view, topic):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, -1
-    partition = view.partition(topic, index)
-    if partition is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, -1
-    if partition.leader != broker.id:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER, None, -1
-    if asked_epoch not in {-1, partition.leader_epoch}:
-        is_old = asked_epoch < partition.leader_epoch
-        return (_FENCED_LEADER_EPOCH if is_old else _UNKNOWN_LEADER_EPOCH), None, partition.leader_epoch
-    return _NOTHING, broker.logs[view.topics[topic].topic_id, index], partition.leader_epoch
-
-
-def _offset(replica: Replica, timestamp_ms: int, *, stable: bool) -> int:
-    if timestamp_ms == _LATEST:
-        return replica.stable if stable else replica.end
-    if timestamp_ms < _LATEST:
-        return 0
-    return next((batch.offset for batch in replica.batches if batch.timestamp_ms >= timestamp_ms), -1)
-
-
-def _is_listed(view: Image, txn: Txn, request: Any) -> bool:
-    return (
-        rights.allows(view.rights, rights.DESCRIBE, rights.TRANSACTIONAL_ID, txn.transactional_id)
-        and (not request.state_filters or txn.state in request.state_filters)
-        and (not request.producer_id_filters or txn.producer_id in request.producer_id_filters)
-    )
-
-
-def _no_transaction(name: str, error: ErrorCode) -> Any:
-    return SimpleNamespace(
-        error_code=error,
-        transactional_id=name,
-        transaction_state="",
-        transaction_timeout_ms=-1,
-        transaction_start_time_ms=-1,
-        producer_id=-1,
-        producer_epoch=-1,
-        topics=[],
-    )
-
-
-def _fits(acl: rights.Acl, request: Any) -> bool:
-    """The filter of DescribeAcls, as far as it is used: 1 stands for any."""
-    return (
-        request.resource_type_filter in {1, acl.resource}
-        and request.pattern_type_filter in {1, acl.pattern}
-        and request.operation in {1, acl.operation}
-        and request.permission_type in {1, acl.permission}
-        and request.resource_name_filter in {None, acl.name}
-        and request.principal_filter in {None, acl.principal}
-    )
-
-
-def _quorum_row(replica: int, end: int, fetched_ms: int, caught_up_ms: int) -> Any:
-    return SimpleNamespace(
-        replica_id=replica, log_end_offset=end, last_fetch_timestamp=fetched_ms, last_caught_up_timestamp=caught_up_ms
-    )

@@ -63,6 +63,8 @@ def violations_of(cycle: Cycle) -> list[Violation]:
         key = OpenKey(row.topic, row.partition, row.producer_id, row.start_offset)
         if row.verdict.is_hanging:
             found += _of_hanging(cycle, row, key)
+        elif row.verdict in {Verdict.REPLICA_DIVERGED, Verdict.STUCK_COMPLETING}:
+            found += _of_closed(cycle, row, key)
         found += _of_outcome(cycle, row, key)
         found += _of_ages(cycle, row, key)
     if is_complete(cycle.evaluation):
@@ -99,6 +101,13 @@ def _of_replicas(row: TransactionRow, key: OpenKey, seen: list[Standing | None])
     return []
 
 
+def _of_closed(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
+    """I1, of other verdicts for an operator: it was open at some moment of the cycle."""
+    if any(key in moment.standings for moment in cycle.moments):
+        return []
+    return [Violation("I1", "closed", f"{_said(row)}, and it had ended")]
+
+
 def _of_outcome(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
     """I2: no outcome that the truth contradicts."""
     judged = row.verdict.is_hanging or row.verdict in {Verdict.REPLICA_DIVERGED, Verdict.INCONCLUSIVE}
@@ -113,9 +122,16 @@ def _of_outcome(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Vio
         return []
     if row.outcome_evidence is OutcomeEvidence.ABORTED and standing.serials & moment.committed:
         return [Violation("I2", "aborted", f"{_said(row)}, outcome aborted, and its transaction was committed")]
-    if row.outcome_evidence is OutcomeEvidence.COMMITTED and not standing.serials & cycle.world.moments[-1].committed:
+    if row.outcome_evidence is OutcomeEvidence.COMMITTED and not _may_be_taken_for_committed(cycle, key, standing):
         return [Violation("I2", "committed", f"{_said(row)}, outcome committed, and its transaction was not")]
     return []
+
+
+def _may_be_taken_for_committed(cycle: Cycle, key: OpenKey, standing: Standing) -> bool:
+    """True when it was committed; or another of its producer was, which may share its epoch: that errs on the safe side."""
+    committed = cycle.world.moments[-1].committed
+    begun = cycle.world.cluster.begun
+    return bool(standing.serials & committed) or any(begun[serial] == key.producer_id for serial in committed)
 
 
 def _of_ages(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
@@ -160,7 +176,11 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
     for row in cycle.rows:
         if row.verdict is Verdict.INCONCLUSIVE and _name(row.inconclusive_reason) in FAILED_READS:
             yield Violation("I4", "inconclusive", f"coverage is complete, and {_said(row)}")
-    if cycle.is_settled and cycle.rows and any(not _is_coordinated(world, index) for index in world.cluster.transaction_log):
+    if (
+        cycle.is_settled
+        and cycle.rows
+        and any(not _is_coordinated(world, index) for index in world.cluster.transaction_log)
+    ):
         yield Violation("I4", "coordinator", "coverage is complete, and a coordinator could not be read")
 
 

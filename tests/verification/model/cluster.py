@@ -119,11 +119,14 @@ class Cluster:
         self.clients: dict[str, Client] = {}
         self.outcomes: dict[int, str] = {}
         """Serial -> `commit` or `abort`, from the moment of the decision."""
+        self.begun: dict[int, int] = {}
+        """Serial -> producer id."""
         self.now_ms = START_MS
+        self.client_skew_ms = 0
+        """Of the timestamps that clients write."""
         self.last_producer_id = 1000
         self.last_serial = 0
         self.last_topic_id = 0
-        self.versions: dict[tuple[int, int], int] = {}
 
     def create_topic(self, name: str, partitions: list[tuple[int, ...]]) -> Image:
         """The image with a topic whose partitions have these replicas; the first leads."""
@@ -202,8 +205,8 @@ class Cluster:
             and broker.is_connected
         )
 
-    def is_writable(self, topic: str, index: int) -> bool:
-        """True when a write with acks=all is acknowledged now."""
+    def is_writable(self, topic: str, index: int, *, acknowledged: bool = True) -> bool:
+        """True when the leader takes a write now, and all in-sync replicas follow where it is to be acknowledged."""
         partition = self.image.partition(topic, index)
         if partition is None or partition.leader == NO_LEADER:
             return False
@@ -211,7 +214,12 @@ class Cluster:
             self.leads(self.brokers[partition.leader], topic, index)
             and len(partition.in_sync) >= self.kind.min_in_sync
             and all(self.brokers[it].is_connected for it in partition.in_sync)
+            and (not acknowledged or self._all_keep_up(topic, index, partition))
         )
+
+    def _all_keep_up(self, topic: str, index: int, partition: PartitionImage) -> bool:
+        topic_id = self.image.topics[topic].topic_id
+        return all(self.brokers[it].logs[topic_id, index].keeps_up for it in partition.in_sync)
 
     def append(self, topic: str, index: int, batch: Batch) -> None:
         """Write to the leader and to every follower that keeps up."""
@@ -231,22 +239,15 @@ class Cluster:
                     apply(replica, batch)
 
     def open_entries(self) -> Iterator[tuple[str, int, int, int, Replica]]:
-        """(topic, partition, topic id, producer id, leader's replica) of each transaction open at a leader."""
+        """(topic, partition, topic id, producer id, the log that counts) of each open transaction."""
         for name, topic in self.image.topics.items():
             if name == STATE_TOPIC:
                 continue
             for index, partition in enumerate(topic.partitions):
-                if partition.leader == NO_LEADER:
-                    continue
-                replica = self.brokers[partition.leader].logs[topic.topic_id, index]
+                replica = self.brokers[partition.authority].logs[topic.topic_id, index]
                 for producer_id, entry in replica.entries.items():
                     if entry.start_offset >= 0:
                         yield name, index, topic.topic_id, producer_id, replica
-
-    def new_serial(self) -> int:
-        """Of a transaction that begins."""
-        self.last_serial += 1
-        return self.last_serial
 
     def new_producer_id(self) -> int:
         """Never given out before."""

@@ -94,7 +94,8 @@ class SimConnections:
             return read(answer)
         except (MalformedAnswerError, TypeError) as error:
             raise BrokerFault(
-                FaultReason.MALFORMED_ANSWER, f"broker at {address} sent an answer to {api} that cannot be read: {error}"
+                FaultReason.MALFORMED_ANSWER,
+                f"broker at {address} sent an answer to {api} that cannot be read: {error}",
             ) from error
 
     def send_ahead(self, _address: Address, _request: Any, *, timeout_s: float) -> None:  # noqa: ARG002

@@ -92,6 +92,7 @@ def add_partition(cluster: Cluster, transactional_id: str, partition: TopicParti
     if not write(cluster, begun):
         return False
     cluster.last_serial = max(cluster.last_serial, begun.serial)
+    cluster.begun[begun.serial] = txn.producer_id
     last = (txn.producer_id, txn.epoch, begun.serial)
     cluster.clients[transactional_id] = client._replace(last=last, last_partitions=begun.partitions)
     return True
@@ -182,9 +183,7 @@ def send_marker(cluster: Cluster, transactional_id: str, which: int = 0) -> bool
     return True
 
 
-def _write_marker(
-    cluster: Cluster, now: tuple[Broker, Coordinating], txn: Txn, topic: str, index: int
-) -> bool | None:
+def _write_marker(cluster: Cluster, now: tuple[Broker, Coordinating], txn: Txn, topic: str, index: int) -> bool | None:
     """True when it was written or its partition is gone, False when it was refused for good, None when it must wait."""
     if cluster.image.partition(topic, index) is None:
         return True

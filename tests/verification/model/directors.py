@@ -107,7 +107,7 @@ class Chance(Played):
         super().__init__(Schedule(order=rng.choice((0, 0, rng.randrange(1, 1 << 20)))))
         self._rng = rng
         self._alphabet = alphabet
-        self._kinds = tuple(kind for kind, events in alphabet.items() if events)
+        self._kinds = tuple(kind for kind, events in alphabet.items() if events and weights.get(kind, 1.0))
         self._weights = tuple(weights.get(kind, 1.0) for kind in self._kinds)
         self._intensity = rng.choice((0.02, 0.05, 0.1, 0.2))
         self._pairs = pairs
@@ -118,7 +118,7 @@ class Chance(Played):
         rng = self._rng
         if rng.random() >= self._intensity * _PLACES.get(place, _ELSEWHERE):
             return
-        while self._draw(world) and rng.random() < _NEXT_TOO:
+        while self._kinds and self._draw(world) and rng.random() < _NEXT_TOO:
             pass
 
     def _draw(self, world: World) -> bool:

@@ -9,10 +9,9 @@ import argparse
 import importlib
 import io
 import secrets
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +21,8 @@ from exporter.commands.examine import Judge
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
-from exporter.kafka.collect import Collector, CollectOptions
+from exporter.kafka import describe_producers, metadata
+from exporter.kafka.collect import CollectOptions, Collector
 from exporter.kafka.connections import Address
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.questions import RefusedError
@@ -35,6 +35,7 @@ from tests.verification.model.world import World
 POLICY = Policy()
 OPTIONS = CollectOptions(deadline_s=60.0, request_timeout_s=5.0)
 INTERVAL_S = 30.0
+REMEMBERED_MAX = 20_000
 WRITING_MODULES = (
     "exporter.commands.recover",
     "exporter.commands.force_terminate",
@@ -135,7 +136,8 @@ def rows_of(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
 def is_complete(evaluation: Evaluation) -> bool:
     """What is published as `coverage_complete`."""
     publication: Any = SimpleNamespace(evaluation=evaluation)
-    return any(sample.value for sample in _COVERAGE_COMPLETE.samples(publication))
+    samples: Any = _COVERAGE_COMPLETE.samples(publication)
+    return any(sample.value for sample in samples)
 
 
 class _Audit:
@@ -197,9 +199,7 @@ def _with_defaults(module: Any, clock: SimpleNamespace) -> list[tuple[Any, str, 
         defaults = function.__kwdefaults__
         if defaults and any(callable(it) and it in ours for it in defaults.values()):
             undo.append((function, "__kwdefaults__", defaults))
-            function.__kwdefaults__ = {
-                name: ours.get(it, it) if callable(it) else it for name, it in defaults.items()
-            }
+            function.__kwdefaults__ = {name: ours.get(it, it) if callable(it) else it for name, it in defaults.items()}
     return undo
 
 
@@ -228,9 +228,27 @@ class _Tokens:
 TOKENS = _Tokens()
 
 
-def make_repeatable() -> None:
-    """Take chance out of the exporter: its probes have random names."""
-    secrets.token_urlsafe = TOKENS.token_urlsafe
-    for module in tuple(sys.modules.values()):
-        if getattr(module, "__name__", "").startswith("exporter.") and hasattr(module, "token_urlsafe"):
-            module.token_urlsafe = TOKENS.token_urlsafe
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """Take chance out of the exporter, whose probes have random names; and decode no bytes twice, which costs most time."""
+    decoders = ((metadata, "decode"), (describe_producers, "decode"))
+    with ExitStack() as undone:
+        undone.enter_context(_replaced(secrets, "token_urlsafe", TOKENS.token_urlsafe))
+        for module, name in decoders:
+            undone.enter_context(_replaced(module, name, _once_each(getattr(module, name))))
+        yield
+
+
+def _once_each(decode: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, remembering answers by their bytes: a decoder is a function of them and of its plain arguments."""
+    known: dict[Any, Any] = {}
+
+    def decoded(body: memoryview, *arguments: Any, like: Any = None, **named: Any) -> Any:  # noqa: ARG001 - only speed
+        key = (bytes(body), arguments, tuple(named.items()))
+        if key not in known:
+            if len(known) > REMEMBERED_MAX:
+                known.clear()
+            known[key] = decode(body, *arguments, **named)
+        return known[key]
+
+    return decoded

@@ -63,7 +63,9 @@ class Reached:
         for name in ("verdicts", "reasons", "requests", "events", "pairs", "violations"):
             getattr(self, name).update(getattr(other, name))
         known = {(it.situation, it.violation.invariant, it.violation.kind) for it in self.found}
-        self.found += [it for it in other.found if (it.situation, it.violation.invariant, it.violation.kind) not in known]
+        self.found += [
+            it for it in other.found if (it.situation, it.violation.invariant, it.violation.kind) not in known
+        ]
 
 
 def replay(situation: Situation, schedule: Schedule) -> Run:
@@ -75,7 +77,8 @@ def replay(situation: Situation, schedule: Schedule) -> Run:
 def alphabet_of(situation: Situation) -> dict[str, tuple[Event, ...]]:
     """Every event that could happen in it."""
     world = make(situation, lambda cluster: World(cluster, Played(Schedule())))
-    return alphabet(world.cluster, situation.ids)
+    letters = alphabet(world.cluster, situation.ids)
+    return {kind: it for kind, it in letters.items() if situation.kinds is None or kind in situation.kinds}
 
 
 def by_chance(
@@ -108,7 +111,9 @@ def _note(reached: Reached, situation: Situation, ran: Run, seed: int) -> None:
     for violation in ran.violations:
         kind = (violation.invariant, violation.kind)
         reached.violations[kind] += 1
-        if all((it.situation, it.violation.invariant, it.violation.kind) != (situation.name, *kind) for it in reached.found):
+        if all(
+            (it.situation, it.violation.invariant, it.violation.kind) != (situation.name, *kind) for it in reached.found
+        ):
             reached.found.append(Found(violation, situation.name, ran.schedule, seed, reached.schedules))
 
 
@@ -181,9 +186,19 @@ def shrunk(found: Found) -> Schedule:
 
 
 def story(situation: Situation, schedule: Schedule) -> str:
-    """What happened, was asked, answered and said, in order."""
-    lines = [f"situation: {situation.name}", f"schedule: {schedule}"]
+    """What happened, was asked, answered and said, in order. Of cycles without an event or a lie, the verdicts."""
+    chapters: list[list[str]] = [[f"situation: {situation.name}", f"schedule: {schedule}"]]
+
+    def tell(line: str) -> None:
+        if line.startswith("cycle") or line.endswith("begins"):
+            chapters.append([])
+        chapters[-1].append(line)
+
     TOKENS.count = 1
-    ran = run(situation, Played(schedule), schedule.ending, lines.append)
-    lines += [f"LIE {violation}" for violation in dict.fromkeys(ran.violations)]
+    ran = run(situation, Played(schedule), schedule.ending, tell)
+    lines = chapters[0]
+    for chapter in chapters[1:]:
+        is_dull = not any(line.startswith(("* ", "LIE")) for line in chapter) and len(chapters) > 2
+        lines += [line for line in chapter if not (is_dull and line.startswith("  "))]
+    assert any("LIE" in line for line in lines) == bool(ran.violations)
     return "\n".join(lines)

@@ -21,6 +21,11 @@ class PartitionImage(NamedTuple):
     leader: int
     leader_epoch: int = 0
 
+    @property
+    def authority(self) -> int:
+        """Whose log counts: the leader's, or where none is left that of the in-sync replica that may lead again."""
+        return self.in_sync[0] if self.leader == NO_LEADER else self.leader
+
     def led_by(self, leader: int) -> PartitionImage:
         """With another leader, or with none, in a new leader epoch."""
         return self._replace(leader=leader, leader_epoch=self.leader_epoch + 1)

@@ -1,4 +1,4 @@
-"""A replica's log and what it remembers of producers (ProducerStateManager, ProducerAppendInfo), at the level of markers."""
+"""A replica's log and what it remembers of producers, by the rules of ProducerStateManager and ProducerAppendInfo."""
 
 from __future__ import annotations
 

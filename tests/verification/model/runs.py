@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
@@ -64,10 +64,17 @@ class _Runner:
         rows = rows_of(evaluation)
         self._count(rows)
         cycle = Cycle(self.world, evaluation, rows, began, self.seen, is_settled)
-        self.violations += violations_of(cycle)
+        self.blame(violations_of(cycle))
         topics = {evaluation.snapshot.partitions.name(row)[0] for row in range(len(evaluation.snapshot.partitions))}
         self.seen = frozenset(topics)
         return evaluation
+
+    def blame(self, lies: Iterable[Violation]) -> None:
+        """Keep what was found."""
+        for violation in lies:
+            self.violations.append(violation)
+            if self.tell is not None:
+                self.tell(f"LIE {violation}")
 
     def _count(self, rows: tuple[TransactionRow, ...]) -> None:
         for row in rows:
@@ -110,7 +117,7 @@ class _Runner:
 
     def _write(self, command: Callable[[], int]) -> None:
         def on_write(key: int, request: Any) -> None:
-            self.violations += self.watch.marker(request) if key == MARKERS else self.watch.fence(request)
+            self.blame(self.watch.marker(request) if key == MARKERS else self.watch.fence(request))
 
         self.world.on_write = on_write
         if self.tell is not None:
@@ -130,12 +137,10 @@ class _Runner:
             self.pause(QUIET_INTERVAL_S)
             evaluation = self.cycle(is_settled=number == QUIET_CYCLES - 1)
             if number == QUIET_CYCLES - 1 and evaluation is not None:
-                self.violations += unproved(self.world, rows_of(evaluation))
+                self.blame(unproved(self.world, rows_of(evaluation)))
 
 
-def run(
-    situation: Situation, director: Played, ending: str = "", tell: Callable[[str], None] | None = None
-) -> Run:
+def run(situation: Situation, director: Played, ending: str = "", tell: Callable[[str], None] | None = None) -> Run:
     """One schedule, from the situation to the last check."""
     runner = _Runner(situation, director, tell)
     runner.script()
@@ -163,6 +168,8 @@ def heal(world: World) -> None:
         while events.happen_quietly(world, Event("go_on_loading", (broker.id,))):
             pass
     for topic, index, _ in tuple(cluster.image.each()):
-        events.happen_quietly(world, Event("expand_in_sync", (topic, index)))
+        for name in ("follower_catches_up", "expand_in_sync"):
+            while events.happen_quietly(world, Event(name, (topic, index))):
+                pass
     assert STATE_TOPIC in cluster.image.topics
     world.note()

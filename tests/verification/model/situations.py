@@ -7,15 +7,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tests.verification.model import coordinator, rights
-from tests.verification.model.cluster import Cluster, Kind, Txn
+from tests.verification.model.cluster import MINUTE_MS, Cluster, Kind
 from tests.verification.model.events import Event, happen_quietly
 from tests.verification.model.image import STATE_TOPIC
+from tests.verification.model.logs import Batch
 from tests.verification.model.rights import FULL, Acl, Rights
 from tests.verification.model.world import World
 
 TV0, TV2 = Kind(transaction_version=0), Kind(transaction_version=2)
 OLD = Kind(transaction_version=0, fence_may_fail=True, lists_while_loading=False, min_in_sync=2, two_phase_commit=None)
 TWO_PHASE = 2**31 - 1
+LARGE_BYTES = 1_000_000
 IDS = ("a", "b")
 """Their homes are partitions 1 and 0 of the transaction log."""
 
@@ -29,8 +31,10 @@ class Situation(NamedTuple):
     ids: tuple[str, ...] = IDS
     script: str = "cycles"
     """`cycles`, `find` (with logs searched), `abort` or `terminate`."""
-    weights: Mapping[str, float] = {}  # noqa: RUF012 - of a NamedTuple, and never changed
+    weights: Mapping[str, float] = {}
     """How often a kind of event is drawn, where that is not 1."""
+    kinds: tuple[str, ...] | None = None
+    """The only kinds of events that are drawn; None: all."""
     bootstrap: tuple[int, ...] = (1, 2, 3)
     brokers: int = 3
     partitions: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
@@ -127,6 +131,14 @@ def _cut_off_coordinator(world: World) -> None:
     _do(world, ("cut_off", 2), ("begin_and_write", "a", "t", 0))
 
 
+def _cut_off_coordinator_that_had_it_open(world: World) -> None:
+    """Broker 2 still has it ongoing; the new coordinator has aborted it, and the marker was lost at the partition."""
+    _do(world, ("begin_and_write", "a", "t", 0), ("cut_off", 2), ("abort", "a"), ("send_all_markers", "a"))
+    cluster = world.cluster
+    _do(world, ("leader_loses_marker", "t", 0))
+    assert cluster.image.partition("t", 0) is not None
+
+
 def _cut_off_leader(world: World) -> None:
     _do(world, ("begin_and_write", "b", "t", 0), ("cut_off", 2))
 
@@ -156,6 +168,16 @@ def _two_phase(world: World) -> None:
     assert txn is not None
     coordinator.write(world.cluster, txn._replace(timeout_ms=TWO_PHASE))
     _do(world, ("begin_and_write", "a", "t", 0))
+
+
+def _limit_unread(world: World) -> None:
+    """The limit is an hour, and cannot be read; the id is hidden, and may live for longer than the fallback."""
+    txn = coordinator.truth_of(world.cluster, "a")
+    assert txn is not None
+    coordinator.write(world.cluster, txn._replace(timeout_ms=50 * MINUTE_MS))
+    _do(world, ("begin_and_write", "a", "t", 0))
+    granted = tuple(it for it in FULL if it.operation != rights.DESCRIBE_CONFIGS)
+    _grant(world, (*granted, Acl(rights.TRANSACTIONAL_ID, "a", rights.DESCRIBE, rights.DENY)))
 
 
 def _visible_by_prefix(world: World) -> None:
@@ -216,12 +238,27 @@ def _next_one_aborted(world: World) -> None:
     _do(world, ("begin_and_write", "a", "t", 1), ("abort", "a"), ("send_all_markers", "a"))
 
 
+def _far_on(world: World) -> None:
+    """The hang is older than the COMMIT marker on u-0 by 6 MB of other records, and an ABORT marker came last there."""
+    _do(world, ("begin_and_write", "a", "u", 0), ("commit", "a"), ("client_dates", -MINUTE_MS))
+    _do(world, ("write_late", "a", "t", 0))
+    _fill(world, "u", 0)
+    _do(world, ("pass_time", 5_000), ("send_all_markers", "a"))
+    _fill(world, "u", 0)
+    _do(world, ("pass_time", 5_000), ("begin_and_write", "a", "u", 0), ("abort", "a"), ("send_all_markers", "a"))
+
+
+def _fill(world: World, topic: str, index: int) -> None:
+    """Large records of nobody's."""
+    for _ in range(6):
+        replica = world.cluster.leader_replica(topic, index)
+        assert replica is not None
+        large = Batch(replica.end, -1, -1, -1, world.cluster.now_ms, "data", 0, LARGE_BYTES)
+        world.cluster.append(topic, index, large)
+
+
 def _idle(_world: World) -> None:
     """Nothing has happened yet."""
-
-
-def _known(world: World, name: str) -> Txn | None:
-    return coordinator.truth_of(world.cluster, name)
 
 
 _PRODUCER = {
@@ -241,12 +278,18 @@ _FOUR = (
     ("t", ((1, 2), (2, 3))),
     ("u", ((3, 1),)),
 )
+_SINGLE = (
+    (STATE_TOPIC, ((1, 2), (2, 3))),
+    ("t", ((1,), (2, 3))),
+    ("u", ((3, 1),)),
+)
 
 SITUATIONS: tuple[Situation, ...] = (
     Situation("idle", _idle),
     Situation("ongoing", _ongoing, weights=_PRODUCER),
     Situation("ongoing, TransactionVersion 2", _ongoing, TV2, weights=_PRODUCER),
     Situation("late write", _late_write, weights={**_PRODUCER, "recreate_topic": 4.0}),
+    Situation("late write at the beginning of a topic", _late_write, weights={"recreate_topic": 6.0, **_PRODUCER}),
     Situation("late write, TransactionVersion 2", _late_write, TV2, weights=_PRODUCER),
     Situation("late write beside a live one", _late_write_beside_a_live_one, TV2),
     Situation("expired id", _expired),
@@ -260,12 +303,25 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("follower lost the marker", _follower_lost_marker, TV2, weights={"silence": 5.0}),
     Situation("leaders move", _late_write_beside_a_live_one, weights=_LEADERS, bootstrap=(2, 1, 3)),
     Situation("cut-off coordinator", _cut_off_coordinator, weights=_LEADERS, bootstrap=(2, 1, 3)),
+    Situation(
+        "cut-off coordinator that had it open",
+        _cut_off_coordinator_that_had_it_open,
+        weights=_LEADERS,
+        bootstrap=(2, 1, 3),
+        partitions=_SINGLE,
+    ),
     Situation("cut-off leader", _cut_off_leader, weights=_LEADERS, bootstrap=(2, 3, 1)),
     Situation("cut-off majority", _cut_off_majority, weights=_LEADERS, bootstrap=(2, 3, 1)),
     Situation("full rights", _full_rights, weights=_PRODUCER),
     Situation("two-phase commit", _two_phase, TV2._replace(two_phase_commit=True)),
     Situation(
         "two-phase commit denied", _two_phase_denied, TV2._replace(two_phase_commit=True), weights={"pass_time": 6.0}
+    ),
+    Situation(
+        "limit unread and id denied",
+        _limit_unread,
+        Kind(max_timeout_ms=60 * MINUTE_MS, two_phase_commit=None),
+        weights={"pass_time": 6.0},
     ),
     Situation("visible by prefix", _visible_by_prefix, TV2, ids=("a", "b", "~x"), weights={"pass_time": 6.0}),
     Situation("nothing granted", _nothing_granted),
@@ -279,6 +335,10 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("logs are searched", _aborted_before, script="find", weights=_PRODUCER),
     Situation("committed here", _committed_here_aborted_elsewhere, script="find", weights=_PRODUCER),
     Situation("the next one aborted", _next_one_aborted, script="find", weights={"kill": 4.0, "silence": 4.0}),
+    Situation("the marker is far on", _far_on, script="find"),
+    Situation(
+        "abort at the beginning of a topic", _late_write, script="abort", weights={"recreate_topic": 6.0, **_PRODUCER}
+    ),
     Situation("abort", _late_write, script="abort", weights=_PRODUCER),
     Situation("abort of an expired id", _expired, script="abort", weights={**_PRODUCER, "recreate_topic": 4.0}),
     Situation("abort of what was aborted", _next_one_aborted, script="abort", weights=_PRODUCER),

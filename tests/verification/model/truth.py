@@ -109,7 +109,7 @@ def _is_closed_in_sync(cluster: Cluster, topic: str, index: int, producer_id: in
     return any(
         batch.producer_id == producer_id and batch.kind != "data" and batch.offset > start
         for broker in partition.in_sync
-        if broker != partition.leader
+        if broker != partition.authority
         for batch in cluster.brokers[broker].logs[topic_id, index].batches
     )
 

@@ -127,9 +127,7 @@ def metadata(
     """A Metadata response of version 9 to 12."""
     shown = tuple(brokers)
     parts = [b"\0\0\0\0", _count(len(shown))]
-    parts += [
-        struct.pack(">i", it) + _compact(host) + struct.pack(">i", port) + b"\0\0" for it, host, port in shown
-    ]
+    parts += [struct.pack(">i", it) + _compact(host) + struct.pack(">i", port) + b"\0\0" for it, host, port in shown]
     parts += [_compact(cluster_id), struct.pack(">i", controller), _count(len(topics))]
     for topic in topics:
         parts.append(struct.pack(">h", topic.error))

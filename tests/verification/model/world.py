@@ -7,11 +7,12 @@ from typing import Any, NamedTuple, Protocol
 
 from exporter.kafka.errors import BrokerFault, FaultReason
 from tests.verification.model.answers import HOST, PORT, Answers
-from tests.verification.model.cluster import Cluster
+from tests.verification.model.cluster import Broker, Cluster
 from tests.verification.model.truth import Standings, standings
 from tests.verification.model.wire import body_of, read_offsets, read_producers
 
 REQUEST_MS = 1
+LATEST = -1
 PRODUCERS, OFFSETS, METADATA, LIST, DESCRIBE, MARKERS, FENCE = 61, 2, 3, 66, 65, 27, 22
 API_NAMES = {
     1: "Fetch",
@@ -114,14 +115,10 @@ class World:
         self.director.before(self, API_NAMES.get(key, "unknown"))
         self.pass_time(REQUEST_MS)
         self.requests.append(key)
-        broker = self.cluster.brokers.get(port - PORT)
         if self.tell is not None:
             self.tell(f"  -> {API_NAMES.get(key, key)} to broker {port - PORT}{_asked(key, request)}")
         try:
-            if broker is None or not broker.is_up:
-                raise BrokerFault(FaultReason.UNREACHABLE, f"broker at {HOST}:{port} refuses connections")
-            if broker.is_silent:
-                raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {HOST}:{port} does not answer")
+            broker = _reached(self.cluster, port)
             if key in {MARKERS, FENCE} and self.on_write is not None:
                 self.on_write(key, request)
             answer = self.answers.of(broker, request)
@@ -140,30 +137,45 @@ class World:
         return answer
 
     def _remember(self, key: int, broker: int, request: Any) -> None:
+        """What was looked at, and at which moment."""
         now = len(self.moments) - 1
+        it = self.cluster.brokers[broker]
         if key == PRODUCERS:
-            view = self.cluster.brokers[broker].view
             for topic, indexes in _named(request):
                 for index in indexes:
-                    partition = view.partition(topic, index)
+                    partition = it.view.partition(topic, index)
                     if partition is not None and partition.leader == broker:
                         self.reads.setdefault((topic, index), []).append(now)
         elif key in {LIST, DESCRIBE}:
             self.last_asked_coordinator = now
-            for name in request.transactional_ids if key == DESCRIBE else ():
-                for held in self.cluster.brokers[broker].coordinating.values():
-                    if name in held.transactions:
-                        self.described.setdefault(name, []).append(held.transactions[name].serial)
+            if key == DESCRIBE:
+                self._remember_descriptions(it, request)
         elif key == OFFSETS:
-            isolation, asked = read_offsets(body_of(request))
-            for it in asked if isolation else ():
-                replica = self.cluster.brokers[broker].logs.get(
-                    (self.cluster.brokers[broker].view.topics[it.partition[0]].topic_id, it.partition[1])
-                    if it.partition[0] in self.cluster.brokers[broker].view.topics
-                    else (-1, -1)
-                )
-                if replica is not None and it.timestamp_ms == -1:
-                    self.stable_reads[it.partition] = now, replica.stable
+            self._remember_offsets(it, request, now)
+
+    def _remember_descriptions(self, broker: Broker, request: Any) -> None:
+        for name in request.transactional_ids:
+            for held in broker.coordinating.values():
+                if name in held.transactions:
+                    self.described.setdefault(name, []).append(held.transactions[name].serial)
+
+    def _remember_offsets(self, broker: Broker, request: Any, now: int) -> None:
+        is_stable, asked = read_offsets(body_of(request))
+        for it in asked if is_stable else ():
+            topic = broker.view.topics.get(it.partition[0])
+            replica = None if topic is None else broker.logs.get((topic.topic_id, it.partition[1]))
+            if replica is not None and it.timestamp_ms == LATEST:
+                self.stable_reads[it.partition] = now, replica.stable
+
+
+def _reached(cluster: Cluster, port: int) -> Broker:
+    """The broker at a port. Raises BrokerFault."""
+    broker = cluster.brokers.get(port - PORT)
+    if broker is None or not broker.is_up:
+        raise BrokerFault(FaultReason.UNREACHABLE, f"broker at {HOST}:{port} refuses connections")
+    if broker.is_silent:
+        raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {HOST}:{port} does not answer")
+    return broker
 
 
 def _named(request: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
