@@ -142,13 +142,16 @@ def _of_ages(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violat
     now_ms = cycle.world.cluster.now_ms
     if row.verdict is Verdict.OVERDUE_AT_COORDINATOR:
         young = all(it is None or not _is_older(it, now_ms, 0) for it in seen)
-        return [Violation("I5", "young", f"{_said(row)}, and it was younger than its time-out")] if young else []
+        if young and all(it is None or it.fate is Fate.LIVE for it in seen):
+            return [Violation("I5", "young", f"{_said(row)}, and it was younger than its time-out")]
     if not cycle.is_settled:
         return []
     if all(it is None for it in seen):
         return [Violation("I5", "ended", f"{_said(row)}, and it had ended")]
     if all(it is not None and it.fate in {Fate.HANGING, Fate.STALE} for it in seen):
         return [Violation("I5", "hanging", f"{_said(row)}, and it hangs")]
+    if row.verdict is Verdict.OVERDUE_AT_COORDINATOR:
+        return []
     slack_ms = POLICY.overdue_slack_ms + MARGIN_MS
     if all(it is not None and it.fate is Fate.LIVE and _is_older(it, now_ms, slack_ms) for it in seen):
         return [Violation("I5", "overdue", f"{_said(row)}, and it is overdue")]

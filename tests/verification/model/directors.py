@@ -103,6 +103,7 @@ class Chance(Played):
         alphabet: Mapping[str, tuple[Event, ...]],
         weights: Mapping[str, float],
         pairs: Counter[tuple[str, str]],
+        places: tuple[str, ...] | None = None,
     ) -> None:
         super().__init__(Schedule(order=rng.choice((0, 0, rng.randrange(1, 1 << 20)))))
         self._rng = rng
@@ -111,11 +112,14 @@ class Chance(Played):
         self._weights = tuple(weights.get(kind, 1.0) for kind in self._kinds)
         self._intensity = rng.choice((0.02, 0.05, 0.1, 0.2))
         self._pairs = pairs
+        self._allowed = places
         self._last = "begin"
 
     def decide(self, world: World, place: str) -> None:
         """Perhaps an event, and perhaps another."""
         rng = self._rng
+        if self._allowed is not None and place not in self._allowed:
+            return
         if rng.random() >= self._intensity * _PLACES.get(place, _ELSEWHERE):
             return
         while self._kinds and self._draw(world) and rng.random() < _NEXT_TOO:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from tests.verification.model.runs import Run, run
 from tests.verification.model.situations import BY_NAME, SITUATIONS, Situation, make
 from tests.verification.model.world import World
 
+ALONE_MAX = 6
 ENDINGS = ("", "", QUIET, HEALED)
 
 
@@ -78,7 +79,13 @@ def alphabet_of(situation: Situation) -> dict[str, tuple[Event, ...]]:
     """Every event that could happen in it."""
     world = make(situation, lambda cluster: World(cluster, Played(Schedule())))
     letters = alphabet(world.cluster, situation.ids)
-    return {kind: it for kind, it in letters.items() if situation.kinds is None or kind in situation.kinds}
+    if situation.kinds is None:
+        return letters
+    wanted = set(situation.kinds)
+    return {
+        kind: tuple(event for event in events if kind in wanted or str(event) in wanted)
+        for kind, events in letters.items()
+    }
 
 
 def by_chance(
@@ -102,7 +109,7 @@ def by_chance(
         situation = rng.choice(situations)
         ending = rng.choice(endings)
         TOKENS.count = 1
-        director = Chance(rng, letters[situation.name], situation.weights, reached.pairs)
+        director = Chance(rng, letters[situation.name], situation.weights, reached.pairs, situation.places)
         _note(reached, situation, run(situation, director, ending), one)
 
 
@@ -170,6 +177,7 @@ def shrunk(found: Found) -> Schedule:
         if lies(candidate):
             best = candidate
             break
+    best = _alone(best, lies, len(replay(situation, best).places))
     is_shorter = True
     while is_shorter:
         is_shorter = False
@@ -183,6 +191,20 @@ def shrunk(found: Found) -> Schedule:
             if is_shorter:
                 break
     return best
+
+
+def _alone(schedule: Schedule, lies: Callable[[Schedule], bool], positions: int) -> Schedule:
+    """No event, or one of its events at another moment, where that is enough."""
+    bare = schedule._replace(events=())
+    if lies(bare):
+        return bare
+    if not 2 <= len(schedule.events) <= ALONE_MAX:
+        return schedule
+    for event in dict.fromkeys(event for _, event in reversed(schedule.events)):
+        for position in range(1, positions + 1):
+            if lies(bare._replace(events=((position, event),))):
+                return bare._replace(events=((position, event),))
+    return schedule
 
 
 def story(situation: Situation, schedule: Schedule) -> str:

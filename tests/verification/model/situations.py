@@ -35,6 +35,8 @@ class Situation(NamedTuple):
     """How often a kind of event is drawn, where that is not 1."""
     kinds: tuple[str, ...] | None = None
     """The only kinds of events that are drawn; None: all."""
+    places: tuple[str, ...] | None = None
+    """The only moments at which they are drawn; None: all."""
     bootstrap: tuple[int, ...] = (1, 2, 3)
     brokers: int = 3
     partitions: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
@@ -76,6 +78,12 @@ def _after_a_commit(world: World) -> None:
 def _late_write(world: World) -> None:
     """A true hang on t-0 at offset 0; its transaction was committed on u-0."""
     _after_a_commit(world)
+    _do(world, ("write_late", "a", "t", 0))
+
+
+def _late_write_after_an_abort(world: World) -> None:
+    """A true hang on t-0 at offset 0; its transaction was aborted on u-0, so that nothing stands against an abort."""
+    _do(world, ("begin_and_write", "a", "u", 0), ("abort", "a"), ("send_all_markers", "a"))
     _do(world, ("write_late", "a", "t", 0))
 
 
@@ -140,7 +148,7 @@ def _cut_off_coordinator_that_had_it_open(world: World) -> None:
 
 
 def _cut_off_leader(world: World) -> None:
-    _do(world, ("begin_and_write", "b", "t", 0), ("cut_off", 2))
+    _do(world, ("begin_and_write", "b", "t", 1), ("cut_off", 2))
 
 
 def _cut_off_majority(world: World) -> None:
@@ -229,7 +237,7 @@ def _committed_here_aborted_elsewhere(world: World) -> None:
     """The only COMMIT marker is on the hang's own partition; an older ABORT marker is elsewhere."""
     _do(world, ("begin_and_write", "a", "t", 1), ("abort", "a"), ("send_all_markers", "a"))
     _do(world, ("begin_and_write", "a", "t", 0), ("commit", "a"), ("send_all_markers", "a"), ("pass_time", 5_000))
-    _do(world, ("write_late", "a", "t", 0))
+    _do(world, ("write_late", "a", "t", 0), ("expire_id", "a"))
 
 
 def _next_one_aborted(world: World) -> None:
@@ -337,12 +345,21 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("the next one aborted", _next_one_aborted, script="find", weights={"kill": 4.0, "silence": 4.0}),
     Situation("the marker is far on", _far_on, script="find"),
     Situation(
-        "abort at the beginning of a topic", _late_write, script="abort", weights={"recreate_topic": 6.0, **_PRODUCER}
+        "abort at the beginning of a topic",
+        _late_write_after_an_abort,
+        script="abort",
+        weights={"recreate_topic": 6.0, **_PRODUCER},
     ),
-    Situation("abort", _late_write, script="abort", weights=_PRODUCER),
+    Situation("abort", _late_write_after_an_abort, script="abort", weights=_PRODUCER),
     Situation("abort of an expired id", _expired, script="abort", weights={**_PRODUCER, "recreate_topic": 4.0}),
     Situation("abort of what was aborted", _next_one_aborted, script="abort", weights=_PRODUCER),
-    Situation("abort beside a cut-off broker", _late_write, script="abort", weights=_LEADERS, bootstrap=(2, 1, 3)),
+    Situation(
+        "abort beside a cut-off broker",
+        _late_write_after_an_abort,
+        script="abort",
+        weights=_LEADERS,
+        bootstrap=(2, 1, 3),
+    ),
     Situation("abort through a cut-off broker", _cut_off_coordinator, script="abort", bootstrap=(2, 1, 3)),
     Situation("force-terminate", _ongoing, script="terminate", weights=_PRODUCER),
 )
