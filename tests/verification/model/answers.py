@@ -1,4 +1,4 @@
-"""What one broker answers, from its own view and its own logs. Nothing here looks at the truth but where a broker asks it."""
+"""What one broker answers, from its own view and its own logs, and not from the truth."""
 
 from __future__ import annotations
 

@@ -90,9 +90,12 @@ def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Vio
             then = moment.standings.get(key)
             if then is not None and then.identity == shown.identity and then.fate in right:
                 return _of_replicas(row, key, [it.standings.get(key) for it in moments[cycle.began :]])
-    now = moments[-1].standings.get(key) if not reads else moments[reads[-1]].standings.get(key)
-    what = "it had ended" if now is None else f"it was {now.fate.value}"
-    return [Violation("I1", "ended" if now is None else now.fate.value, f"{_said(row)}, and {what}")]
+    now = moments[-1 if not reads else reads[-1]].standings.get(key)
+    if now is None:
+        return [Violation("I1", "ended", f"{_said(row)}, and it had ended")]
+    if all(topic_id != now.topic_id for name, topic_id, _ in moments[cycle.began].topics if name == key.topic):
+        return [Violation("I1", "made again", f"{_said(row)}, and its topic was deleted and made again meanwhile")]
+    return [Violation("I1", now.fate.value, f"{_said(row)}, and it was {now.fate.value}")]
 
 
 def _of_replicas(row: TransactionRow, key: OpenKey, seen: list[Standing | None]) -> Iterable[Violation]:

@@ -19,8 +19,8 @@ def figures(reached: Reached, seconds: float) -> str:
     pairs = sum(1 for first, _ in reached.pairs if first != "begin")
     lines = [
         f"{reached.schedules} schedules in {seconds:.1f} s: {reached.schedules / max(seconds, 0.001):.0f} a second",
-        f"{sum(reached.requests.values())} requests, {sum(reached.events.values())} events, {reached.exempt} writes that "
-        "did harm in a window that cannot be closed",
+        f"{sum(reached.requests.values())} requests, {sum(reached.events.values())} events",
+        f"{reached.exempt} writes did harm in a window that cannot be closed",
         f"{pairs} of {len(kinds) ** 2} pairs of neighbouring events",
         _counts("verdicts", reached.verdicts, [it.label for it in Verdict]),
         _counts("reasons of inconclusive", reached.reasons, [it.value for it in InconclusiveReason]),

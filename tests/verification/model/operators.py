@@ -33,7 +33,9 @@ def poison(world: World, topic: str, index: int) -> bool:
         return False
     for broker in cluster.brokers.values():
         mine = broker.logs.get((cluster.image.topics[topic].topic_id, index))
-        for producer_id, entry in tuple(mine.entries.items()) if mine is not None else ():
+        if mine is None:
+            continue
+        for producer_id, entry in tuple(mine.entries.items()):
             mine.entries[producer_id] = entry._replace(coordinator_epoch=1000)
     return bool(replica.entries)
 

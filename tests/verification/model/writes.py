@@ -21,11 +21,14 @@ class Watch:
     def __init__(self, world: World) -> None:
         self._world = world
         self._row: TransactionRow | None = None
+        self._topic_id = -1
         self.exempt = 0
 
     def is_told(self, row: TransactionRow) -> None:
         """What the operator wants aborted."""
         self._row = row
+        topic = self._world.cluster.image.topics.get(row.topic)
+        self._topic_id = -1 if topic is None else topic.topic_id
 
     def marker(self, request: Any) -> list[Violation]:
         """An ABORT marker is about to arrive."""
@@ -43,11 +46,12 @@ class Watch:
         if harmed is None or harmed[1].epoch > epoch:
             return []
         kind, standing = harmed
+        is_another = self._topic_id not in {-1, standing.topic_id}
         reads = world.reads.get((topic, index), [])
         then = self._harm(reads[-1], topic, index, producer_id) if reads else None
         what = f"an ABORT marker on {topic}-{index} destroys records of producer {producer_id} that are {kind}"
         if not reads or (then is not None and then[1].identity == standing.identity and then[0] == kind):
-            return [Violation("I3", kind, what)]
+            return [Violation("I3", "made again" if is_another else kind, what)]
         told = world.stable_reads.get((topic, index))
         start = -1 if self._row is None else self._row.start_offset
         if told is not None and told[0] > reads[-1] and told[1] > start:
