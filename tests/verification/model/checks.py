@@ -199,7 +199,12 @@ def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, 
         if name == STATE_TOPIC:
             return "I7", "state topic hidden"
         return ("I7", "fewer topics") if name in cycle.seen_before else None
-    return ("I4", "topic") if cycle.is_settled or name in cycle.seen_before else None
+    # Who believes a broker that lags, or is cut off, may take some cycles to find out.
+    return ("I4", "topic") if cycle.is_settled or _is_told_everywhere(cycle.world) else None
+
+
+def _is_told_everywhere(world: World) -> bool:
+    return all(it.view.offset == world.cluster.image.offset for it in world.cluster.brokers.values() if it.is_up)
 
 
 def _is_coordinated(world: World, index: int) -> bool:
