@@ -43,7 +43,7 @@ _MISSING = {
     ),
     InconclusiveReason.IDS_MAY_BE_DENIED: (
         "no coordinator lists the producer id, but an ACL may hide it: grant DESCRIBE on the cluster so that the ACLs can "
-        "be read, or wait until it has been watched for longer than transaction.max.timeout.ms and padding"
+        "be read, and remove a DENY on describing transactional ids"
     ),
     InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY: (
         "no coordinator lists the producer id, but the ACLs name transactional ids that are not visible to this exporter: "

@@ -57,13 +57,6 @@ class MaxTimeout:
     timeout_ms_min: int | None
     unread: tuple[tuple[int, str], ...]
     """(broker id, reason) of brokers that did not tell."""
-    two_phase_commit: bool = False
-    """True where some broker allows transactions without a time-out (KIP-939)."""
-
-    @property
-    def is_binding(self) -> bool:
-        """True when no transaction can be open for longer: every broker was read, and none allows two-phase commit."""
-        return self.timeout_ms is not None and not self.unread and not self.two_phase_commit
 
 
 class ClockSource(Enum):
