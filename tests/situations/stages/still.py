@@ -82,11 +82,21 @@ def id_unknown(scene: Scene) -> None:
 
 @STILL.add()
 def older_epoch(scene: Scene) -> None:
-    """Open records of an old epoch, and the id's newer epoch is Ongoing on the same partition without a record yet."""
+    """Open records of an old epoch, and the id is Ongoing two epochs on, on the same partition without a record yet."""
+    topic = scene.topic()
+    hang = plant_hang(scene.bootstrap, topic, 0, scene.name("id"))
+    scene.client()
+    scene.client().add(topic, [0])
+    scene.hanging(hang, {Verdict.HANGING_STALE_EPOCH})
+
+
+@STILL.add()
+def next_epoch(scene: Scene) -> None:
+    """The same one epoch on: a fence that the coordinator cannot write yet would look like that."""
     topic = scene.topic()
     hang = plant_hang(scene.bootstrap, topic, 0, scene.name("id"))
     scene.client().add(topic, [0])
-    scene.hanging(hang, {Verdict.HANGING_STALE_EPOCH})
+    scene.expect(hang, Truth.HANGING, (), InconclusiveReason.MAY_BE_FENCED)
 
 
 @STILL.add()
