@@ -12,6 +12,7 @@ from pathlib import Path
 
 from exporter import state_file
 from exporter.api_statistics import ApiStatistics
+from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation
 from exporter.publication.facts import ExporterFacts
@@ -58,8 +59,10 @@ class ClusterRecord:
             self._last_success_at_ms = now_ms
             self._phases = phases
         self._say("cycle", "cycles succeed", logging.INFO)
-        gaps = [broker.failure for broker in evaluation.snapshot.brokers if broker.failure is not None]
-        self._say("coverage", "; ".join(gaps) or "every broker answers", logging.WARNING if gaps else logging.INFO)
+        missing = gaps(evaluation.snapshot)
+        self._say(
+            "coverage", "; ".join(missing) or "coverage is complete", logging.WARNING if missing else logging.INFO
+        )
 
     def failed(self, sentence: str, *, seconds: float) -> None:
         """A cycle has brought nothing, and why."""

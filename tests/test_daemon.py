@@ -43,10 +43,10 @@ class Script:
 
     def __init__(self, *results: Snapshot | Exception) -> None:
         self.results = list(results)
-        self.seen_before: list[list[tuple[str, int, int, int]]] = []
+        self.seen_before: list[list[tuple[str, int, int, int, str]]] = []
         self.phases = (("producers", 0.25),)
 
-    def collect(self, *, seen_before: Collection[tuple[str, int, int, int]]) -> Snapshot:
+    def collect(self, *, seen_before: Collection[tuple[str, int, int, int, str]]) -> Snapshot:
         self.seen_before.append(list(seen_before))
         result = self.results.pop(0)
         if isinstance(result, Exception):
@@ -153,7 +153,7 @@ def test_what_was_open_before_is_handed_to_the_next_reading() -> None:
     daemon.cycle()
     daemon.cycle()
 
-    assert script.seen_before == [[], [("orders", 0, 7, 100)]]
+    assert script.seen_before == [[], [("orders", 0, 7, 100, "")]]
 
 
 def test_memory_reaches_the_state_file_and_comes_back(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_memory_reaches_the_state_file_and_comes_back(tmp_path: Path) -> None:
 
     daemon_on(script, Clock(), path).cycle()
 
-    assert script.seen_before == [[("orders", 0, 7, 100)]]
+    assert script.seen_before == [[("orders", 0, 7, 100, "")]]
 
 
 def test_an_unwritable_state_file_harms_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,11 +9,11 @@ from enum import Enum
 from pathlib import Path
 
 from exporter.commands.consent import agrees, audit_log
-from exporter.commands.document import gaps
 from exporter.commands.recover import Means, log_plan, logged_failure, told
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.evaluation.evaluate import all_rows
+from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.scope import Scope
 from exporter.recovery.audit import AuditLog

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.snapshot import Answer, Snapshot
 
@@ -45,25 +46,11 @@ def coverage(snapshot: Snapshot) -> dict[str, Any]:
         ],
         "coordinators": [{"broker": c.broker, "failure": c.failure} for c in snapshot.coordinators],
         "group_failures": None if snapshot.impact is None else list(snapshot.impact.failures),
+        "gaps": list(gaps(snapshot)),
+        "hidden_topics": list(snapshot.visibility.hidden_topics),
+        "clock_source": snapshot.clock_source.value,
         "proof_failure": None if snapshot.proof is None else snapshot.proof.failure,
     }
-
-
-def gaps(snapshot: Snapshot) -> list[str]:
-    """What is missing from the answer, a sentence each; empty when nothing is."""
-    partitions = snapshot.partitions
-    unread = partitions.answer != Answer.READ
-    sentences = []
-    for index, reason in enumerate(partitions.reasons):
-        rows = np.flatnonzero(unread & (partitions.reason == index))
-        if len(rows):
-            topic, partition = partitions.name(int(rows[0]))
-            sentences.append(f"{len(rows)} partitions are unread ({reason}), the first is {topic}-{partition}")
-    sentences += [broker.failure for broker in snapshot.brokers if broker.failure is not None]
-    sentences += [coordinator.failure for coordinator in snapshot.coordinators if coordinator.failure is not None]
-    if snapshot.proof is not None and snapshot.proof.failure is not None:
-        sentences.append(f"nothing can be proved to hang: {snapshot.proof.failure}")
-    return list(dict.fromkeys(sentences))
 
 
 def transaction(row: TransactionRow) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from exporter.commands.colour import paint_for
 from exporter.commands.document import TRANSACTION_KEYS, document, transaction
-from exporter.commands.document import gaps as gaps_of
 from exporter.commands.examine import Judge, completing, policy
 from exporter.commands.report import complain, complain_of_gaps, with_collector
 from exporter.commands.rows import Paint, Row, as_csv, as_json, as_table, plain
@@ -17,6 +16,7 @@ from exporter.commands.status import ExitStatus
 from exporter.commands.watch import watch
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import worst_first
+from exporter.evaluation.gaps import gaps as gaps_of
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.kafka.collect import Collector
 from exporter.kafka.scope import Scope

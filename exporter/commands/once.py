@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from exporter import __version__
-from exporter.commands.document import document, gaps
+from exporter.commands.document import document
 from exporter.commands.progress import Progress
 from exporter.commands.report import complain_of_gaps, with_collector
 from exporter.commands.rows import as_json
@@ -18,6 +18,7 @@ from exporter.commands.status import ExitStatus
 from exporter.commands.table import duration, render
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import all_rows, evaluate, worst_first
+from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect import Collector

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from exporter.commands.consent import agrees, audit_log
-from exporter.commands.document import gaps
 from exporter.commands.examine import Judge, policy
 from exporter.commands.report import complain, with_collector
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import all_rows
+from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 from exporter.kafka.collect import Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 
-from exporter.commands.document import gaps
 from exporter.commands.report import complain, complain_of_gaps
 from exporter.commands.status import ExitStatus
+from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.errors import ClusterUnavailableError
 

@@ -45,7 +45,7 @@ def evaluate(
     told_ms = snapshot.max_timeout.timeout_ms
     max_timeout_ms = policy.max_timeout_fallback_ms if told_ms is None else told_ms
     late_after_ms = max_timeout_ms + policy.late_padding_ms
-    evidence = tuple(gather(snapshot, memory, late_after_ms, journal))
+    evidence = tuple(gather(snapshot, memory, journal))
     verdicts = tuple(verdict_of(e, policy) for e in evidence)
     usual = tuple(baseline.usual(snapshot.cluster_id, e.transactional_id, e.key.topic) for e in evidence)
     transactions = _transaction_columns(snapshot, evidence, verdicts, late_after_ms, usual)

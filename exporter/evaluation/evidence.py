@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
-from exporter.end_markers import EndMarker
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.snapshot import (
     STATE_TOPIC,
     ClockSource,
     CoordinatorProof,
     CoordinatorTransaction,
+    EndMarker,
     IdVisibility,
     OpenTransactions,
     Ownership,
@@ -62,8 +62,6 @@ class Evidence:
     """A coordinator may leave this partition's topic out of its descriptions."""
     id_visibility: IdVisibility
     """Whether a transactional id may be hidden from us while made-up ids are visible."""
-    outlived_every_timeout: bool
-    """Watched for longer than any coordinator lets a transaction live; False where no time-out binds them all."""
     diverged_replicas: tuple[int, ...]
     """Followers that have seen the transaction end, which the leader shows open."""
     silent_replicas: tuple[int, ...]
@@ -112,11 +110,8 @@ class Evidence:
         return latest.start_ms if is_open and self.logged.open_epoch == self.producer_epoch else None
 
 
-def gather(snapshot: Snapshot, memory: Memory, late_after_ms: int, journal: Journal) -> Iterator[Evidence]:
-    """The evidence of each open transaction, in the order of the snapshot's rows.
-
-    `late_after_ms` is `transaction.max.timeout.ms` plus padding: no coordinator lets a transaction live longer.
-    """
+def gather(snapshot: Snapshot, memory: Memory, journal: Journal) -> Iterator[Evidence]:
+    """The evidence of each open transaction, in the order of the snapshot's rows."""
     answers = _Answers(snapshot)
     open_ = snapshot.open_transactions
     same_cluster = memory.cluster_id in {"", snapshot.cluster_id}
@@ -124,7 +119,7 @@ def gather(snapshot: Snapshot, memory: Memory, late_after_ms: int, journal: Jour
         key = key_of(snapshot, row)
         remembered = memory.of(key) if same_cluster else None
         logged = journal.producers.get(key.producer_id)
-        yield _evidence(snapshot, answers, open_, row, key, remembered, logged, late_after_ms)
+        yield _evidence(snapshot, answers, open_, row, key, remembered, logged)
 
 
 def key_of(snapshot: Snapshot, row: int) -> TransactionKey:
@@ -168,7 +163,6 @@ def _evidence(
     key: TransactionKey,
     remembered: Remembered | None,
     logged: LoggedProducer | None,
-    late_after_ms: int,
 ) -> Evidence:
     proof = answers.proof
     second_read = SecondRead(int(open_.second_read[row]))
@@ -195,7 +189,6 @@ def _evidence(
         is_unclear=answers.is_unclear(key.producer_id, was_asked=was_asked),
         is_topic_hidden=proof is not None and key.topic in proof.hidden_topics,
         id_visibility=IdVisibility.DENY_POSSIBLE if proof is None else proof.id_visibility,
-        outlived_every_timeout=snapshot.max_timeout.is_binding and watched_ms > late_after_ms,
         diverged_replicas=open_.diverged_replicas[row] if open_.diverged_replicas else (),
         silent_replicas=open_.silent_replicas[row] if open_.silent_replicas else (),
         unconfirmed=_unconfirmed(proof, key, transaction),

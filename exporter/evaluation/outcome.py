@@ -6,10 +6,9 @@ epoch of the open records is this transaction's alone, it was aborted, and every
 
 from __future__ import annotations
 
-from exporter.end_markers import EndMarker
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.verdicts import OutcomeEvidence
-from exporter.snapshot import TransactionState
+from exporter.snapshot import EndMarker, TransactionState
 from exporter.transaction_log.events import Outcome
 
 _COMMITTED = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.PREPARE_COMMIT})

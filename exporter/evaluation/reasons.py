@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from exporter.baseline import Usual
-from exporter.end_markers import EndMarker
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.outcome import (
     decided_by_coordinator,
@@ -25,7 +24,7 @@ from exporter.evaluation.verdicts import (
     Verdict,
     WaitingGroup,
 )
-from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, CoordinatorTransaction, Ownership, Snapshot
+from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, CoordinatorTransaction, EndMarker, Ownership, Snapshot
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.journal import EndedTransaction
 
@@ -44,7 +43,7 @@ _MISSING = {
     ),
     InconclusiveReason.IDS_MAY_BE_DENIED: (
         "no coordinator lists the producer id, but an ACL may hide it: grant DESCRIBE on the cluster so that the ACLs can "
-        "be read, or wait until it has been watched for longer than transaction.max.timeout.ms and padding"
+        "be read, and remove a DENY on describing transactional ids"
     ),
     InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY: (
         "no coordinator lists the producer id, but the ACLs name transactional ids that are not visible to this exporter: "

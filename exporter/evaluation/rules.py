@@ -193,8 +193,8 @@ def _missing_on_partition(evidence: Evidence) -> InconclusiveReason | None:
 
 
 def _missing_on_ids(evidence: Evidence) -> InconclusiveReason | None:
-    """What may hide the id of a producer that nobody lists; nothing where no coordinator would have let it live so long."""
-    if evidence.ownership is not Ownership.UNLISTED or evidence.outlived_every_timeout:
+    """What may hide the id of a producer that nobody lists. Age does not help: no time-out ends what is being completed."""
+    if evidence.ownership is not Ownership.UNLISTED:
         return None
     if evidence.id_visibility is IdVisibility.DENY_POSSIBLE:
         return InconclusiveReason.IDS_MAY_BE_DENIED

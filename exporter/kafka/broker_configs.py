@@ -1,9 +1,8 @@
-"""How long a transaction may be open, as each broker has it configured: DescribeConfigs (API key 32)."""
+"""`transaction.max.timeout.ms` as each broker has it configured: DescribeConfigs (API key 32)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin.configs import DescribeConfigsRequest
@@ -13,8 +12,6 @@ from exporter.kafka.inquiry import Inquiry
 from exporter.snapshot import MaxTimeout
 
 NAME = "transaction.max.timeout.ms"
-TWO_PHASE_COMMIT = "transaction.two.phase.commit.enable"
-"""KIP-939; brokers before Kafka 4.1 do not have it, and leave it out of the response."""
 _BROKER_RESOURCE = 4
 
 
@@ -22,21 +19,14 @@ async def max_timeout(inquiry: Inquiry, brokers: Iterable[int]) -> MaxTimeout:
     """Ask every broker for its own setting: it is read at a broker's start, so brokers may differ."""
     asked = tuple(brokers)
     answers = await inquiry.gather(_ask(inquiry, broker) for broker in asked)
-    limits = [answer.timeout_ms for answer in answers if isinstance(answer, _Limits)]
+    told = [answer for answer in answers if isinstance(answer, int)]
     return MaxTimeout(
-        timeout_ms=max(limits, default=None),
-        timeout_ms_min=min(limits, default=None),
+        timeout_ms=max(told, default=None),
+        timeout_ms_min=min(told, default=None),
         unread=tuple(
             (broker, answer) for broker, answer in zip(asked, answers, strict=True) if isinstance(answer, str)
         ),
-        two_phase_commit=any(isinstance(answer, _Limits) and answer.two_phase_commit for answer in answers),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    timeout_ms: int
-    two_phase_commit: bool
 
 
 def strangers(limit: MaxTimeout) -> frozenset[int]:
@@ -48,12 +38,12 @@ def strangers(limit: MaxTimeout) -> frozenset[int]:
     return frozenset(broker for broker, why in limit.unread if why == ErrorCode.INVALID_REQUEST.name)
 
 
-async def _ask(inquiry: Inquiry, broker: int) -> _Limits | str:
-    """The broker's settings, or why they are not known."""
+async def _ask(inquiry: Inquiry, broker: int) -> int | str:
+    """The setting in milliseconds, or why it is not known."""
     request = DescribeConfigsRequest(
         resources=[
             DescribeConfigsRequest.DescribeConfigsResource(
-                resource_type=_BROKER_RESOURCE, resource_name=str(broker), configuration_keys=[NAME, TWO_PHASE_COMMIT]
+                resource_type=_BROKER_RESOURCE, resource_name=str(broker), configuration_keys=[NAME]
             )
         ],
         include_synonyms=False,
@@ -61,17 +51,16 @@ async def _ask(inquiry: Inquiry, broker: int) -> _Limits | str:
         min_version=1,
     )
     try:
-        return await inquiry.ask(broker, "DescribeConfigs", request, _limits)
+        return await inquiry.ask(broker, "DescribeConfigs", request, _value)
     except BrokerFault as fault:
         return str(fault)
 
 
-def _limits(answer: Any) -> _Limits | str:
+def _value(answer: Any) -> int | str:
     for result in answer.results:
         if result.error_code != ErrorCode.NONE:
             return error_name(result.error_code)
-        values = {config.name: config.value for config in result.configs}
-        limit = values.get(NAME)
-        if limit is not None and limit.isdigit():
-            return _Limits(int(limit), two_phase_commit=values.get(TWO_PHASE_COMMIT, "false") != "false")
-    return f"the response does not hold {NAME}"
+        for config in result.configs:
+            if config.name == NAME and config.value is not None and config.value.isdigit():
+                return int(config.value)
+    return f"the answer does not hold {NAME}"

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from kafka.protocol.consumer.fetch import FetchRequest
 
-from exporter.end_markers import EndMarker, EndMarkers
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Entries, Scan, scan_leaders
@@ -25,7 +24,7 @@ from exporter.kafka.offsets import LOG_START, offset_at_time
 from exporter.kafka.producer_expiration import producers_kept_ms
 from exporter.kafka.replicas import OpenAtLeader
 from exporter.kafka.topology import Topology
-from exporter.snapshot import Answer
+from exporter.snapshot import Answer, EndMarker, EndMarkers
 
 MEGABYTE = 1_048_576
 FETCH_BYTES = MEGABYTE

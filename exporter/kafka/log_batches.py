@@ -14,8 +14,8 @@ from typing import NamedTuple
 from kafka.errors import KafkaError
 from kafka.record.memory_records import MemoryRecords
 
-from exporter.end_markers import EndMarker
 from exporter.kafka.errors import MalformedAnswerError
+from exporter.snapshot import EndMarker
 
 _PREFIX = struct.Struct(">qiib")
 """Offset, length of what follows these two, leader epoch (or a checksum of older batches), magic."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporter.end_markers import EndMarkers
 from exporter.kafka.coordinators import Listing
 from exporter.kafka.leaders import Entries, Scan
 from exporter.kafka.replicas import EVERYBODY_AGREES, Followers, OpenAtLeader
 from exporter.kafka.topology import Topology
-from exporter.snapshot import CoordinatorProof, CoordinatorTransaction, Impact, Int8Column, MaxTimeout
+from exporter.snapshot import CoordinatorProof, CoordinatorTransaction, EndMarkers, Impact, Int8Column, MaxTimeout
 
 
 @dataclass(slots=True)

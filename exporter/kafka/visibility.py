@@ -18,6 +18,8 @@ from exporter.snapshot import STATE_TOPIC, Visibility
 ASKED_MAX = 1000
 """Topics that vanished and are asked for by name in one cycle."""
 _NAMED_MAX = 3
+FORGOTTEN_AFTER_S = 86_400
+"""Without DESCRIBE brokers do not say whether a topic exists: one that was deleted must not be missed for ever."""
 
 
 class TopicWatch:
@@ -26,12 +28,18 @@ class TopicWatch:
     def __init__(self) -> None:
         self._visible: tuple[str, ...] = ()
         self._hidden: tuple[str, ...] = ()
+        self._hidden_since_s: dict[str, float] = {}
         self._state_topic_gap: str | None = None
 
     def forget(self) -> None:
         """It may be another cluster from now on."""
         self._visible = self._hidden = ()
         self._state_topic_gap = None
+
+    def _not_too_old(self, hidden: tuple[str, ...], now_s: float) -> tuple[str, ...]:
+        """Without those that have been hidden for so long that they are not missed any more: they may be deleted."""
+        self._hidden_since_s = {it: self._hidden_since_s.get(it, now_s) for it in hidden}
+        return tuple(it for it in hidden if now_s - self._hidden_since_s[it] < FORGOTTEN_AFTER_S)
 
     async def look(self, inquiry: Inquiry, topology: Topology, *, thoroughly: bool = True) -> Visibility:
         """What is hidden now. Costs a request only where a topic has vanished, or nothing is visible.
@@ -48,7 +56,7 @@ class TopicWatch:
         suspects = tuple(dict.fromkeys([*self._hidden, *vanished]))
         suspects = tuple(it for it in suspects if it not in topology.first_row)
         self._visible = topology.topics
-        self._hidden = await _refused(inquiry, suspects) if suspects else ()
+        self._hidden = self._not_too_old(await _refused(inquiry, suspects) if suspects else (), inquiry.clock())
         gaps = [_about_hidden(self._hidden)] if self._hidden else []
         if not topology.topics and not await _is_without_authorizer(inquiry, topology):
             gaps.append("no topic is visible: not authorized, needs DESCRIBE and READ on the topics to be watched")

@@ -10,6 +10,7 @@ from enum import Enum
 
 import numpy as np
 
+from exporter.evaluation.gaps import unproved
 from exporter.evaluation.verdicts import Evaluation
 from exporter.publication.facts import ExporterFacts
 from exporter.publication.words import count_words, instant_words
@@ -92,16 +93,12 @@ def coverage_gaps(evaluation: Evaluation) -> tuple[str, ...]:
     partitions, unread = len(snapshot.partitions), int(np.count_nonzero(snapshot.partitions.answer != Answer.READ))
     brokers = sum(broker.failure is not None for broker in snapshot.brokers)
     coordinators = sum(coordinator.failure is not None for coordinator in snapshot.coordinators)
-    proof_failure = None if snapshot.proof is None else snapshot.proof.failure
-    gaps = []
+    gaps = [f"{sentence[0].upper()}{sentence[1:]}." for sentence in snapshot.visibility.gaps]
     if unread:
         gaps.append(f"{unread:,} of {count_words(partitions, 'partition')} could not be read.")
     if brokers:
         gaps.append(f"{brokers:,} of {count_words(len(snapshot.brokers), 'broker')} failed to answer.")
     if coordinators:
         gaps.append(f"{coordinators:,} of {count_words(len(snapshot.coordinators), 'coordinator')} failed to answer.")
-    if proof_failure is not None:
-        gaps.append(f"No hang can be proved in this cycle: {proof_failure}.")
-    if not gaps and not snapshot.is_complete:
-        gaps.append("Something that was asked was not answered.")
+    gaps += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in unproved(snapshot)]
     return tuple(gaps)

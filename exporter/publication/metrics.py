@@ -18,6 +18,7 @@ from exporter.publication.exporter_metrics import (
     TRANSACTION_LOG_METRICS,
 )
 from exporter.publication.families import Metric, Sample, Samples
+from exporter.snapshot import ClockSource
 
 _PARTITION = ("topic", "partition")
 _SUSPECT = (*_PARTITION, "producer_id", "producer_epoch", "start_offset", "transactional_id", "verdict")
@@ -163,10 +164,31 @@ COVERAGE_METRICS = (
     ),
     Metric(
         name="kafka_transaction_exporter_coverage_complete",
-        help="1 when everything that was asked was answered; at 0 the absence of suspects proves nothing.",
+        help="1 when everything was visible and responded; at 0 the absence of suspects proves nothing.",
         kind="gauge",
         labels=(),
         samples=one(lambda evaluation: evaluation.snapshot.is_complete),
+    ),
+    Metric(
+        name="kafka_transaction_exporter_visible_topics",
+        help="Topics that the brokers show to this principal; 0 without DESCRIBE on any.",
+        kind="gauge",
+        labels=(),
+        samples=one(lambda evaluation: len(evaluation.snapshot.partitions.topics)),
+    ),
+    Metric(
+        name="kafka_transaction_exporter_hidden_topics",
+        help="Topics that were visible to this principal and are not any more; 0 where brokers say that they are deleted.",
+        kind="gauge",
+        labels=(),
+        samples=one(lambda evaluation: len(evaluation.snapshot.visibility.hidden_topics)),
+    ),
+    Metric(
+        name="kafka_transaction_exporter_cluster_clock_known",
+        help="1 when ages are measured by the active controller's clock, 0 when the exporter's own stands in for it.",
+        kind="gauge",
+        labels=(),
+        samples=one(lambda evaluation: evaluation.snapshot.clock_source is ClockSource.CONTROLLER),
     ),
     Metric(
         name="kafka_transaction_exporter_inconclusive_transactions",

@@ -110,6 +110,7 @@ def coverage_section(evaluation: Evaluation) -> str:
     snapshot = evaluation.snapshot
     failures = [(f"broker {it.broker} ({it.host}:{it.port})", it.failure) for it in snapshot.brokers if it.failure]
     failures += [(f"coordinator {it.broker}", it.failure) for it in snapshot.coordinators if it.failure]
+    failures += [("visibility", sentence) for sentence in snapshot.visibility.gaps]
     failures += _proof_failures(evaluation)
     failures += [
         (f"transaction.max.timeout.ms of broker {broker}", reason) for broker, reason in snapshot.max_timeout.unread

@@ -6,10 +6,10 @@ import io
 
 import pytest
 
-from exporter.commands.document import gaps
 from exporter.commands.progress import Progress
 from exporter.commands.table import duration, printable, render
 from exporter.evaluation.evaluate import all_rows, evaluate
+from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.snapshot import BrokerCoverage, CoordinatorCoverage, SecondRead, StatePartitionProof
@@ -104,9 +104,10 @@ def test_gaps_name_everything_that_is_missing_once() -> None:
         proof=proof(state_partitions=(StatePartitionProof(partition=0, leader=1, failure="loading"),)),
     )
 
-    assert gaps(taken) == [
+    assert gaps(taken) == (
         "2 partitions are unread (timed_out), the first is orders-1",
         "broker 1 is down",
-        "nothing can be proved to hang: loading",
-    ]
-    assert gaps(snapshot()) == []
+        "producers that no coordinator lists cannot be proved to hang: loading",
+    )
+    assert gaps(snapshot()) == ()
+    assert snapshot().is_complete

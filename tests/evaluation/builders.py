@@ -81,7 +81,6 @@ def evidence(told: CoordinatorTransaction | None, **fields: Any) -> Evidence:
         "is_unclear": False,
         "is_topic_hidden": False,
         "id_visibility": IdVisibility.ALL,
-        "outlived_every_timeout": False,
         "diverged_replicas": (),
         "silent_replicas": (),
         "unconfirmed": None,

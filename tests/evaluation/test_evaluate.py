@@ -10,7 +10,7 @@ import pytest
 from exporter.evaluation.evaluate import FORGET_UNREAD_AFTER_MS, all_rows, evaluate
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
-from exporter.snapshot import IdVisibility, MaxTimeout, SecondRead, Snapshot
+from exporter.snapshot import IdVisibility, SecondRead, Snapshot
 from tests.evaluation.builders import (
     MINUTE_MS,
     MONOTONIC_MS,
@@ -180,33 +180,9 @@ def test_answers_within_the_proof_count_over_earlier_ones() -> None:
     assert suspect.coordinator_state == "Empty"
 
 
-def test_a_denied_id_is_inconclusive_until_no_coordinator_would_have_let_it_live() -> None:
-    """Where an ACL may hide the id, only watching it for longer than the limit and padding proves the hang."""
+def test_a_hidden_id_is_not_ruled_out_by_watching() -> None:
+    """No time-out ends what is being completed: a hidden id may own the transaction for as long as its markers wait."""
     taken = snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proof(id_visibility=IdVisibility.DENY_POSSIBLE))
-
-    (young,) = run(taken, memory(remembered(watched_from_ms=MONOTONIC_MS - LATE_AFTER_MS))).suspects
-    (old,) = run(taken, memory(remembered(watched_from_ms=MONOTONIC_MS - LATE_AFTER_MS - 1))).suspects
-
-    assert young.inconclusive_reason is InconclusiveReason.IDS_MAY_BE_DENIED
-    assert old.verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID
-
-
-@pytest.mark.parametrize(
-    "limits",
-    [
-        MaxTimeout(timeout_ms=None, timeout_ms_min=None, unread=((1, "TIMED_OUT"),)),
-        MaxTimeout(timeout_ms=900_000, timeout_ms_min=900_000, unread=((2, "TIMED_OUT"),)),
-        MaxTimeout(timeout_ms=900_000, timeout_ms_min=900_000, unread=(), two_phase_commit=True),
-    ],
-    ids=["read from no broker", "not read from one broker", "two-phase commit is enabled"],
-)
-def test_watching_proves_nothing_where_a_transaction_may_live_for_longer(limits: MaxTimeout) -> None:
-    """A limit that does not bind every coordinator is none: a hidden id may own the transaction for ever."""
-    taken = snapshot(
-        [Entry(second_read=SecondRead.UNCHANGED)],
-        proof=proof(id_visibility=IdVisibility.DENY_POSSIBLE),
-        max_timeout=limits,
-    )
 
     (suspect,) = run(taken, memory(remembered(watched_from_ms=0, first_seen_ms=0))).suspects
 
@@ -215,12 +191,7 @@ def test_watching_proves_nothing_where_a_transaction_may_live_for_longer(limits:
 
 def test_what_an_earlier_process_watched_does_not_count() -> None:
     """First-seen times survive a restart, by whatever clock they were written; watching begins again."""
-    taken = snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proof(id_visibility=IdVisibility.DENY_POSSIBLE))
-
-    result = run(taken, memory(remembered(first_seen_ms=0)))
-
-    assert result.suspects[0].inconclusive_reason is InconclusiveReason.IDS_MAY_BE_DENIED
-    assert result.memory.transactions[KEY].watched_from_ms == MONOTONIC_MS
+    assert run(hang(), memory(remembered(first_seen_ms=0))).memory.transactions[KEY].watched_from_ms == MONOTONIC_MS
 
 
 def test_suspects_come_worst_first() -> None:

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from exporter.end_markers import EndMarker, EndMarkers
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.outcome import outcome_of
 from exporter.evaluation.reasons import outcome_seen
 from exporter.evaluation.verdicts import OutcomeEvidence, Policy
-from exporter.snapshot import CoordinatorTransaction, SecondRead
+from exporter.snapshot import CoordinatorTransaction, EndMarker, EndMarkers, SecondRead
 from tests.evaluation.builders import NOW_MS, Entry, evidence, proof, snapshot, transaction
 
 WRITTEN_MS = NOW_MS - 500

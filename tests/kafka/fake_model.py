@@ -35,7 +35,7 @@ from kafka.protocol.admin.transactions import (
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from exporter.kafka.broker_configs import NAME, TWO_PHASE_COMMIT
+from exporter.kafka.broker_configs import NAME
 from exporter.kafka.coordinators import state_partition
 from exporter.kafka.errors import ErrorCode
 from exporter.snapshot import STATE_TOPIC
@@ -129,8 +129,6 @@ class Model:
     """Where they are not made of the name."""
     quorum: QuorumState | int = field(default_factory=QuorumState)
     """What DescribeQuorum answers, or its error."""
-    two_phase_commit: str | None = "false"
-    """transaction.two.phase.commit.enable; None: a broker that does not have it."""
 
     def coordinator_of(self, transactional_id: str) -> tuple[int, int]:
         """(partition of __transaction_state, node)."""
@@ -285,7 +283,7 @@ class Answers:
         config_type = result_type.DescribeConfigsResourceResult
         (asked,) = request.resources
         known = self.model.max_timeout_ms is not None
-        values = {NAME: str(self.model.max_timeout_ms), TWO_PHASE_COMMIT: self.model.two_phase_commit}
+        values = {NAME: str(self.model.max_timeout_ms)}
         configs = [
             config_type(version=version, name=name, value=values[name])
             for name in asked.configuration_keys

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from exporter.end_markers import EndMarker
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
 from exporter.kafka import end_markers
 from exporter.kafka.errors import MalformedAnswerError
 from exporter.kafka.log_batches import Stretch
+from exporter.snapshot import EndMarker
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Producer
 from tests.kafka.scene import PRODUCER_ID_UNKNOWN, collector_of, evaluated, scene

@@ -146,4 +146,4 @@ def test_metadata_are_decoded_again_only_when_they_differ(monkeypatch: pytest.Mo
         assert collector.collect().partitions.leader.tolist() == [1, 1]
         model.topics["u"] = [Partition(2)]
         assert collector.collect().partitions.topics == ("t", "u")
-        assert len(decoded) == 4
+        assert len(decoded) == 5  # the fourth cycle looks for hidden topics again

@@ -136,7 +136,7 @@ def test_a_failed_proof_is_a_gap() -> None:
     )
     it = evaluation()
     it = replace(it, snapshot=replace(it.snapshot, proof=proof))
-    assert coverage_gaps(it) == ("No hang can be proved in this cycle: loading.",)
+    assert coverage_gaps(it) == ("Producers that no coordinator lists cannot be proved to hang: loading.",)
     text = _text(Publication(evaluation=it, facts=facts(), options=PublishOptions()))
     assert "__transaction_state-7 at broker 3 loading" in text
     assert "list of transactions of broker 4 timed out" in text

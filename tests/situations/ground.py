@@ -181,6 +181,8 @@ def _agrees(expected: Expected, owing: Described | None) -> bool:
         return owing.state in {"PrepareCommit", "PrepareAbort"}
     if owing.state != "Ongoing":
         return False
+    if expected.truth is Truth.FENCED:
+        return owing.producer_epoch == expected.producer_epoch + 1
     if expected.truth is Truth.HANGING:
         return owing.producer_epoch > expected.producer_epoch
     age_ms = time.time_ns() // 1_000_000 - owing.start_time_ms

@@ -22,6 +22,8 @@ class Truth(Enum):
     """Open, and no coordinator will ever close it as what it is."""
     LIVE = "live"
     """Open, Ongoing at its coordinator, which lists the partition."""
+    FENCED = "live, being fenced"
+    """Its coordinator has raised the epoch to abort it, and cannot write that yet."""
     COMPLETING = "completing"
     """Decided; its marker will come when what holds it back is gone."""
     STUCK = "stuck"

@@ -141,7 +141,7 @@ def fence_that_cannot_be_written(scene: Scene) -> None:
             return told is not None and told.producer_epoch > client.producer_epoch
 
         until(is_ahead, "the coordinator has raised the epoch")
-        scene.expect(live, Truth.LIVE, (), InconclusiveReason.MAY_BE_FENCED)
+        scene.expect(live, Truth.FENCED, (), InconclusiveReason.MAY_BE_FENCED)
 
     scene.meanwhile_happens = fence
 

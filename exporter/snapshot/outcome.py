@@ -1,7 +1,4 @@
-"""The end markers that a search found, and how much of what could hold one was searched: a part of the snapshot.
-
-Law of this file: plain data and pure relations between data. It imports nothing of ours, reads no clock and no socket.
-"""
+"""The end markers that a search found, and how much of what could hold one was searched."""
 
 from __future__ import annotations
 

@@ -1,0 +1,50 @@
+"""What a snapshot lacks, a sentence each: the same for the log, the status page, the command line and its exit status."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from exporter.snapshot import Answer, SecondRead, Snapshot
+
+
+def gaps(snapshot: Snapshot) -> tuple[str, ...]:
+    """Empty exactly where `snapshot.is_complete`."""
+    sentences = [*snapshot.visibility.gaps, *_unread_partitions(snapshot)]
+    sentences += [broker.failure for broker in snapshot.brokers if broker.failure is not None]
+    sentences += [coordinator.failure for coordinator in snapshot.coordinators if coordinator.failure is not None]
+    sentences += unproved(snapshot)
+    return tuple(dict.fromkeys(sentences))
+
+
+def _unread_partitions(snapshot: Snapshot) -> list[str]:
+    partitions = snapshot.partitions
+    unread = partitions.answer != Answer.READ
+    sentences = []
+    for index, reason in enumerate(partitions.reasons):
+        rows = np.flatnonzero(unread & (partitions.reason == index))
+        if len(rows):
+            topic, partition = partitions.name(int(rows[0]))
+            sentences.append(f"{len(rows)} partitions are unread ({reason}), the first is {topic}-{partition}")
+    return sentences
+
+
+def unproved(snapshot: Snapshot) -> list[str]:
+    """What the proof of suspects lacks."""
+    proof, open_ = snapshot.proof, snapshot.open_transactions
+    sentences = []
+    if snapshot.unclear_producer_ids:
+        sentences.append(f"{len(snapshot.unclear_producer_ids)} transactions were listed and could not be described")
+    if proof is not None and proof.failure is not None:
+        sentences.append(f"producers that no coordinator lists cannot be proved to hang: {proof.failure}")
+    sentences += [
+        f"the leader of {it.topic}-{it.partition} is not confirmed: {it.why}"
+        for it in (() if proof is None else proof.unconfirmed)
+    ]
+    failed = int(np.count_nonzero(open_.second_read == SecondRead.UNREAD))
+    if failed:
+        sentences.append(f"{failed} suspect transactions could not be read a second time")
+    silent = sorted({broker for brokers in open_.silent_replicas for broker in brokers})
+    if silent:
+        brokers = ", ".join(map(str, silent))
+        sentences.append(f"in-sync replicas did not respond, or do not agree with their leader: broker {brokers}")
+    return sentences

@@ -1,0 +1,84 @@
+"""The nouns: what one cycle read from the cluster, and how much of it could be read.
+
+Law of this room: plain data and pure relations between data. It imports nothing of ours, reads no clock and no socket.
+Whatever grows with partitions or producers is a column (numpy); whatever stays small is a frozen record.
+
+Instants are milliseconds since 1970 UTC, as Kafka writes them.
+"""
+
+from exporter.snapshot.coverage import (
+    BrokerCoverage,
+    ClockSource,
+    CoordinatorCoverage,
+    GroupOffset,
+    Impact,
+    MaxTimeout,
+    Visibility,
+)
+from exporter.snapshot.outcome import EndMarker, EndMarkers
+from exporter.snapshot.partitions import (
+    NO_LEADER,
+    OFFSETS_TOPIC,
+    STATE_TOPIC,
+    UNKNOWN_OFFSET,
+    Answer,
+    BoolColumn,
+    Int8Column,
+    Int16Column,
+    Int32Column,
+    Int64Column,
+    OpenTransactions,
+    Partitions,
+    SecondRead,
+)
+from exporter.snapshot.proof import CoordinatorProof, IdVisibility, StatePartitionProof, StateTopic, Unconfirmed
+from exporter.snapshot.transactions import (
+    ACTIVE_STATES,
+    COMPLETING_STATES,
+    ENDED_STATES,
+    TIMEOUT_MS_TWO_PHASE_COMMIT,
+    CoordinatorTransaction,
+    Ownership,
+    TransactionState,
+    ownership,
+)
+from exporter.snapshot.whole import Snapshot
+
+__all__ = [
+    "ACTIVE_STATES",
+    "COMPLETING_STATES",
+    "ENDED_STATES",
+    "NO_LEADER",
+    "OFFSETS_TOPIC",
+    "STATE_TOPIC",
+    "TIMEOUT_MS_TWO_PHASE_COMMIT",
+    "UNKNOWN_OFFSET",
+    "Answer",
+    "BoolColumn",
+    "BrokerCoverage",
+    "ClockSource",
+    "CoordinatorCoverage",
+    "CoordinatorProof",
+    "CoordinatorTransaction",
+    "EndMarker",
+    "EndMarkers",
+    "GroupOffset",
+    "IdVisibility",
+    "Impact",
+    "Int8Column",
+    "Int16Column",
+    "Int32Column",
+    "Int64Column",
+    "MaxTimeout",
+    "OpenTransactions",
+    "Ownership",
+    "Partitions",
+    "SecondRead",
+    "Snapshot",
+    "StatePartitionProof",
+    "StateTopic",
+    "TransactionState",
+    "Unconfirmed",
+    "Visibility",
+    "ownership",
+]

@@ -1,0 +1,136 @@
+"""Partitions and what is open on them, as their leaders show it. Whatever grows with them is a column (numpy)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+Int8Column = npt.NDArray[np.int8]
+
+
+Int16Column = npt.NDArray[np.int16]
+
+
+Int32Column = npt.NDArray[np.int32]
+
+
+Int64Column = npt.NDArray[np.int64]
+
+
+BoolColumn = npt.NDArray[np.bool_]
+
+
+NO_LEADER = -1
+
+
+UNKNOWN_OFFSET = -1
+
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+STATE_TOPIC = "__transaction_state"
+
+
+class Answer(IntEnum):
+    """What became of the question about one partition."""
+
+    READ = 0
+    UNAUTHORIZED = 1
+    UNAVAILABLE = 2
+
+    @property
+    def label(self) -> str:
+        """The value of the metric label `answer`."""
+        return self.name.lower()
+
+
+class SecondRead(IntEnum):
+    """What a second DescribeProducers, after the coordinators were asked, said of a transaction.
+
+    A transaction that the second read no longer shows has ended and is not part of the snapshot at all.
+    """
+
+    NOT_ASKED = 0
+    UNCHANGED = 1
+    CHANGED = 2
+    UNREAD = 3
+    UNCONFIRMED = 4
+    """Unchanged, but the broker that was read is not confirmed to lead the partition: `CoordinatorProof.unconfirmed`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partitions:
+    """One row per partition of the cluster that the metadata shows us, in the order of topic and partition."""
+
+    topics: tuple[str, ...]
+    topic_ids: tuple[str, ...] = ()
+    """(T,) what tells a topic from a later one of the same name; "" from brokers without topic ids, empty where unknown."""
+    topic: Int32Column
+    """(P,) index into `topics`."""
+    partition: Int32Column
+    leader: Int32Column
+    """(P,) broker id, NO_LEADER when there is none."""
+    answer: Int8Column
+    """(P,) `Answer`."""
+    reasons: tuple[str, ...]
+    """Why partitions could not be read: short names such as `no_leader`, `timed_out`, `TOPIC_AUTHORIZATION_FAILED`."""
+    reason: Int16Column
+    """(P,) index into `reasons`, -1 where the partition was read."""
+    producers: Int32Column
+    """(P,) producer entries in the answer, idle and idempotent ones included."""
+
+    def __len__(self) -> int:
+        return len(self.topic)
+
+    def name(self, row: int) -> tuple[str, int]:
+        """(topic, partition) of one row."""
+        return self.topics[self.topic[row]], int(self.partition[row])
+
+    def topic_id(self, row: int) -> str:
+        """Of one row's topic; "" where it is not known."""
+        return self.topic_ids[self.topic[row]] if self.topic_ids else ""
+
+    def row(self, topic: str, partition: int) -> int | None:
+        """The row of one partition; None when it is not there."""
+        if topic not in self.topics:
+            return None
+        index = self.topics.index(topic)
+        first, end = np.searchsorted(self.topic, (index, index + 1)).tolist()
+        row = first + int(np.searchsorted(self.partition[first:end], partition))
+        return row if row < end and self.partition[row] == partition else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenTransactions:
+    """One row per open transaction: an entry of DescribeProducers with a start offset of 0 or more.
+
+    Rows that were seen to end within the cycle are left out.
+    """
+
+    partition_row: Int32Column
+    """(N,) row in `Partitions`."""
+    producer_id: Int64Column
+    producer_epoch: Int32Column
+    last_sequence: Int32Column
+    last_timestamp_ms: Int64Column
+    """(N,) timestamp of the producer's last write: the client's clock unless the topic uses LogAppendTime."""
+    coordinator_epoch: Int32Column
+    """(N,) -1 until the producer's first marker on this partition."""
+    start_offset: Int64Column
+    second_read: Int8Column
+    """(N,) `SecondRead`."""
+    diverged_replicas: tuple[tuple[int, ...], ...] = ()
+    """(N,) brokers that follow the partition and have seen the transaction end; empty when no follower has."""
+    silent_replicas: tuple[tuple[int, ...], ...] = ()
+    """(N,) in-sync followers that did not respond, or do not show the transaction open; empty when all of them do."""
+    high_watermark: Int64Column
+    """(N,) of the partition, UNKNOWN_OFFSET when it could not be read."""
+    last_stable_offset: Int64Column
+    """(N,) of the partition, UNKNOWN_OFFSET when it could not be read."""
+
+    def __len__(self) -> int:
+        return len(self.partition_row)

@@ -1,0 +1,108 @@
+"""What was asked of the coordinators about suspects, and what stands in the way of a proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+from exporter.snapshot.transactions import CoordinatorTransaction
+
+
+class StateTopic(Enum):
+    """Whether `__transaction_state` can be seen."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+    """It does not exist: the cluster never had a transactional producer."""
+    HIDDEN = "hidden"
+    """We may not describe it."""
+    UNKNOWN = "unknown"
+    """The question was not answered."""
+
+
+class IdVisibility(Enum):
+    """Whether every transactional id is visible to us, as far as the ACLs tell; made-up ids alone do not tell."""
+
+    ALL = "all"
+    """No authorizer, or the ACLs are readable, hold no DENY on describing ids, and allow us every kind of id they name."""
+    DENY_POSSIBLE = "deny_possible"
+    """There is a DENY on describing transactional ids, or the ACLs cannot be read."""
+    BY_NAME_ONLY = "by_name_only"
+    """The ACLs name ids that are not visible to us: we see some by prefix or name, and not all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatePartitionProof:
+    """One partition of `__transaction_state`, probed before and after the coordinators were asked.
+
+    `failure` is None when both probes answered TRANSACTIONAL_ID_NOT_FOUND at the same leader and leader epoch: the
+    partition is loaded there and ids that hash to it are visible to us. Otherwise it is a short name of what went wrong:
+    `state_partition_offline`, `loading`, `transactional_ids_hidden`, `coordinator_unanswered`, `coordinator_moved`,
+    `leadership_unconfirmed`.
+    """
+
+    partition: int
+    leader: int
+    failure: str | None
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unconfirmed:
+    """A partition whose leader was believed and could not be confirmed: it may be cut off from its controller."""
+
+    topic: str
+    partition: int
+    why: str
+    """A sentence without its full stop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinatorProof:
+    """What was asked of the coordinators between the two reads of doubtful transactions, and what stands in the way.
+
+    Order in time: first read of the partition, probes, listing, descriptions, probes again, followers, second read,
+    confirmation of every leader that was believed.
+    """
+
+    state_topic: StateTopic
+    state_partitions: tuple[StatePartitionProof, ...]
+    listing_failures: tuple[tuple[int, str], ...]
+    """(broker id, reason) of coordinators whose ListTransactions failed."""
+    transactions: tuple[CoordinatorTransaction, ...]
+    """Those of the doubtful producer ids, in any state, listed and described between the probes."""
+    unclear_producer_ids: frozenset[int]
+    """Listed, but the description failed or named another producer id: it changed while it was asked for."""
+    hidden_topics: frozenset[str]
+    """Topics that a coordinator does not let us see: it leaves them out of descriptions without a word."""
+    id_visibility: IdVisibility
+    state_topic_id: str = ""
+    unconfirmed: tuple[Unconfirmed, ...] = ()
+
+    def failure_for(self, transaction: CoordinatorTransaction | None) -> str | None:
+        """Why these responses prove nothing about the producer of `transaction`; None when they do.
+
+        A producer id belongs to one transactional id for ever: where a coordinator names it, only the state partition to
+        which that id hashes counts. None as `transaction` rests on nobody knowing the producer id: all of them count.
+        """
+        if transaction is None or not 0 <= transaction.state_partition < len(self.state_partitions):
+            return self.failure
+        owner = self.state_partitions[transaction.state_partition]
+        if owner.failure is None and transaction.coordinator != owner.leader:
+            return "coordinator_moved"
+        return owner.failure
+
+    def why_unconfirmed(self, topic: str, partition: int) -> str | None:
+        """Why the leader of this partition is not confirmed; None where it is, or need not be."""
+        return next((it.why for it in self.unconfirmed if (it.topic, it.partition) == (topic, partition)), None)
+
+    @cached_property
+    def failure(self) -> str | None:
+        """Why these responses do not prove that nobody knows a producer id; None when they do."""
+        if self.state_topic not in {StateTopic.PRESENT, StateTopic.ABSENT}:
+            return f"transaction_state_{self.state_topic.value}"
+        failures = [proof.failure for proof in self.state_partitions if proof.failure is not None]
+        if failures:
+            return failures[0]
+        return "coordinator_unanswered" if self.listing_failures else None

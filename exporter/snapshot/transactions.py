@@ -1,0 +1,118 @@
+"""Transactions as their coordinators describe them, and how one relates to what is open on a partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class TransactionState(Enum):
+    """States of a transaction as coordinators write them (Kafka's TransactionState); any other name is UNKNOWN."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+    DEAD = "Dead"
+    UNKNOWN = "Unknown"
+
+    @classmethod
+    def of(cls, name: str) -> TransactionState:
+        """The state called `name`; UNKNOWN for a name that a later Kafka may invent."""
+        return _STATES.get(name, cls.UNKNOWN)
+
+
+_STATES = {state.value: state for state in TransactionState}
+
+
+ENDED_STATES = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
+
+
+COMPLETING_STATES = frozenset(
+    {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT, TransactionState.PREPARE_EPOCH_FENCE}
+)
+
+
+ACTIVE_STATES = COMPLETING_STATES | {TransactionState.ONGOING}
+
+
+TIMEOUT_MS_TWO_PHASE_COMMIT = 2**31 - 1
+"""KIP-939: a prepared transaction carries this timeout and is exempt from the coordinator's time-outs."""
+
+
+class Ownership(Enum):
+    """How a coordinator's transaction relates to an open transaction of the same producer id on one partition."""
+
+    UNLISTED = "unlisted"
+    """No coordinator listed the producer id."""
+    LISTED_ACTIVE = "listed_active"
+    """Listed in an active state, and not described: its partitions are not known."""
+    NOT_IN_TRANSACTION = "not_in_transaction"
+    """The coordinator's transaction has ended or does not include the partition."""
+    OWNED = "owned"
+    """Ongoing, same epoch, lists the partition."""
+    COMPLETING = "completing"
+    """Its outcome is decided and the partition's marker is still owed."""
+    STALE_EPOCH = "stale_epoch"
+    """Ongoing at a newer epoch with the partition listed: the new transaction's marker would close the old records."""
+    COORDINATOR_BEHIND = "coordinator_behind"
+    """Ongoing, and the partition has seen a newer epoch than the coordinator: nothing can be concluded."""
+    UNKNOWN_STATE = "unknown_state"
+    """The coordinator names a state that this version does not know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorTransaction:
+    """What a coordinator says of one transactional id: a row of ListTransactions, and of DescribeTransactions if asked.
+
+    A transaction that was only listed has `partitions` None, and then neither epoch, timeout nor start.
+    """
+
+    transactional_id: str
+    producer_id: int
+    state: TransactionState
+    coordinator: int
+    """Broker id."""
+    producer_epoch: int = -1
+    timeout_ms: int = -1
+    start_time_ms: int = -1
+    """-1 where the transaction has not begun."""
+    partitions: frozenset[tuple[str, int]] | None = None
+    state_partition: int = -1
+    """The partition of `__transaction_state` to which the id hashes; -1 where it was not worked out."""
+
+    @property
+    def is_described(self) -> bool:
+        """True when the coordinator was asked for epoch, timeout, start and partitions."""
+        return self.partitions is not None
+
+    @property
+    def is_active(self) -> bool:
+        """True while the coordinator has it Ongoing or is completing it."""
+        return self.state in ACTIVE_STATES
+
+
+def ownership(transaction: CoordinatorTransaction | None, partition: tuple[str, int], producer_epoch: int) -> Ownership:
+    """How `transaction` relates to the open transaction of its producer id at `producer_epoch` on `partition`.
+
+    TransactionVersion 2 bumps the epoch at Prepare (and a time-out once more), so a coordinator that is ahead while
+    completing is normal; ahead while Ongoing is not (KIP-890).
+    """
+    if transaction is None:
+        return Ownership.UNLISTED
+    if transaction.state in ENDED_STATES:
+        return Ownership.NOT_IN_TRANSACTION
+    if transaction.state not in ACTIVE_STATES:
+        return Ownership.UNKNOWN_STATE
+    if transaction.partitions is None:
+        return Ownership.LISTED_ACTIVE
+    if partition not in transaction.partitions:
+        return Ownership.NOT_IN_TRANSACTION
+    if transaction.state in COMPLETING_STATES:
+        return Ownership.COMPLETING  # also behind the partition's epoch: then its marker is refused for ever
+    if transaction.producer_epoch < producer_epoch:
+        return Ownership.COORDINATOR_BEHIND
+    return Ownership.OWNED if transaction.producer_epoch == producer_epoch else Ownership.STALE_EPOCH

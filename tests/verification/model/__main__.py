@@ -1,0 +1,85 @@
+"""`python -m tests.verification.model [lies]`: look for orders of events in which the exporter lies. See README.md."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from tests.verification.model import workers
+from tests.verification.model.workers import Task
+
+if TYPE_CHECKING:
+    from tests.verification.model.explore import Reached
+
+STORIES_MAX = 12
+
+
+def main() -> int:
+    """0 where nothing was found, or with `lies` where every lie was."""
+    options = _options()
+    if options.command == "lies":
+        return _lies(options)
+    began = time.monotonic()
+    tasks = [
+        Task(
+            schedules=max(options.schedules // options.processes, 1),
+            seed=options.seed + number,
+            step=options.processes,
+            seconds=options.seconds,
+            depth=options.depth,
+            situations=tuple(options.situation),
+            code=options.code,
+        )
+        for number in range(options.processes)
+    ]
+    reached = _reached(tasks)
+    _tell(reached, time.monotonic() - began)
+    return 1 if reached.found else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.verification.model", description=__doc__)
+    parser.add_argument("command", nargs="?", choices=("explore", "lies"), default="explore")
+    parser.add_argument("--schedules", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=1, help="of the first schedule; the next has the next one")
+    parser.add_argument("--depth", type=int, default=0, help="every placement of up to so many events, and no chance")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no schedule begins later")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--situation", action="append", default=[], help="only this one; may be repeated")
+    parser.add_argument("--code", metavar="PATH", help="check the exporter of another checkout")
+    return parser.parse_args()
+
+
+def _reached(tasks: list[Task]) -> Reached:
+    if len(tasks) == 1:
+        return workers.explore(tasks[0])
+    with multiprocessing.get_context("spawn").Pool(len(tasks)) as pool:
+        first, *others = pool.map(workers.explore, tasks)
+    for other in others:
+        first.merge(other)
+    workers.use(tasks[0].code if "exporter" not in sys.modules else None)
+    return first
+
+
+def _tell(reached: Reached, seconds: float) -> None:
+    from tests.verification.model.figures import figures, stories  # noqa: PLC0415 - imports the exporter
+
+    for told in stories(reached, STORIES_MAX):
+        print(told, end="\n\n")
+    print(figures(reached, seconds))
+
+
+def _lies(options: argparse.Namespace) -> int:
+    results, stories = workers.find_lies(options.code, options.seed)
+    from tests.verification.model.lies import table  # noqa: PLC0415 - imports the exporter
+
+    print("\n\n".join(stories), end="\n\n")
+    print(table(results))
+    return 0 if all(it.found for it in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,292 @@
+"""What one broker answers, from its own view and its own logs, and not from the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
+from tests.verification.model import coordinator, rights, shown, wire
+from tests.verification.model.cluster import Broker, Cluster, home_of
+from tests.verification.model.image import STATE_TOPIC
+from tests.verification.model.records import records_of
+
+CLUSTER_ID = "model"
+HOST = "broker"
+PORT = 9000
+CONTROLLER = 3000
+
+
+class Answers:
+    """The responses of all brokers of one cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._metadata: dict[tuple[object, ...], bytes] = {}
+
+    def of(self, broker: Broker, request: Any) -> Any:
+        """The response of `broker`. Raises BrokerFault where none comes."""
+        handler = _HANDLERS.get(request.API_KEY)
+        if handler is None:
+            raise BrokerFault(FaultReason.UNSUPPORTED_API, f"broker {broker.id} does not offer API {request.API_KEY}")
+        return handler(self, broker, request)
+
+    def metadata(self, broker: Broker, request: Any) -> Any:
+        """From the broker's own view; topics that we may not describe are left out, or named as such when asked for."""
+        version = request.API_VERSION
+        asked = wire.read_metadata(wire.body_of(request), version)
+        view = broker.view
+        key = (view.offset, version, asked)
+        body = self._metadata.get(key)
+        if body is None:
+            if asked is None:
+                topics = [shown.shown(view, name) for name in view.topics if shown.may_describe(view, name)]
+            else:
+                topics = [shown.asked_topic(view, it) for it in asked]
+            brokers = [(it, HOST, PORT + it) for it in self.cluster.told_first if it in view.live]
+            body = wire.metadata(version, CLUSTER_ID, brokers, view.live[0] if view.live else -1, topics)
+            self._metadata[key] = body
+        return wire.answer(body)
+
+    def describe_producers(self, broker: Broker, request: Any) -> Any:
+        """From the broker's own log, as leader or as follower: READ comes first, then whether there is a log."""
+        if not hasattr(request, "_body"):
+            return self._describe_producers_as_objects(broker, request)
+        asked = wire.read_producers(wire.body_of(request))
+        rows = (
+            (name, [(index, *shown.producers(broker, name, index)) for index in indexes]) for name, indexes in asked
+        )
+        return wire.answer(wire.producers(rows, len(asked)))
+
+    def _describe_producers_as_objects(self, broker: Broker, request: Any) -> Any:
+        topics = []
+        for topic in request.topics:
+            partitions = []
+            for index in topic.partition_indexes:
+                error, entries = shown.producers(broker, topic.name, index)
+                rows = [shown.producer_row(producer_id, entry) for producer_id, entry in entries.items()]
+                partitions.append(
+                    SimpleNamespace(partition_index=index, error_code=error, error_message=None, active_producers=rows)
+                )
+            topics.append(SimpleNamespace(name=topic.name, partitions=partitions))
+        return SimpleNamespace(throttle_time_ms=0, topics=topics)
+
+    def list_offsets(self, broker: Broker, request: Any) -> Any:
+        """The end, the stable end, the start, or the first record from a time on, of a partition that the broker leads."""
+        isolation, asked = wire.read_offsets(wire.body_of(request))
+        topics: dict[str, list[tuple[int, int, int, int]]] = {}
+        for it in asked:
+            name, index = it.partition
+            error, replica, epoch = shown.led(broker, name, index, it.leader_epoch)
+            offset = -1 if replica is None else shown.offset(replica, it.timestamp_ms, stable=bool(isolation))
+            topics.setdefault(name, []).append((index, error, offset, epoch))
+        return wire.answer(wire.offsets(topics))
+
+    def fetch(self, broker: Broker, request: Any) -> Any:
+        """Records from an offset on, as many as fit and one at least."""
+        responses = []
+        for topic in request.topics:
+            partitions = []
+            for it in topic.partitions:
+                error, replica, _ = shown.led(broker, topic.topic, it.partition, -1)
+                data, stable, end = b"", -1, -1
+                if replica is not None and not error:
+                    data = records_of(replica.batches, it.fetch_offset, it.partition_max_bytes)
+                    stable, end = replica.stable, replica.end
+                partitions.append(
+                    SimpleNamespace(
+                        partition_index=it.partition,
+                        error_code=error,
+                        high_watermark=end,
+                        last_stable_offset=stable,
+                        log_start_offset=0,
+                        aborted_transactions=[],
+                        records=data,
+                    )
+                )
+            responses.append(SimpleNamespace(topic=topic.topic, partitions=partitions))
+        return SimpleNamespace(throttle_time_ms=0, error_code=0, session_id=0, responses=responses)
+
+    def list_transactions(self, broker: Broker, request: Any) -> Any:
+        """The ids that we may describe, of the partitions that the broker has loaded."""
+        found: list[Any] = []
+        for held in broker.coordinating.values():
+            if held.loading and not (held.loading == "unaware" and self.cluster.kind.lists_while_loading):
+                return SimpleNamespace(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, transaction_states=[])
+            if held.loading:
+                continue
+            found += [txn for txn in held.transactions.values() if shown.is_listed(broker.view, txn, request)]
+        rows = [
+            SimpleNamespace(
+                transactional_id=txn.transactional_id, producer_id=txn.producer_id, transaction_state=txn.state
+            )
+            for txn in found
+        ]
+        return SimpleNamespace(throttle_time_ms=0, error_code=0, unknown_state_filters=[], transaction_states=rows)
+
+    def describe_transactions(self, broker: Broker, request: Any) -> Any:
+        """Rights come first, then whether the broker coordinates and has loaded, then whether the id exists."""
+        rows = [self._described(broker, name) for name in request.transactional_ids]
+        return SimpleNamespace(throttle_time_ms=0, transaction_states=rows)
+
+    def _described(self, broker: Broker, name: str) -> Any:
+        view = broker.view
+        if not rights.allows(view.rights, rights.DESCRIBE, rights.TRANSACTIONAL_ID, name):
+            return shown.no_transaction(name, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        state = view.topics.get(STATE_TOPIC)
+        held = None if state is None else broker.coordinating.get(home_of(name, len(state.partitions)))
+        if held is None or held.loading == "unaware":
+            return shown.no_transaction(name, ErrorCode.NOT_COORDINATOR)
+        if held.loading:
+            return shown.no_transaction(name, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        txn = held.transactions.get(name)
+        if txn is None:
+            return shown.no_transaction(name, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        by_topic: dict[str, list[int]] = {}
+        for topic, index in sorted(txn.partitions):
+            if shown.may_describe(view, topic):
+                by_topic.setdefault(topic, []).append(index)
+        return SimpleNamespace(
+            error_code=0,
+            transactional_id=name,
+            transaction_state=txn.state,
+            transaction_timeout_ms=txn.timeout_ms,
+            transaction_start_time_ms=txn.start_ms,
+            producer_id=txn.producer_id,
+            producer_epoch=txn.epoch,
+            topics=[SimpleNamespace(topic=topic, partitions=indexes) for topic, indexes in by_topic.items()],
+        )
+
+    def describe_configs(self, broker: Broker, request: Any) -> Any:
+        """A broker tells its own configuration and refuses another's; the right comes first."""
+        kind = self.cluster.kind
+        known = {"transaction.max.timeout.ms": str(kind.max_timeout_ms)}
+        if kind.two_phase_commit is not None:
+            known["transaction.two.phase.commit.enable"] = str(kind.two_phase_commit).lower()
+        results = []
+        for resource in request.resources:
+            error = ErrorCode.NONE
+            if not rights.allows(broker.view.rights, rights.DESCRIBE_CONFIGS, rights.CLUSTER):
+                error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            elif resource.resource_name != str(broker.id):
+                error = ErrorCode.INVALID_REQUEST
+            keys = resource.configuration_keys or tuple(known)
+            configs = [SimpleNamespace(name=key, value=known[key]) for key in keys if key in known and not error]
+            results.append(
+                SimpleNamespace(
+                    error_code=error,
+                    error_message=None,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                    configs=configs,
+                )
+            )
+        return SimpleNamespace(throttle_time_ms=0, results=results)
+
+    def describe_acls(self, broker: Broker, request: Any) -> Any:
+        """Every rule that fits the filter, whoever it is for. It wants DESCRIBE on the cluster."""
+        allowed = broker.view.rights
+        if not allowed.has_authorizer:
+            return SimpleNamespace(error_code=ErrorCode.SECURITY_DISABLED, error_message=None, resources=[])
+        if not rights.allows(allowed, rights.DESCRIBE, rights.CLUSTER):
+            error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            return SimpleNamespace(error_code=error, error_message=None, resources=[])
+        by_resource: dict[tuple[int, str, int], list[Any]] = {}
+        for acl in allowed.acls:
+            if shown.fits(acl, request):
+                by_resource.setdefault((acl.resource, acl.name, acl.pattern), []).append(
+                    SimpleNamespace(
+                        principal=acl.principal, host="*", operation=acl.operation, permission_type=acl.permission
+                    )
+                )
+        resources = [
+            SimpleNamespace(resource_type=resource, resource_name=name, pattern_type=pattern, acls=acls)
+            for (resource, name, pattern), acls in by_resource.items()
+        ]
+        return SimpleNamespace(throttle_time_ms=0, error_code=0, error_message=None, resources=resources)
+
+    def describe_quorum(self, broker: Broker, _request: Any) -> Any:
+        """Forwarded to the active controller, who goes by the newest image; a broker that is cut off cannot reach it."""
+        cluster = self.cluster
+        if broker.is_cut_off:
+            raise BrokerFault(FaultReason.TIMED_OUT, f"broker {broker.id} cannot reach the controller")
+        if not rights.allows(cluster.image.rights, rights.DESCRIBE, rights.CLUSTER):
+            return SimpleNamespace(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None, topics=[])
+        now, end = cluster.now_ms, cluster.image.offset
+        observers = []
+        for it in cluster.brokers.values():
+            behind = it.view.offset < end
+            reached_ms = now if it.is_connected else now - 60_000
+            observers.append(
+                shown.quorum_row(it.id, it.view.offset, reached_ms, now - 60_000 if behind else reached_ms)
+            )
+        partition = SimpleNamespace(
+            partition_index=0,
+            error_code=0,
+            error_message=None,
+            leader_id=CONTROLLER,
+            leader_epoch=1,
+            high_watermark=end,
+            current_voters=[shown.quorum_row(CONTROLLER, end, now, now)],
+            observers=observers,
+        )
+        topic = SimpleNamespace(topic_name="__cluster_metadata", partitions=[partition])
+        return SimpleNamespace(error_code=0, error_message=None, topics=[topic], nodes=[])
+
+    def list_groups(self, _broker: Broker, _request: Any) -> Any:
+        """No group: who waits is no part of a verdict."""
+        return SimpleNamespace(throttle_time_ms=0, error_code=0, groups=[])
+
+    def write_markers(self, broker: Broker, request: Any) -> Any:
+        """An operator's marker: ALTER or CLUSTER_ACTION on the cluster."""
+        may = any(rights.allows(broker.view.rights, it, rights.CLUSTER) for it in (rights.ALTER, rights.CLUSTER_ACTION))
+        markers = []
+        for marker in request.markers:
+            topics = []
+            for topic in marker.topics:
+                rows = []
+                for index in topic.partition_indexes:
+                    error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                    if may:
+                        asked = (
+                            marker.producer_id,
+                            marker.producer_epoch,
+                            marker.coordinator_epoch,
+                            marker.transaction_result,
+                        )
+                        error = coordinator.operators_marker(self.cluster, broker, topic.name, index, asked)
+                    rows.append(SimpleNamespace(partition_index=index, error_code=error))
+                topics.append(SimpleNamespace(name=topic.name, partitions=rows))
+            markers.append(SimpleNamespace(producer_id=marker.producer_id, topics=topics))
+        return SimpleNamespace(markers=markers)
+
+    def init_producer_id(self, broker: Broker, request: Any) -> Any:
+        """The fence of `force-terminate`."""
+        name = request.transactional_id
+        error = ErrorCode.NONE
+        now = coordinator.coordinator(self.cluster, name)
+        if not rights.allows(broker.view.rights, rights.WRITE, rights.TRANSACTIONAL_ID, name):
+            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        elif now is None or now[0] is not broker:
+            error = ErrorCode.NOT_COORDINATOR
+        else:
+            timeout_ms = request.transaction_timeout_ms
+            error = coordinator.init(self.cluster, name, timeout_ms=timeout_ms, healthy=False)
+        return SimpleNamespace(throttle_time_ms=0, error_code=error, producer_id=-1, producer_epoch=-1)
+
+
+_HANDLERS: dict[int, Callable[[Answers, Broker, Any], Any]] = {
+    1: Answers.fetch,
+    2: Answers.list_offsets,
+    3: Answers.metadata,
+    16: Answers.list_groups,
+    22: Answers.init_producer_id,
+    27: Answers.write_markers,
+    29: Answers.describe_acls,
+    32: Answers.describe_configs,
+    55: Answers.describe_quorum,
+    61: Answers.describe_producers,
+    65: Answers.describe_transactions,
+    66: Answers.list_transactions,
+}

@@ -1,0 +1,231 @@
+"""What must be true of everything that the exporter says: the invariants of one cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, OutcomeEvidence, TransactionRow, Verdict
+from exporter.snapshot import Answer
+from tests.verification.model import rights
+from tests.verification.model.drive import POLICY, is_complete, rows_of
+from tests.verification.model.image import STATE_TOPIC
+from tests.verification.model.truth import Fate, OpenKey, Standing
+from tests.verification.model.world import Moment, World
+
+FAILED_READS = frozenset(
+    {
+        "second_read_failed",
+        "coordinator_unanswered",
+        "transaction_state_unknown",
+        "state_partition_offline",
+        "loading",
+    }
+)
+MARGIN_MS = 60_000
+"""Between what a coordinator's timer may do and what is called wrong."""
+
+
+class Violation(NamedTuple):
+    """One lie."""
+
+    invariant: str
+    kind: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant} {self.kind}: {self.sentence}"
+
+
+class Cycle(NamedTuple):
+    """One evaluation, and the moments in which it was made."""
+
+    world: World
+    evaluation: Evaluation
+    rows: tuple[TransactionRow, ...]
+    began: int
+    """The moment at which it began."""
+    seen_before: frozenset[str]
+    """Topics that an earlier cycle has shown."""
+    is_settled: bool
+    """Nothing has happened for some cycles."""
+
+    @property
+    def moments(self) -> list[Moment]:
+        """From its beginning to its end."""
+        return self.world.moments[self.began :]
+
+
+def violations_of(cycle: Cycle) -> list[Violation]:
+    """Every lie of one cycle."""
+    found: list[Violation] = []
+    for row in cycle.rows:
+        key = OpenKey(row.topic, row.partition, row.producer_id, row.start_offset)
+        if row.verdict.is_hanging:
+            found += _of_hanging(cycle, row, key)
+        elif row.verdict in {Verdict.REPLICA_DIVERGED, Verdict.STUCK_COMPLETING}:
+            found += _of_closed(cycle, row, key)
+        found += _of_outcome(cycle, row, key)
+        found += _of_ages(cycle, row, key)
+    if is_complete(cycle.evaluation):
+        found += _of_coverage(cycle)
+    return found
+
+
+def _last_reads(cycle: Cycle, key: OpenKey) -> list[int]:
+    """The moments of the reads that came after the coordinators were asked; the last read where none did."""
+    reads = cycle.world.reads.get((key.topic, key.partition), [])
+    return [it for it in reads if it >= cycle.world.last_asked_coordinator] or reads[-1:]
+
+
+def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
+    """I1: at some moment of the cycle it was true, and the last read showed the very same records."""
+    moments, reads = cycle.world.moments, _last_reads(cycle, key)
+    right = {Fate.STALE} if row.verdict is Verdict.HANGING_STALE_EPOCH else {Fate.HANGING, Fate.STALE}
+    for read in reads:
+        shown = moments[read].standings.get(key)
+        if shown is None:
+            continue
+        for moment in moments[cycle.began : read + 1]:
+            then = moment.standings.get(key)
+            if then is not None and then.identity == shown.identity and then.fate in right:
+                return _of_replicas(row, key, [it.standings.get(key) for it in moments[cycle.began :]])
+    now = moments[-1 if not reads else reads[-1]].standings.get(key)
+    if now is None:
+        return [Violation("I1", "ended", f"{_said(row)}, and it had ended")]
+    if all(topic_id != now.topic_id for name, topic_id, _ in moments[cycle.began].topics if name == key.topic):
+        return [Violation("I1", "made again", f"{_said(row)}, and its topic was deleted and made again meanwhile")]
+    return [Violation("I1", now.fate.value, f"{_said(row)}, and it was {now.fate.value}")]
+
+
+def _of_replicas(row: TransactionRow, key: OpenKey, seen: list[Standing | None]) -> Iterable[Violation]:
+    if all(it is not None and it.is_closed_in_sync for it in seen):
+        return [Violation("I1", "replica", f"{_said(row)}, and an in-sync follower of {key.topic} has its marker")]
+    return []
+
+
+def _of_closed(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
+    """I1, of other verdicts for an operator: it was open at some moment of the cycle."""
+    if any(key in moment.standings for moment in cycle.moments):
+        return []
+    return [Violation("I1", "closed", f"{_said(row)}, and it had ended")]
+
+
+def _of_outcome(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
+    """I2: no outcome that the truth contradicts."""
+    judged = row.verdict.is_hanging or row.verdict in {Verdict.REPLICA_DIVERGED, Verdict.INCONCLUSIVE}
+    if not judged or row.outcome_evidence is OutcomeEvidence.NONE:
+        return []
+    reads = _last_reads(cycle, key)
+    if not reads:
+        return []
+    moment = cycle.world.moments[reads[0]]
+    standing = moment.standings.get(key)
+    if standing is None or not standing.serials:
+        return []
+    if row.outcome_evidence is OutcomeEvidence.ABORTED and standing.serials & moment.committed:
+        return [Violation("I2", "aborted", f"{_said(row)}, outcome aborted, and its transaction was committed")]
+    if row.outcome_evidence is OutcomeEvidence.COMMITTED and not _may_be_taken_for_committed(cycle, key, standing):
+        return [Violation("I2", "committed", f"{_said(row)}, outcome committed, and its transaction was not")]
+    return []
+
+
+def _may_be_taken_for_committed(cycle: Cycle, key: OpenKey, standing: Standing) -> bool:
+    """True when it was committed; or another of its producer was, which may share its epoch: that errs on the safe side."""
+    committed = cycle.world.moments[-1].committed
+    begun = cycle.world.cluster.begun
+    return bool(standing.serials & committed) or any(begun[serial] == key.producer_id for serial in committed)
+
+
+def _of_ages(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
+    """I5: what is owned, and for how long, as the truth has it."""
+    if row.verdict not in {Verdict.OPEN_WITHIN_TIMEOUT, Verdict.OVERDUE_AT_COORDINATOR}:
+        return []
+    seen = [moment.standings.get(key) for moment in cycle.moments]
+    now_ms = cycle.world.cluster.now_ms
+    if row.verdict is Verdict.OVERDUE_AT_COORDINATOR:
+        young = all(it is None or not _is_older(it, now_ms, 0) for it in seen)
+        if young and all(it is None or it.fate is Fate.LIVE for it in seen):
+            return [Violation("I5", "young", f"{_said(row)}, and it was younger than its time-out")]
+    if not cycle.is_settled:
+        return []
+    if all(it is None for it in seen):
+        return [Violation("I5", "ended", f"{_said(row)}, and it had ended")]
+    if all(it is not None and it.fate in {Fate.HANGING, Fate.STALE} for it in seen):
+        return [Violation("I5", "hanging", f"{_said(row)}, and it hangs")]
+    if row.verdict is Verdict.OVERDUE_AT_COORDINATOR:
+        return []
+    slack_ms = POLICY.overdue_slack_ms + MARGIN_MS
+    if all(it is not None and it.fate is Fate.LIVE and _is_older(it, now_ms, slack_ms) for it in seen):
+        return [Violation("I5", "overdue", f"{_said(row)}, and it is overdue")]
+    return []
+
+
+def _is_older(standing: Standing, now_ms: int, slack_ms: int) -> bool:
+    txn = standing.transaction
+    return txn is not None and txn.start_ms >= 0 and now_ms - txn.start_ms > txn.timeout_ms + slack_ms
+
+
+def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
+    """I4 and I7: complete only where all was seen."""
+    world, partitions = cycle.world, cycle.evaluation.snapshot.partitions
+    read = {partitions.name(row) for row in range(len(partitions)) if partitions.answer[row] == Answer.READ}
+    shown = {topic for topic, _ in read} - {STATE_TOPIC}
+    lasting = frozenset.intersection(*(moment.topics for moment in cycle.moments))
+    for name, _, count in sorted(lasting):
+        if all((name, index) in read for index in range(count)):
+            continue
+        kind = _why_unseen(cycle, name, bool(shown))
+        if kind:
+            yield Violation(kind[0], kind[1], f"coverage is complete, and {name} was not read")
+            break
+    for row in cycle.rows:
+        if row.verdict is Verdict.INCONCLUSIVE and _name(row.inconclusive_reason) in FAILED_READS:
+            yield Violation("I4", "inconclusive", f"coverage is complete, and {_said(row)}")
+    if (
+        cycle.is_settled
+        and cycle.rows
+        and any(not _is_coordinated(world, index) for index in world.cluster.transaction_log)
+    ):
+        yield Violation("I4", "coordinator", "coverage is complete, and a coordinator could not be read")
+
+
+def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, str] | None:  # noqa: FBT001
+    """Which invariant is broken by not reading a topic; None where nobody could know of it, or not yet."""
+    allowed = cycle.world.cluster.image.rights
+    if not rights.allows(allowed, rights.DESCRIBE, rights.TOPIC, name):
+        if not is_anything_shown:
+            return "I7", "nothing shown"
+        if name == STATE_TOPIC:
+            return "I7", "state topic hidden"
+        return ("I7", "fewer topics") if name in cycle.seen_before else None
+    # Who believes a broker that lags, or is cut off, may take some cycles to find out.
+    return ("I4", "topic") if cycle.is_settled or _is_told_everywhere(cycle.world) else None
+
+
+def _is_told_everywhere(world: World) -> bool:
+    return all(it.view.offset == world.cluster.image.offset for it in world.cluster.brokers.values() if it.is_up)
+
+
+def _is_coordinated(world: World, index: int) -> bool:
+    """True when a partition of the transaction log has a leader that can be asked."""
+    partition = world.cluster.image.partition(STATE_TOPIC, index)
+    broker = world.cluster.brokers.get(-1 if partition is None else partition.leader)
+    return broker is not None and broker.is_up and not broker.is_silent
+
+
+def _said(row: TransactionRow) -> str:
+    reason = "" if row.inconclusive_reason is None else f" ({_name(row.inconclusive_reason)})"
+    return (
+        f"{row.topic}-{row.partition} from {row.start_offset}, producer {row.producer_id} epoch {row.producer_epoch}, is "
+        f"called {row.verdict.label}{reason}"
+    )
+
+
+def _name(reason: InconclusiveReason | None) -> str:
+    return "" if reason is None else str(reason.value)
+
+
+def rows(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
+    """What is published of each open transaction."""
+    return rows_of(evaluation)

@@ -1,0 +1,245 @@
+"""What the controller, brokers and replicas do between two requests. Each returns False where it cannot happen."""
+
+from __future__ import annotations
+
+from tests.verification.model.cluster import Broker
+from tests.verification.model.image import NO_LEADER, Image, PartitionImage
+from tests.verification.model.logs import lose_last_marker
+from tests.verification.model.world import World
+
+
+def elect(image: Image, topic: str, index: int, partition: PartitionImage, without: int = 0) -> Image:
+    """The next in-sync replica leads; none where there is none."""
+    candidates = [it for it in partition.in_sync if it != without and it in image.live]
+    others = [it for it in candidates if it != partition.leader] or candidates
+    leader = others[0] if others else NO_LEADER
+    in_sync = tuple(it for it in partition.in_sync if it != without) or partition.in_sync
+    return image.with_partition(topic, index, partition._replace(in_sync=in_sync).led_by(leader))
+
+
+def move(world: World, topic: str, index: int, *, late: bool = False, slow: bool = False) -> bool:
+    cluster = world.cluster
+    partition = cluster.image.partition(topic, index)
+    if partition is None or len([it for it in partition.in_sync if cluster.brokers[it].is_connected]) < 2:
+        return False
+    image = elect(cluster.image, topic, index, partition)
+    new = image.topics[topic].partitions[index].leader
+    if new in {partition.leader, NO_LEADER} or not cluster.brokers[new].is_connected:
+        return False
+    cluster.decide(image, late=tuple(it for it in cluster.brokers if it != new) if late else (), slow=slow)
+    return True
+
+
+def fence(world: World, broker: Broker) -> None:
+    """The controller fences the broker: others lead what it led."""
+    cluster = world.cluster
+    image = cluster.image._replace(live=tuple(it for it in cluster.image.live if it != broker.id))
+    for topic, index, partition in tuple(image.each()):
+        if broker.id in partition.in_sync and partition.leader == broker.id:
+            image = elect(image, topic, index, partition, broker.id)
+        elif broker.id in partition.in_sync and len(partition.in_sync) > 1:
+            in_sync = tuple(it for it in partition.in_sync if it != broker.id)
+            image = image.with_partition(topic, index, partition._replace(in_sync=in_sync))
+    cluster.decide(image)
+
+
+def register(world: World, broker: Broker) -> None:
+    """The broker is registered again; it catches up, and leads what had no leader."""
+    cluster = world.cluster
+    cluster.decide(cluster.image._replace(live=tuple(sorted({*cluster.image.live, broker.id}))))
+    image = cluster.image
+    for topic, index, partition in tuple(image.each()):
+        if broker.id not in partition.replicas:
+            continue
+        if partition.leader == NO_LEADER and broker.id in partition.in_sync:
+            image = image.with_partition(topic, index, partition.led_by(broker.id))
+        elif (
+            partition.leader != NO_LEADER
+            and broker.id not in partition.in_sync
+            and cluster.brokers[partition.leader].is_connected
+        ):
+            in_sync = tuple(it for it in partition.replicas if it in {*partition.in_sync, broker.id})
+            image = image.with_partition(topic, index, partition._replace(in_sync=in_sync))
+    cluster.decide(image)
+
+
+def cut_off(world: World, broker: int) -> bool:
+    it = world.cluster.brokers[broker]
+    if not it.is_connected:
+        return False
+    it.is_cut_off = True
+    fence(world, it)
+    return True
+
+
+def reconnect(world: World, broker: int) -> bool:
+    it = world.cluster.brokers[broker]
+    if not it.is_cut_off or not it.is_up:
+        return False
+    it.is_cut_off = False
+    register(world, it)
+    return True
+
+
+def kill(world: World, broker: int) -> bool:
+    it = world.cluster.brokers[broker]
+    if not it.is_connected:
+        return False
+    it.is_up = False
+    it.coordinating.clear()
+    fence(world, it)
+    return True
+
+
+def start(world: World, broker: int) -> bool:
+    it = world.cluster.brokers[broker]
+    if it.is_up:
+        return False
+    it.is_up, it.is_cut_off = True, False
+    it.coordinating.clear()
+    register(world, it)
+    return True
+
+
+def silence(world: World, broker: int) -> bool:
+    it = world.cluster.brokers[broker]
+    it.is_silent, was = True, it.is_silent
+    return it.is_up and not was
+
+
+def speak(world: World, broker: int) -> bool:
+    it = world.cluster.brokers[broker]
+    it.is_silent, was = False, it.is_silent
+    return was
+
+
+def deliver(world: World, broker: int) -> bool:
+    it = world.cluster.brokers[broker]
+    if not it.is_connected or it.view is world.cluster.image:
+        return False
+    world.cluster.deliver(it)
+    return True
+
+
+def go_on_loading(world: World, broker: int) -> bool:
+    it = world.cluster.brokers[broker]
+    for index, held in it.coordinating.items():
+        if held.loading == "unaware":
+            held.loading = "loading"
+            return True
+        if held.loading:
+            world.cluster.load(it, index)
+            return True
+    return False
+
+
+def shrink(world: World, topic: str, index: int) -> bool:
+    """A follower falls out of the in-sync replicas, and stops fetching."""
+    cluster = world.cluster
+    partition = cluster.image.partition(topic, index)
+    followers = [] if partition is None else [it for it in partition.in_sync if it != partition.leader]
+    if partition is None or not followers or partition.leader == NO_LEADER:
+        return False
+    cluster.brokers[followers[-1]].logs[cluster.image.topics[topic].topic_id, index].keeps_up = False
+    in_sync = tuple(it for it in partition.in_sync if it != followers[-1])
+    cluster.decide(cluster.image.with_partition(topic, index, partition._replace(in_sync=in_sync)))
+    return True
+
+
+def lag(world: World, topic: str, index: int) -> bool:
+    """A follower stops fetching, and is still counted as in sync."""
+    cluster = world.cluster
+    partition = cluster.image.partition(topic, index)
+    followers = [] if partition is None else [it for it in partition.in_sync if it != partition.leader]
+    if not followers:
+        return False
+    replica = cluster.brokers[followers[-1]].logs[cluster.image.topics[topic].topic_id, index]
+    replica.keeps_up, before = False, replica.keeps_up
+    return before
+
+
+def catch_up(world: World, topic: str, index: int) -> bool:
+    """It fetches again."""
+    cluster = world.cluster
+    leader, partition = cluster.leader_replica(topic, index), cluster.image.partition(topic, index)
+    if leader is None or partition is None or not cluster.brokers[partition.leader].is_connected:
+        return False
+    topic_id = cluster.image.topics[topic].topic_id
+    for follower in partition.in_sync:
+        replica = cluster.brokers[follower].logs[topic_id, index]
+        if not replica.keeps_up and cluster.brokers[follower].is_connected:
+            replica.keeps_up = True
+            if replica.end != leader.end:
+                replica.copy_of(leader)
+            return True
+    return False
+
+
+def expand(world: World, topic: str, index: int) -> bool:
+    cluster = world.cluster
+    partition = cluster.image.partition(topic, index)
+    if partition is None or set(partition.in_sync) == set(partition.replicas) or partition.leader == NO_LEADER:
+        return False
+    back = [it for it in partition.replicas if it not in partition.in_sync and cluster.brokers[it].is_connected]
+    if not back or not cluster.leads(cluster.brokers[partition.leader], topic, index):
+        return False
+    topic_id = cluster.image.topics[topic].topic_id
+    for it in back:
+        replica = cluster.brokers[it].logs[topic_id, index]
+        replica.keeps_up = True
+        replica.copy_of(cluster.brokers[partition.leader].logs[topic_id, index])
+    in_sync = tuple(it for it in partition.replicas if it in {*partition.in_sync, *back})
+    cluster.decide(cluster.image.with_partition(topic, index, partition._replace(in_sync=in_sync)))
+    return True
+
+
+def lose_marker(world: World, topic: str, index: int, *, at_leader: bool) -> bool:
+    """A log is restored from a copy without its last marker."""
+    cluster = world.cluster
+    partition = cluster.image.partition(topic, index)
+    if partition is None or partition.leader == NO_LEADER:
+        return False
+    topic_id = cluster.image.topics[topic].topic_id
+    followers = [it for it in partition.replicas if it != partition.leader]
+    where = partition.leader if at_leader else followers[0] if followers else NO_LEADER
+    if where == NO_LEADER:
+        return False
+    replica = cluster.brokers[where].logs[topic_id, index]
+    return any(lose_last_marker(replica, producer_id) for producer_id in sorted(replica.entries))
+
+
+def expire_producers(world: World, broker: int) -> bool:
+    """`producer.id.expiration.ms`: a broker forgets producers that have nothing open."""
+    found = False
+    for replica in world.cluster.brokers[broker].logs.values():
+        for producer_id, entry in tuple(replica.entries.items()):
+            if entry.start_offset < 0:
+                del replica.entries[producer_id]
+                found = True
+    return found
+
+
+def delete(world: World, topic: str) -> bool:
+    cluster = world.cluster
+    if topic not in cluster.image.topics:
+        return False
+    cluster.decide(cluster.image.with_topic(topic, None))
+    return True
+
+
+def create(world: World, topic: str) -> bool:
+    """With two partitions on the brokers that are there."""
+    cluster = world.cluster
+    live = tuple(it for it in cluster.image.live if cluster.brokers[it].is_connected)
+    if topic in cluster.image.topics or not live:
+        return False
+    cluster.decide(cluster.create_topic(topic, [live[:2], live[-2:]]))
+    return True
+
+
+def recreate(world: World, topic: str) -> bool:
+    return delete(world, topic) and create(world, topic)
+
+
+def create_new(world: World) -> bool:
+    return create(world, "new")

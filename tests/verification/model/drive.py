@@ -1,0 +1,254 @@
+"""The one place that knows how the exporter is called: a cycle of the daemon, a judgement of a command, an abort, a fence.
+
+Time, waiting, questions and audit logs of the exporter's commands are replaced here by moments at which events happen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from types import SimpleNamespace
+from typing import Any
+
+from exporter.commands import force_terminate
+from exporter.commands import recover as recover_command
+from exporter.commands.examine import Judge
+from exporter.evaluation.evaluate import all_rows, evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
+from exporter.kafka import describe_producers, metadata
+from exporter.kafka.collect import CollectOptions, Collector
+from exporter.kafka.connections import Address
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
+from exporter.kafka.questions import RefusedError
+from exporter.publication.metrics import COVERAGE_METRICS
+from exporter.recovery.plan import Action
+from tests.verification.model.answers import HOST, PORT
+from tests.verification.model.connections import SimConnections
+from tests.verification.model.world import World
+
+POLICY = Policy()
+OPTIONS = CollectOptions(deadline_s=60.0, request_timeout_s=5.0)
+INTERVAL_S = 30.0
+REMEMBERED_MAX = 20_000
+WRITING_MODULES = (
+    "exporter.commands.recover",
+    "exporter.commands.force_terminate",
+    "exporter.commands.abort_planned",
+    "exporter.commands.examine",
+    "exporter.commands.consent",
+    "exporter.recovery.carry_out",
+    "exporter.recovery.audit",
+)
+(_COVERAGE_COMPLETE,) = (it for it in COVERAGE_METRICS if it.name == "kafka_transaction_exporter_coverage_complete")
+
+
+class Exporter:
+    """The exporter in front of one world."""
+
+    def __init__(self, world: World, bootstrap: tuple[int, ...]) -> None:
+        self.world = world
+        addresses = tuple(Address(HOST, PORT + broker) for broker in bootstrap)
+        self.collector = Collector(
+            SimConnections(world),  # type: ignore[arg-type]
+            addresses,
+            OPTIONS,
+            wall_clock=world.wall_clock,
+            clock=world.clock,
+        )
+        self.memory = Memory()
+
+    def cycle(self, *, search_logs: bool = False) -> Evaluation | None:
+        """One cycle of the daemon; None where it failed."""
+        try:
+            snapshot = self.collector.collect(seen_before=self.memory.transactions.keys(), search_logs=search_logs)
+        except ClusterUnavailableError:
+            return None
+        evaluation = evaluate(snapshot, self.memory, POLICY)
+        self.memory = evaluation.memory
+        return evaluation
+
+    def abort(self, row: TransactionRow) -> int:
+        """`abort` of what a cycle has shown, with somebody who says yes; the exit status."""
+        options = argparse.Namespace(
+            topic=row.topic,
+            partition=row.partition,
+            start_offset=row.start_offset,
+            producer_id=None,
+            producer_epoch=None,
+            coordinator_epoch=None,
+            dry_run=False,
+            yes=False,
+            force=None,
+            audit_log="audit",
+            state_folder=None,
+            plan_file=None,
+            max_aborts=None,
+        )
+
+        def command() -> int:
+            judge = Judge(self.collector, POLICY, sleep=self.world.sleep)
+            means = recover_command.Means(judge=judge.judge, partition=self._partition)
+            return int(recover_command.recover(options, means, Action.ABORT, forced=None))
+
+        return self._run(command)
+
+    def _partition(self, topic: str, partition: int) -> Any:
+        from exporter.recovery.partition import PartitionOnBrokers  # noqa: PLC0415 - stays beside its use
+
+        return PartitionOnBrokers(self.collector, topic, partition)
+
+    def terminate(self, transactional_id: str) -> int:
+        """`force-terminate`, with somebody who says yes; the exit status."""
+        options = argparse.Namespace(
+            transactional_id=transactional_id, dry_run=False, yes=False, audit_log="audit", state_folder=None
+        )
+        handed: list[Callable[[Any], int]] = []
+
+        def with_collector(_settings: Any, command: Callable[[Any], int]) -> int:
+            handed.append(command)
+            return command(self.collector)
+
+        def command() -> int:
+            with _replaced(force_terminate, "with_collector", with_collector):
+                return int(force_terminate.run(options, SimpleNamespace()))  # type: ignore[arg-type]
+
+        return self._run(command)
+
+    def _run(self, command: Callable[[], int]) -> int:
+        with _commands_in(self.world), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            try:
+                return command()
+            except (ClusterUnavailableError, BrokerFault, RefusedError):
+                return -1
+
+
+def rows_of(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
+    """What is published of each open transaction."""
+    return all_rows(evaluation)
+
+
+def is_complete(evaluation: Evaluation) -> bool:
+    """What is published as `coverage_complete`."""
+    publication: Any = SimpleNamespace(evaluation=evaluation)
+    samples: Any = _COVERAGE_COMPLETE.samples(publication)
+    return any(sample.value for sample in samples)
+
+
+class _Audit:
+    """Stands in for an audit log: nothing is on disk, and to wait for it is a moment at which things happen."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def step(self, _step: str, **_facts: Any) -> None:
+        """Nothing is kept."""
+
+    @contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """Wait for whoever has it."""
+        self._world.director.before(self._world, "lock")
+        yield
+
+
+@contextmanager
+def _replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+@contextmanager
+def _commands_in(world: World) -> Iterator[None]:
+    """Let commands run on the world's time, with its operator and its audit log."""
+
+    def agrees(_options: Any, _audit: Any, _question: str = "") -> bool:
+        world.director.before(world, "question")
+        return True
+
+    clock = SimpleNamespace(monotonic=world.clock, time=world.wall_clock, sleep=world.sleep)
+    undo: list[tuple[Any, str, Any]] = []
+    for module_name in WRITING_MODULES:
+        with suppress(ImportError):
+            module = importlib.import_module(module_name)
+            for name, value in (("audit_log", lambda _options: _Audit(world)), ("agrees", agrees), ("time", clock)):
+                if hasattr(module, name):
+                    undo.append((module, name, getattr(module, name)))
+                    setattr(module, name, value)
+            undo += _with_defaults(module, clock)
+    try:
+        yield
+    finally:
+        for owner, name, value in reversed(undo):
+            setattr(owner, name, value)
+
+
+def _with_defaults(module: Any, clock: SimpleNamespace) -> list[tuple[Any, str, Any]]:
+    """Put the world's time in the place of functions of `time` that are default arguments."""
+    ours = {time.monotonic: clock.monotonic, time.time: clock.time, time.sleep: clock.sleep}
+    undo = []
+    for function in _functions_of(module):
+        defaults = function.__kwdefaults__
+        if defaults and any(callable(it) and it in ours for it in defaults.values()):
+            undo.append((function, "__kwdefaults__", defaults))
+            function.__kwdefaults__ = {name: ours.get(it, it) if callable(it) else it for name, it in defaults.items()}
+    return undo
+
+
+def _functions_of(module: Any) -> Iterator[Any]:
+    for value in vars(module).values():
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        if isinstance(value, type):
+            yield from (it for it in vars(value).values() if hasattr(it, "__kwdefaults__"))
+        elif hasattr(value, "__kwdefaults__"):
+            yield value
+
+
+class _Tokens:
+    """Made-up ids that are the same in every run."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def token_urlsafe(self, _bytes: int | None = None) -> str:
+        """Looks like a random one: 32 characters."""
+        self.count = (self.count * 6364136223846793005 + 1442695040888963407) % 2**64
+        return f"{self.count:016x}{self.count ^ 0x5DEECE66D1234567:016x}"
+
+
+TOKENS = _Tokens()
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """Take chance out of the exporter, whose probes have random names; and decode no bytes twice, which costs most time."""
+    decoders = ((metadata, "decode"), (describe_producers, "decode"))
+    with ExitStack() as undone:
+        undone.enter_context(_replaced(secrets, "token_urlsafe", TOKENS.token_urlsafe))
+        for module, name in decoders:
+            undone.enter_context(_replaced(module, name, _once_each(getattr(module, name))))
+        yield
+
+
+def _once_each(decode: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, remembering answers by their bytes: a decoder is a function of them and of its plain arguments."""
+    known: dict[Any, Any] = {}
+
+    def decoded(body: memoryview, *arguments: Any, like: Any = None, **named: Any) -> Any:  # noqa: ARG001 - only speed
+        key = (bytes(body), arguments, tuple(named.items()))
+        if key not in known:
+            if len(known) > REMEMBERED_MAX:
+                known.clear()
+            known[key] = decode(body, *arguments, **named)
+        return known[key]
+
+    return decoded

@@ -1,0 +1,107 @@
+"""The alphabet: everything that can happen to a cluster between two requests. Each returns False where it cannot happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tests.verification.model import controller, coordinator, operators, producers
+from tests.verification.model.cluster import Cluster
+from tests.verification.model.image import STATE_TOPIC
+from tests.verification.model.world import World
+
+MINUTE_MS = 60_000
+
+
+class Event(NamedTuple):
+    """One letter of the alphabet."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(str(it) for it in self.arguments)})"
+
+
+def happen(world: World, event: Event) -> bool:
+    """Have it happen, and note what is true then; False where it cannot."""
+    if not _EVENTS[event.name][1](world, *event.arguments):
+        return False
+    world.note()
+    return True
+
+
+def happen_quietly(world: World, event: Event) -> bool:
+    """As `happen`, where nobody looks yet."""
+    return _EVENTS[event.name][1](world, *event.arguments)
+
+
+def names() -> tuple[str, ...]:
+    """All kinds of events."""
+    return tuple(_EVENTS)
+
+
+def alphabet(cluster: Cluster, ids: tuple[str, ...]) -> dict[str, tuple[Event, ...]]:
+    """Every event on this cluster, by kind."""
+    data = [(name, index) for name, index, _ in cluster.image.each() if name != STATE_TOPIC]
+    every = [(name, index) for name, index, _ in cluster.image.each()]
+    topics = [(name,) for name in cluster.image.topics if name != STATE_TOPIC]
+    subjects: dict[str, list[tuple[Any, ...]]] = {
+        "": [()],
+        "id": [(it,) for it in ids],
+        "id partition": [(it, *partition) for it in ids for partition in data],
+        "partition": list(data),
+        "any partition": list(every),
+        "broker": [(it,) for it in cluster.brokers],
+        "topic": topics,
+        "ticks": [(5_000,), (40_000,), (70_000,), (25 * MINUTE_MS,)],
+        "steps": [(60 * MINUTE_MS,), (-60 * MINUTE_MS,)],
+        "dates": [(0,), (-30 * 365 * 24 * 60 * MINUTE_MS,), (50 * MINUTE_MS,)],
+    }
+    return {name: tuple(Event(name, it) for it in subjects[subject]) for name, (subject, _) in _EVENTS.items()}
+
+
+_EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {
+    "add_partition": ("id partition", producers.begin),
+    "write": ("id partition", producers.write),
+    "begin_and_write": ("id partition", producers.begin_and_write),
+    "write_late": ("id partition", producers.write_late),
+    "commit": ("id", producers.end("commit")),
+    "abort": ("id", producers.end("abort")),
+    "send_marker": ("id", lambda world, name: coordinator.send_marker(world.cluster, name)),
+    "send_all_markers": ("id", producers.send_all_markers),
+    "time_out": ("id", producers.time_out),
+    "init": ("id", producers.init),
+    "expire_id": ("id", producers.expire),
+    "rotate_producer_id": ("id", lambda world, name: coordinator.rotate(world.cluster, name)),
+    "move_leader": ("any partition", controller.move),
+    "move_leader_untold": ("any partition", lambda world, t, i: controller.move(world, t, i, late=True)),
+    "move_leader_slowly": ("any partition", lambda world, t, i: controller.move(world, t, i, slow=True)),
+    "go_on_loading": ("broker", controller.go_on_loading),
+    "deliver_metadata": ("broker", controller.deliver),
+    "cut_off": ("broker", controller.cut_off),
+    "reconnect": ("broker", controller.reconnect),
+    "kill": ("broker", controller.kill),
+    "start": ("broker", controller.start),
+    "silence": ("broker", controller.silence),
+    "speak": ("broker", controller.speak),
+    "shrink_in_sync": ("any partition", controller.shrink),
+    "expand_in_sync": ("any partition", controller.expand),
+    "follower_lags": ("partition", controller.lag),
+    "follower_catches_up": ("partition", controller.catch_up),
+    "leader_loses_marker": ("partition", lambda world, t, i: controller.lose_marker(world, t, i, at_leader=True)),
+    "follower_loses_marker": ("partition", lambda world, t, i: controller.lose_marker(world, t, i, at_leader=False)),
+    "expire_producers": ("broker", controller.expire_producers),
+    "delete_topic": ("topic", controller.delete),
+    "recreate_topic": ("topic", controller.recreate),
+    "create_topic": ("", controller.create_new),
+    "another_operator_aborts": ("partition", operators.another_operator_aborts),
+    "poison_entry": ("partition", operators.poison),
+    "deny_id": ("id", operators.deny_id),
+    "deny_topic": ("topic", operators.deny_topic),
+    "deny_state_topic": ("", lambda world: operators.deny_topic(world, STATE_TOPIC)),
+    "pass_time": ("ticks", operators.tick),
+    "step_clock": ("steps", operators.step_clock),
+    "client_dates": ("dates", operators.client_dates),
+}
+"""Kind -> (what it is about, how it happens)."""

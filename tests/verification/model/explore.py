@@ -1,0 +1,226 @@
+"""Looking for lies: by chance from a seed, or every placement of up to a number of events; and shrinking what is found."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tests.verification.model.checks import Violation
+from tests.verification.model.directors import HEALED, QUIET, Chance, Played, Schedule
+from tests.verification.model.drive import TOKENS
+from tests.verification.model.events import Event, alphabet
+from tests.verification.model.runs import Run, run
+from tests.verification.model.situations import BY_NAME, SITUATIONS, Situation, make
+from tests.verification.model.world import World
+
+ALONE_MAX = 6
+ENDINGS = ("", "", QUIET, HEALED)
+
+
+class Found(NamedTuple):
+    """A lie, and how to see it again."""
+
+    violation: Violation
+    situation: str
+    schedule: Schedule
+    seed: int
+    after: int
+    """How many schedules were tried before."""
+
+
+@dataclass
+class Reached:
+    """What was seen on the way: an unreachable corner must not be taken for a safe one."""
+
+    schedules: int = 0
+    exempt: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    requests: Counter[int] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    found: list[Found] = field(default_factory=list)
+    """One of each kind of violation in each situation."""
+    violations: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, ran: Run) -> None:
+        """Count one run; pairs are counted by chance itself."""
+        self.schedules += 1
+        self.exempt += ran.exempt
+        self.verdicts += ran.verdicts
+        self.reasons += ran.reasons
+        self.requests += ran.requests
+        for _, event in ran.schedule.events:
+            self.events[event.name] += 1
+
+    def merge(self, other: Reached) -> None:
+        """Take in what another process has reached."""
+        self.schedules += other.schedules
+        self.exempt += other.exempt
+        for name in ("verdicts", "reasons", "requests", "events", "pairs", "violations"):
+            getattr(self, name).update(getattr(other, name))
+        known = {(it.situation, it.violation.invariant, it.violation.kind) for it in self.found}
+        self.found += [
+            it for it in other.found if (it.situation, it.violation.invariant, it.violation.kind) not in known
+        ]
+
+
+def replay(situation: Situation, schedule: Schedule) -> Run:
+    """The run of a schedule."""
+    TOKENS.count = 1
+    return run(situation, Played(schedule), schedule.ending)
+
+
+def alphabet_of(situation: Situation) -> dict[str, tuple[Event, ...]]:
+    """Every event that could happen in it."""
+    world = make(situation, lambda cluster: World(cluster, Played(Schedule())))
+    letters = alphabet(world.cluster, situation.ids)
+    if situation.kinds is None:
+        return letters
+    wanted = set(situation.kinds)
+    return {
+        kind: tuple(event for event in events if kind in wanted or str(event) in wanted)
+        for kind, events in letters.items()
+    }
+
+
+def by_chance(
+    reached: Reached,
+    *,
+    seed: int,
+    schedules: int,
+    seconds: float = float("inf"),
+    situations: Sequence[Situation] = SITUATIONS,
+    endings: Sequence[str] = ENDINGS,
+    step: int = 1,
+) -> None:
+    """Schedules number `seed`, `seed + step`, ...: each is made from its number and from the pairs reached so far."""
+    letters = {it.name: alphabet_of(it) for it in situations}
+    until = time.monotonic() + seconds
+    for number in range(schedules):
+        if time.monotonic() > until:
+            return
+        one = seed + number * step
+        rng = random.Random(one)
+        situation = rng.choice(situations)
+        ending = rng.choice(endings)
+        TOKENS.count = 1
+        director = Chance(rng, letters[situation.name], situation.weights, reached.pairs, situation.places)
+        _note(reached, situation, run(situation, director, ending), one)
+
+
+def _note(reached: Reached, situation: Situation, ran: Run, seed: int) -> None:
+    reached.add(ran)
+    for violation in ran.violations:
+        kind = (violation.invariant, violation.kind)
+        reached.violations[kind] += 1
+        if all(
+            (it.situation, it.violation.invariant, it.violation.kind) != (situation.name, *kind) for it in reached.found
+        ):
+            reached.found.append(Found(violation, situation.name, ran.schedule, seed, reached.schedules))
+
+
+def exhaustively(
+    reached: Reached,
+    *,
+    depth: int,
+    seconds: float = float("inf"),
+    situations: Sequence[Situation] = SITUATIONS,
+    kinds: Iterable[str] | None = None,
+    ending: str = "",
+) -> None:
+    """Every placement of up to `depth` events, of those `kinds` or of all, over the moments of each situation's run."""
+    until = time.monotonic() + seconds
+    for situation in situations:
+        letters = alphabet_of(situation)
+        events = tuple(event for kind in (kinds or letters) for event in letters[kind])
+        for schedule in _placements(reached, situation, Schedule(ending=ending), events, depth):
+            if time.monotonic() > until:
+                return
+            assert schedule is not None
+
+
+def _placements(
+    reached: Reached, situation: Situation, schedule: Schedule, events: tuple[Event, ...], depth: int
+) -> Iterator[Schedule]:
+    """Run `schedule`, then those that are longer by one event that comes last, and so on."""
+    ran = replay(situation, schedule)
+    if len(ran.schedule.events) < len(schedule.events):
+        return  # the last event could not happen
+    _note(reached, situation, ran, -1)
+    for (_, one), (_, other) in zip(schedule.events, schedule.events[1:], strict=False):
+        reached.pairs[one.name, other.name] += 1
+    yield schedule
+    if depth == 0:
+        return
+    first = schedule.events[-1][0] if schedule.events else 1
+    for position in range(first, len(ran.places) + 1):
+        for event in events:
+            longer = schedule._replace(events=(*schedule.events, (position, event)))
+            yield from _placements(reached, situation, longer, events, depth - 1)
+
+
+def shrunk(found: Found) -> Schedule:
+    """The shortest schedule, by leaving out, that still shows the same kind of lie."""
+    situation = BY_NAME[found.situation]
+
+    def lies(schedule: Schedule) -> bool:
+        kind = (found.violation.invariant, found.violation.kind)
+        return any((it.invariant, it.kind) == kind for it in replay(situation, schedule).violations)
+
+    best = found.schedule
+    for candidate in (best._replace(order=0), best._replace(order=0, ending=""), best._replace(ending="")):
+        if lies(candidate):
+            best = candidate
+            break
+    best = _alone(best, lies, len(replay(situation, best).places))
+    is_shorter = True
+    while is_shorter:
+        is_shorter = False
+        for size in (len(best.events) // 2, 2, 1):
+            for start in range(0, len(best.events) if size else 0, max(size, 1)):
+                kept = (*best.events[:start], *best.events[start + size :])
+                if len(kept) < len(best.events) and lies(best._replace(events=kept)):
+                    best = best._replace(events=kept)
+                    is_shorter = True
+                    break
+            if is_shorter:
+                break
+    return best
+
+
+def _alone(schedule: Schedule, lies: Callable[[Schedule], bool], positions: int) -> Schedule:
+    """No event, or one of its events at another moment, where that is enough."""
+    bare = schedule._replace(events=())
+    if lies(bare):
+        return bare
+    if not 2 <= len(schedule.events) <= ALONE_MAX:
+        return schedule
+    for event in dict.fromkeys(event for _, event in reversed(schedule.events)):
+        for position in range(1, positions + 1):
+            if lies(bare._replace(events=((position, event),))):
+                return bare._replace(events=((position, event),))
+    return schedule
+
+
+def story(situation: Situation, schedule: Schedule) -> str:
+    """What happened, was asked, answered and said, in order. Of cycles without an event or a lie, the verdicts."""
+    chapters: list[list[str]] = [[f"situation: {situation.name}", f"schedule: {schedule}"]]
+
+    def tell(line: str) -> None:
+        if line.startswith("cycle") or line.endswith("begins"):
+            chapters.append([])
+        chapters[-1].append(line)
+
+    TOKENS.count = 1
+    ran = run(situation, Played(schedule), schedule.ending, tell)
+    lines = chapters[0]
+    for chapter in chapters[1:]:
+        is_dull = not any(line.startswith(("* ", "LIE")) for line in chapter) and len(chapters) > 2
+        lines += [line for line in chapter if not (is_dull and line.startswith("  "))]
+    assert any("LIE" in line for line in lines) == bool(ran.violations)
+    return "\n".join(lines)

@@ -1,0 +1,49 @@
+"""What a search came to: counts of everything reached, what was not, and the stories of what was found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from exporter.evaluation.verdicts import InconclusiveReason, Verdict
+from tests.verification.model import drive
+from tests.verification.model.events import names
+from tests.verification.model.explore import Reached, shrunk, story
+from tests.verification.model.situations import BY_NAME
+from tests.verification.model.world import API_NAMES
+
+
+def figures(reached: Reached, seconds: float) -> str:
+    """A few tables."""
+    kinds = names()
+    pairs = sum(1 for first, _ in reached.pairs if first != "begin")
+    lines = [
+        f"{reached.schedules} schedules in {seconds:.1f} s: {reached.schedules / max(seconds, 0.001):.0f} a second",
+        f"{sum(reached.requests.values())} requests, {sum(reached.events.values())} events",
+        f"{reached.exempt} writes did harm in a window that cannot be closed",
+        f"{pairs} of {len(kinds) ** 2} pairs of neighbouring events",
+        _counts("verdicts", reached.verdicts, [it.label for it in Verdict]),
+        _counts("reasons of inconclusive", reached.reasons, [it.value for it in InconclusiveReason]),
+        _counts("events", reached.events, kinds),
+        _counts("requests", Counter({API_NAMES.get(key, str(key)): it for key, it in reached.requests.items()}), ()),
+        _counts("violations", Counter({" ".join(key): it for key, it in reached.violations.items()}), ()),
+    ]
+    return "\n".join(lines)
+
+
+def _counts(title: str, counts: Counter[str], expected: tuple[str, ...] | list[str]) -> str:
+    told = ", ".join(f"{name} {count}" for name, count in counts.most_common()) or "none"
+    missing = [name for name in expected if not counts[name]]
+    return f"{title}: {told}" + (f"; NEVER: {', '.join(missing)}" if missing else "")
+
+
+def stories(reached: Reached, stories_max: int) -> Iterator[str]:
+    """One of each kind of violation, shrunk."""
+    told: set[tuple[str, str]] = set()
+    with drive.repeatable():
+        for found in reached.found:
+            kind = (found.violation.invariant, found.violation.kind)
+            if kind in told or len(told) >= stories_max:
+                continue
+            told.add(kind)
+            yield f"seed {found.seed}\n{story(BY_NAME[found.situation], shrunk(found))}"

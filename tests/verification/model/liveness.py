@@ -1,0 +1,72 @@
+"""I6: in a quiet cluster with full rights, what hangs is called hanging, and what is stuck is called stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.evaluation.verdicts import TransactionRow, Verdict
+from tests.verification.model import coordinator
+from tests.verification.model.checks import Violation
+from tests.verification.model.cluster import Cluster
+from tests.verification.model.image import STATE_TOPIC
+from tests.verification.model.rights import sees_everything
+from tests.verification.model.truth import Fate, OpenKey, Standing
+from tests.verification.model.world import World
+
+
+def unproved(world: World, rows: tuple[TransactionRow, ...]) -> Iterator[Violation]:
+    """What should have been proved by now."""
+    cluster = world.cluster
+    if not sees_everything(cluster.image.rights) or not _has_majority(cluster):
+        return
+    verdicts = {OpenKey(row.topic, row.partition, row.producer_id, row.start_offset): row for row in rows}
+    for key, standing in world.moments[-1].standings.items():
+        if not _can_be_read(cluster, key, standing):
+            continue
+        row = verdicts.get(key)
+        said = "nothing" if row is None else row.verdict.label
+        why = "" if row is None or row.inconclusive_reason is None else f" ({row.inconclusive_reason.value})"
+        where = f"{key.topic}-{key.partition} from {key.start_offset}, producer {key.producer_id}"
+        if standing.fate in {Fate.HANGING, Fate.STALE} and not _is_named(row, standing):
+            yield Violation("I6", "hanging", f"{where} hangs, and {said}{why} is said")
+        if standing.fate is Fate.STUCK and (row is None or row.verdict is not Verdict.STUCK_COMPLETING):
+            yield Violation("I6", "stuck", f"{where} is stuck completing, and {said}{why} is said")
+
+
+def _is_named(row: TransactionRow | None, standing: Standing) -> bool:
+    if standing.is_closed_in_sync:
+        return True  # only not hanging, which I1 looks after
+    if row is not None and row.verdict is Verdict.REPLICA_DIVERGED:
+        return True
+    txn = standing.transaction
+    if standing.fate is Fate.STALE and txn is not None and txn.epoch == standing.epoch + 1:
+        return True  # cannot be told from a fence
+    return row is not None and row.verdict.is_hanging
+
+
+def _has_majority(cluster: Cluster) -> bool:
+    fine = [it for it in cluster.brokers.values() if it.is_connected and not it.is_silent]
+    return 2 * len(fine) > len(cluster.brokers) and all(it.view.offset == cluster.image.offset for it in fine)
+
+
+def _can_be_read(cluster: Cluster, key: OpenKey, standing: Standing) -> bool:
+    """True when its partition's in-sync replicas, and the coordinators that it is owed, can be asked."""
+    partition = cluster.image.partition(key.topic, key.partition)
+    if partition is None or not all(_is_fine(cluster, it) for it in (*partition.in_sync, partition.leader)):
+        return False
+    if standing.transaction is not None:
+        return _is_coordinated(cluster, coordinator.home(cluster, standing.transaction.transactional_id))
+    return all(_is_coordinated(cluster, index) for index in cluster.transaction_log)
+
+
+def _is_fine(cluster: Cluster, broker: int) -> bool:
+    it = cluster.brokers.get(broker)
+    return it is not None and it.is_connected and not it.is_silent
+
+
+def _is_coordinated(cluster: Cluster, index: int) -> bool:
+    partition = cluster.image.partition(STATE_TOPIC, index)
+    if partition is None or not _is_fine(cluster, partition.leader):
+        return False
+    held = cluster.brokers[partition.leader].coordinating.get(index)
+    return held is not None and not held.loading

@@ -1,0 +1,133 @@
+"""A replica's log and what it remembers of producers, by the rules of ProducerStateManager and ProducerAppendInfo."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from exporter.kafka.errors import ErrorCode
+
+NOTHING_OPEN = -1
+NO_EPOCH = -1
+
+
+class Batch(NamedTuple):
+    """One batch of one record: data, or a control marker."""
+
+    offset: int
+    producer_id: int
+    epoch: int
+    sequence: int
+    timestamp_ms: int
+    kind: str
+    """`data`, `commit` or `abort`."""
+    serial: int
+    """Truth that no broker knows: the transaction that the record was sent in, or that the marker ends; 0 for none."""
+    weight: int = 100
+    """Bytes that it counts for when a Fetch is bounded."""
+    coordinator_epoch: int = NO_EPOCH
+    """Of a marker."""
+
+
+class Entry(NamedTuple):
+    """What a replica remembers of one producer."""
+
+    epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int = NO_EPOCH
+    start_offset: int = NOTHING_OPEN
+
+
+class Replica:
+    """One broker's copy of one partition."""
+
+    __slots__ = ("batches", "end", "entries", "is_astray", "keeps_up")
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.entries: dict[int, Entry] = {}
+        self.end = 0
+        """The log end offset."""
+        self.is_astray = False
+        """A former leader has appended what nobody else has."""
+        self.keeps_up = True
+        """False: a follower that has stopped fetching."""
+
+    def copy_of(self, other: Replica) -> None:
+        """Become what `other` is: a follower that has truncated and caught up."""
+        self.batches = list(other.batches)
+        self.entries = dict(other.entries)
+        self.end = other.end
+        self.is_astray = False
+
+    @property
+    def stable(self) -> int:
+        """The last stable offset."""
+        starts = [entry.start_offset for entry in self.entries.values() if entry.start_offset >= 0]
+        return min(starts, default=self.end)
+
+    def open_batches(self, producer_id: int) -> tuple[Batch, ...]:
+        """The data of the producer since its open transaction's start."""
+        entry = self.entries.get(producer_id)
+        if entry is None or entry.start_offset < 0:
+            return ()
+        return tuple(
+            batch
+            for batch in self.batches
+            if batch.producer_id == producer_id and batch.kind == "data" and batch.offset >= entry.start_offset
+        )
+
+
+def data_error(replica: Replica, producer_id: int, epoch: int) -> ErrorCode:
+    """Whether the leader takes a batch of that producer epoch."""
+    entry = replica.entries.get(producer_id)
+    return ErrorCode.INVALID_PRODUCER_EPOCH if entry is not None and epoch < entry.epoch else ErrorCode.NONE
+
+
+def next_data(replica: Replica, producer_id: int, epoch: int, timestamp_ms: int, serial: int) -> Batch:
+    """The batch that such a producer would append."""
+    entry = replica.entries.get(producer_id)
+    sequence = entry.last_sequence + 1 if entry is not None and entry.epoch == epoch else 0
+    return Batch(replica.end, producer_id, epoch, sequence, timestamp_ms, "data", serial)
+
+
+def marker_error(replica: Replica, producer_id: int, epoch: int, coordinator_epoch: int, version: int) -> ErrorCode:
+    """Whether the leader takes a marker (KIP-1228: of TransactionVersion 2 only above the open epoch)."""
+    entry = replica.entries.get(producer_id)
+    if entry is None:
+        return ErrorCode.NONE
+    is_strict = version >= 2 and entry.start_offset >= 0
+    if epoch < entry.epoch or (is_strict and epoch == entry.epoch):
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if entry.coordinator_epoch > coordinator_epoch:
+        return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    return ErrorCode.NONE
+
+
+def apply(replica: Replica, batch: Batch) -> None:
+    """Append `batch`, which was found right."""
+    entry = replica.entries.get(batch.producer_id)
+    if batch.kind == "data":
+        start = entry.start_offset if entry is not None and entry.start_offset >= 0 else batch.offset
+        known = entry.coordinator_epoch if entry is not None else NO_EPOCH
+        replica.entries[batch.producer_id] = Entry(batch.epoch, batch.sequence, batch.timestamp_ms, known, start)
+    elif batch.producer_id >= 0:
+        same = entry is not None and entry.epoch == batch.epoch
+        sequence = entry.last_sequence if entry is not None and same else -1
+        replica.entries[batch.producer_id] = Entry(batch.epoch, sequence, batch.timestamp_ms, batch.coordinator_epoch)
+    replica.batches.append(batch)
+    replica.end = batch.offset + 1
+
+
+def lose_last_marker(replica: Replica, producer_id: int) -> bool:
+    """Undo the producer's last marker, where nothing of it came afterwards: a restored disk, a lost race of compaction."""
+    mine = [batch for batch in replica.batches if batch.producer_id == producer_id]
+    if len(mine) < 2 or mine[-1].kind == "data" or mine[-2].kind != "data":
+        return False
+    kept = [batch for batch in replica.batches if batch is not mine[-1]]
+    replica.batches, replica.entries = [], {}
+    end = replica.end
+    for batch in kept:
+        apply(replica, batch)
+    replica.end = end
+    return True

@@ -1,0 +1,82 @@
+"""What a principal may do: ACLs as ALLOW and DENY, by literal name, prefix and wildcard, as StandardAuthorizer decides."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
+LITERAL, PREFIXED = 3, 4
+ALL, READ, WRITE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS = 2, 3, 4, 6, 7, 8, 9, 10
+DENY, ALLOW = 2, 3
+PRINCIPAL = "User:exporter"
+CLUSTER_NAME = "kafka-cluster"
+
+_IMPLIES_DESCRIBE = frozenset({READ, WRITE, DELETE, ALTER})
+
+
+class Acl(NamedTuple):
+    """One rule, of `PRINCIPAL` or of everybody unless told otherwise."""
+
+    resource: int
+    name: str
+    operation: int
+    permission: int = ALLOW
+    pattern: int = LITERAL
+    principal: str = PRINCIPAL
+
+    def covers(self, name: str) -> bool:
+        """True when the pattern fits `name`."""
+        if self.pattern == PREFIXED:
+            return name.startswith(self.name)
+        return self.name in {"*", name}
+
+    def is_ours(self) -> bool:
+        """True when the rule is for our principal."""
+        return self.principal in {PRINCIPAL, "User:*"}
+
+
+class Rights(NamedTuple):
+    """The authorizer and its rules."""
+
+    has_authorizer: bool = False
+    is_super_user: bool = False
+    allow_without_acls: bool = False
+    """`allow.everyone.if.no.acl.found`."""
+    acls: tuple[Acl, ...] = ()
+
+
+NO_AUTHORIZER = Rights()
+FULL = (
+    Acl(TOPIC, "*", READ),
+    Acl(TRANSACTIONAL_ID, "*", WRITE),
+    Acl(GROUP, "*", DESCRIBE),
+    Acl(CLUSTER, CLUSTER_NAME, DESCRIBE),
+    Acl(CLUSTER, CLUSTER_NAME, DESCRIBE_CONFIGS),
+    Acl(CLUSTER, CLUSTER_NAME, ALTER),
+)
+"""Everything that the exporter and its commands need, by rules."""
+
+
+@lru_cache(maxsize=100_000)
+def allows(rights: Rights, operation: int, resource: int, name: str = CLUSTER_NAME) -> bool:
+    """Whether the principal may do `operation` on the resource: a DENY beats every ALLOW."""
+    if not rights.has_authorizer or rights.is_super_user:
+        return True
+    found = [acl for acl in rights.acls if acl.resource == resource and acl.covers(name)]
+    ours = [acl for acl in found if acl.is_ours()]
+    if any(acl.permission == DENY and acl.operation in {operation, ALL} for acl in ours):
+        return False
+    granting = {operation, ALL} | (_IMPLIES_DESCRIBE if operation == DESCRIBE else frozenset())
+    if any(acl.permission == ALLOW and acl.operation in granting for acl in ours):
+        return True
+    return rights.allow_without_acls and not found
+
+
+def sees_everything(rights: Rights) -> bool:
+    """True when every topic, every id and the cluster can be read, and this can be known from the rules."""
+    if not rights.has_authorizer or rights.is_super_user:
+        return True
+    if any(acl.permission == DENY for acl in rights.acls):
+        return False
+    return all(acl in rights.acls for acl in FULL)

@@ -1,0 +1,175 @@
+"""One schedule from beginning to end: the situation, the cycles or the command, what follows, and every lie found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from tests.verification.model import events
+from tests.verification.model.checks import Cycle, Violation, violations_of
+from tests.verification.model.directors import HEALED, Played, Schedule
+from tests.verification.model.drive import INTERVAL_S, Exporter, rows_of
+from tests.verification.model.events import Event
+from tests.verification.model.image import STATE_TOPIC
+from tests.verification.model.liveness import unproved
+from tests.verification.model.situations import Situation, make
+from tests.verification.model.world import MARKERS, World
+from tests.verification.model.writes import Watch
+
+CYCLES = 2
+QUIET_CYCLES = 4
+"""After the last event: what a cure may need some cycles for is judged in the last of them."""
+QUIET_INTERVAL_S = 40.0
+MAJOR = ("I1", "I2", "I3")
+
+
+class Run(NamedTuple):
+    """What one schedule came to."""
+
+    schedule: Schedule
+    violations: tuple[Violation, ...]
+    verdicts: Counter[str]
+    reasons: Counter[str]
+    requests: Counter[int]
+    places: tuple[str, ...]
+    exempt: int
+    """Writes that did harm in a window that cannot be closed."""
+
+
+class _Runner:
+    def __init__(self, situation: Situation, director: Played, tell: Callable[[str], None] | None) -> None:
+        self.situation = situation
+        self.director = director
+        self.tell = tell
+        self.world = make(situation, lambda cluster: World(cluster, director))
+        self.world.tell = tell
+        self.exporter = Exporter(self.world, situation.bootstrap)
+        self.violations: list[Violation] = []
+        self.verdicts: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.seen: frozenset[str] = frozenset()
+        self.watch = Watch(self.world)
+
+    def cycle(self, *, is_settled: bool = False, search_logs: bool = False) -> Evaluation | None:
+        """One cycle, checked."""
+        began = self.world.begin_cycle()
+        if self.tell is not None:
+            self.tell(f"cycle at {self.world.cluster.now_ms}")
+        evaluation = self.exporter.cycle(search_logs=search_logs)
+        if evaluation is None:
+            self.verdicts["(no cycle)"] += 1
+            return None
+        rows = rows_of(evaluation)
+        self._count(rows)
+        cycle = Cycle(self.world, evaluation, rows, began, self.seen, is_settled)
+        self.blame(violations_of(cycle))
+        topics = {evaluation.snapshot.partitions.name(row)[0] for row in range(len(evaluation.snapshot.partitions))}
+        self.seen = frozenset(topics)
+        return evaluation
+
+    def blame(self, lies: Iterable[Violation]) -> None:
+        """Keep what was found."""
+        for violation in lies:
+            self.violations.append(violation)
+            if self.tell is not None:
+                self.tell(f"LIE {violation}")
+
+    def _count(self, rows: tuple[TransactionRow, ...]) -> None:
+        for row in rows:
+            self.verdicts[row.verdict.label] += 1
+            if row.inconclusive_reason is not None:
+                self.reasons[row.inconclusive_reason.value] += 1
+            if self.tell is not None:
+                self.tell(
+                    f"= {row.topic}-{row.partition} from {row.start_offset}, producer {row.producer_id} epoch "
+                    f"{row.producer_epoch}: {row.verdict.label}, outcome {row.outcome_evidence.value} ({row.reason})"
+                )
+
+    def pause(self, seconds: float) -> None:
+        self.world.pass_time(int(seconds * 1000))
+        self.director.before(self.world, "pause")
+
+    def script(self) -> None:
+        search = self.situation.script in {"find", "abort"}
+        if self.situation.script == "terminate":
+            self._terminate()
+            return
+        hanging: TransactionRow | None = None
+        for number in range(CYCLES):
+            if number:
+                self.pause(INTERVAL_S)
+            evaluation = self.cycle(search_logs=search)
+            if evaluation is not None and self.situation.script == "abort":
+                hanging = next(iter(rows_of(evaluation)), None)
+                if hanging is not None and hanging.verdict.is_hanging:
+                    break
+        if hanging is not None:
+            self.world.begin_cycle()
+            self.watch.is_told(hanging)
+            self._write(lambda: self.exporter.abort(hanging))
+
+    def _terminate(self) -> None:
+        name = self.situation.ids[0]
+        self.world.begin_cycle()
+        self._write(lambda: self.exporter.terminate(name))
+
+    def _write(self, command: Callable[[], int]) -> None:
+        def on_write(key: int, request: Any) -> None:
+            self.blame(self.watch.marker(request) if key == MARKERS else self.watch.fence(request))
+
+        self.world.on_write = on_write
+        if self.tell is not None:
+            self.tell(f"{self.situation.script} begins")
+        status = command()
+        if self.tell is not None:
+            self.tell(f"{self.situation.script} ends with status {status}")
+        self.world.on_write = None
+
+    def ending(self, ending: str) -> None:
+        """Quiet cycles, judged for what is missed as well."""
+        if not ending:
+            return
+        if ending == HEALED:
+            heal(self.world)
+        for number in range(QUIET_CYCLES):
+            self.pause(QUIET_INTERVAL_S)
+            evaluation = self.cycle(is_settled=number == QUIET_CYCLES - 1)
+            if number == QUIET_CYCLES - 1 and evaluation is not None:
+                self.blame(unproved(self.world, rows_of(evaluation)))
+
+
+def run(situation: Situation, director: Played, ending: str = "", tell: Callable[[str], None] | None = None) -> Run:
+    """One schedule, from the situation to the last check."""
+    runner = _Runner(situation, director, tell)
+    runner.script()
+    director.stop()
+    runner.ending(ending)
+    return Run(
+        schedule=Schedule(tuple(director.applied), director.order, ending),
+        violations=tuple(runner.violations),
+        verdicts=runner.verdicts,
+        reasons=runner.reasons,
+        requests=Counter(runner.world.requests),
+        places=tuple(director.places),
+        exempt=runner.watch.exempt,
+    )
+
+
+def heal(world: World) -> None:
+    """All brokers back, all replicas in sync, all metadata delivered, everything loaded."""
+    cluster = world.cluster
+    for broker in cluster.brokers.values():
+        for name in ("speak", "reconnect", "start"):
+            events.happen_quietly(world, Event(name, (broker.id,)))
+    for broker in cluster.brokers.values():
+        cluster.deliver(broker)
+        while events.happen_quietly(world, Event("go_on_loading", (broker.id,))):
+            pass
+    for topic, index, _ in tuple(cluster.image.each()):
+        for name in ("follower_catches_up", "expand_in_sync"):
+            while events.happen_quietly(world, Event(name, (topic, index))):
+                pass
+    assert STATE_TOPIC in cluster.image.topics
+    world.note()

@@ -1,0 +1,136 @@
+"""What one broker shows of topics, logs and transactions: parts of the responses in `answers`."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from exporter.kafka.errors import ErrorCode
+from tests.verification.model import rights, wire
+from tests.verification.model.cluster import Broker, Txn
+from tests.verification.model.image import NO_LEADER, Image, TopicImage
+from tests.verification.model.logs import Entry, Replica
+
+_NO_ENTRIES: dict[int, Entry] = {}
+_NOTHING = 0
+_UNKNOWN_TOPIC_ID, _FENCED_LEADER_EPOCH, _UNKNOWN_LEADER_EPOCH = 100, 74, 75
+_LATEST = -1
+
+
+def may_describe(view: Image, topic: str) -> bool:
+    return rights.allows(view.rights, rights.DESCRIBE, rights.TOPIC, topic)
+
+
+def asked_topic(view: Image, asked: str | int) -> wire.ShownTopic:
+    if isinstance(asked, int):
+        names = [name for name, topic in view.topics.items() if topic.topic_id == asked and may_describe(view, name)]
+        return shown(view, names[0]) if names else wire.ShownTopic(None, asked, _UNKNOWN_TOPIC_ID)
+    if not may_describe(view, asked):
+        return wire.ShownTopic(asked, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if asked not in view.topics:
+        return wire.ShownTopic(asked, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return shown(view, asked)
+
+
+def shown(view: Image, name: str) -> wire.ShownTopic:
+    topic: TopicImage = view.topics[name]
+    partitions = tuple(
+        wire.ShownPartition(
+            ErrorCode.NONE if it.leader != NO_LEADER else ErrorCode.LEADER_NOT_AVAILABLE,
+            it.leader,
+            it.leader_epoch,
+            it.replicas,
+            it.in_sync,
+            tuple(broker for broker in it.replicas if broker not in view.live),
+        )
+        for it in topic.partitions
+    )
+    return wire.ShownTopic(name, topic.topic_id, 0, partitions)
+
+
+def producers(broker: Broker, topic: str, index: int) -> tuple[int, dict[int, Entry]]:
+    """(error, entries) of one partition, as its broker has them in its own log."""
+    view = broker.view
+    if not rights.allows(view.rights, rights.READ, rights.TOPIC, topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, _NO_ENTRIES
+    partition = view.partition(topic, index)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NO_ENTRIES
+    replica = broker.logs.get((view.topics[topic].topic_id, index))
+    if replica is None or broker.id not in partition.replicas:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER, _NO_ENTRIES
+    return _NOTHING, replica.entries
+
+
+def producer_row(producer_id: int, entry: Entry) -> Any:
+    return SimpleNamespace(
+        producer_id=producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp_ms,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.start_offset,
+    )
+
+
+def led(broker: Broker, topic: str, index: int, asked_epoch: int) -> tuple[int, Replica | None, int]:
+    """(error, log, leader epoch) of a partition that the broker takes itself to lead."""
+    view = broker.view
+    if not rights.allows(view.rights, rights.READ, rights.TOPIC, topic) and not may_describe(view, topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, -1
+    partition = view.partition(topic, index)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, -1
+    if partition.leader != broker.id:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER, None, -1
+    if asked_epoch not in {-1, partition.leader_epoch}:
+        is_old = asked_epoch < partition.leader_epoch
+        return (_FENCED_LEADER_EPOCH if is_old else _UNKNOWN_LEADER_EPOCH), None, partition.leader_epoch
+    return _NOTHING, broker.logs[view.topics[topic].topic_id, index], partition.leader_epoch
+
+
+def offset(replica: Replica, timestamp_ms: int, *, stable: bool) -> int:
+    if timestamp_ms == _LATEST:
+        return replica.stable if stable else replica.end
+    if timestamp_ms < _LATEST:
+        return 0
+    return next((batch.offset for batch in replica.batches if batch.timestamp_ms >= timestamp_ms), -1)
+
+
+def is_listed(view: Image, txn: Txn, request: Any) -> bool:
+    return (
+        rights.allows(view.rights, rights.DESCRIBE, rights.TRANSACTIONAL_ID, txn.transactional_id)
+        and (not request.state_filters or txn.state in request.state_filters)
+        and (not request.producer_id_filters or txn.producer_id in request.producer_id_filters)
+    )
+
+
+def no_transaction(name: str, error: ErrorCode) -> Any:
+    return SimpleNamespace(
+        error_code=error,
+        transactional_id=name,
+        transaction_state="",
+        transaction_timeout_ms=-1,
+        transaction_start_time_ms=-1,
+        producer_id=-1,
+        producer_epoch=-1,
+        topics=[],
+    )
+
+
+def fits(acl: rights.Acl, request: Any) -> bool:
+    """The filter of DescribeAcls, as far as it is used: 1 stands for any."""
+    return (
+        request.resource_type_filter in {1, acl.resource}
+        and request.pattern_type_filter in {1, acl.pattern}
+        and request.operation in {1, acl.operation}
+        and request.permission_type in {1, acl.permission}
+        and request.resource_name_filter in {None, acl.name}
+        and request.principal_filter in {None, acl.principal}
+    )
+
+
+def quorum_row(replica: int, end: int, fetched_ms: int, caught_up_ms: int) -> Any:
+    return SimpleNamespace(
+        replica_id=replica, log_end_offset=end, last_fetch_timestamp=fetched_ms, last_caught_up_timestamp=caught_up_ms
+    )

@@ -1,0 +1,235 @@
+"""One run: a cluster, the exporter's clocks, what was asked of whom, and what was true at each moment of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from exporter.kafka.errors import BrokerFault, FaultReason
+from tests.verification.model.answers import HOST, PORT, Answers
+from tests.verification.model.cluster import Broker, Cluster
+from tests.verification.model.truth import Standings, standings
+from tests.verification.model.wire import body_of, read_offsets, read_producers
+
+REQUEST_MS = 1
+LATEST = -1
+PRODUCERS, OFFSETS, METADATA, LIST, DESCRIBE, MARKERS, FENCE = 61, 2, 3, 66, 65, 27, 22
+API_NAMES = {
+    1: "Fetch",
+    2: "ListOffsets",
+    3: "Metadata",
+    16: "ListGroups",
+    22: "InitProducerId",
+    27: "WriteTxnMarkers",
+    29: "DescribeAcls",
+    32: "DescribeConfigs",
+    55: "DescribeQuorum",
+    61: "DescribeProducers",
+    65: "DescribeTransactions",
+    66: "ListTransactions",
+}
+
+
+class Director(Protocol):
+    """Decides what happens, and in which order the exporter's coroutines run."""
+
+    def before(self, world: World, place: str) -> None:
+        """Let events happen at this moment; `place` is the request that follows, or `pause`, `question`, `lock`."""
+
+    def choose(self, count: int) -> int:
+        """Which of `count` coroutines goes on."""
+
+
+class Moment(NamedTuple):
+    """What was true from here on, until the next moment."""
+
+    standings: Standings
+    committed: frozenset[int]
+    topics: frozenset[tuple[str, int, int]]
+    """(name, topic id, partitions)"""
+
+
+class World:
+    """The state of one run."""
+
+    def __init__(self, cluster: Cluster, director: Director, *, tell: Callable[[str], None] | None = None) -> None:
+        self.cluster = cluster
+        self.answers = Answers(cluster)
+        self.director = director
+        self.tell = tell
+        self.wall_skew_ms = 0
+        self.running_s = 1000.0
+        """The exporter's monotonic clock."""
+        self.moments: list[Moment] = []
+        self.reads: dict[tuple[str, int], list[int]] = {}
+        """(topic, partition) -> the moments at which a leader in its own view was asked for its producers."""
+        self.stable_reads: dict[tuple[str, int], tuple[int, int]] = {}
+        """(topic, partition) -> (moment, last stable offset) that was told last."""
+        self.described: dict[str, list[int]] = {}
+        """Transactional id -> the transactions that its descriptions told of, by serial."""
+        self.last_asked_coordinator = 0
+        """The moment of it."""
+        self.requests: list[int] = []
+        """API keys in order."""
+        self.failed = 0
+        self.on_write: Callable[[int, Any], None] | None = None
+        """Told of each request that writes, before it is answered: (API key, request)."""
+        self.note()
+
+    def clock(self) -> float:
+        """The exporter's monotonic clock, in seconds."""
+        return self.running_s
+
+    def wall_clock(self) -> float:
+        """The exporter's time of day, in seconds."""
+        return (self.cluster.now_ms + self.wall_skew_ms) / 1000
+
+    def pass_time(self, milliseconds: int) -> None:
+        """For everybody."""
+        self.cluster.now_ms += milliseconds
+        self.running_s += milliseconds / 1000
+
+    def sleep(self, seconds: float) -> None:
+        """The exporter waits: time passes, and things may happen."""
+        self.pass_time(int(seconds * 1000))
+        self.director.before(self, "pause")
+
+    def note(self) -> None:
+        """Something has changed: note what is true now."""
+        cluster = self.cluster
+        committed = frozenset(serial for serial, outcome in cluster.outcomes.items() if outcome == "commit")
+        topics = frozenset((name, it.topic_id, len(it.partitions)) for name, it in cluster.image.topics.items())
+        self.moments.append(Moment(standings(cluster), committed, topics))
+
+    def begin_cycle(self) -> int:
+        """Forget what was read before; the moment at which the cycle begins."""
+        self.reads.clear()
+        self.stable_reads.clear()
+        self.described.clear()
+        self.last_asked_coordinator = len(self.moments) - 1
+        return len(self.moments) - 1
+
+    def answer(self, port: int, request: Any, timeout_s: float) -> Any:
+        """What the broker at `port` answers to `request`, after whatever happens first. Raises BrokerFault."""
+        key = request.API_KEY
+        self.director.before(self, API_NAMES.get(key, "unknown"))
+        self.pass_time(REQUEST_MS)
+        self.requests.append(key)
+        if self.tell is not None:
+            self.tell(f"  -> {API_NAMES.get(key, key)} to broker {port - PORT}{_asked(key, request)}")
+        try:
+            broker = _reached(self.cluster, port)
+            if key in {MARKERS, FENCE} and self.on_write is not None:
+                self.on_write(key, request)
+            answer = self.answers.of(broker, request)
+        except BrokerFault as fault:
+            self.failed += 1
+            if fault.reason is FaultReason.TIMED_OUT:
+                self.pass_time(int(timeout_s * 1000))
+            if self.tell is not None:
+                self.tell(f"     <- {fault}")
+            raise
+        self._remember(key, broker.id, request)
+        if key in {MARKERS, FENCE}:
+            self.note()
+        if self.tell is not None:
+            self.tell(f"     <- {_told(key, answer, request)}")
+        return answer
+
+    def _remember(self, key: int, broker: int, request: Any) -> None:
+        """What was looked at, and at which moment."""
+        now = len(self.moments) - 1
+        it = self.cluster.brokers[broker]
+        if key == PRODUCERS:
+            for topic, indexes in _named(request):
+                for index in indexes:
+                    partition = it.view.partition(topic, index)
+                    if partition is not None and partition.leader == broker:
+                        self.reads.setdefault((topic, index), []).append(now)
+        elif key in {LIST, DESCRIBE}:
+            self.last_asked_coordinator = now
+            if key == DESCRIBE:
+                self._remember_descriptions(it, request)
+        elif key == OFFSETS:
+            self._remember_offsets(it, request, now)
+
+    def _remember_descriptions(self, broker: Broker, request: Any) -> None:
+        for name in request.transactional_ids:
+            for held in broker.coordinating.values():
+                if name in held.transactions:
+                    self.described.setdefault(name, []).append(held.transactions[name].serial)
+
+    def _remember_offsets(self, broker: Broker, request: Any, now: int) -> None:
+        is_stable, asked = read_offsets(body_of(request))
+        for it in asked if is_stable else ():
+            topic = broker.view.topics.get(it.partition[0])
+            replica = None if topic is None else broker.logs.get((topic.topic_id, it.partition[1]))
+            if replica is not None and it.timestamp_ms == LATEST:
+                self.stable_reads[it.partition] = now, replica.stable
+
+
+def _reached(cluster: Cluster, port: int) -> Broker:
+    """The broker at a port. Raises BrokerFault."""
+    broker = cluster.brokers.get(port - PORT)
+    if broker is None or not broker.is_up:
+        raise BrokerFault(FaultReason.UNREACHABLE, f"broker at {HOST}:{port} refuses connections")
+    if broker.is_silent:
+        raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {HOST}:{port} does not answer")
+    return broker
+
+
+def _named(request: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    if hasattr(request, "_body"):
+        return read_producers(body_of(request))
+    return tuple((topic.name, tuple(topic.partition_indexes)) for topic in request.topics)
+
+
+def _asked(key: int, request: Any) -> str:
+    if key == PRODUCERS:
+        return " for " + ", ".join(f"{topic}-{index}" for topic, indexes in _named(request) for index in indexes)
+    if key == DESCRIBE:
+        names = [it if len(it) < 20 else "(made-up id)" for it in request.transactional_ids]
+        return " for " + ", ".join(names)
+    return ""
+
+
+def _told(key: int, answer: Any, request: Any) -> str:
+    """The response in a few words."""
+    if key == LIST:
+        rows = [f"{it.transactional_id} {it.producer_id} {it.transaction_state}" for it in answer.transaction_states]
+        return ("; ".join(rows) or "no ids") if not answer.error_code else f"error {int(answer.error_code)}"
+    if key == DESCRIBE:
+        return "; ".join(
+            f"error {int(it.error_code)}"
+            if it.error_code
+            else f"{it.transactional_id} {it.transaction_state} epoch {it.producer_epoch} "
+            + ",".join(f"{topic.topic}-{index}" for topic in it.topics for index in topic.partitions)
+            for it in answer.transaction_states
+        )
+    if key == PRODUCERS:
+        return _told_producers(answer, request)
+    if key in {FENCE, 55}:
+        return f"error {int(answer.error_code)}"
+    return "answered"
+
+
+def _told_producers(answer: Any, request: Any) -> str:
+    if hasattr(request, "_body"):
+        from exporter.kafka import describe_producers  # noqa: PLC0415 - only where a story is told
+
+        told = describe_producers.decode(answer.body)
+        rows = [
+            f"{told.topics[told.topic[p]]}-{told.partition[p]}: {told.producer_id[i]} epoch {told.producer_epoch[i]} open "
+            f"from {told.start_offset[i]} last sequence {told.last_sequence[i]}"
+            for i, p in enumerate(told.entry_partition.tolist())
+        ]
+        errors = [f"{told.topics[told.topic[p]]}-{told.partition[p]}: error {e}" for p, e in enumerate(told.error) if e]
+        return "; ".join(rows + errors) or "nothing open"
+    rows = [
+        f"{topic.name}-{it.partition_index}: {row.producer_id} epoch {row.producer_epoch} open from "
+        f"{row.current_txn_start_offset} last sequence {row.last_sequence}"
+        for topic in answer.topics
+        for it in topic.partitions
+        for row in it.active_producers
+    ]
+    return "; ".join(rows) or "no producers"

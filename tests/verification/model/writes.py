@@ -1,0 +1,92 @@
+"""I3: what the exporter's commands write must not destroy records of a live or a committed transaction.
+
+Between the last look and the marker's arrival something can always happen. Harm that was not to be seen at the last look
+is counted and not blamed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from exporter.evaluation.verdicts import TransactionRow
+from tests.verification.model import coordinator
+from tests.verification.model.checks import Violation
+from tests.verification.model.truth import Fate, OpenKey, Standing, commit_can_be_seen
+from tests.verification.model.world import World
+
+
+class Watch:
+    """Looks at each request that writes, before it is answered."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._row: TransactionRow | None = None
+        self._topic_id = -1
+        self.exempt = 0
+
+    def is_told(self, row: TransactionRow) -> None:
+        """What the operator wants aborted."""
+        self._row = row
+        topic = self._world.cluster.image.topics.get(row.topic)
+        self._topic_id = -1 if topic is None else topic.topic_id
+
+    def marker(self, request: Any) -> list[Violation]:
+        """An ABORT marker is about to arrive."""
+        found: list[Violation] = []
+        for marker in request.markers:
+            for topic in marker.topics:
+                for index in topic.partition_indexes:
+                    if not marker.transaction_result:
+                        found += self._abort(topic.name, index, marker.producer_id, marker.producer_epoch)
+        return found
+
+    def _abort(self, topic: str, index: int, producer_id: int, epoch: int) -> list[Violation]:
+        world = self._world
+        harmed = self._harm(len(world.moments) - 1, topic, index, producer_id)
+        if harmed is None or harmed[1].epoch > epoch:
+            return []
+        kind, standing = harmed
+        is_another = self._topic_id not in {-1, standing.topic_id}
+        reads = world.reads.get((topic, index), [])
+        then = self._harm(reads[-1], topic, index, producer_id) if reads else None
+        what = f"an ABORT marker on {topic}-{index} destroys records of producer {producer_id} that are {kind}"
+        if not reads or (then is not None and then[1].identity == standing.identity and then[0] == kind):
+            return [Violation("I3", "made again" if is_another else kind, what)]
+        told = world.stable_reads.get((topic, index))
+        start = -1 if self._row is None else self._row.start_offset
+        if told is not None and told[0] > reads[-1] and told[1] > start:
+            return [Violation("I3", "last stable offset", f"{what}, and the last stable offset had told")]
+        self.exempt += 1
+        return []
+
+    def _harm(self, moment: int, topic: str, index: int, producer_id: int) -> tuple[str, Standing] | None:
+        """What an ABORT marker would have destroyed at that moment; None where nothing."""
+        for key, standing in self._world.moments[moment].standings.items():
+            if (key.topic, key.partition, key.producer_id) == (topic, index, producer_id):
+                kind = self._kind_of_harm(moment, key, standing)
+                return None if kind is None else (kind, standing)
+        return None
+
+    def _kind_of_harm(self, moment: int, key: OpenKey, standing: Standing) -> str | None:
+        txn = standing.transaction
+        if standing.fate.is_owned and txn is not None and txn.serial in standing.serials:
+            if standing.fate is Fate.LIVE:
+                return "live"
+            if txn.state == "PrepareCommit":
+                return "committing"
+        committed = standing.serials & self._world.moments[moment].committed
+        if committed and commit_can_be_seen(self._world.cluster, standing, key.producer_id):
+            return "committed"
+        return None
+
+    def fence(self, request: Any) -> list[Violation]:
+        """InitProducerId is about to arrive."""
+        world, name = self._world, request.transactional_id
+        txn = coordinator.truth_of(world.cluster, name)
+        described = world.described.get(name, [])
+        if txn is None or txn.state != "Ongoing" or not described or described[0] == txn.serial:
+            return []
+        if described[-1] == txn.serial:
+            return [Violation("I3", "fenced", f"the newer transaction of {name!r} is fenced")]
+        self.exempt += 1
+        return []
