@@ -9,13 +9,13 @@ from confluent_kafka.admin import AdminClient
 
 from examples.workload.planting import plant_hang, plant_hang_without_id, plant_producers, write_marker
 from examples.workload.producers import run_transaction
-from exporter.evaluation.verdicts import Verdict
+from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from tests.brokers.cluster import KafkaCluster, Properties
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.situations import play, steps
 from tests.situations.ground import GROUP, coordinator_address, described, until, until_closed
 from tests.situations.scene import UNKNOWN, Scene
-from tests.situations.words import Collection
+from tests.situations.words import Collection, Truth
 
 STILL = Collection("still")
 ASKED = Collection("still")
