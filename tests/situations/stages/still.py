@@ -9,13 +9,13 @@ from confluent_kafka.admin import AdminClient
 
 from examples.workload.planting import plant_hang, plant_hang_without_id, plant_producers, write_marker
 from examples.workload.producers import run_transaction
-from exporter.evaluation.verdicts import Verdict
+from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from tests.brokers.cluster import KafkaCluster, Properties
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.situations import play, steps
 from tests.situations.ground import GROUP, coordinator_address, described, until, until_closed
 from tests.situations.scene import UNKNOWN, Scene
-from tests.situations.words import Collection
+from tests.situations.words import Collection, Truth
 
 STILL = Collection("still")
 ASKED = Collection("still")
@@ -82,11 +82,21 @@ def id_unknown(scene: Scene) -> None:
 
 @STILL.add()
 def older_epoch(scene: Scene) -> None:
-    """Open records of an old epoch, and the id's newer epoch is Ongoing on the same partition without a record yet."""
+    """Open records of an old epoch, and the id is Ongoing two epochs on, on the same partition without a record yet."""
+    topic = scene.topic()
+    hang = plant_hang(scene.bootstrap, topic, 0, scene.name("id"))
+    scene.client()
+    scene.client().add(topic, [0])
+    scene.hanging(hang, {Verdict.HANGING_STALE_EPOCH})
+
+
+@STILL.add()
+def next_epoch(scene: Scene) -> None:
+    """The same one epoch on: a fence that the coordinator cannot write yet would look like that."""
     topic = scene.topic()
     hang = plant_hang(scene.bootstrap, topic, 0, scene.name("id"))
     scene.client().add(topic, [0])
-    scene.hanging(hang, {Verdict.HANGING_STALE_EPOCH})
+    scene.expect(hang, Truth.HANGING, (), InconclusiveReason.MAY_BE_FENCED)
 
 
 @STILL.add()

@@ -1,0 +1,257 @@
+"""A verdict of hanging needs leaders that are confirmed: by the controller through them, and by the other brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from exporter.evaluation.gaps import gaps
+from exporter.evaluation.verdicts import InconclusiveReason, Verdict
+from exporter.kafka.errors import ErrorCode
+from exporter.snapshot import STATE_TOPIC, SecondRead, Snapshot
+from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.fake_model import Model, Partition, Producer, QuorumState
+from tests.kafka.scene import (
+    ALIVE,
+    HANGING,
+    UNKNOWN,
+    collected,
+    collector_of,
+    evaluated,
+    inconclusive,
+    nth,
+    scene,
+    second_read,
+    verdicts,
+)
+
+UNCONFIRMED = InconclusiveReason.LEADERSHIP_UNCONFIRMED
+OFFERED_NOWHERE = ErrorCode.UNSUPPORTED_VERSION
+
+
+def all_unconfirmed(snapshot: Snapshot) -> None:
+    """No hang is proved, whatever lives is as it was, and coverage says that something is missing."""
+    told = evaluated(snapshot)
+    assert inconclusive(told) == dict.fromkeys(HANGING, UNCONFIRMED)
+    assert {row: verdict for row, verdict in verdicts(told).items() if row in ALIVE} == ALIVE
+    assert not snapshot.is_complete
+    assert any("not confirmed" in sentence for sentence in gaps(snapshot))
+
+
+def quorum_from(node: int, fault: Fault | ErrorCode) -> Callable[[Asked], Fault | ErrorCode | None]:
+    return lambda asked: fault if asked.api == "DescribeQuorum" and asked.node == node else None
+
+
+def metadata_of(nodes: set[int], change: Callable[[Any], None]) -> Callable[[Asked, Any], None]:
+    """From the second listing on these nodes' metadata are changed: all that rests on them has been read by then."""
+    listings = 0
+
+    def on_answer(asked: Asked, answer: Any) -> None:
+        nonlocal listings
+        listings += asked.api == "ListTransactions"
+        if asked.api == "Metadata" and asked.node in nodes and listings >= 2 * 2:
+            change(answer)
+
+    return on_answer
+
+
+def newer_epoch(answer: Any) -> None:
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            partition.leader_epoch += 1
+
+
+def test_a_cluster_in_touch_confirms_every_leader() -> None:
+    """Nothing is unconfirmed, and every hang is proved."""
+    snapshot = collected(scene())
+
+    assert snapshot.proof is not None
+    assert snapshot.proof.unconfirmed == ()
+    assert verdicts(evaluated(snapshot)) == HANGING | ALIVE
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.CLOSED, ErrorCode.KAFKA_STORAGE_ERROR, 7], ids=["closed", "refused", "timed out"]
+)
+def test_a_broker_that_cannot_reach_its_controller_proves_nothing_that_it_leads(fault: Fault | ErrorCode) -> None:
+    """Node 2 leads hung-1 and half of the state partitions: only what rests on node 1 alone could be proved."""
+    snapshot = collected(scene(), on_request=quorum_from(2, fault))
+
+    told = inconclusive(evaluated(snapshot))
+    assert told[UNKNOWN] is UNCONFIRMED
+    assert told["hung", 1, 12] is UNCONFIRMED
+    assert set(told.values()) == {UNCONFIRMED}
+
+
+@pytest.mark.parametrize(("behind_ms", "confirmed"), [(1900, True), (2100, False)])
+def test_a_broker_that_has_not_caught_up_with_the_controllers_log_is_not_confirmed(
+    behind_ms: int, *, confirmed: bool
+) -> None:
+    """Two seconds: brokers fetch every half second when nothing happens."""
+    model = scene()
+    model.quorum = QuorumState(behind_ms={1: 0, 2: behind_ms})
+
+    assert (("hung", 1, 12) in inconclusive(evaluated(collected(model)))) is not confirmed
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_a_newer_epoch_anywhere_contradicts(node: int) -> None:
+    """A new leader acts on its own metadata: whoever names a newer epoch ends the belief in the old leader."""
+    all_unconfirmed_or_moved(collected(scene(), on_answer=metadata_of({node}, newer_epoch)))
+
+
+def all_unconfirmed_or_moved(snapshot: Snapshot) -> None:
+    told = inconclusive(evaluated(snapshot))
+    assert set(told) == set(HANGING)
+    allowed = {UNCONFIRMED, InconclusiveReason.COORDINATOR_MOVED, InconclusiveReason.CHANGED_BETWEEN_READS}
+    assert set(told.values()) <= allowed
+
+
+def test_another_topic_id_anywhere_contradicts() -> None:
+    """The topic was made again: what was read is of another topic of that name."""
+
+    def made_again(answer: Any) -> None:
+        for topic in answer.topics:
+            topic.topic_id = UUID(int=7)
+
+    all_unconfirmed_or_moved(collected(scene(), on_answer=metadata_of({2}, made_again)))
+
+
+def test_a_topic_that_a_broker_does_not_know_contradicts() -> None:
+    """It may be deleted; where it is only not shown, for lack of DESCRIBE, that broker has no say."""
+
+    def unknown(answer: Any, code: int) -> None:
+        for topic in answer.topics:
+            topic.error_code, topic.partitions = code, []
+
+    deleted = metadata_of({2}, lambda answer: unknown(answer, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    all_unconfirmed_or_moved(collected(scene(), on_answer=deleted))
+
+
+def test_without_describe_on_the_cluster_most_brokers_must_agree() -> None:
+    """The controller's refusal proves touch; two of two brokers name the same leaders."""
+    model = scene()
+    model.quorum = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    assert verdicts(evaluated(collected(model))) == HANGING | ALIVE
+
+
+@pytest.mark.parametrize("quorum", [OFFERED_NOWHERE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
+def test_half_of_the_brokers_are_not_most(quorum: int) -> None:
+    """Two brokers, one of which is silent when it is to confirm: without the controller's word nothing is proved."""
+    model = scene()
+    model.quorum = quorum
+    alone_at_the_end = metadata_unanswered_at_the_end(2)
+
+    told = inconclusive(evaluated(collected(model, on_request=alone_at_the_end)))
+
+    assert told
+    assert set(told.values()) <= {UNCONFIRMED, InconclusiveReason.COORDINATOR_UNANSWERED}
+
+
+def metadata_unanswered_at_the_end(node: int) -> Callable[[Asked], Fault | None]:
+    reads = 0
+
+    def on_request(asked: Asked) -> Fault | None:
+        nonlocal reads
+        reads += asked.api == "ListTransactions"
+        return Fault.CLOSED if asked.api == "Metadata" and asked.node == node and reads >= 2 * 2 else None
+
+    return on_request
+
+
+def test_where_a_broker_is_silent_the_others_must_have_caught_up_meanwhile() -> None:
+    """Node 1 leads nothing and does not answer: it may be the new leader, unless the controllers' log says otherwise."""
+    hung = Model(
+        topics={
+            STATE_TOPIC: [Partition(2)],
+            "hung": [Partition(2, producers=[Producer(11, 5)])],
+        }
+    )
+    times = iter([400, 400, *[0] * 20])
+
+    with FakeCluster(hung, nodes=2) as cluster, collector_of(cluster) as collector:
+
+        def on_request(asked: Asked) -> Fault | None:
+            if asked.api == "DescribeQuorum":
+                hung.quorum = QuorumState(behind_ms={2: next(times)})
+            return Fault.CLOSED if asked.node == 1 else None
+
+        cluster.on_request = on_request
+        told = evaluated(collector.collect(seen_before=None))
+        asked = sum(it.api == "DescribeQuorum" for it in cluster.asked)
+
+    assert verdicts(told) == {("hung", 0, 11): Verdict.HANGING_NO_TRANSACTIONAL_ID}
+    assert asked >= 3, "asked on until it had caught up"
+
+
+def test_one_broker_alone_is_enough() -> None:
+    """A cluster of one broker has nobody else to ask."""
+    model = Model(topics={STATE_TOPIC: [Partition(1)], "hung": [Partition(1, producers=[Producer(11, 5)])]})
+    with FakeCluster(model) as cluster, collector_of(cluster) as collector:
+        told = verdicts(evaluated(collector.collect(seen_before=None)))
+
+    assert told == {("hung", 0, 11): Verdict.HANGING_NO_TRANSACTIONAL_ID}
+
+
+def test_a_producer_that_goes_on_before_the_last_read_is_a_changed_entry() -> None:
+    """Same epoch, same start offset; its last sequence has moved: its next transaction has taken the records along."""
+    model = scene()
+    hung = model.topics["hung"][0]
+
+    def go_on() -> None:
+        hung.producers[0] = replace(hung.producers[0], last_sequence=1)
+
+    snapshot = collected(model, on_request=nth(3, "ListTransactions", go_on))
+
+    assert inconclusive(evaluated(snapshot)) == {UNKNOWN: InconclusiveReason.CHANGED_BETWEEN_READS}
+    assert second_read(snapshot, UNKNOWN) is SecondRead.CHANGED
+
+
+def test_a_topic_made_again_before_the_last_read_is_a_changed_entry() -> None:
+    """The same name, offset, producer and epoch; the topic id is another."""
+    model = scene()
+
+    def make_again() -> None:
+        model.topic_ids["hung"] = UUID(int=99)
+
+    snapshot = collected(model, on_request=nth(3, "ListTransactions", make_again))
+
+    assert inconclusive(evaluated(snapshot))[UNKNOWN] is InconclusiveReason.CHANGED_BETWEEN_READS
+
+
+def test_an_in_sync_follower_that_does_not_agree_leaves_a_hang_unverified() -> None:
+    """It may have the marker that the leader lost; only what it shows as ended counts against the leader."""
+    model = scene()
+    model.topics["hung"][0].followers = (2,)
+    assert verdicts(evaluated(collected(model)))[UNKNOWN] is Verdict.HANGING_NO_TRANSACTIONAL_ID
+
+    def empty(asked: Asked, answer: Any) -> None:
+        for topic in answer.topics if asked.api == "DescribeProducers" and asked.node == 2 else ():
+            for partition in topic.partitions if topic.name == "hung" else ():
+                partition.active_producers = [it for it in partition.active_producers if it.producer_id != UNKNOWN[2]]
+
+    snapshot = collected(model, on_answer=empty)
+    assert inconclusive(evaluated(snapshot)) == {UNKNOWN: InconclusiveReason.REPLICA_UNREAD}
+    assert not snapshot.is_complete
+
+
+def test_coverage_is_not_complete_where_a_second_read_failed() -> None:
+    """A hang that is inconclusive for want of a read is a gap, and the log and the page say so."""
+    listings = 0
+
+    def fail_last(asked: Asked) -> ErrorCode | None:
+        nonlocal listings
+        listings += asked.api == "ListTransactions"
+        is_last = asked.api == "DescribeProducers" and listings >= 2 * 2
+        return ErrorCode.KAFKA_STORAGE_ERROR if is_last else None
+
+    snapshot = collected(scene(), on_request=fail_last)
+
+    assert inconclusive(evaluated(snapshot))[UNKNOWN] is InconclusiveReason.SECOND_READ_FAILED
+    assert not snapshot.is_complete
+    assert any("second time" in sentence for sentence in gaps(snapshot))

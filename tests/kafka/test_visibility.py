@@ -1,0 +1,208 @@
+"""What is hidden from us is said: topics, the coordinators' topic, ids; and whose metadata and whose clock are gone by."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
+from exporter.kafka.errors import ErrorCode
+from exporter.kafka.metadata_source import CHECKED_EVERY_CYCLES
+from exporter.snapshot import STATE_TOPIC, ClockSource
+from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.fake_model import ALLOW_DESCRIBE_ALL, Acl, Model, Partition, QuorumState, Transaction
+from tests.kafka.scene import UNKNOWN, collected, collector_of, evaluated, inconclusive, scene, verdicts
+
+HOUR_MS = 3_600_000
+PREFIXED = 4
+
+
+@pytest.mark.parametrize(("acls", "complete"), [(ErrorCode.SECURITY_DISABLED, True), ([], False)])
+def test_a_cluster_that_shows_no_topic_is_complete_only_without_an_authorizer(acls: Any, *, complete: bool) -> None:
+    """Without any grant a cluster looks as if it had no topics."""
+    with FakeCluster(Model(acls=acls)) as cluster, collector_of(cluster) as collector:
+        snapshot = collector.collect()
+
+    assert snapshot.is_complete is complete
+    assert any("needs DESCRIBE and READ" in gap for gap in snapshot.visibility.gaps) is not complete
+
+
+def test_a_topic_that_was_visible_and_is_hidden_is_missed() -> None:
+    """Until it is seen again, or a broker says that it does not exist."""
+    model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)], "u": [Partition(1)]})
+    with FakeCluster(model) as cluster, collector_of(cluster) as collector:
+        assert collector.collect().is_complete
+        model.hidden_topics = {(1, "u")}
+        for _ in range(2):
+            snapshot = collector.collect()
+            assert snapshot.visibility.hidden_topics == ("u",)
+            assert not snapshot.is_complete
+        model.hidden_topics = set()
+        assert collector.collect().is_complete
+        del model.topics["u"]
+        assert collector.collect().is_complete
+
+
+def test_a_state_topic_without_describe_is_a_gap_though_nothing_is_open() -> None:
+    """Nobody would know the coordinators when it matters."""
+    model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)]}, hidden_topics={(1, STATE_TOPIC)})
+    with FakeCluster(model) as cluster, collector_of(cluster) as collector:
+        for _ in range(2):
+            assert any(STATE_TOPIC in gap for gap in collector.collect().visibility.gaps)
+
+
+def test_a_state_topic_that_must_exist_is_missed() -> None:
+    """Transactions are open, and the coordinators' topic is not there."""
+    model = scene()
+    del model.topics[STATE_TOPIC]
+    model.transactions.clear()
+
+    assert any("does not exist" in gap for gap in collected(model).visibility.gaps)
+
+
+@pytest.mark.parametrize(
+    ("acls", "hidden", "reason"),
+    [
+        ([ALLOW_DESCRIBE_ALL], set(), None),
+        ([], set(), None),
+        ([Acl(8, 3, "kept-", PREFIXED)], set(), None),
+        ([Acl(8, 3, "kept-", PREFIXED)], {"kept-"}, InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY),
+        ([Acl(8, 3, "one")], {"one"}, InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY),
+        ([ALLOW_DESCRIBE_ALL, Acl(8, 2, "one")], set(), InconclusiveReason.IDS_MAY_BE_DENIED),
+        ([ALLOW_DESCRIBE_ALL, Acl(4, 2, "one")], set(), None),
+    ],
+    ids=[
+        "a literal *",
+        "no ACL",
+        "a prefix, visible",
+        "a prefix, hidden",
+        "an id, hidden",
+        "a DENY",
+        "a DENY of WRITE",
+    ],
+)
+def test_every_pattern_that_the_acls_name_is_tried(
+    acls: list[Acl], hidden: set[str], reason: InconclusiveReason | None
+) -> None:
+    """Made-up ids are visible in each case; only ids like those that an ACL names may be hidden."""
+    model = scene()
+    model.acls = acls
+
+    def hide(asked: Asked, answer: Any) -> None:
+        for row in answer.transaction_states if asked.api == "DescribeTransactions" else ():
+            if any(row.transactional_id.startswith(name) for name in hidden):
+                row.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+    told = evaluated(collected(model, on_answer=hide))
+
+    assert inconclusive(told) == ({} if reason is None else {UNKNOWN: reason})
+
+
+def test_the_probe_for_a_prefix_avoids_longer_prefixes() -> None:
+    """All the usual continuations of a prefix are granted to us, and the others are hidden."""
+    model = scene()
+    usual = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    model.acls = [Acl(8, 3, it, PREFIXED) for it in usual]
+
+    def hide(asked: Asked, answer: Any) -> None:
+        for row in answer.transaction_states if asked.api == "DescribeTransactions" else ():
+            if row.transactional_id[0] not in usual:
+                row.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+    told = evaluated(collected(model, on_answer=hide))
+
+    assert inconclusive(told) == {UNKNOWN: InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY}
+
+
+def test_metadata_are_not_taken_from_a_broker_that_is_cut_off() -> None:
+    """Node 1 is asked first, is out of touch, and hides a topic: node 2's metadata are used, in the next cycles as well."""
+    model = scene()
+
+    def hide(asked: Asked, answer: Any) -> None:
+        if asked.api == "Metadata" and asked.node == 1:
+            answer.topics = [topic for topic in answer.topics if topic.name != "lively"]
+
+    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+        cluster.on_answer = hide
+        cluster.on_request = lambda asked: Fault.CLOSED if asked.api == "DescribeQuorum" and asked.node == 1 else None
+        for _ in range(CHECKED_EVERY_CYCLES + 2):
+            assert "lively" in collector.collect().partitions.topics
+
+
+def test_where_no_broker_is_in_touch_coverage_is_not_complete() -> None:
+    """Their metadata are used all the same, and said to be uncertain."""
+    snapshot = collected(scene(), on_request=lambda asked: Fault.CLOSED if asked.api == "DescribeQuorum" else None)
+
+    assert not snapshot.is_complete
+    assert any("current metadata" in gap for gap in snapshot.visibility.gaps)
+
+
+def owned(start_ms: int) -> Model:
+    model = Model(topics={STATE_TOPIC: [Partition(1)], "t": scene().topics["hung"][:1]})
+    model.transactions["id"] = Transaction(UNKNOWN[2], start_time_ms=start_ms, partitions={("t", 0)})
+    return model
+
+
+@pytest.mark.parametrize("off_ms", [-HOUR_MS, 0, HOUR_MS])
+@pytest.mark.parametrize(
+    ("age_ms", "verdict"), [(5_000, Verdict.OPEN_WITHIN_TIMEOUT), (600_000, Verdict.OVERDUE_AT_COORDINATOR)]
+)
+def test_our_clock_changes_no_verdict(off_ms: int, age_ms: int, verdict: Verdict) -> None:
+    """The controller's clock is asked; a transaction of a minute's time-out is judged by it, whatever ours shows."""
+    model = owned(time.time_ns() // 1_000_000 - age_ms)
+    with (
+        FakeCluster(model) as cluster,
+        collector_of(cluster, wall_clock=lambda: time.time() + off_ms / 1000) as collector,
+    ):
+        snapshot = collector.collect(seen_before=None)
+
+    assert snapshot.clock_source is ClockSource.CONTROLLER
+    assert list(verdicts(evaluated(snapshot)).values()) == [verdict]
+
+
+@pytest.mark.parametrize(("off_ms", "age_ms"), [(HOUR_MS, 5_000), (-HOUR_MS, 5_000), (-HOUR_MS, 600_000)])
+def test_without_the_controllers_clock_nothing_is_said_that_rests_on_ours(off_ms: int, age_ms: int) -> None:
+    """Ours says overdue, or shows less than a coordinator has already written: neither verdict is given."""
+    model = owned(time.time_ns() // 1_000_000 - age_ms)
+    model.quorum = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    with (
+        FakeCluster(model) as cluster,
+        collector_of(cluster, wall_clock=lambda: time.time() + off_ms / 1000) as collector,
+    ):
+        snapshot = collector.collect(seen_before=None)
+
+    assert snapshot.clock_source is ClockSource.EXPORTER
+    assert list(inconclusive(evaluated(snapshot)).values()) == [InconclusiveReason.CLOCK_UNVERIFIED]
+
+
+def test_without_the_controllers_clock_watching_makes_a_transaction_overdue() -> None:
+    """Seen by one process for longer than its time-out and the slack: no wall clock is needed."""
+    model = owned(time.time_ns() // 1_000_000 - 600_000)
+    model.quorum = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    policy, memory = Policy(overdue_slack_ms=-59_990), Memory()
+    with FakeCluster(model) as cluster, collector_of(cluster) as collector:
+        said = []
+        for _ in range(2):
+            evaluation = evaluate(collector.collect(seen_before=None), memory, policy)
+            memory = evaluation.memory
+            said.append(Verdict(int(evaluation.transactions.verdict[0])))
+            time.sleep(0.02)
+
+    assert said == [Verdict.INCONCLUSIVE, Verdict.OVERDUE_AT_COORDINATOR]
+
+
+def test_the_controllers_clock_counts_for_the_cycles_until_it_is_asked_again() -> None:
+    """Our wall clock is set back by an hour in between: ages go on as if nothing had happened."""
+    model = owned(time.time_ns() // 1_000_000 - 5_000)
+    model.quorum = QuorumState(clock_ahead_ms=HOUR_MS)
+    model.transactions["id"].start_time_ms += HOUR_MS
+    off_s = 0.0
+    with FakeCluster(model) as cluster, collector_of(cluster, wall_clock=lambda: time.time() + off_s) as collector:
+        for step_s in (0.0, -3600.0):
+            off_s = step_s
+            evaluation = evaluated(collector.collect(seen_before=None))
+            assert 4_000 <= int(evaluation.transactions.duration_ms[0]) < 60_000
