@@ -19,6 +19,7 @@ from kafka.protocol.consumer.fetch import FetchRequest
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Entries, Scan, scan_leaders
+from exporter.kafka.leadership import Claim, unconfirmed
 from exporter.kafka.log_batches import Stretch
 from exporter.kafka.offsets import LOG_START, offset_at_time
 from exporter.kafka.producer_expiration import producers_kept_ms
@@ -90,8 +91,8 @@ async def end_markers(inquiry: Inquiry, topology: Topology, suspects: Collection
     for place in _places(scan.topology, scan.entries(), suspects):
         by_leader[place.leader].append(place)
     await inquiry.gather(_look_at_all(search, places) for places in by_leader.values())
-    unread = _unread_partitions(scan)
-    search.unread += [(producer_id, unread) for producer_id in producer_ids if unread]
+    for why in (_unread_partitions(scan), await _unconfirmed_leaders(search, scan, producer_ids)):
+        search.unread += [(producer_id, why) for producer_id in sorted(producer_ids) if why]
     return EndMarkers(
         markers=tuple(
             sorted(search.markers, key=lambda it: (it.producer_id, it.timestamp_ms, it.topic, it.partition, it.offset))
@@ -111,6 +112,24 @@ def _unread_partitions(scan: Scan) -> str:
     name = f"{scan.topology.topics[scan.topology.topic[first]]}-{scan.topology.partition[first]}"
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
     return f"{name}{more} could not be read ({scan.reason[first]}), so their logs were not searched for its end"
+
+
+async def _unconfirmed_leaders(search: _Search, scan: Scan, producer_ids: Collection[int]) -> str:
+    """Empty where every partition was read at its leader, or nothing rests on it: no abort was found, or a commit was.
+
+    A broker that is cut off may have read its logs to their ends, and the commit is at the new leaders.
+    """
+    if not {it.producer_id for it in search.markers if not it.commit} & (set(producer_ids) - search.committed):
+        return ""
+    topology = scan.topology
+    rows = np.flatnonzero(scan.answer == Answer.READ).tolist()
+    names = [(topology.topics[topology.topic[row]], int(topology.partition[row])) for row in rows]
+    against = await unconfirmed(search.inquiry, [Claim.of(topology, *name) for name in names])
+    if not against:
+        return ""
+    (topic, partition), why = next(iter(against.items()))
+    more = f" and {len(against) - 1} more" if len(against) > 1 else ""
+    return f"{topic}-{partition}{more} may have been searched at a former leader: {why}"
 
 
 def _places(topology: Topology, entries: Entries, suspects: Collection[OpenAtLeader]) -> Iterator[Place]:

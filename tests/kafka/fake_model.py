@@ -287,7 +287,7 @@ class Answers:
         configs = [
             config_type(version=version, name=name, value=values[name])
             for name in asked.configuration_keys
-            if values[name] is not None
+            if values.get(name) is not None
         ]
         refused = ErrorCode.INVALID_REQUEST if known else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         result = result_type(

@@ -1,0 +1,80 @@
+"""find-hanging on a cluster where something is completing without pause: it answers within its bound, hang included."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka import KafkaException
+
+from examples.workload.planting import plant_hang
+from examples.workload.producers import end_transaction, produce, transactional_producer
+from tests.brokers.cluster import KafkaCluster
+from tests.real_brokers.exporting import ended
+
+WRITERS: Final = 10
+STUCK_AFTER_S: Final = 5.0
+LOOK_S: Final = 10.0
+"""More than one look takes on a machine that the writers keep busy; a look ends at its deadline in any case."""
+
+
+@contextmanager
+def writing(bootstrap: str, topic: str, partitions: int, name: str) -> Iterator[list[int]]:
+    """So many producers that each commit over every partition, without pause; the count of their transactions."""
+    stopped, count = threading.Event(), [0] * WRITERS
+
+    def write(number: int) -> None:
+        producer = transactional_producer(bootstrap, f"{name}-{number}")
+        places = [(topic, partition) for partition in range(partitions)]
+        while not stopped.is_set():
+            with contextlib.suppress(KafkaException):
+                producer.begin_transaction()
+                produce(producer, places, 1)
+                end_transaction(producer, "commit")
+                count[number] += 1
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    try:
+        while not all(count):
+            time.sleep(0.05)
+        yield count
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join(60)
+
+
+@pytest.mark.parametrize("partitions", [100, pytest.param(400, marks=pytest.mark.slow)])
+def test_a_busy_cluster_is_answered_within_a_bound(
+    kafka_4_3_1: KafkaCluster,
+    make_topic: Callable[..., str],
+    fresh_name: Callable[[str], str],
+    tmp_path: Path,
+    partitions: int,
+) -> None:
+    """Ten writers on each of many partitions: the hang is proved, and nothing of theirs is a suspect."""
+    topic = make_topic(kafka_4_3_1, partitions=partitions + 1)
+    hang = plant_hang(kafka_4_3_1.bootstrap, topic, partitions, fresh_name("hang"))
+    asked = ("find-hanging", "--format", "json", "--stuck-after", f"{STUCK_AFTER_S:g}s")
+
+    with writing(kafka_4_3_1.bootstrap, topic, partitions, fresh_name("writer")) as count:
+        began, before = time.monotonic(), sum(count)
+        run = ended(tmp_path, "--bootstrap-server", kafka_4_3_1.bootstrap, *asked)
+        took_s, meanwhile = time.monotonic() - began, sum(count) - before
+
+    print(f"{took_s:.1f} s beside {meanwhile} transactions; {run.stderr}")
+    assert took_s < STUCK_AFTER_S + 1 + 2 * LOOK_S
+    found = [row for row in json.loads(run.stdout)["transactions"] if row["topic"] == topic]
+    assert [(row["partition"], row["verdict"]) for row in found if row["verdict"].startswith("hanging")] == [
+        (hang.partition, "hanging_not_in_transaction")
+    ]
+    assert {row["verdict"] for row in found} <= {"hanging_not_in_transaction", "inconclusive"}

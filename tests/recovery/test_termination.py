@@ -1,0 +1,111 @@
+"""Nothing is fenced but what was shown, whatever the coordinator says in between."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from exporter.kafka.errors import BrokerFault, FaultReason
+from exporter.recovery.termination import WAIT_SECONDS, Ending, Termination, terminate, what_changed
+from exporter.snapshot import CoordinatorTransaction, TransactionState
+from tests.evaluation.builders import transaction
+
+SHOWN = transaction()
+"""Ongoing at epoch 3."""
+ABORTING = replace(SHOWN, state=TransactionState.PREPARE_ABORT, producer_epoch=4)
+ABORTED = replace(SHOWN, state=TransactionState.COMPLETE_ABORT, producer_epoch=4)
+COMMITTED = replace(SHOWN, state=TransactionState.COMPLETE_COMMIT)
+NEXT = replace(SHOWN, start_time_ms=SHOWN.start_time_ms + 5)
+NEWER = replace(NEXT, producer_epoch=5)
+CONCURRENT = "CONCURRENT_TRANSACTIONS"
+LOST = BrokerFault(FaultReason.CONNECTION_LOST, "broker 1 hung up")
+Told = CoordinatorTransaction | BaseException
+
+
+class CoordinatorStandIn:
+    """Says what `looks` hold, one after the other, the last again and again; counts what it is asked to fence."""
+
+    def __init__(self, looks: Sequence[Told], answers: Sequence[str | None] = (CONCURRENT,)) -> None:
+        self._looks = list(looks)
+        self._answers = list(answers)
+        self.fenced: list[CoordinatorTransaction] = []
+
+    def look(self) -> CoordinatorTransaction:
+        told = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+        if isinstance(told, BaseException):
+            raise told
+        return told
+
+    def fence(self, shown: CoordinatorTransaction) -> str | CoordinatorTransaction | None:
+        now = self.look()
+        if what_changed(shown, now) is not None:
+            return now
+        self.fenced.append(now)
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def run(coordinator: CoordinatorStandIn) -> Termination:
+    clock = Clock()
+    ended = terminate(SHOWN, coordinator, clock=clock, sleep=clock.sleep)
+    assert clock.now <= WAIT_SECONDS + 1
+    return ended
+
+
+@pytest.mark.parametrize(
+    ("looks", "answers", "ending", "fences"),
+    [
+        ([SHOWN, ABORTING, ABORTED], [CONCURRENT], Ending.ABORTED, 1),
+        ([SHOWN, LOST, ABORTED], [CONCURRENT], Ending.ABORTED, 1),
+        ([SHOWN, SHOWN, SHOWN, ABORTED], [CONCURRENT], Ending.ABORTED, 2),
+        ([SHOWN, COMMITTED], [CONCURRENT], Ending.OVER, 1),
+        ([SHOWN, ABORTING, NEWER], [CONCURRENT], Ending.OVER, 1),
+        ([SHOWN, NEXT], [CONCURRENT], Ending.OVER, 1),
+        ([SHOWN, ABORTING], [CONCURRENT], Ending.FAILED, 1),
+        ([SHOWN], [None], Ending.OVER, 1),
+        ([SHOWN], ["PRODUCER_FENCED"], Ending.REFUSED, 1),
+        ([SHOWN], ["INVALID_PRODUCER_EPOCH"], Ending.REFUSED, 1),
+        ([SHOWN], ["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"], Ending.FAILED, 1),
+        ([NEWER], [CONCURRENT], Ending.REFUSED, 0),
+        ([NEXT], [CONCURRENT], Ending.REFUSED, 0),
+        ([COMMITTED], [CONCURRENT], Ending.REFUSED, 0),
+        ([replace(SHOWN, coordinator=2)], [CONCURRENT], Ending.REFUSED, 0),
+        ([replace(SHOWN, producer_id=8)], [CONCURRENT], Ending.REFUSED, 0),
+    ],
+)
+def test_how_a_termination_ends(looks: list[Told], answers: list[str | None], ending: Ending, fences: int) -> None:
+    """Each way, and how often something was fenced on it."""
+    coordinator = CoordinatorStandIn(looks, answers)
+
+    assert run(coordinator).ending is ending
+    assert len(coordinator.fenced) == fences
+
+
+def test_nothing_newer_is_ever_fenced() -> None:
+    """Every sequence of four states and answers: only what was shown is fenced, and nothing after it was seen changed."""
+    told: list[Told] = [SHOWN, ABORTING, ABORTED, COMMITTED, NEXT, NEWER, LOST]
+    ran = 0
+    for looks in itertools.product(told, repeat=4):
+        for answer in (CONCURRENT, None, "PRODUCER_FENCED"):
+            coordinator = CoordinatorStandIn(looks, [answer])
+            try:
+                run(coordinator)
+            except BrokerFault:
+                assert looks[0] is LOST
+            assert all(it == SHOWN for it in coordinator.fenced)
+            ran += 1
+
+    assert ran == 3 * 7**4
