@@ -40,6 +40,12 @@ class IsolatedCluster(KafkaCluster):
         )
         self._peer_ports = {broker.node_id: free.pop() for broker in self.brokers}
 
+    @property
+    def ports(self) -> frozenset[int]:
+        """Those of all nodes; they listen only once it is entered."""
+        own = {port for it in (*self.brokers, self.controller) for port in (it.port, it.controller_port)}
+        return frozenset({*own, *self._peer_ports.values()})
+
     def __enter__(self) -> IsolatedCluster:
         try:
             self._write_hosts()

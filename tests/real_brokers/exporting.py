@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -78,7 +78,12 @@ def ended(folder: Path, *arguments: str, **environment: str) -> subprocess.Compl
 
 @contextmanager
 def serving(
-    bootstrap: str | None, folder: Path, *, config_file: Path | None = None, **settings: str
+    bootstrap: str | None,
+    folder: Path,
+    *,
+    config_file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    **settings: str,
 ) -> Iterator[Exporter]:
     """`serve` against `bootstrap` at a cycle every half second, ended by its own pid.
 
@@ -103,7 +108,7 @@ def serving(
             command("serve", *flags),
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "HOME": str(folder)},
+            env={**os.environ, "HOME": str(folder), **(environment or {})},
         )
     exporter = Exporter(process, f"http://127.0.0.1:{port}", log)
     try:

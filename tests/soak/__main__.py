@@ -26,9 +26,11 @@ from tests.brokers.broker import Broker
 from tests.brokers.cluster import free_ports
 from tests.brokers.link import Link
 from tests.brokers.maven import BrokersUnavailable
-from tests.brokers.second_door import TwoDoorCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.real_brokers.exporting import Exporter, serving
+from tests.soak.churn import Churn
+from tests.soak.clock import WallClock
+from tests.soak.cluster import SoakCluster
 from tests.soak.disk import Disk, NoDiskError
 from tests.soak.faults import DISK_FULL, DISK_NODE, FAULTS, GROWING, HUNG, HUNG_PARTITIONS, RECREATED, Ground
 from tests.soak.resources import Resources
@@ -69,23 +71,29 @@ class Tally:
 class Exporters:
     """One beside the brokers, one behind bad links; the first can be killed and started again."""
 
-    def __init__(self, stack: ExitStack, cluster: TwoDoorCluster, folder: Path, truth: Truth) -> None:
+    def __init__(self, stack: ExitStack, cluster: SoakCluster, folder: Path, truth: Truth) -> None:
         self._bootstrap = cluster.bootstrap
         self._folder = folder
         self._own = stack.enter_context(ExitStack())
         self._restarting = False
         self.direct = self._start()
         (folder / "far").mkdir()
-        self.far: Exporter = stack.enter_context(serving(cluster.door, folder / "far", config_file=None, **PACE))
+        self.clock = WallClock(folder / "clock")
+        environment = self.clock.environment
+        self.far: Exporter = stack.enter_context(
+            serving(cluster.door, folder / "far", config_file=None, environment=environment, **PACE)
+        )
         self.watchers = (
             Watcher("direct", self.direct.url, truth, is_up=lambda: not self._restarting),
-            Watcher("behind links", self.far.url, truth, is_up=lambda: True),
+            Watcher("behind links", self.far.url, truth, is_up=lambda: True, clock=self.clock),
         )
         for watcher in self.watchers:
             stack.callback(watcher.close)
 
     def _start(self) -> Exporter:
-        return self._own.enter_context(serving(self._bootstrap, self._folder, config_file=None, **PACE))
+        return self._own.enter_context(
+            serving(self._bootstrap, self._folder, config_file=None, environment=None, **PACE)
+        )
 
     def restart(self) -> None:
         self._restarting = True
@@ -109,7 +117,7 @@ def main() -> int:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True)))
             link_ports = free_ports(NODES)
             advertised = dict(enumerate(link_ports, start=1))
-            cluster = TwoDoorCluster(KAFKA, nodes=NODES, properties=PROPERTIES, advertised_ports=advertised)
+            cluster = SoakCluster(KAFKA, nodes=NODES, properties=PROPERTIES, advertised_ports=advertised)
             disk = _disk_of(cluster.broker(DISK_NODE), stack, folder, tally)
             stack.enter_context(cluster)
             links = {node: Link(port, cluster.door_ports[node]) for node, port in advertised.items()}
@@ -120,9 +128,18 @@ def main() -> int:
             for number in range(4):
                 workload.add(f"live-{number}", LIVE)
             stack.callback(workload.stop)
+            churn = Churn(cluster.bootstrap, RECREATED)
+            stack.callback(churn.close)
             exporters = Exporters(stack, cluster, folder, truth)
             ground = Ground(
-                cluster, links, truth, chance, reload=exporters.reload, restart=exporters.restart, disk=disk
+                cluster,
+                links,
+                truth,
+                chance,
+                reload=exporters.reload,
+                restart=exporters.restart,
+                disk=disk,
+                clock=exporters.clock,
             )
             return _soak(ground, exporters, workload, tally)
     except BrokersUnavailable as failure:
@@ -145,7 +162,7 @@ def _disk_of(broker: Broker, stack: ExitStack, folder: Path, tally: Tally) -> Di
     return disk
 
 
-def _make_topics(cluster: TwoDoorCluster) -> None:
+def _make_topics(cluster: SoakCluster) -> None:
     cluster.topics.create("live", partitions=4)
     cluster.topics.create(HUNG, partitions=HUNG_PARTITIONS)
     cluster.topics.create(GROWING)
@@ -182,7 +199,7 @@ def _soak(ground: Ground, exporters: Exporters, workload: Workload, tally: Tally
 
 def _until_whole(ground: Ground, exporters: Exporters, name: str, tally: Tally) -> None:
     """Wait until a cycle of each exporter, begun since, saw everything, and called hanging what hangs and nothing else."""
-    began, began_wall_s = time.monotonic(), time.time()
+    began, began_wall_s = time.monotonic(), time.time()  # clocks are right again
     slowest = 0
     for watcher in exporters.watchers:
         first = watcher.latest.cycles if watcher.latest is not None else 0

@@ -15,7 +15,8 @@ from examples.workload.planting import plant_hang, plant_hang_without_id, write_
 from exporter.snapshot import STATE_TOPIC
 from tests.brokers.broker import Broker
 from tests.brokers.link import Link, Weather
-from tests.brokers.second_door import TwoDoorCluster
+from tests.soak.clock import WallClock
+from tests.soak.cluster import SoakCluster
 from tests.soak.disk import Disk
 from tests.soak.watcher import Truth
 
@@ -30,7 +31,9 @@ PARTITIONS_MAX: Final = 120
 FIRST_PRODUCER_ID: Final = 8_000_000_000
 DISK_FULL: Final = "broker's disk full, then freed"
 DISK_NODE: Final = 3
+CLOCK_STEPPED: Final = "exporter's clock an hour off"
 HALTS_S: Final = 60.0
+CLOCK_STEP_S: Final = 3600.0
 AHEAD_S: Final = 1800
 """Brokers take no record that is an hour ahead."""
 
@@ -39,13 +42,15 @@ AHEAD_S: Final = 1800
 class Ground:
     """What faults are done to."""
 
-    cluster: TwoDoorCluster
+    cluster: SoakCluster
     links: dict[int, Link]
     truth: Truth
     chance: random.Random
     reload: Callable[[], None]
     restart: Callable[[], None]
     """Kill one of the exporters and start it again."""
+    clock: WallClock
+    """Of one of the exporters."""
     disk: Disk | None
     """That of the broker DISK_NODE; None where it cannot have one of its own."""
     grown: int = 1
@@ -90,6 +95,21 @@ def freeze_broker(ground: Ground) -> None:
     broker.resume()
 
 
+def cut_off_broker(ground: Ground) -> None:
+    """From its controller and its peers, for longer than its session in half of the cases; clients still reach it."""
+    broker = ground.any_broker()
+    ground.cluster.cut(broker.node_id)
+    time.sleep(ground.chance.choice((1.5, 8.0)))
+    ground.cluster.mend(broker.node_id)
+
+
+def step_clock(ground: Ground) -> None:
+    """The wall clock of an exporter is set an hour ahead or back, and right again some cycles later."""
+    ground.clock.set(ground.chance.choice((-1, 1)) * CLOCK_STEP_S)
+    time.sleep(4)
+    ground.clock.set(0.0)
+
+
 def fill_disk(ground: Ground) -> None:
     """A broker on one full disk halts, as it cannot write what it must; then a person makes room and starts it."""
     assert ground.disk is not None
@@ -128,7 +148,7 @@ def grow_topic(ground: Ground) -> None:
 
 
 def recreate_topic(ground: Ground) -> None:
-    """Under the same name, at once."""
+    """Under the same name, at once, while somebody writes transactions to it."""
     topics = ground.cluster.topics
     topics.delete(RECREATED)
     topics.create(RECREATED, partitions=ground.chance.randint(1, 4))
@@ -205,6 +225,8 @@ FAULTS: Final[dict[str, tuple[Callable[[Ground], None], int]]] = {
     "broker killed (SIGKILL) and started": (kill_broker, 2),
     "broker stopped and started": (restart_broker, 1),
     "broker frozen (SIGSTOP)": (freeze_broker, 2),
+    "broker cut off from controller and peers": (cut_off_broker, 3),
+    CLOCK_STEPPED: (step_clock, 2),
     DISK_FULL: (fill_disk, 1),
     "leaders elected": (elect_leaders, 3),
     "replicas reassigned": (reassign, 3),

@@ -1,0 +1,52 @@
+"""Transactions on a topic that is deleted and made again under them: whatever fails, a new producer goes on."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from confluent_kafka import KafkaException, Producer
+
+from examples.workload.producers import transactional_producer
+
+RECORDS: Final = 3
+TIMEOUT_MS: Final = 5_000
+STEP_S: Final = 5.0
+
+
+class Churn:
+    """Commits on a thread of its own, from its making until `close`."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self.committed = 0
+        self.failed = 0
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """No transaction begins any more."""
+        self._ending.set()
+        self._thread.join(60)
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            try:
+                producer = transactional_producer(self._bootstrap, "churn", timeout_ms=TIMEOUT_MS)
+                while not self._ending.is_set():
+                    self._commit_one(producer)
+            except (KafkaException, TimeoutError, AssertionError):
+                # Its transaction is fenced by the next producer of the id, or timed out: what comes late is refused.
+                self.failed += 1
+                self._ending.wait(0.2)
+
+    def _commit_one(self, producer: Producer) -> None:
+        producer.begin_transaction()
+        for number in range(RECORDS):
+            producer.produce(self._topic, str(number))
+        producer.flush(STEP_S)
+        producer.commit_transaction(STEP_S)
+        self.committed += 1
+        self._ending.wait(0.02)

@@ -1,0 +1,42 @@
+"""Brokers with a controller of their own, any of which can be cut off, and a second listener behind bad links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tests.brokers.broker import HOST, Broker
+from tests.brokers.cluster import Properties, free_ports
+from tests.brokers.isolation import IsolatedCluster
+from tests.brokers.second_door import LISTENER
+
+
+class SoakCluster(IsolatedCluster):
+    """Each broker also listens on `door_ports`, and tells its clients there to come to the advertised port."""
+
+    def __init__(
+        self, version: str, *, nodes: int, properties: Properties, advertised_ports: Mapping[int, int]
+    ) -> None:
+        super().__init__(version, nodes=nodes, properties=properties)
+        self._advertised_ports = advertised_ports
+        taken = {*self.ports, *advertised_ports.values()}
+        free = [port for port in free_ports(nodes + len(taken)) if port not in taken]
+        self.door_ports: Final = {broker.node_id: free.pop() for broker in self.brokers}
+
+    @property
+    def door(self) -> str:
+        """The bootstrap addresses of the second listener."""
+        return ",".join(f"{HOST}:{port}" for port in self._advertised_ports.values())
+
+    def _defaults(self, broker: Broker) -> Properties:
+        defaults = dict(super()._defaults(broker))
+        if broker is self.controller:
+            return defaults
+        here = f"{LISTENER}://{HOST}:{self.door_ports[broker.node_id]}"
+        told = f"{LISTENER}://{HOST}:{self._advertised_ports[broker.node_id]}"
+        return {
+            **defaults,
+            "listeners": f"{defaults['listeners']},{here}",
+            "advertised.listeners": f"{defaults['advertised.listeners']},{told}",
+            "listener.security.protocol.map": f"{defaults['listener.security.protocol.map']},{LISTENER}:PLAINTEXT",
+        }
