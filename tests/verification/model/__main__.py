@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -35,7 +34,7 @@ def main() -> int:
         )
         for number in range(options.processes)
     ]
-    reached = _reached(tasks)
+    reached = workers.reached_by(tasks)
     _tell(reached, time.monotonic() - began)
     return 1 if reached.found else 0
 
@@ -51,17 +50,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--situation", action="append", default=[], help="only this one; may be repeated")
     parser.add_argument("--code", metavar="PATH", help="check the exporter of another checkout")
     return parser.parse_args()
-
-
-def _reached(tasks: list[Task]) -> Reached:
-    if len(tasks) == 1:
-        return workers.explore(tasks[0])
-    with multiprocessing.get_context("spawn").Pool(len(tasks)) as pool:
-        first, *others = pool.map(workers.explore, tasks)
-    for other in others:
-        first.merge(other)
-    workers.use(tasks[0].code if "exporter" not in sys.modules else None)
-    return first
 
 
 def _tell(reached: Reached, seconds: float) -> None:

@@ -183,6 +183,21 @@ def send_marker(cluster: Cluster, transactional_id: str, which: int = 0) -> bool
     return True
 
 
+def send_every_marker(cluster: Cluster, transactional_id: str) -> bool:
+    """All markers that are owed and can be written; False where there was none."""
+    sent = False
+    while True:
+        txn = truth_of(cluster, transactional_id)
+        if txn is None or not txn.is_preparing or txn.gave_up:
+            return sent
+        ways = range(max(len(txn.partitions), 1))
+        if not any(send_marker(cluster, transactional_id, which) for which in ways):
+            return sent
+        if truth_of(cluster, transactional_id) == txn:
+            return sent  # all is written but the end of it
+        sent = True
+
+
 def _write_marker(cluster: Cluster, now: tuple[Broker, Coordinating], txn: Txn, topic: str, index: int) -> bool | None:
     """True when it was written or its partition is gone, False when it was refused for good, None when it must wait."""
     if cluster.image.partition(topic, index) is None:

@@ -6,12 +6,12 @@ Time, waiting, questions and audit logs of the exporter's commands are replaced 
 from __future__ import annotations
 
 import argparse
-import importlib
 import io
 import secrets
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,15 +36,7 @@ POLICY = Policy()
 OPTIONS = CollectOptions(deadline_s=60.0, request_timeout_s=5.0)
 INTERVAL_S = 30.0
 REMEMBERED_MAX = 20_000
-WRITING_MODULES = (
-    "exporter.commands.recover",
-    "exporter.commands.force_terminate",
-    "exporter.commands.abort_planned",
-    "exporter.commands.examine",
-    "exporter.commands.consent",
-    "exporter.recovery.carry_out",
-    "exporter.recovery.audit",
-)
+WRITING_ROOMS = ("exporter.commands.", "exporter.recovery.")
 (_COVERAGE_COMPLETE,) = (it for it in COVERAGE_METRICS if it.name == "kafka_transaction_exporter_coverage_complete")
 
 
@@ -176,9 +168,8 @@ def _commands_in(world: World) -> Iterator[None]:
 
     clock = SimpleNamespace(monotonic=world.clock, time=world.wall_clock, sleep=world.sleep)
     undo: list[tuple[Any, str, Any]] = []
-    for module_name in WRITING_MODULES:
-        with suppress(ImportError):
-            module = importlib.import_module(module_name)
+    for module_name, module in tuple(sys.modules.items()):
+        if module_name.startswith(WRITING_ROOMS):
             for name, value in (("audit_log", lambda _options: _Audit(world)), ("agrees", agrees), ("time", clock)):
                 if hasattr(module, name):
                     undo.append((module, name, getattr(module, name)))

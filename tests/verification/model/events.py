@@ -69,7 +69,7 @@ _EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {
     "commit": ("id", producers.end("commit")),
     "abort": ("id", producers.end("abort")),
     "send_marker": ("id", lambda world, name: coordinator.send_marker(world.cluster, name)),
-    "send_all_markers": ("id", producers.send_all_markers),
+    "send_all_markers": ("id", lambda world, name: coordinator.send_every_marker(world.cluster, name)),
     "time_out": ("id", producers.time_out),
     "init": ("id", producers.init),
     "expire_id": ("id", producers.expire),

@@ -18,6 +18,7 @@ from tests.verification.model.situations import BY_NAME, SITUATIONS, Situation, 
 from tests.verification.model.world import World
 
 ALONE_MAX = 6
+ALONE_POSITIONS_MAX = 150
 ENDINGS = ("", "", QUIET, HEALED)
 
 
@@ -201,7 +202,7 @@ def _alone(schedule: Schedule, lies: Callable[[Schedule], bool], positions: int)
     if not 2 <= len(schedule.events) <= ALONE_MAX:
         return schedule
     for event in dict.fromkeys(event for _, event in reversed(schedule.events)):
-        for position in range(1, positions + 1):
+        for position in range(1, min(positions, ALONE_POSITIONS_MAX) + 1):
             if lies(bare._replace(events=((position, event),))):
                 return bare._replace(events=((position, event),))
     return schedule

@@ -68,5 +68,6 @@ def _is_coordinated(cluster: Cluster, index: int) -> bool:
     partition = cluster.image.partition(STATE_TOPIC, index)
     if partition is None or not _is_fine(cluster, partition.leader):
         return False
-    held = cluster.brokers[partition.leader].coordinating.get(index)
-    return held is not None and not held.loading
+    # One partition that is loading makes ListTransactions of its whole broker an error.
+    held = cluster.brokers[partition.leader].coordinating
+    return index in held and not any(it.loading for it in held.values())

@@ -107,11 +107,13 @@ def marker_error(replica: Replica, producer_id: int, epoch: int, coordinator_epo
 def apply(replica: Replica, batch: Batch) -> None:
     """Append `batch`, which was found right."""
     entry = replica.entries.get(batch.producer_id)
-    if batch.kind == "data":
+    if batch.producer_id < 0:
+        pass  # of a client that is neither idempotent nor transactional
+    elif batch.kind == "data":
         start = entry.start_offset if entry is not None and entry.start_offset >= 0 else batch.offset
         known = entry.coordinator_epoch if entry is not None else NO_EPOCH
         replica.entries[batch.producer_id] = Entry(batch.epoch, batch.sequence, batch.timestamp_ms, known, start)
-    elif batch.producer_id >= 0:
+    else:
         same = entry is not None and entry.epoch == batch.epoch
         sequence = entry.last_sequence if entry is not None and same else -1
         replica.entries[batch.producer_id] = Entry(batch.epoch, sequence, batch.timestamp_ms, batch.coordinator_epoch)

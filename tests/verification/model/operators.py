@@ -9,6 +9,7 @@ from tests.verification.model.rights import Acl
 from tests.verification.model.world import World
 
 MINUTE_MS = 60_000
+LONG_MS = 10 * MINUTE_MS
 
 
 def another_operator_aborts(world: World, topic: str, index: int) -> bool:
@@ -60,7 +61,13 @@ def deny_topic(world: World, topic: str) -> bool:
 
 
 def tick(world: World, milliseconds: int) -> bool:
+    """Time passes. In a long time coordinators do what they owe: time-outs, and markers that can be written."""
     world.pass_time(milliseconds)
+    for name in tuple(world.cluster.clients) if milliseconds > LONG_MS else ():
+        txn = coordinator.truth_of(world.cluster, name)
+        if txn is not None and txn.state == "Ongoing" and txn.timeout_ms < world.cluster.now_ms - txn.start_ms:
+            coordinator.fence(world.cluster, name)
+        coordinator.send_every_marker(world.cluster, name)
     return True
 
 

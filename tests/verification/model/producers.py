@@ -57,16 +57,6 @@ def end(decision: str) -> Callable[[World, str], bool]:
     return lambda world, name: coordinator.end(world.cluster, name, decision)
 
 
-def send_all_markers(world: World, name: str) -> bool:
-    sent = False
-    while coordinator.send_marker(world.cluster, name):
-        sent = True
-        txn = coordinator.truth_of(world.cluster, name)
-        if txn is None or not txn.is_preparing or txn.gave_up:
-            break
-    return sent
-
-
 def time_out(world: World, name: str) -> bool:
     txn = coordinator.truth_of(world.cluster, name)
     if txn is None or txn.state != "Ongoing" or txn.timeout_ms == 2**31 - 1:

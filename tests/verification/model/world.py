@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from exporter.kafka.errors import BrokerFault, FaultReason
+from tests.verification.model import coordinator
 from tests.verification.model.answers import HOST, PORT, Answers
 from tests.verification.model.cluster import Broker, Cluster
 from tests.verification.model.truth import Standings, standings
@@ -90,9 +91,12 @@ class World:
         self.running_s += milliseconds / 1000
 
     def sleep(self, seconds: float) -> None:
-        """The exporter waits: time passes, and things may happen."""
+        """The exporter waits: time passes, things may happen, and coordinators send the markers that they owe."""
         self.pass_time(int(seconds * 1000))
         self.director.before(self, "pause")
+        for name in tuple(self.cluster.clients):
+            if coordinator.send_every_marker(self.cluster, name):
+                self.note()
 
     def note(self) -> None:
         """Something has changed: note what is true now."""
