@@ -24,6 +24,7 @@ from exporter.kafka.log_batches import Stretch
 from exporter.kafka.offsets import LOG_START, offset_at_time
 from exporter.kafka.producer_expiration import producers_kept_ms
 from exporter.kafka.replicas import OpenAtLeader
+from exporter.kafka.topic_visibility import what_hides_topics
 from exporter.kafka.topology import Topology
 from exporter.snapshot import Answer, EndMarker, EndMarkers
 
@@ -91,8 +92,12 @@ async def end_markers(inquiry: Inquiry, topology: Topology, suspects: Collection
     for place in _places(scan.topology, scan.entries(), suspects):
         by_leader[place.leader].append(place)
     await inquiry.gather(_look_at_all(search, places) for places in by_leader.values())
-    for why in (_unread_partitions(scan), await _unconfirmed_leaders(search, scan, producer_ids)):
-        search.unread += [(producer_id, why) for producer_id in sorted(producer_ids) if why]
+    unread, hidden = [_unread_partitions(scan)], ""
+    if {it.producer_id for it in search.markers if not it.commit} - search.committed:
+        unread.append(await _unconfirmed_leaders(inquiry, scan))
+        hidden = await what_hides_topics(inquiry, min(scan.topology.brokers))
+    search.unread += [(producer_id, why) for producer_id in sorted(producer_ids) for why in unread if why]
+    search.lost += [(producer_id, hidden) for producer_id in sorted(producer_ids) if hidden]
     return EndMarkers(
         markers=tuple(
             sorted(search.markers, key=lambda it: (it.producer_id, it.timestamp_ms, it.topic, it.partition, it.offset))
@@ -114,17 +119,15 @@ def _unread_partitions(scan: Scan) -> str:
     return f"{name}{more} could not be read ({scan.reason[first]}), so their logs were not searched for its end"
 
 
-async def _unconfirmed_leaders(search: _Search, scan: Scan, producer_ids: Collection[int]) -> str:
-    """Empty where every partition was read at its leader, or nothing rests on it: no abort was found, or a commit was.
+async def _unconfirmed_leaders(inquiry: Inquiry, scan: Scan) -> str:
+    """Empty where every partition was read at its leader.
 
-    A broker that is cut off may have read its logs to their ends, and the commit is at the new leaders.
+    The logs of a broker that is cut off may be read to their ends, and the commit is at the new leaders.
     """
-    if not {it.producer_id for it in search.markers if not it.commit} & (set(producer_ids) - search.committed):
-        return ""
     topology = scan.topology
     rows = np.flatnonzero(scan.answer == Answer.READ).tolist()
     names = [(topology.topics[topology.topic[row]], int(topology.partition[row])) for row in rows]
-    against = await unconfirmed(search.inquiry, [Claim.of(topology, *name) for name in names])
+    against = await unconfirmed(inquiry, [Claim.of(topology, *name) for name in names])
     if not against:
         return ""
     (topic, partition), why = next(iter(against.items()))

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
@@ -18,7 +19,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
+from examples.workload.planting import (
+    PlantedTransaction,
+    init_producer_id,
+    plant_hang,
+    plant_hang_without_id,
+    write_marker,
+)
 from exporter.evaluation.evaluate import all_rows
 from exporter.kafka.markers import Marker, MarkerAnswer
 from exporter.recovery.audit import AuditLog
@@ -36,13 +43,15 @@ FreshName = Callable[[str], str]
 OPERATOR = "operator"
 NARROW = "narrow"
 """An operator who may write markers, and may not read every topic."""
+BLINKERED = "blinkered"
+"""An operator to whom other topics are not even visible."""
 CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
 
 
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
 def guarded(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
     """A user who sees everything and may write nothing."""
-    cluster = GuardedCluster(request.param, users=[OPERATOR, NARROW], properties=HANGS_CAN_BE_PLANTED)
+    cluster = GuardedCluster(request.param, users=[OPERATOR, NARROW, BLINKERED], properties=HANGS_CAN_BE_PLANTED)
     with cluster:
         for resource, operation in (
             (ResourceType.TOPIC, AclOperation.READ),
@@ -131,6 +140,45 @@ def test_a_commit_may_be_on_a_topic_that_may_not_be_read(
     assert "outcome elsewhere: none (ABORT marker at epoch 0 on" in refused.stdout
     assert "could not be read (TOPIC_AUTHORIZATION_FAILED), so their logs were not searched" in refused.stderr
     assert "the transaction may have been committed elsewhere" in refused.stderr
+
+
+def test_a_commit_may_be_on_a_topic_that_is_not_visible(
+    guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """The epoch is its own and it was aborted, for all that this operator can see: that is no proof of an abort."""
+    topic = guarded.topics.create(fresh_name("visible"), partitions=2)
+    init_producer_id(guarded.bootstrap, fresh_name("id"))  # makes the coordinators' topic
+    producer_id = 9_600_000_000
+    for epoch, commit in ((0, True), (1, False)):
+        plant_hang_without_id(guarded.bootstrap, topic, 1, producer_id=producer_id, producer_epoch=epoch)
+        write_marker(guarded.bootstrap, topic, 1, producer_id, epoch + 1, commit=commit)
+    plant_hang_without_id(guarded.bootstrap, topic, 0, producer_id=producer_id, producer_epoch=1)
+    for resource, name, operation in (
+        (ResourceType.TOPIC, topic, AclOperation.READ),
+        (ResourceType.TOPIC, "__transaction_state", AclOperation.DESCRIBE),
+        (ResourceType.TRANSACTIONAL_ID, "*", AclOperation.DESCRIBE),
+        *((CLUSTER, "kafka-cluster", it) for it in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)),
+    ):
+        for user in (BLINKERED, OPERATOR):
+            grant(guarded, resource, name, operation, user)
+
+    def shown_to(user: str, expected: str) -> dict[str, Any]:
+        properties = tmp_path / f"{user}.properties"
+        properties.write_text(java_login(user))
+        asked = ("find-hanging", "--topic", topic, "--format", "json")
+        deadline = time.monotonic() + 60
+        while True:  # brokers take ACLs over within moments
+            run = ended(tmp_path, "--bootstrap-server", guarded.door, "--command-config", str(properties), *asked)
+            rows: list[dict[str, Any]] = json.loads(run.stdout)["transactions"] if run.stdout else []
+            if (rows and rows[0]["outcome_evidence"] == expected) or time.monotonic() > deadline:
+                assert rows, run.stderr
+                return rows[0]
+
+    blinkered, operator = shown_to(BLINKERED, "none"), shown_to(OPERATOR, "aborted")
+
+    assert blinkered["outcome_evidence"] == "none"
+    assert "topics may be hidden from us: needs DESCRIBE on every topic" in blinkered["outcome_seen"]
+    assert operator["outcome_evidence"] == "aborted", operator["outcome_seen"]
 
 
 class Interrupted(PartitionOnBrokers):

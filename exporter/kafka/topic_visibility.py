@@ -1,0 +1,52 @@
+"""Whether every topic is visible to us: DescribeAcls (API key 29), and names that the ACLs themselves suggest.
+
+Metadata leave out topics that we may not describe, without a word. By name they are refused, whether they exist or not. So
+where there is an authorizer, every name and prefix that an ACL has is asked for, and made-up names that none has.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
+
+from exporter.kafka.acls import acls_on
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
+from exporter.kafka.inquiry import Inquiry
+
+NAMES_MAX = 1000
+_MADE_UP = 3
+_WILDCARD = "*"
+_HIDING = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
+
+
+async def what_hides_topics(inquiry: Inquiry, broker: int) -> str:
+    """Why topics may be hidden from us, a sentence; empty where every topic is visible. Never raises BrokerFault."""
+    try:
+        names = await inquiry.ask(broker, "DescribeAcls", acls_on(ACLResourceType.TOPIC), _names)
+        if isinstance(names, str):
+            return names
+        told = await inquiry.topology(tuple(names)) if names else None
+    except (BrokerFault, ClusterUnavailableError) as error:
+        return f"topics may be hidden from us: {error}"
+    if told is not None and ErrorCode.TOPIC_AUTHORIZATION_FAILED in told.topic_errors.values():
+        return "topics may be hidden from us: needs DESCRIBE on every topic"
+    return ""
+
+
+def _names(answer: Any) -> list[str] | str:
+    """Names to ask for, none without an authorizer; or why nothing can be known."""
+    if answer.error_code == ErrorCode.SECURITY_DISABLED:
+        return []
+    if answer.error_code != ErrorCode.NONE:
+        return "topics may be hidden from us: needs DESCRIBE on the cluster to read the ACLs"
+    names = [secrets.token_hex(8) for _ in range(_MADE_UP)]
+    for resource in answer.resources:
+        denied = {it.operation for it in resource.acls if it.permission_type == ACLPermissionType.DENY}
+        if denied & _HIDING:
+            return f"topics may be hidden from us: an ACL denies describing {resource.resource_name}"
+        is_prefix = resource.pattern_type == ACLResourcePatternType.PREFIXED
+        if is_prefix or resource.resource_name != _WILDCARD:
+            names.append(resource.resource_name + (secrets.token_hex(8) if is_prefix else ""))
+    return names if len(names) <= NAMES_MAX else "topics may be hidden from us: there are too many ACLs to try them all"
