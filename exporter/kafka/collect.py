@@ -46,11 +46,14 @@ class CollectOptions:
     request_timeout_s: float
 
 
-def open_collector(kafka: KafkaSettings, scan: ScanSettings) -> Collector:
+def open_collector(
+    kafka: KafkaSettings, scan: ScanSettings, *, wall_clock: Callable[[], float] = time.time
+) -> Collector:
     """A collector for the cluster of these settings. Nothing is connected yet. Raises CredentialsError."""
     options = client_options(kafka)
     connections = Connections(options, client_id=kafka.client_id)
-    return Collector(connections, _bootstrap(kafka), _collect_options(kafka, scan), tokens=_tokens(options))
+    collect_options = _collect_options(kafka, scan)
+    return Collector(connections, _bootstrap(kafka), collect_options, tokens=_tokens(options), wall_clock=wall_clock)
 
 
 def _tokens(options: Mapping[str, Any]) -> ClientCredentials | None:

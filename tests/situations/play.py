@@ -24,7 +24,10 @@ REQUEST_TIMEOUT_MS = 5000
 
 
 class Watch:
-    """Our reader and its memory, cycle after cycle, as the daemon runs them; `user` logs in by password."""
+    """Our reader and its memory, cycle after cycle, as the daemon runs them; `user` logs in by password.
+
+    `clock_ahead_s`: what our wall clock shows more than the brokers'.
+    """
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class Watch:
         user: str | None = None,
         policy: Policy | None = None,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        clock_ahead_s: float = 0.0,
     ) -> None:
         flags = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": str(request_timeout_ms)}
         environment: dict[str, str] = {}
@@ -44,7 +48,7 @@ class Watch:
             }
             environment[environment_name("kafka.sasl.password")] = PASSWORD
         settings = load(file=None, environment=environment, flags=flags)
-        self._collector = open_collector(settings.kafka, settings.scan)
+        self._collector = open_collector(settings.kafka, settings.scan, wall_clock=lambda: time.time() + clock_ahead_s)
         self._policy = policy or Policy()
         self._memory = Memory()
 
@@ -97,11 +101,14 @@ class Play:
         user: str | None = None,
         policy: Policy | None = None,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        clock_ahead_s: float = 0.0,
     ) -> None:
         """So many cycles of ours, noted by all of these scenes."""
         watched = list(scenes)
         where = bootstrap or self.cluster.bootstrap
-        with Watch(where, user=user, policy=policy, request_timeout_ms=request_timeout_ms) as watch:
+        with Watch(
+            where, user=user, policy=policy, request_timeout_ms=request_timeout_ms, clock_ahead_s=clock_ahead_s
+        ) as watch:
             for cycle in range(cycles):
                 if cycle:
                     time.sleep(pause_s)

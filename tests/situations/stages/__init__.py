@@ -45,7 +45,7 @@ STAGES = (
         "careless",
         "Coordinators that do not do their work",
         "One node that never looks for timed-out transactions and forgets ids after moments.",
-        (careless.IMPATIENT, careless.PATIENT),
+        (careless.IMPATIENT, careless.PATIENT, careless.AHEAD, careless.BEHIND),
         careless.perform,
     ),
     Stage(

@@ -22,6 +22,12 @@ IMPATIENT = Collection("careless")
 PATIENT = Collection("careless")
 """Scanned with the default policy."""
 
+AHEAD = Collection("careless")
+"""Scanned by an exporter whose clock is an hour ahead."""
+BEHIND = Collection("careless")
+"""Scanned by one whose clock is an hour behind."""
+
+HOUR_S = 3600
 DAY_MS = 86_400_000
 PROPERTIES: Properties = {
     **HANGS_CAN_BE_PLANTED,
@@ -142,16 +148,34 @@ def just_past_its_timeout(scene: Scene) -> None:
     scene.expect(planted, Truth.JUST_PAST, OPEN)
 
 
+@AHEAD.add()
+def our_clock_an_hour_ahead(scene: Scene) -> None:
+    """A live transaction of ten minutes' time-out, for an exporter whose clock is an hour ahead of the brokers'."""
+    scene.live(scene.client().open(scene.topic(), 0))
+
+
+@BEHIND.add()
+def our_clock_an_hour_behind(scene: Scene) -> None:
+    """An overdue transaction, for an exporter whose clock is an hour behind the brokers'."""
+    overdue(scene)
+
+
 def timeline(play: Play) -> None:
     """All side by side; what must wait is planted before `id_expired`, whose planting lasts longer than any slack."""
     impatient, patient = play.some(IMPATIENT.situations), play.some(PATIENT.situations)
-    play.plant([*impatient, *patient])
+    ahead, behind = play.some(AHEAD.situations), play.some(BEHIND.situations)
+    play.plant([*ahead, *behind, *impatient, *patient])
     play.scan(impatient, cycles=3, pause_s=0.3, policy=SHORT_PATIENCE)
     play.scan(patient)
-    play.ask_java([*impatient, *patient])
-    play.verify([*impatient, *patient])
+    play.scan(ahead, clock_ahead_s=HOUR_S)
+    play.scan(behind, clock_ahead_s=-HOUR_S, policy=SHORT_PATIENCE)
+    everything = [*ahead, *behind, *impatient, *patient]
+    play.ask_java(everything)
+    play.verify(everything)
 
 
 def perform(version: str) -> Performance:
     cluster = KafkaCluster(version, properties=PROPERTIES)
-    return perform_stage(cluster, [*IMPATIENT.situations, *PATIENT.situations], timeline)
+    collections = (IMPATIENT, PATIENT, AHEAD, BEHIND)
+    situations = [situation for collection in collections for situation in collection.situations]
+    return perform_stage(cluster, situations, timeline)
