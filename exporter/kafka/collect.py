@@ -139,7 +139,8 @@ class Collector:
         """The metadata of all topics. Raises ClusterUnavailableError and ClientClosedError."""
 
         async def question(inquiry: Inquiry) -> Topology:
-            topology, _ = await checked_topology(inquiry)
+            topology, _ = await self._topology_of_cycle(inquiry)
+            self._cycles += 1
             return topology
 
         return self.inquire(question)
@@ -211,14 +212,21 @@ class Collector:
         self.phases = stopwatch.laps()
         return snapshot
 
+    @property
+    def _is_check_due(self) -> bool:
+        return self._cycles % CHECKED_EVERY_CYCLES == 0
+
+    async def _topology_of_cycle(self, inquiry: Inquiry) -> tuple[Topology, str | None]:
+        """The metadata of all topics; where a check is due, why they are of no broker in touch with its controller."""
+        if not self._is_check_due:
+            return await inquiry.topology(), None
+        self._out_of_touch.clear()
+        return await checked_topology(inquiry)
+
     async def _look(self, inquiry: Inquiry) -> tuple[Topology, Visibility]:
         """The cluster's metadata, and what they do not show; now and then, whether their source is in touch."""
-        why, is_check_due = None, self._cycles % CHECKED_EVERY_CYCLES == 0
-        if is_check_due:
-            self._out_of_touch.clear()
-            topology, why = await checked_topology(inquiry)
-        else:
-            topology = await inquiry.topology()
+        is_check_due = self._is_check_due
+        topology, why = await self._topology_of_cycle(inquiry)
         visibility = await self.look_for_hidden_topics(inquiry, topology, thoroughly=is_check_due)
         if why is None:
             return topology, visibility

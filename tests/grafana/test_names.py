@@ -34,6 +34,9 @@ LABELS: Final[dict[str, set[str]]] = {
 UNUSED: Final = {
     "kafka_transaction_exporter_snapshot_stale": "its rows are gone then, and that is what panels and signals look at",
     "kafka_transaction_exporter_last_success_timestamp_seconds": "the age of the snapshot says it from the reader's side",
+    "kafka_transaction_exporter_visible_topics": "what is missing of them makes coverage incomplete, which alerts",
+    "kafka_transaction_exporter_hidden_topics": "the same; the status page and the log name them",
+    "kafka_transaction_exporter_cluster_clock_known": "what would rest on a clock is inconclusive, with that reason",
     "kafka_transaction_exporter_transaction_log_records_total": "how many are left says whether it keeps up",
     "kafka_transaction_exporter_transaction_log_transactional_ids": "what they cost is in the graph of the memory",
     "kafka_transaction_exporter_history_newest_timestamp_seconds": "what waits in memory says how much is not on disk",

@@ -151,6 +151,7 @@ def test_a_real_broker_proves_all_its_state_partitions(
             timeout_ms=45_000,
             start_time_ms=-1,
             partitions=frozenset(),
+            state_partition=state_partition(transactional_id, STATE_PARTITIONS),
         ),
     )
     assert proof.id_visibility is IdVisibility.ALL
