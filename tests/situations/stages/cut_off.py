@@ -1,12 +1,10 @@
 """Situations of a broker that is cut off from its controller and its peers, and answers as the leader that it was.
 
-`__transaction_state` has a replica on every broker; broker 1 leads some of its partitions when it is cut off, and the
+`__transaction_state` has a replica on every broker; broker 1 leads all of its partitions when it is cut off, and the
 others take them over. It is the first bootstrap address of ours and of Kafka's tool, and goes on naming itself the leader.
 """
 
 from __future__ import annotations
-
-import itertools
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -19,7 +17,7 @@ from tests.situations.ground import described, in_sync_ids, leader_ids, until
 from tests.situations.play import Performance, Play, failing_alone
 from tests.situations.play import perform as perform_stage
 from tests.situations.scene import OPEN, Scene
-from tests.situations.steps import Client, init_without_waiting, partition_of
+from tests.situations.steps import Client, init_without_waiting
 from tests.situations.words import Collection, Truth
 
 CUT_OFF = Collection("cut off")
@@ -52,18 +50,11 @@ def topic_led_by(scene: Scene, *replicas: int, what: str = "") -> str:
     return topic
 
 
-def id_coordinated_by(scene: Scene, node_id: int, what: str) -> str:
-    """A transactional id whose coordinator is this broker now."""
-    leaders = leader_ids(scene.bootstrap, STATE)
-    names = (scene.name(f"{what}-{number}") for number in itertools.count())
-    return next(name for name in names if leaders[partition_of(name, STATE_PARTITIONS)] == node_id)
-
-
 @CUT_OFF.add()
 def begins_at_the_new_coordinator(scene: Scene) -> None:
     """The id is Empty at the coordinator that is cut off; at the new one it begins a transaction, which is live."""
     topic = topic_led_by(scene, 2)
-    client = Client.begin(scene.bootstrap, id_coordinated_by(scene, 1, "id"))
+    client = Client.begin(scene.bootstrap, scene.name("id"))
     scene.meanwhile_happens = lambda: scene.expect(
         Client(others(scene), client.transactional_id, client.producer_id, client.producer_epoch).open(topic, 0),
         Truth.LIVE,
@@ -76,7 +67,7 @@ def begins_at_the_new_coordinator(scene: Scene) -> None:
 def hangs_at_the_new_coordinator(scene: Scene) -> None:
     """Live at the coordinator that is cut off; the new one aborted it, and a late record of it hangs."""
     topic = topic_led_by(scene, 2)
-    client = Client.begin(scene.bootstrap, id_coordinated_by(scene, 1, "id"))
+    client = Client.begin(scene.bootstrap, scene.name("id"))
     live = client.open(topic, 0)
 
     def ends_and_hangs() -> None:
@@ -96,7 +87,7 @@ def hangs_at_the_new_coordinator(scene: Scene) -> None:
 def ends_at_the_new_leader(scene: Scene) -> None:
     """A hang on the broker that is cut off; at the new leader somebody has aborted it."""
     topic = topic_led_by(scene, 1, 2, 3)
-    hang = plant_hang(scene.bootstrap, topic, 0, id_coordinated_by(scene, 2, "id"))
+    hang = plant_hang(scene.bootstrap, topic, 0, scene.name("id"))
 
     def is_aborted() -> None:
         until(lambda: leader_ids(others(scene), topic)[0] in {2, 3}, f"{topic} has another leader")
@@ -106,7 +97,7 @@ def ends_at_the_new_leader(scene: Scene) -> None:
     scene.meanwhile_happens = is_aborted
 
 
-@CUT_OFF.add()
+@CUT_OFF.add(is_racy=True)
 def topic_made_meanwhile(scene: Scene) -> None:
     """A topic with a hang is made while broker 1 is cut off, which does not know of it."""
 
@@ -115,15 +106,9 @@ def topic_made_meanwhile(scene: Scene) -> None:
         admin = AdminClient({"bootstrap.servers": others(scene)})
         admin.create_topics([NewTopic(topic, num_partitions=1, replica_assignment=[[2]])])[topic].result(30)
         until(lambda: leader_ids(others(scene), topic) == {0: 2}, f"{topic} has a leader")
-        scene.hanging(plant_hang(others(scene), topic, 0, id_coordinated_by_others(scene)))
+        scene.hanging(plant_hang(others(scene), topic, 0, scene.name("id")))
 
     scene.meanwhile_happens = make
-
-
-def id_coordinated_by_others(scene: Scene) -> str:
-    leaders = leader_ids(others(scene), STATE)
-    names = (scene.name(f"id-{number}") for number in itertools.count())
-    return next(name for name in names if leaders[partition_of(name, STATE_PARTITIONS)] in {2, 3})
 
 
 @ALONE.add(versions=["3.9.1"])
@@ -158,8 +143,17 @@ def timeline(play: Play) -> None:
     """Broker 1 is cut off, is asked first, and comes back; then it is alone."""
     cluster = play.cluster
     assert isinstance(cluster, IsolatedCluster)
-    Client.begin(cluster.bootstrap, "makes-the-state-topic")
-    until(lambda: len(leader_ids(cluster.bootstrap, STATE)) == STATE_PARTITIONS, "the state topic is there")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    led_by_1 = NewTopic(
+        STATE,
+        num_partitions=STATE_PARTITIONS,
+        replica_assignment=[[1, 2, 3]] * STATE_PARTITIONS,
+        config={"min.insync.replicas": "2", "cleanup.policy": "compact"},
+    )
+    admin.create_topics([led_by_1])[STATE].result(30)
+    until(
+        lambda: leader_ids(cluster.bootstrap, STATE) == dict.fromkeys(range(STATE_PARTITIONS), 1), "1 coordinates all"
+    )
     cut_off, alone = play.some(CUT_OFF.situations), play.some(ALONE.situations)
     for scene in [*cut_off, *alone]:
         with failing_alone(scene):
