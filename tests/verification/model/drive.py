@@ -107,7 +107,7 @@ class Exporter:
             return command(self.collector)
 
         def command() -> int:
-            with _replaced(force_terminate, "with_collector", with_collector):
+            with replaced(force_terminate, "with_collector", with_collector):
                 return int(force_terminate.run(options, SimpleNamespace()))  # type: ignore[arg-type]
 
         return self._run(command)
@@ -149,7 +149,8 @@ class _Audit:
 
 
 @contextmanager
-def _replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+    """Have something else stand there for a while."""
     before = getattr(module, name)
     setattr(module, name, value)
     try:
@@ -224,9 +225,9 @@ def repeatable() -> Iterator[None]:
     """Take chance out of the exporter, whose probes have random names; and decode no bytes twice, which costs most time."""
     decoders = ((metadata, "decode"), (describe_producers, "decode"))
     with ExitStack() as undone:
-        undone.enter_context(_replaced(secrets, "token_urlsafe", TOKENS.token_urlsafe))
+        undone.enter_context(replaced(secrets, "token_urlsafe", TOKENS.token_urlsafe))
         for module, name in decoders:
-            undone.enter_context(_replaced(module, name, _once_each(getattr(module, name))))
+            undone.enter_context(replaced(module, name, _once_each(getattr(module, name))))
         yield
 
 
