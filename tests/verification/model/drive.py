@@ -21,7 +21,7 @@ from exporter.commands.examine import Judge
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
-from exporter.kafka import describe_producers, metadata
+from exporter.kafka import describe_producers, inquiry, list_offsets, metadata
 from exporter.kafka.collect import CollectOptions, Collector
 from exporter.kafka.connections import Address
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
@@ -223,11 +223,12 @@ TOKENS = _Tokens()
 @contextmanager
 def repeatable() -> Iterator[None]:
     """Take chance out of the exporter, whose probes have random names; and decode no bytes twice, which costs most time."""
-    decoders = ((metadata, "decode"), (describe_producers, "decode"))
+    decoders = ((metadata, "decode"), (describe_producers, "decode"), (list_offsets, "decode"))
     with ExitStack() as undone:
         undone.enter_context(replaced(secrets, "token_urlsafe", TOKENS.token_urlsafe))
         for module, name in decoders:
             undone.enter_context(replaced(module, name, _once_each(getattr(module, name))))
+        undone.enter_context(replaced(inquiry, "topology_of", _once_for_each_object(inquiry.topology_of)))
         yield
 
 
@@ -244,3 +245,17 @@ def _once_each(decode: Callable[..., Any]) -> Callable[..., Any]:
         return known[key]
 
     return decoded
+
+
+def _once_for_each_object(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same of an argument that is made once and changed never: which object it is tells what comes of it."""
+    known: dict[int, tuple[Any, Any]] = {}
+
+    def remembered(argument: Any) -> Any:
+        if id(argument) not in known:
+            if len(known) > REMEMBERED_MAX:
+                known.clear()
+            known[id(argument)] = argument, function(argument)  # held, so that its id stays its own
+        return known[id(argument)][1]
+
+    return remembered
