@@ -94,6 +94,7 @@ class Collector:
         self._cluster_clock = ClusterClock(wall_clock, clock)
         self._out_of_touch: set[Address] = set()
         self._cycles = 0
+        self._is_source_in_touch = True
         self.phases: tuple[tuple[str, float], ...] = ()
         """(phase, seconds) of the latest cycle."""
 
@@ -210,10 +211,12 @@ class Collector:
 
     async def _look(self, inquiry: Inquiry) -> tuple[Topology, Visibility]:
         """The cluster's metadata, and what they do not show; now and then, whether their source is in touch."""
-        why, is_check_due = None, self._cycles % CHECKED_EVERY_CYCLES == 0
+        why = None
+        is_check_due = not self._is_source_in_touch or self._cycles % CHECKED_EVERY_CYCLES == 0
         if is_check_due:
             self._out_of_touch.clear()
             topology, why = await checked_topology(inquiry)
+            self._is_source_in_touch = why is None
         else:
             topology = await inquiry.topology()
         visibility = await self.look_for_hidden_topics(inquiry, topology, thoroughly=is_check_due)
