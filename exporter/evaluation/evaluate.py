@@ -178,7 +178,7 @@ def _remember(
 ) -> Memory:
     """What is open now, and what was open on partitions that could not be read this time."""
     current = {
-        e.key: _remembered(e, verdict, snapshot.cluster_time_ms, snapshot.monotonic_ms)
+        e.key: _remembered(e, verdict, snapshot.cluster_time_ms, snapshot.took_ms, snapshot.monotonic_ms)
         for e, verdict in zip(evidence, verdicts, strict=True)
     }
     kept = _still_possible(snapshot, memory, current) if memory.cluster_id == snapshot.cluster_id else {}
@@ -206,7 +206,9 @@ def _is_read(partitions: Partitions, topic: str, partition: int) -> bool:
     return row is not None and bool(partitions.answer[row] == Answer.READ)
 
 
-def _remembered(evidence: Evidence, verdict: Verdict, now_ms: int, monotonic_ms: int | None) -> Remembered:
+def _remembered(
+    evidence: Evidence, verdict: Verdict, now_ms: int, took_ms: int, monotonic_ms: int | None
+) -> Remembered:
     before, transaction = evidence.remembered, evidence.transaction
     start_ms = -1
     if evidence.ownership in _OWNED and transaction is not None:
@@ -216,7 +218,8 @@ def _remembered(evidence: Evidence, verdict: Verdict, now_ms: int, monotonic_ms:
     completing_since_ms = -1
     if evidence.ownership is Ownership.COMPLETING:
         was_completing = before is not None and before.completing_since_ms >= 0
-        completing_since_ms = before.completing_since_ms if before is not None and was_completing else now_ms
+        # It may have been decided while this cycle went on: from its end on it was completing, and not from its beginning.
+        completing_since_ms = before.completing_since_ms if before is not None and was_completing else now_ms + took_ms
     return Remembered(
         first_seen_ms=now_ms if before is None else before.first_seen_ms,
         last_seen_ms=now_ms,

@@ -97,6 +97,7 @@ class Collector:
         self._cluster_clock = ClusterClock(wall_clock, clock)
         self._out_of_touch: set[Address] = set()
         self._cycles = 0
+        self._is_source_in_touch = True
         self.phases: tuple[tuple[str, float], ...] = ()
         """(phase, seconds) of the latest cycle."""
 
@@ -214,14 +215,16 @@ class Collector:
 
     @property
     def _is_check_due(self) -> bool:
-        return self._cycles % CHECKED_EVERY_CYCLES == 0
+        return not self._is_source_in_touch or self._cycles % CHECKED_EVERY_CYCLES == 0
 
     async def _topology_of_cycle(self, inquiry: Inquiry) -> tuple[Topology, str | None]:
         """The metadata of all topics; where a check is due, why they are of no broker in touch with its controller."""
         if not self._is_check_due:
             return await inquiry.topology(), None
         self._out_of_touch.clear()
-        return await checked_topology(inquiry)
+        topology, why = await checked_topology(inquiry)
+        self._is_source_in_touch = why is None
+        return topology, why
 
     async def _look(self, inquiry: Inquiry) -> tuple[Topology, Visibility]:
         """The cluster's metadata, and what they do not show; now and then, whether their source is in touch."""

@@ -82,6 +82,7 @@ async def complete(
     return replace(
         _snapshot(reading, open_transactions, taken_at_ms, finished_at_ms),
         visibility=visibility or Visibility(),
+        took_ms=max(int((inquiry.clock() - begun_s) * 1000), 0),
         clock_offset_ms=inquiry.cluster_clock.at_ms(begun_s) - taken_at_ms,
         clock_source=inquiry.cluster_clock.source,
         monotonic_ms=None if taken_at_s is None else int(taken_at_s * 1000),

@@ -58,7 +58,8 @@ class TopicWatch:
         self._visible = topology.topics
         self._hidden = self._not_too_old(await _refused(inquiry, suspects) if suspects else (), inquiry.clock())
         gaps = [_about_hidden(self._hidden)] if self._hidden else []
-        if not topology.topics and not await _is_without_authorizer(inquiry, topology):
+        if all(it == STATE_TOPIC for it in topology.topics) and not await _is_without_authorizer(inquiry, topology):
+            # The grant on the coordinators' topic alone shows one topic, and nothing of what hangs.
             gaps.append("no topic is visible: not authorized, needs DESCRIBE and READ on the topics to be watched")
         if self._state_topic_gap is not None:
             gaps.append(self._state_topic_gap)
@@ -107,7 +108,7 @@ async def _state_topic_gap(inquiry: Inquiry, *, is_any_open: bool) -> str | None
     try:
         told = await inquiry.topology((STATE_TOPIC,))
     except ClusterUnavailableError:
-        return None
+        return f"whether topic {STATE_TOPIC} is hidden is not known: no broker answered"
     if told.topic_errors.get(STATE_TOPIC) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return f"topic {STATE_TOPIC} is not visible: not authorized, needs DESCRIBE on it to know every coordinator"
     if is_any_open and STATE_TOPIC not in told.first_row:

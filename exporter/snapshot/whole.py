@@ -29,6 +29,8 @@ class Snapshot:
     taken_at_ms: int
     """The instant at which reading began, by our own wall clock: nothing in here is older."""
     finished_at_ms: int
+    took_ms: int = 0
+    """How long reading took, by a clock that only goes on: nothing in here is younger than `taken_at_ms` and this."""
     clock_offset_ms: int = 0
     """What the cluster's clock is ahead of our wall clock."""
     clock_source: ClockSource = ClockSource.CONTROLLER

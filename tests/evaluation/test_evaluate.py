@@ -279,6 +279,20 @@ def test_completing_is_timed_from_the_cycle_that_first_saw_it() -> None:
     assert run(ongoing, first.memory).memory.transactions[KEY].completing_since_ms == -1
 
 
+def test_what_was_decided_during_a_cycle_is_completing_from_its_end_on() -> None:
+    """The first cycle took 40 s, and it may have been decided in the last of them: it is stuck 60 s after those."""
+    first = run(snapshot([Entry()], transactions=(transaction("PrepareCommit"),), took_ms=40_000))
+    verdicts = [
+        run(
+            snapshot([Entry()], transactions=(transaction("PrepareCommit"),), taken_at_ms=NOW_MS + later_ms),
+            first.memory,
+        )
+        for later_ms in (61_000, 101_000)
+    ]
+
+    assert [it.transactions.verdict.tolist() for it in verdicts] == [[Verdict.COMPLETING], [Verdict.STUCK_COMPLETING]]
+
+
 def test_nothing_open_is_nothing_to_say() -> None:
     """An idle cluster gives empty columns of the right length and no suspects."""
     result = run(snapshot())

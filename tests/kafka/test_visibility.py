@@ -21,10 +21,13 @@ HOUR_MS = 3_600_000
 PREFIXED = 4
 
 
+@pytest.mark.parametrize("topics", [{}, {STATE_TOPIC: [Partition(1)]}], ids=["none", "the coordinators' topic alone"])
 @pytest.mark.parametrize(("acls", "complete"), [(ErrorCode.SECURITY_DISABLED, True), ([], False)])
-def test_a_cluster_that_shows_no_topic_is_complete_only_without_an_authorizer(acls: Any, *, complete: bool) -> None:
-    """Without any grant a cluster looks as if it had no topics."""
-    with FakeCluster(Model(acls=acls)) as cluster, collector_of(cluster) as collector:
+def test_a_cluster_that_shows_no_topic_is_complete_only_without_an_authorizer(
+    acls: Any, topics: dict[str, list[Partition]], *, complete: bool
+) -> None:
+    """Without any grant a cluster looks as if it had no topics; so it does with the grant on the coordinators' topic."""
+    with FakeCluster(Model(acls=acls, topics=topics)) as cluster, collector_of(cluster) as collector:
         snapshot = collector.collect()
 
     assert snapshot.is_complete is complete
@@ -134,11 +137,33 @@ def test_metadata_are_not_taken_from_a_broker_that_is_cut_off() -> None:
 
 
 def test_where_no_broker_is_in_touch_coverage_is_not_complete() -> None:
-    """Their metadata are used all the same, and said to be uncertain."""
-    snapshot = collected(scene(), on_request=lambda asked: Fault.CLOSED if asked.api == "DescribeQuorum" else None)
+    """Their metadata are used all the same, and said to be uncertain: in every cycle, until one is in touch again."""
+    model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)]})
+    with FakeCluster(model) as cluster, collector_of(cluster) as collector:
+        cluster.on_request = lambda asked: Fault.CLOSED if asked.api == "DescribeQuorum" else None
+        for _ in range(CHECKED_EVERY_CYCLES + 1):
+            snapshot = collector.collect()
+            assert not snapshot.is_complete
+            assert any("current metadata" in gap for gap in snapshot.visibility.gaps)
+        cluster.on_request = lambda _asked: None
+        assert collector.collect().is_complete
 
-    assert not snapshot.is_complete
-    assert any("current metadata" in gap for gap in snapshot.visibility.gaps)
+
+def test_a_state_topic_that_could_not_be_asked_for_is_not_taken_for_there() -> None:
+    """Unknown is not complete: that question is asked every third cycle only."""
+    model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)]}, hidden_topics={(1, STATE_TOPIC)})
+    with FakeCluster(model) as cluster, collector_of(cluster) as collector:
+        metadata_requests = 0
+
+        def close_the_second(asked: Asked) -> Fault | None:
+            nonlocal metadata_requests
+            metadata_requests += asked.api == "Metadata"
+            return Fault.CLOSED if asked.api == "Metadata" and metadata_requests > 1 else None
+
+        cluster.on_request = close_the_second
+        assert not collector.collect().is_complete
+        cluster.on_request = lambda _asked: None
+        assert not collector.collect().is_complete
 
 
 def owned(start_ms: int) -> Model:

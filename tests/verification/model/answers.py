@@ -16,6 +16,8 @@ CLUSTER_ID = "model"
 HOST = "broker"
 PORT = 9000
 CONTROLLER = 3000
+FETCH_MS = 500
+"""Brokers that know everything ask the controller for more that often."""
 
 
 class Answers:
@@ -207,7 +209,10 @@ class Answers:
         return SimpleNamespace(throttle_time_ms=0, error_code=0, error_message=None, resources=resources)
 
     def describe_quorum(self, broker: Broker, _request: Any) -> Any:
-        """Forwarded to the active controller, who goes by the newest image; a broker that is cut off cannot reach it."""
+        """Forwarded to the active controller, who goes by the newest image; a broker that is cut off cannot reach it.
+
+        A broker that was not yet told of the last decision had caught up until that was made: a moment ago, perhaps.
+        """
         cluster = self.cluster
         if broker.is_cut_off:
             raise BrokerFault(FaultReason.TIMED_OUT, f"broker {broker.id} cannot reach the controller")
@@ -216,10 +221,10 @@ class Answers:
         now, end = cluster.now_ms, cluster.image.offset
         observers = []
         for it in cluster.brokers.values():
-            behind = it.view.offset < end
-            reached_ms = now if it.is_connected else now - 60_000
+            fetched_ms = now - now % FETCH_MS
+            caught_up_ms = fetched_ms if it.behind_since_ms is None else min(it.behind_since_ms, fetched_ms)
             observers.append(
-                shown.quorum_row(it.id, it.view.offset, reached_ms, now - 60_000 if behind else reached_ms)
+                shown.quorum_row(it.id, it.view.offset, fetched_ms if it.is_connected else caught_up_ms, caught_up_ms)
             )
         partition = SimpleNamespace(
             partition_index=0,

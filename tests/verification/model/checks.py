@@ -8,6 +8,7 @@ from typing import NamedTuple
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, OutcomeEvidence, TransactionRow, Verdict
 from exporter.snapshot import Answer
 from tests.verification.model import rights
+from tests.verification.model.cluster import Cluster
 from tests.verification.model.drive import POLICY, is_complete, rows_of
 from tests.verification.model.image import STATE_TOPIC
 from tests.verification.model.truth import Fate, OpenKey, Standing
@@ -59,17 +60,27 @@ class Cycle(NamedTuple):
 def violations_of(cycle: Cycle) -> list[Violation]:
     """Every lie of one cycle."""
     found: list[Violation] = []
+    can_be_known = is_any_in_touch(cycle.world.cluster)
     for row in cycle.rows:
         key = OpenKey(row.topic, row.partition, row.producer_id, row.start_offset)
         if row.verdict.is_hanging:
             found += _of_hanging(cycle, row, key)
-        elif row.verdict in {Verdict.REPLICA_DIVERGED, Verdict.STUCK_COMPLETING}:
+        elif row.verdict is Verdict.REPLICA_DIVERGED or (row.verdict is Verdict.STUCK_COMPLETING and can_be_known):
             found += _of_closed(cycle, row, key)
         found += _of_outcome(cycle, row, key)
-        found += _of_ages(cycle, row, key)
+        if can_be_known:
+            found += _of_ages(cycle, row, key)
     if is_complete(cycle.evaluation):
         found += _of_coverage(cycle)
     return found
+
+
+def is_any_in_touch(cluster: Cluster) -> bool:
+    """True when some broker that answers has a controller. Where none has, what coordinators say is all there is.
+
+    Then coverage is not complete, and no `hanging_*` is said.
+    """
+    return any(it.is_connected and not it.is_silent for it in cluster.brokers.values())
 
 
 def _last_reads(cycle: Cycle, key: OpenKey) -> list[int]:
@@ -107,8 +118,20 @@ def _of_replicas(row: TransactionRow, key: OpenKey, seen: list[Standing | None])
 def _of_closed(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
     """I1, of other verdicts for an operator: it was open at some moment of the cycle."""
     if any(key in moment.standings for moment in cycle.moments):
-        return []
+        return _of_stuck(cycle, row, key)
     return [Violation("I1", "closed", f"{_said(row)}, and it had ended")]
+
+
+def _of_stuck(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
+    """I5: what is called stuck has been completing for as long as the policy says, by the cluster's clock."""
+    cluster = cycle.world.cluster
+    seen = [it.transaction.serial for moment in cycle.moments if (it := moment.standings.get(key)) and it.transaction]
+    decided = [cluster.decided_ms[it] for it in seen if it in cluster.decided_ms]
+    if row.verdict is not Verdict.STUCK_COMPLETING or not decided:
+        return []
+    if cluster.now_ms - min(decided) >= POLICY.stuck_after_ms:
+        return []
+    return [Violation("I5", "hasty", f"{_said(row)}, and it was decided a moment ago")]
 
 
 def _of_outcome(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:

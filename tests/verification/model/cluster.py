@@ -75,7 +75,7 @@ class Coordinating:
 class Broker:
     """One broker: what it believes, and whether it can be reached."""
 
-    __slots__ = ("coordinating", "id", "is_cut_off", "is_silent", "is_up", "logs", "view")
+    __slots__ = ("behind_since_ms", "coordinating", "id", "is_cut_off", "is_silent", "is_up", "logs", "view")
 
     def __init__(self, broker: int, view: Image) -> None:
         self.id = broker
@@ -87,6 +87,8 @@ class Broker:
         self.logs: dict[tuple[int, int], Replica] = {}
         """By (topic id, partition)."""
         self.coordinating: dict[int, Coordinating] = {}
+        self.behind_since_ms: int | None = None
+        """When the first decision was made that it has not learnt of; None where it knows all."""
 
     @property
     def is_connected(self) -> bool:
@@ -119,6 +121,10 @@ class Cluster:
         self.clients: dict[str, Client] = {}
         self.outcomes: dict[int, str] = {}
         """Serial -> `commit` or `abort`, from the moment of the decision."""
+        self.decided_ms: dict[int, int] = {}
+        """Serial -> when."""
+        self.clock_skew_ms: dict[int, int] = {}
+        """Broker -> how far its clock is ahead of the controller's, which is the cluster's time."""
         self.begun: dict[int, int] = {}
         """Serial -> producer id."""
         self.now_ms = START_MS
@@ -145,10 +151,13 @@ class Cluster:
         for broker in self.brokers.values():
             if broker.id not in late and broker.is_connected:
                 self.deliver(broker, slow=slow)
+            elif broker.behind_since_ms is None:
+                broker.behind_since_ms = self.now_ms
 
     def deliver(self, broker: Broker, *, slow: bool = False) -> None:
         """Let a broker learn of everything that was decided, and act on it."""
         old, broker.view = broker.view, self.image
+        broker.behind_since_ms = None
         for name, index, partition in self.image.each():
             if broker.id not in partition.replicas:
                 continue
@@ -200,8 +209,7 @@ class Cluster:
             now is not None
             and believed is not None
             and now.leader == broker.id == believed.leader
-            and now.leader_epoch == believed.leader_epoch
-            and self.image.topics[topic].topic_id == broker.view.topics[topic].topic_id
+            and self._knows_leader(broker, topic, index)
             and broker.is_connected
         )
 
@@ -219,7 +227,20 @@ class Cluster:
 
     def _all_keep_up(self, topic: str, index: int, partition: PartitionImage) -> bool:
         topic_id = self.image.topics[topic].topic_id
-        return all(self.brokers[it].logs[topic_id, index].keeps_up for it in partition.in_sync)
+        return all(
+            self.brokers[it].logs[topic_id, index].keeps_up and self._knows_leader(self.brokers[it], topic, index)
+            for it in partition.in_sync
+        )
+
+    def _knows_leader(self, broker: Broker, topic: str, index: int) -> bool:
+        """True when it fetches from the leader: one that was not told yet takes itself or another for it."""
+        now, believed = self.image.partition(topic, index), broker.view.partition(topic, index)
+        return (
+            now is not None
+            and believed is not None
+            and now.leader_epoch == believed.leader_epoch
+            and self.image.topics[topic].topic_id == broker.view.topics[topic].topic_id
+        )
 
     def append(self, topic: str, index: int, batch: Batch) -> None:
         """Write to the leader and to every follower that keeps up."""
@@ -232,7 +253,9 @@ class Cluster:
         for follower in partition.replicas:
             broker = self.brokers[follower]
             replica = broker.logs[topic_id, index]
-            if follower != partition.leader and broker.is_connected and replica.keeps_up:
+            if follower == partition.leader or not broker.is_connected or not self._knows_leader(broker, topic, index):
+                continue
+            if replica.keeps_up:
                 if replica.end != end or replica.is_astray:
                     replica.copy_of(leader)
                 else:

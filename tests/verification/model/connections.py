@@ -76,6 +76,12 @@ class SimConnections:
         """Run them side by side; their results in order."""
         return await _Gathered(coroutines, self._world.director.choose)
 
+    async def sleep(self, seconds: float) -> None:
+        """Time passes, and things may happen."""
+        await _STEP
+        self._world.pass_time(int(seconds * 1000))
+        self._world.director.before(self._world, "pause")
+
     async def ask(
         self,
         address: Address,

@@ -7,6 +7,9 @@ from tests.verification.model.image import NO_LEADER, Image, PartitionImage
 from tests.verification.model.logs import lose_last_marker
 from tests.verification.model.world import World
 
+SESSION_MS = 9_000
+"""`broker.session.timeout.ms`: a broker that is cut off is fenced no sooner."""
+
 
 def elect(image: Image, topic: str, index: int, partition: PartitionImage, without: int = 0) -> Image:
     """The next in-sync replica leads; none where there is none."""
@@ -68,16 +71,19 @@ def cut_off(world: World, broker: int) -> bool:
     if not it.is_connected:
         return False
     it.is_cut_off = True
+    it.behind_since_ms = min(it.behind_since_ms or world.cluster.now_ms, world.cluster.now_ms - SESSION_MS)
     fence(world, it)
     return True
 
 
-def reconnect(world: World, broker: int) -> bool:
+def reconnect(world: World, broker: int, *, late: bool = False) -> bool:
+    """`late`: it reaches the controller, and has not read yet what it missed."""
     it = world.cluster.brokers[broker]
     if not it.is_cut_off or not it.is_up:
         return False
     it.is_cut_off = False
-    register(world, it)
+    if not late:
+        register(world, it)
     return True
 
 
@@ -115,9 +121,13 @@ def speak(world: World, broker: int) -> bool:
 
 def deliver(world: World, broker: int) -> bool:
     it = world.cluster.brokers[broker]
-    if not it.is_connected or it.view is world.cluster.image:
+    is_registered = it.id in world.cluster.image.live
+    if not it.is_connected or (is_registered and it.view is world.cluster.image):
         return False
-    world.cluster.deliver(it)
+    if is_registered:
+        world.cluster.deliver(it)
+    else:
+        register(world, it)
     return True
 
 
@@ -180,7 +190,8 @@ def expand(world: World, topic: str, index: int) -> bool:
     partition = cluster.image.partition(topic, index)
     if partition is None or set(partition.in_sync) == set(partition.replicas) or partition.leader == NO_LEADER:
         return False
-    back = [it for it in partition.replicas if it not in partition.in_sync and cluster.brokers[it].is_connected]
+    eligible = [it for it in partition.replicas if it in cluster.image.live and cluster.brokers[it].is_connected]
+    back = [it for it in eligible if it not in partition.in_sync]
     if not back or not cluster.leads(cluster.brokers[partition.leader], topic, index):
         return False
     topic_id = cluster.image.topics[topic].topic_id

@@ -85,7 +85,7 @@ def add_partition(cluster: Cluster, transactional_id: str, partition: TopicParti
     else:
         begun = txn._replace(
             state="Ongoing",
-            start_ms=cluster.now_ms,
+            start_ms=_clock_of_coordinator(cluster, transactional_id),
             partitions=frozenset({partition}),
             serial=cluster.last_serial + 1,
         )
@@ -98,6 +98,16 @@ def add_partition(cluster: Cluster, transactional_id: str, partition: TopicParti
     return True
 
 
+def _clock_of_coordinator(cluster: Cluster, transactional_id: str) -> int:
+    now = coordinator(cluster, transactional_id)
+    return cluster.now_ms + (0 if now is None else cluster.clock_skew_ms.get(now[0].id, 0))
+
+
+def _note_decision(cluster: Cluster, serial: int, decision: str) -> None:
+    cluster.outcomes[serial] = decision
+    cluster.decided_ms.setdefault(serial, cluster.now_ms)
+
+
 def end(cluster: Cluster, transactional_id: str, decision: str) -> bool:
     """EndTxn of the healthy client. TransactionVersion 2 bumps the epoch as it prepares, and tells the client."""
     txn, client = truth_of(cluster, transactional_id), cluster.clients.get(transactional_id)
@@ -108,7 +118,7 @@ def end(cluster: Cluster, transactional_id: str, decision: str) -> bool:
     epoch = txn.epoch + (cluster.kind.transaction_version >= 2)
     if not write(cluster, txn._replace(state=DECISIONS[decision], epoch=epoch)):
         return False
-    cluster.outcomes[txn.serial] = decision
+    _note_decision(cluster, txn.serial, decision)
     cluster.clients[transactional_id] = client._replace(epoch=epoch)
     return True
 
@@ -121,7 +131,7 @@ def fence(cluster: Cluster, transactional_id: str) -> bool:
         return False
     epoch = txn.epoch if txn.fence_failed else txn.epoch + 1
     if write(cluster, txn._replace(state="PrepareAbort", epoch=epoch, fence_failed=False)):
-        cluster.outcomes[txn.serial] = "abort"
+        _note_decision(cluster, txn.serial, "abort")
         return True
     if cluster.kind.fence_may_fail and not txn.fence_failed:
         now[1].transactions[transactional_id] = txn._replace(epoch=epoch, fence_failed=True)

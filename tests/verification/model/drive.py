@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import secrets
 import sys
 import time
@@ -15,24 +16,28 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 from types import SimpleNamespace
 from typing import Any
 
-from exporter.commands import force_terminate
+from exporter import state_file
+from exporter.commands import abort_planned, force_terminate
 from exporter.commands import recover as recover_command
 from exporter.commands.examine import Judge
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
-from exporter.kafka import describe_producers, metadata
+from exporter.kafka import describe_producers, inquiry, list_offsets, metadata, topology
 from exporter.kafka.collect import CollectOptions, Collector
 from exporter.kafka.connections import Address
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.questions import RefusedError
 from exporter.publication.metrics import COVERAGE_METRICS
+from exporter.recovery import plan_file
 from exporter.recovery.plan import Action
-from tests.verification.model.answers import HOST, PORT
+from tests.verification.model.answers import CLUSTER_ID, HOST, PORT
 from tests.verification.model.connections import SimConnections
 from tests.verification.model.world import World
 
 POLICY = Policy()
+COMPLETE_POLICY = Policy(stuck_after_ms=30_000)
+"""That of `complete` without options."""
 OPTIONS = CollectOptions(deadline_s=60.0, request_timeout_s=5.0)
 INTERVAL_S = 30.0
 REMEMBERED_MAX = 20_000
@@ -45,18 +50,30 @@ class Exporter:
 
     def __init__(self, world: World, bootstrap: tuple[int, ...]) -> None:
         self.world = world
-        addresses = tuple(Address(HOST, PORT + broker) for broker in bootstrap)
-        self.collector = Collector(
-            SimConnections(world),  # type: ignore[arg-type]
-            addresses,
-            OPTIONS,
-            wall_clock=world.wall_clock,
-            clock=world.clock,
-        )
+        self._addresses = tuple(Address(HOST, PORT + broker) for broker in bootstrap)
+        self.collector = self._collector()
         self.memory = Memory()
+
+    def _collector(self) -> Collector:
+        return Collector(
+            SimConnections(self.world),  # type: ignore[arg-type]
+            self._addresses,
+            OPTIONS,
+            wall_clock=self.world.wall_clock,
+            clock=self.world.clock,
+        )
+
+    def _restart(self) -> None:
+        """What the state file does not keep is gone, and so is what the collector knew."""
+        self.world.is_restart_due = False
+        self.collector = self._collector()
+        kept = json.loads(json.dumps(state_file._document(state_file.State(self.memory))))
+        self.memory = state_file._memory(kept)
 
     def cycle(self, *, search_logs: bool = False) -> Evaluation | None:
         """One cycle of the daemon; None where it failed."""
+        if self.world.is_restart_due:
+            self._restart()
         try:
             snapshot = self.collector.collect(seen_before=self.memory.transactions.keys(), search_logs=search_logs)
         except ClusterUnavailableError:
@@ -67,28 +84,31 @@ class Exporter:
 
     def abort(self, row: TransactionRow) -> int:
         """`abort` of what a cycle has shown, with somebody who says yes; the exit status."""
-        options = argparse.Namespace(
-            topic=row.topic,
-            partition=row.partition,
-            start_offset=row.start_offset,
-            producer_id=None,
-            producer_epoch=None,
-            coordinator_epoch=None,
-            dry_run=False,
-            yes=False,
-            force=None,
-            audit_log="audit",
-            state_folder=None,
-            plan_file=None,
-            max_aborts=None,
+        return self._run(
+            lambda: int(recover_command.recover(_options(row), self._means(POLICY), Action.ABORT, forced=None))
         )
 
+    def complete(self, row: TransactionRow) -> int:
+        """`complete` of the same."""
+        means = self._means(COMPLETE_POLICY)
+        return self._run(lambda: int(recover_command.recover(_options(row), means, Action.COMPLETE, forced=None)))
+
+    def abort_planned(self, rows: tuple[TransactionRow, ...]) -> int:
+        """`abort --plan-file`, of a plan that was written of these rows."""
+        plan = plan_file.parsed(plan_file.written(CLUSTER_ID, self.world.cluster.now_ms, [(row, {}) for row in rows]))
+
         def command() -> int:
-            judge = Judge(self.collector, POLICY, sleep=self.world.sleep)
-            means = recover_command.Means(judge=judge.judge, partition=self._partition)
-            return int(recover_command.recover(options, means, Action.ABORT, forced=None))
+            with (
+                replaced(abort_planned, "load", lambda _path: plan),
+                replaced(abort_planned, "_identity", lambda _path: {}),
+            ):
+                return int(abort_planned.abort_planned(_options(None), self._means(POLICY)))
 
         return self._run(command)
+
+    def _means(self, policy: Policy) -> recover_command.Means:
+        judge = Judge(self.collector, policy, sleep=self.world.sleep)
+        return recover_command.Means(judge=judge.judge, partition=self._partition)
 
     def _partition(self, topic: str, partition: int) -> Any:
         from exporter.recovery.partition import PartitionOnBrokers  # noqa: PLC0415 - stays beside its use
@@ -107,7 +127,7 @@ class Exporter:
             return command(self.collector)
 
         def command() -> int:
-            with _replaced(force_terminate, "with_collector", with_collector):
+            with replaced(force_terminate, "with_collector", with_collector):
                 return int(force_terminate.run(options, SimpleNamespace()))  # type: ignore[arg-type]
 
         return self._run(command)
@@ -118,6 +138,25 @@ class Exporter:
                 return command()
             except (ClusterUnavailableError, BrokerFault, RefusedError):
                 return -1
+
+
+def _options(row: TransactionRow | None) -> argparse.Namespace:
+    """Those of `abort` and `complete`; of a plan where there is no row."""
+    return argparse.Namespace(
+        topic=None if row is None else row.topic,
+        partition=None if row is None else row.partition,
+        start_offset=None if row is None else row.start_offset,
+        producer_id=None,
+        producer_epoch=None,
+        coordinator_epoch=None,
+        dry_run=False,
+        yes=False,
+        force=None,
+        audit_log="audit",
+        state_folder=None,
+        plan_file="plan" if row is None else None,
+        max_aborts=None,
+    )
 
 
 def rows_of(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
@@ -149,7 +188,8 @@ class _Audit:
 
 
 @contextmanager
-def _replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+    """Have something else stand there for a while."""
     before = getattr(module, name)
     setattr(module, name, value)
     try:
@@ -222,11 +262,12 @@ TOKENS = _Tokens()
 @contextmanager
 def repeatable() -> Iterator[None]:
     """Take chance out of the exporter, whose probes have random names; and decode no bytes twice, which costs most time."""
-    decoders = ((metadata, "decode"), (describe_producers, "decode"))
+    decoders = ((metadata, "decode"), (describe_producers, "decode"), (list_offsets, "decode"))
     with ExitStack() as undone:
-        undone.enter_context(_replaced(secrets, "token_urlsafe", TOKENS.token_urlsafe))
+        undone.enter_context(replaced(secrets, "token_urlsafe", TOKENS.token_urlsafe))
         for module, name in decoders:
-            undone.enter_context(_replaced(module, name, _once_each(getattr(module, name))))
+            undone.enter_context(replaced(module, name, _once_each(getattr(module, name))))
+        undone.enter_context(replaced(inquiry, "topology_of", _once_for_each_object(topology.topology_of)))
         yield
 
 
@@ -243,3 +284,17 @@ def _once_each(decode: Callable[..., Any]) -> Callable[..., Any]:
         return known[key]
 
     return decoded
+
+
+def _once_for_each_object(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same of an argument that is made once and changed never: which object it is tells what comes of it."""
+    known: dict[int, tuple[Any, Any]] = {}
+
+    def remembered(argument: Any) -> Any:
+        if id(argument) not in known:
+            if len(known) > REMEMBERED_MAX:
+                known.clear()
+            known[id(argument)] = argument, function(argument)  # held, so that its id stays its own
+        return known[id(argument)][1]
+
+    return remembered

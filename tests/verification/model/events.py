@@ -81,6 +81,7 @@ _EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {
     "deliver_metadata": ("broker", controller.deliver),
     "cut_off": ("broker", controller.cut_off),
     "reconnect": ("broker", controller.reconnect),
+    "reconnect_untold": ("broker", lambda world, broker: controller.reconnect(world, broker, late=True)),
     "kill": ("broker", controller.kill),
     "start": ("broker", controller.start),
     "silence": ("broker", controller.silence),
@@ -103,5 +104,7 @@ _EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {
     "pass_time": ("ticks", operators.tick),
     "step_clock": ("steps", operators.step_clock),
     "client_dates": ("dates", operators.client_dates),
+    "skew_broker": ("broker", operators.skew_broker),
+    "restart_exporter": ("", operators.restart_exporter),
 }
 """Kind -> (what it is about, how it happens)."""

@@ -54,6 +54,9 @@ def _can_be_read(cluster: Cluster, key: OpenKey, standing: Standing) -> bool:
     partition = cluster.image.partition(key.topic, key.partition)
     if partition is None or not all(_is_fine(cluster, it) for it in (*partition.in_sync, partition.leader)):
         return False
+    topic_id = cluster.image.topics[key.topic].topic_id
+    if not all(cluster.brokers[it].logs[topic_id, key.partition].keeps_up for it in partition.in_sync):
+        return False  # a real one would be out of sync after `replica.lag.time.max.ms`
     if standing.transaction is not None:
         return _is_coordinated(cluster, coordinator.home(cluster, standing.transaction.transactional_id))
     return all(_is_coordinated(cluster, index) for index in cluster.transaction_log)

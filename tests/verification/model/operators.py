@@ -10,6 +10,7 @@ from tests.verification.model.world import World
 
 MINUTE_MS = 60_000
 LONG_MS = 10 * MINUTE_MS
+SKEW_MS = 10_000
 
 
 def another_operator_aborts(world: World, topic: str, index: int) -> bool:
@@ -75,6 +76,19 @@ def step_clock(world: World, milliseconds: int) -> bool:
     if abs(world.wall_skew_ms + milliseconds) > 61 * MINUTE_MS:
         return False
     world.wall_skew_ms += milliseconds
+    return True
+
+
+def restart_exporter(world: World) -> bool:
+    """Before its next cycle; a cycle that runs is finished first, as on SIGTERM."""
+    world.is_restart_due, was = True, world.is_restart_due
+    return not was
+
+
+def skew_broker(world: World, broker: int) -> bool:
+    """Clocks of brokers are up to ten seconds apart, the one way or the other."""
+    skews = world.cluster.clock_skew_ms
+    skews[broker] = -SKEW_MS if skews.get(broker, 0) > 0 else SKEW_MS
     return True
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 from tests.verification.model import events
 from tests.verification.model.checks import Cycle, Violation, violations_of
 from tests.verification.model.directors import HEALED, Played, Schedule
@@ -55,6 +55,8 @@ class _Runner:
     def cycle(self, *, is_settled: bool = False, search_logs: bool = False) -> Evaluation | None:
         """One cycle, checked."""
         began = self.world.begin_cycle()
+        if self.world.is_restart_due:
+            self.seen = frozenset()  # what was visible is not kept over a restart
         if self.tell is not None:
             self.tell(f"cycle at {self.world.cluster.now_ms}")
         evaluation = self.exporter.cycle(search_logs=search_logs)
@@ -92,23 +94,39 @@ class _Runner:
         self.director.before(self.world, "pause")
 
     def script(self) -> None:
-        search = self.situation.script in {"find", "abort"}
+        search = self.situation.script in {"find", "abort", "plan"}
         if self.situation.script == "terminate":
             self._terminate()
             return
-        hanging: TransactionRow | None = None
+        wanted: tuple[TransactionRow, ...] = ()
         for number in range(CYCLES):
             if number:
                 self.pause(INTERVAL_S)
             evaluation = self.cycle(search_logs=search)
-            if evaluation is not None and self.situation.script == "abort":
-                hanging = next(iter(rows_of(evaluation)), None)
-                if hanging is not None and hanging.verdict.is_hanging:
-                    break
-        if hanging is not None:
+            wanted = () if evaluation is None else self._wanted(rows_of(evaluation))
+            if any(it.verdict.is_hanging or it.verdict is Verdict.COMPLETING for it in wanted):
+                break
+        if wanted:
             self.world.begin_cycle()
-            self.watch.is_told(hanging)
-            self._write(lambda: self.exporter.abort(hanging))
+            self.watch.is_told(wanted)
+            self._write(lambda: self._recover(wanted))
+
+    def _wanted(self, rows: tuple[TransactionRow, ...]) -> tuple[TransactionRow, ...]:
+        """What the operator wants to end, by the situation's command."""
+        if self.situation.script == "abort":
+            return rows[:1]
+        if self.situation.script == "plan":
+            return tuple(it for it in rows if it.verdict.is_hanging)
+        if self.situation.script == "complete":
+            return tuple(it for it in rows if it.verdict in {Verdict.COMPLETING, Verdict.STUCK_COMPLETING})[:1]
+        return ()
+
+    def _recover(self, wanted: tuple[TransactionRow, ...]) -> int:
+        if self.situation.script == "plan":
+            return self.exporter.abort_planned(wanted)
+        if self.situation.script == "complete":
+            return self.exporter.complete(wanted[0])
+        return self.exporter.abort(wanted[0])
 
     def _terminate(self) -> None:
         name = self.situation.ids[0]
@@ -164,6 +182,7 @@ def heal(world: World) -> None:
         for name in ("speak", "reconnect", "start"):
             events.happen_quietly(world, Event(name, (broker.id,)))
     for broker in cluster.brokers.values():
+        events.happen_quietly(world, Event("deliver_metadata", (broker.id,)))
         cluster.deliver(broker)
         while events.happen_quietly(world, Event("go_on_loading", (broker.id,))):
             pass

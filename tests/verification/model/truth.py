@@ -115,7 +115,10 @@ def _is_closed_in_sync(cluster: Cluster, topic: str, index: int, producer_id: in
 
 
 def commit_can_be_seen(cluster: Cluster, standing: Standing, producer_id: int) -> bool:
-    """True when some leader's log, or the coordinator, tells that a transaction of these records was committed."""
+    """True when the coordinator, or the log of a leader that remembers the producer, tells that they were committed.
+
+    What no partition remembers any more is not searched for: docs/proof.md says so.
+    """
     txn = standing.transaction
     if txn is not None and txn.serial in standing.serials and txn.state in {"PrepareCommit", "CompleteCommit"}:
         return True
@@ -123,10 +126,10 @@ def commit_can_be_seen(cluster: Cluster, standing: Standing, producer_id: int) -
         batch.kind == "commit" and batch.producer_id == producer_id and batch.serial in standing.serials
         for name, index, _ in cluster.image.each()
         if name != STATE_TOPIC
-        for batch in _leader_batches(cluster, name, index)
+        for batch in _remembered_batches(cluster, name, index, producer_id)
     )
 
 
-def _leader_batches(cluster: Cluster, topic: str, index: int) -> list[Batch]:
+def _remembered_batches(cluster: Cluster, topic: str, index: int, producer_id: int) -> list[Batch]:
     replica = cluster.leader_replica(topic, index)
-    return [] if replica is None else list(replica.batches)
+    return [] if replica is None or producer_id not in replica.entries else list(replica.batches)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import sys
 from typing import TYPE_CHECKING, NamedTuple
@@ -40,6 +41,8 @@ def explore(task: Task) -> Reached:
 
     chosen = tuple(situations.BY_NAME[name] for name in task.situations) or situations.SITUATIONS
     reached = Reached()
+    gc.collect()
+    gc.freeze()  # what is there stays: cycles of the collector need not walk it
     with drive.repeatable():
         if task.depth:
             mine = chosen[task.seed % task.step :: task.step]

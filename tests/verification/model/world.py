@@ -59,6 +59,8 @@ class World:
         self.director = director
         self.tell = tell
         self.wall_skew_ms = 0
+        self.is_restart_due = False
+        """The exporter is restarted before its next cycle."""
         self.running_s = 1000.0
         """The exporter's monotonic clock."""
         self.moments: list[Moment] = []

@@ -6,6 +6,7 @@ is counted and not blamed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from exporter.evaluation.verdicts import TransactionRow
@@ -20,50 +21,54 @@ class Watch:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._row: TransactionRow | None = None
-        self._topic_id = -1
+        self._told: dict[tuple[str, int], tuple[int, int]] = {}
+        """(topic, partition) -> (topic id, start offset) of what the operator wants to end."""
         self.exempt = 0
 
-    def is_told(self, row: TransactionRow) -> None:
-        """What the operator wants aborted."""
-        self._row = row
-        topic = self._world.cluster.image.topics.get(row.topic)
-        self._topic_id = -1 if topic is None else topic.topic_id
+    def is_told(self, rows: Iterable[TransactionRow]) -> None:
+        """What the operator wants to end."""
+        for row in rows:
+            topic = self._world.cluster.image.topics.get(row.topic)
+            topic_id = -1 if topic is None else topic.topic_id
+            self._told[row.topic, row.partition] = topic_id, row.start_offset
 
     def marker(self, request: Any) -> list[Violation]:
-        """An ABORT marker is about to arrive."""
+        """An operator's marker is about to arrive."""
         found: list[Violation] = []
         for marker in request.markers:
             for topic in marker.topics:
                 for index in topic.partition_indexes:
-                    if not marker.transaction_result:
-                        found += self._abort(topic.name, index, marker.producer_id, marker.producer_epoch)
+                    producer = marker.producer_id, marker.producer_epoch
+                    found += self._judged(topic.name, index, *producer, commit=bool(marker.transaction_result))
         return found
 
-    def _abort(self, topic: str, index: int, producer_id: int, epoch: int) -> list[Violation]:
+    def _judged(self, topic: str, index: int, producer_id: int, epoch: int, *, commit: bool) -> list[Violation]:
         world = self._world
-        harmed = self._harm(len(world.moments) - 1, topic, index, producer_id)
+        harmed = self._harm(len(world.moments) - 1, topic, index, producer_id, commit=commit)
         if harmed is None or harmed[1].epoch > epoch:
             return []
         kind, standing = harmed
-        is_another = self._topic_id not in {-1, standing.topic_id}
+        topic_id, start = self._told.get((topic, index), (-1, -1))
+        is_another = topic_id not in {-1, standing.topic_id}
         reads = world.reads.get((topic, index), [])
-        then = self._harm(reads[-1], topic, index, producer_id) if reads else None
-        what = f"an ABORT marker on {topic}-{index} destroys records of producer {producer_id} that are {kind}"
+        then = self._harm(reads[-1], topic, index, producer_id, commit=commit) if reads else None
+        marker = "a COMMIT" if commit else "an ABORT"
+        what = f"{marker} marker on {topic}-{index} ends records of producer {producer_id} that are {kind}"
         if not reads or (then is not None and then[1].identity == standing.identity and then[0] == kind):
             return [Violation("I3", "made again" if is_another else kind, what)]
         told = world.stable_reads.get((topic, index))
-        start = -1 if self._row is None else self._row.start_offset
         if told is not None and told[0] > reads[-1] and told[1] > start:
             return [Violation("I3", "last stable offset", f"{what}, and the last stable offset had told")]
         self.exempt += 1
         return []
 
-    def _harm(self, moment: int, topic: str, index: int, producer_id: int) -> tuple[str, Standing] | None:
-        """What an ABORT marker would have destroyed at that moment; None where nothing."""
+    def _harm(
+        self, moment: int, topic: str, index: int, producer_id: int, *, commit: bool
+    ) -> tuple[str, Standing] | None:
+        """What the marker would have ended wrongly at that moment; None where nothing."""
         for key, standing in self._world.moments[moment].standings.items():
             if (key.topic, key.partition, key.producer_id) == (topic, index, producer_id):
-                kind = self._kind_of_harm(moment, key, standing)
+                kind = (self._uncommitted if commit else self._kind_of_harm)(moment, key, standing)
                 return None if kind is None else (kind, standing)
         return None
 
@@ -78,6 +83,13 @@ class Watch:
         if committed and commit_can_be_seen(self._world.cluster, standing, key.producer_id):
             return "committed"
         return None
+
+    def _uncommitted(self, moment: int, _key: OpenKey, standing: Standing) -> str | None:
+        """What a COMMIT marker must not end: all that no coordinator has decided to commit."""
+        if standing.fate is Fate.LIVE:
+            return "live"
+        committed = standing.serials & self._world.moments[moment].committed
+        return None if committed else "not committed"
 
     def fence(self, request: Any) -> list[Violation]:
         """InitProducerId is about to arrive."""

@@ -1,0 +1,87 @@
+"""Single defects, put back into the cured exporter: the checker must still see each, or its silence would prove nothing.
+
+Each takes away one obligation of docs/proof.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+from exporter.evaluation import rules
+from exporter.kafka import coordinators, doubts
+from exporter.kafka.replicas import EVERYBODY_AGREES
+from exporter.recovery import carry_out
+from exporter.snapshot import IdVisibility
+from tests.verification.model.drive import replaced
+from tests.verification.model.lies import LIES, Lie
+
+_BY_ITEM = {it.item: it for it in LIES}
+
+
+SCHEDULES_MAX = 200
+"""Each was found within 32."""
+
+
+class Defect(NamedTuple):
+    """One obligation that is taken away, and the search that must find what comes of it."""
+
+    name: str
+    patches: tuple[tuple[Any, str, Any], ...]
+    """(module or class, name in it, what stands there instead)."""
+    lie: Lie
+
+
+def _answers(value: Any) -> Callable[..., Any]:
+    async def answer(*_arguments: Any, **_named: Any) -> Any:
+        return value
+
+    return answer
+
+
+def _says(value: Any) -> Callable[..., Any]:
+    return lambda *_arguments, **_named: value
+
+
+DEFECTS: tuple[Defect, ...] = (
+    Defect(
+        "no leader is confirmed",
+        ((doubts, "unconfirmed", _answers({})),),
+        _BY_ITEM["1"],
+    ),
+    Defect(
+        "both reads are compared by their epoch alone",
+        ((doubts, "_KEPT_STILL", ("producer_epoch",)),),
+        _BY_ITEM["2"],
+    ),
+    Defect(
+        "followers are not asked",
+        ((doubts, "ask_followers", _answers(EVERYBODY_AGREES)),),
+        _BY_ITEM["7"]._replace(kinds=(), needs=()),
+    ),
+    Defect(
+        "a fence that cannot be written is not thought of",
+        ((rules, "may_be_fenced", _says(False)),),
+        _BY_ITEM["4"],
+    ),
+    Defect(
+        "ids are taken to be visible",
+        ((coordinators, "id_visibility", _answers(IdVisibility.ALL)),),
+        _BY_ITEM["6"],
+    ),
+    Defect(
+        "the last look before a marker is not heeded",
+        ((carry_out, "_what_stands_against", _says(None)),),
+        _BY_ITEM["15"]._replace(places=("DescribeProducers", "ListOffsets", "Metadata"), expected=(("I3", "live"),)),
+    ),
+)
+
+
+@contextmanager
+def put_back(defect: Defect) -> Iterator[None]:
+    """The exporter with this defect."""
+    with ExitStack() as undone:
+        for owner, name, value in defect.patches:
+            undone.enter_context(replaced(owner, name, value))
+        yield
