@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from exporter.baseline import NO_BASELINE, Baseline, Usual
-from exporter.evaluation.evidence import Evidence, gather
+from exporter.evaluation.evidence import Evidence, gather, is_another_start
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.evaluation.reasons import transaction_row
 from exporter.evaluation.rules import verdict_of
@@ -215,17 +215,20 @@ def _remembered(
         start_ms = transaction.start_time_ms
     elif before is not None and before.producer_epoch == evidence.producer_epoch:
         start_ms = before.coordinator_start_ms
-    completing_since_ms = -1
+    completing_since_ms, completing_from_ms = -1, None
     if evidence.ownership is Ownership.COMPLETING:
-        was_completing = before is not None and before.completing_since_ms >= 0
         # It may have been decided while this cycle went on: from its end on it was completing, and not from its beginning.
-        completing_since_ms = before.completing_since_ms if before is not None and was_completing else now_ms + took_ms
+        completing_since_ms = now_ms + took_ms
+        completing_from_ms = None if monotonic_ms is None else monotonic_ms + took_ms
+        if before is not None and before.completing_since_ms >= 0:
+            completing_since_ms, completing_from_ms = before.completing_since_ms, before.completing_from_ms
     return Remembered(
         first_seen_ms=now_ms if before is None else before.first_seen_ms,
         last_seen_ms=now_ms,
         producer_epoch=evidence.producer_epoch,
         coordinator_start_ms=start_ms,
         completing_since_ms=completing_since_ms,
+        completing_from_ms=completing_from_ms,
         superseded_epoch=_superseded_epoch(evidence, verdict),
         watched_from_ms=_watched_from_ms(evidence, monotonic_ms),
     )
@@ -249,14 +252,6 @@ def _watched_from_ms(evidence: Evidence, monotonic_ms: int | None) -> int | None
     before, transaction = evidence.remembered, evidence.transaction
     if before is None or before.watched_from_ms is None:
         return monotonic_ms
-    if (
-        evidence.ownership in _OWNED
-        and transaction is not None
-        and before.coordinator_start_ms
-        not in {
-            -1,
-            transaction.start_time_ms,
-        }
-    ):
+    if evidence.ownership is Ownership.OWNED and transaction is not None and is_another_start(before, transaction):
         return monotonic_ms
     return before.watched_from_ms

@@ -172,6 +172,8 @@ def _evidence(
     owned = ownership(transaction, (key.topic, key.partition), producer_epoch)
     now = snapshot.cluster_time_ms
     watched_ms = _watched_ms(remembered, snapshot.monotonic_ms)
+    if owned is Ownership.OWNED and transaction is not None and is_another_start(remembered, transaction):
+        watched_ms = 0
     return Evidence(
         key=key,
         producer_epoch=producer_epoch,
@@ -182,7 +184,7 @@ def _evidence(
         is_clock_behind=answers.is_clock_behind,
         was_seen_before=remembered is not None,
         watched_ms=watched_ms,
-        completing_ms=_completing_ms(owned, remembered, _prepared_ms(transaction, logged), now),
+        completing_ms=_completing_ms(snapshot, owned, remembered, _prepared_ms(transaction, logged)),
         was_asked=was_asked,
         second_read=second_read,
         proof_failure=None if proof is None else proof.failure_for(transaction),
@@ -203,6 +205,11 @@ def _watched_ms(remembered: Remembered | None, monotonic_ms: int | None) -> int:
     if remembered is None or remembered.watched_from_ms is None or monotonic_ms is None:
         return 0
     return max(monotonic_ms - remembered.watched_from_ms, 0)
+
+
+def is_another_start(remembered: Remembered | None, transaction: CoordinatorTransaction) -> bool:
+    """True where its owner began another transaction since, which has taken over the records that were open."""
+    return remembered is not None and remembered.coordinator_start_ms != transaction.start_time_ms
 
 
 def _is_clock_behind(snapshot: Snapshot, transactions: Iterable[CoordinatorTransaction]) -> bool:
@@ -267,14 +274,19 @@ def _coordinator_age_ms(transaction: CoordinatorTransaction | None, now_ms: int)
     return max(now_ms - transaction.start_time_ms, 0)
 
 
-def _completing_ms(owned: Ownership, remembered: Remembered | None, prepared_ms: int | None, now_ms: int) -> int:
+def _completing_ms(snapshot: Snapshot, owned: Ownership, remembered: Remembered | None, prepared_ms: int | None) -> int:
+    """For how long, by a clock that cannot be set where this process saw it begin: the cluster's may only just be known."""
     if owned is not Ownership.COMPLETING or remembered is None or remembered.completing_since_ms < 0:
         return 0
+    now_ms, is_clock_sure = snapshot.cluster_time_ms, snapshot.clock_source is ClockSource.CONTROLLER
     # Only now that it was seen so twice: the coordinator's clock may be behind ours.
-    since_ms = (
-        remembered.completing_since_ms if prepared_ms is None else min(prepared_ms, remembered.completing_since_ms)
-    )
-    return max(now_ms - since_ms, 0)
+    since_log_ms = now_ms - prepared_ms if prepared_ms is not None and is_clock_sure else 0
+    if snapshot.monotonic_ms is not None and remembered.completing_from_ms is not None:
+        watched_ms = snapshot.monotonic_ms - remembered.completing_from_ms
+    else:
+        is_comparable = is_clock_sure or snapshot.monotonic_ms is None
+        watched_ms = now_ms - remembered.completing_since_ms if is_comparable else 0
+    return max(since_log_ms, watched_ms, 0)
 
 
 def _prepared_ms(transaction: CoordinatorTransaction | None, logged: LoggedProducer | None) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from exporter.snapshot import Answer, SecondRead, Snapshot
+from exporter.snapshot import Answer, CoordinatorProof, IdVisibility, SecondRead, Snapshot
 
 
 def gaps(snapshot: Snapshot) -> tuple[str, ...]:
@@ -36,6 +36,7 @@ def unproved(snapshot: Snapshot) -> list[str]:
         sentences.append(f"{len(snapshot.unclear_producer_ids)} transactions were listed and could not be described")
     if proof is not None and proof.failure is not None:
         sentences.append(f"producers that no coordinator lists cannot be proved to hang: {proof.failure}")
+    sentences += [] if proof is None else _unanswered(proof)
     sentences += [
         f"the leader of {it.topic}-{it.partition} is not confirmed: {it.why}"
         for it in (() if proof is None else proof.unconfirmed)
@@ -47,4 +48,18 @@ def unproved(snapshot: Snapshot) -> list[str]:
     if silent:
         brokers = ", ".join(map(str, silent))
         sentences.append(f"in-sync replicas did not respond, or do not agree with their leader: broker {brokers}")
+    return sentences
+
+
+def _unanswered(proof: CoordinatorProof) -> list[str]:
+    """Which of its questions the coordinators left open."""
+    sentences = []
+    if proof.unclear_producer_ids:
+        count = len(proof.unclear_producer_ids)
+        sentences.append(f"{count} suspect producers were listed and could not be described, or changed meanwhile")
+    if proof.hidden_topics:
+        topics = ", ".join(sorted(proof.hidden_topics))
+        sentences.append(f"a coordinator does not show us topics of suspects: needs DESCRIBE on {topics}")
+    if proof.id_visibility is IdVisibility.NOT_ANSWERED:
+        sentences.append("a coordinator did not tell whether transactional ids may be hidden from us")
     return sentences

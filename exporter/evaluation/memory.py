@@ -35,6 +35,8 @@ class Remembered:
     """Since when it has been seen in PrepareCommit or PrepareAbort; -1 when it is not."""
     superseded_epoch: int | None = None
     """The epoch of its records, where a proof found its id at a newer one without a transaction; not kept on disk."""
+    completing_from_ms: int | None = None
+    """The same instant as `completing_since_ms` by this process's monotonic clock; never carried over a restart."""
     watched_from_ms: int | None = None
     """When this process first saw it, by its monotonic clock: what is watched is never carried over a restart."""
 

@@ -54,9 +54,12 @@ def has_its_own_epoch(evidence: Evidence) -> bool:
     """True when the transaction before this one ended with a commit that began this epoch.
 
     Only TransactionVersion 2 does that, and then every transaction of the producer has an epoch of its own. Before, they
-    share one, and what ended on this partition alone, where its marker is missing, left no trace anywhere.
+    share one, and what ended on this partition alone, where its marker is missing, left no trace anywhere. A marker at the
+    very epoch of the records that it ended is of no such producer: it is an older client's, or an administrator's.
     """
     epoch = evidence.producer_epoch
+    if any(it.producer_epoch == it.ended_epoch == epoch for it in evidence.end_markers):
+        return False
     return any(it.commit and it.producer_epoch == epoch and it.ended_epoch == epoch - 1 for it in evidence.end_markers)
 
 

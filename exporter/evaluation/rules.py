@@ -196,7 +196,7 @@ def _missing_on_ids(evidence: Evidence) -> InconclusiveReason | None:
     """What may hide the id of a producer that nobody lists. Age does not help: no time-out ends what is being completed."""
     if evidence.ownership is not Ownership.UNLISTED:
         return None
-    if evidence.id_visibility is IdVisibility.DENY_POSSIBLE:
+    if evidence.id_visibility in {IdVisibility.DENY_POSSIBLE, IdVisibility.NOT_ANSWERED}:
         return InconclusiveReason.IDS_MAY_BE_DENIED
     return InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY if evidence.id_visibility is not IdVisibility.ALL else None
 

@@ -96,8 +96,10 @@ class Collector:
         self._topics = TopicWatch()
         self._cluster_clock = ClusterClock(wall_clock, clock)
         self._out_of_touch: set[Address] = set()
+        self._source: Address | None = None
+        self._out_of_date: str | None = None
+        """Where the metadata are from, and what the last check had against that."""
         self._cycles = 0
-        self._is_source_in_touch = True
         self.phases: tuple[tuple[str, float], ...] = ()
         """(phase, seconds) of the latest cycle."""
 
@@ -132,7 +134,8 @@ class Collector:
             self._topology = self._producers = None
             self._topics.forget()
             self._out_of_touch.clear()
-            self._cycles = 0
+            self._cycles, self._source, self._out_of_date = 0, None, None
+            self._cluster_clock = ClusterClock(self._wall_clock, self._clock)
             self._tokens = _tokens(options)
             self._connections.use(options, client_id=kafka.client_id)
 
@@ -180,6 +183,7 @@ class Collector:
             latest=self._metadata,
             cluster_clock=self._cluster_clock,
             out_of_touch=self._out_of_touch,
+            source=self._source,
         )
 
     async def _collect(
@@ -215,16 +219,21 @@ class Collector:
 
     @property
     def _is_check_due(self) -> bool:
-        return not self._is_source_in_touch or self._cycles % CHECKED_EVERY_CYCLES == 0
+        return self._cycles % CHECKED_EVERY_CYCLES == 0
 
     async def _topology_of_cycle(self, inquiry: Inquiry) -> tuple[Topology, str | None]:
-        """The metadata of all topics; where a check is due, why they are of no broker in touch with its controller."""
+        """The metadata of all topics, and why they are of no broker in touch with its controller, as it was last checked.
+
+        Another source than was checked is checked at once.
+        """
         if not self._is_check_due:
-            return await inquiry.topology(), None
+            topology = await inquiry.topology()
+            if inquiry.source == self._source:
+                return topology, self._out_of_date
         self._out_of_touch.clear()
-        topology, why = await checked_topology(inquiry)
-        self._is_source_in_touch = why is None
-        return topology, why
+        topology, self._out_of_date = await checked_topology(inquiry)
+        self._source = inquiry.source
+        return topology, self._out_of_date
 
     async def _look(self, inquiry: Inquiry) -> tuple[Topology, Visibility]:
         """The cluster's metadata, and what they do not show; now and then, whether their source is in touch."""

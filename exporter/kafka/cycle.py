@@ -118,12 +118,17 @@ async def _ask_coordinators(
     lasting = {
         int(entries.producer_id[i])
         for i in range(len(entries))
-        if int(entries.producer_id[i]) in active and (seen_before is None or reading.key(i) in seen_before)
+        if int(entries.producer_id[i]) in active and (seen_before is None or _was_seen(reading.key(i), seen_before))
     }
     described, reading.unclear_producer_ids = await describe(
         inquiry, [active[producer_id] for producer_id in sorted(lasting)]
     )
     reading.transactions = tuple({**active, **by_producer_id(described)}.values())
+
+
+def _was_seen(key: SeenTransaction, seen_before: Collection[SeenTransaction]) -> bool:
+    """Also where its topic id was not known yet: in a state file of an earlier version, or from brokers without them."""
+    return key in seen_before or (*key[:4], "") in seen_before
 
 
 async def _with_offsets(inquiry: Inquiry, reading: Reading) -> OpenTransactions:

@@ -20,14 +20,14 @@ from kafka.protocol.admin.acl import (
 )
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 
+from exporter.kafka.acl_probes import Patterns, probes
 from exporter.kafka.acls import acls_on
-from exporter.kafka.errors import BrokerFault, ErrorCode
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.kafka.inquiry import Inquiry
 from exporter.snapshot import IdVisibility
 
 PATTERNS_MAX = 1000
 """More patterns than these are not tried, and nothing is proved then."""
-WILDCARD = "*"
 _HIDING_OPERATIONS = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
 _BEGINNINGS = (
     "",
@@ -59,9 +59,8 @@ _BEGINNINGS = (
 async def id_visibility(inquiry: Inquiry, brokers: Iterable[int]) -> IdVisibility:
     """The worst of what these coordinators let us see: each has its own view of the ACLs."""
     found = await inquiry.gather(_at(inquiry, broker) for broker in brokers)
-    if all(it is IdVisibility.ALL for it in found):
-        return IdVisibility.ALL
-    return IdVisibility.DENY_POSSIBLE if IdVisibility.DENY_POSSIBLE in found else IdVisibility.BY_NAME_ONLY
+    worst_first = (IdVisibility.NOT_ANSWERED, IdVisibility.DENY_POSSIBLE, IdVisibility.BY_NAME_ONLY)
+    return next((it for it in worst_first if it in found), IdVisibility.ALL)
 
 
 async def _at(inquiry: Inquiry, broker: int) -> IdVisibility:
@@ -69,47 +68,39 @@ async def _at(inquiry: Inquiry, broker: int) -> IdVisibility:
         patterns = await inquiry.ask(broker, "DescribeAcls", acls_on(ACLResourceType.TRANSACTIONAL_ID), _patterns)
         if patterns is None or len(patterns) > PATTERNS_MAX:
             return IdVisibility.DENY_POSSIBLE
-        probes = tuple(_probes(patterns)) if patterns is not _NO_AUTHORIZER else ()
-        if None in probes or not await _are_visible(inquiry, broker, [it for it in probes if it is not None]):
+        ids = tuple(probes(patterns, _made_up)) if patterns is not _NO_AUTHORIZER else ()
+        if None in ids or not await _are_visible(inquiry, broker, [it for it in ids if it is not None]):
             return IdVisibility.BY_NAME_ONLY
-    except BrokerFault:
-        return IdVisibility.DENY_POSSIBLE
+    except BrokerFault as fault:
+        is_offered = fault.reason is not FaultReason.UNSUPPORTED_API
+        return IdVisibility.NOT_ANSWERED if is_offered else IdVisibility.DENY_POSSIBLE
     return IdVisibility.ALL
 
 
-_Patterns = frozenset[tuple[bool, str]]
-"""(is prefixed, name) of the resources that some ACL names."""
-_NO_AUTHORIZER: _Patterns = frozenset({(False, "")})
+_NO_AUTHORIZER: Patterns = frozenset({(False, "")})
 
 
-def _patterns(answer: Any) -> _Patterns | None:
+def _patterns(answer: Any) -> Patterns | None:
     """None where the ACLs cannot be read, or hold a DENY on describing ids, whoever it is for: ours are not known."""
     if answer.error_code == ErrorCode.SECURITY_DISABLED:
         return _NO_AUTHORIZER
-    if answer.error_code != ErrorCode.NONE:
+    if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return None
+    if answer.error_code != ErrorCode.NONE:
+        raise BrokerFault(FaultReason.REFUSED, f"DescribeAcls is answered with {error_name(answer.error_code)}")
     found = set()
     for resource in answer.resources:
         for acl in resource.acls:
             if acl.permission_type == ACLPermissionType.DENY and acl.operation in _HIDING_OPERATIONS:
                 return None
+        if resource.resource_name is None:
+            raise MalformedAnswerError("an ACL on a resource without a name")
         found.add((resource.pattern_type == ACLResourcePatternType.PREFIXED, resource.resource_name))
     return frozenset(found)
 
 
-def _probes(patterns: _Patterns) -> Iterator[str | None]:
-    """An id for each pattern and one for none; None where every id that was tried matches a longer pattern."""
-    prefixes = {name for is_prefixed, name in patterns if is_prefixed}
-    for is_prefixed, name in [(True, ""), *patterns]:
-        if is_prefixed:
-            yield _outside(name, {it for it in prefixes if len(it) > len(name) and it.startswith(name)})
-        elif name != WILDCARD:
-            yield name
-
-
-def _outside(prefix: str, longer: Collection[str]) -> str | None:
-    candidates = (prefix + beginning + secrets.token_urlsafe(24) for beginning in _BEGINNINGS)
-    return next((it for it in candidates if not any(it.startswith(other) for other in longer)), None)
+def _made_up(prefix: str) -> Iterator[str]:
+    return (prefix + beginning + secrets.token_urlsafe(24) for beginning in _BEGINNINGS)
 
 
 async def _are_visible(inquiry: Inquiry, broker: int, ids: Collection[str]) -> bool:

@@ -146,9 +146,9 @@ class Inquiry:
         return topology
 
     async def _ask_anyone(self, topics: tuple[str, ...] | None) -> Topology:
-        """Known brokers first, then the bootstrap addresses; each gets its share of the time that is left."""
+        """The source so far first, other known brokers, then the bootstrap addresses; each gets its share."""
         known = dict.fromkeys([*(self.brokers or {}).values(), *self.bootstrap])
-        addresses = sorted(known, key=self.out_of_touch.__contains__)
+        addresses = sorted(known, key=lambda it: (it in self.out_of_touch, it != self.source))
         faults: list[str] = []
         read = self.latest.topology_of if topics is None else _topology
         for tried, address in enumerate(addresses):

@@ -36,12 +36,23 @@ async def checked_topology(inquiry: Inquiry) -> tuple[Topology, str | None]:
         why = await _against(inquiry, topology, broker)
         if why is None:
             return topology, None
+        if not inquiry.out_of_touch:
+            await _find_out_of_touch(inquiry, topology, broker)
         inquiry.out_of_touch.add(topology.brokers[broker])
         fresh = await _from_another(inquiry, topology)
         if fresh is None:
             break
         topology = fresh
     return topology, why
+
+
+async def _find_out_of_touch(inquiry: Inquiry, topology: Topology, but: int) -> None:
+    """Ask all brokers `but` one at once: without controllers each holds its answer back, and the cycle has one deadline."""
+    others = [broker for broker in topology.brokers if broker != but]
+    views = await inquiry.gather(quorum_through(inquiry, broker) for broker in others)
+    inquiry.out_of_touch.update(
+        topology.brokers[broker] for broker, view in zip(others, views, strict=True) if view.touch is Touch.OUT_OF_TOUCH
+    )
 
 
 def _source(inquiry: Inquiry, topology: Topology) -> int | None:

@@ -22,7 +22,8 @@ CAUGHT_UP_WITHIN_MS = 2000
 PATIENCE_S = 3.0
 """A forwarded request takes milliseconds; a broker that is cut off holds it back until it times out."""
 _CLUSTER_METADATA = "__cluster_metadata"
-_FIRST_VERSION_WITH_TIMES = 1
+_LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999: no clock shows more."""
 
 
 class Touch(Enum):
@@ -84,9 +85,13 @@ def _view(answer: Any, broker: int) -> QuorumView:
 
 
 def _progress(quorum: Any, broker: int) -> QuorumView:
-    caught_up = {it.replica_id: it.last_caught_up_timestamp for it in (*quorum.observers, *quorum.current_voters)}
+    caught_up: dict[int, int] = {}
+    for it in (*quorum.observers, *quorum.current_voters):
+        # Twice where its directory was made anew: the one that is gone stays among the observers for minutes.
+        told_ms = -1 if it.last_caught_up_timestamp is None else it.last_caught_up_timestamp
+        caught_up[it.replica_id] = max(told_ms, caught_up.get(it.replica_id, -1))
     now_ms = caught_up.get(quorum.leader_id, -1)
-    if now_ms is None or now_ms < 0:
+    if not 0 <= now_ms <= _LATEST_MS or not quorum.current_voters:
         return QuorumView(touch=Touch.IN_TOUCH, why="the controller does not tell how current its brokers are")
     voters = sorted((caught_up[it.replica_id] for it in quorum.current_voters), reverse=True)
     majority_ms = voters[len(voters) // 2]

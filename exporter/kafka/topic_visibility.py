@@ -1,23 +1,25 @@
 """Whether every topic is visible to us: DescribeAcls (API key 29), and names that the ACLs themselves suggest.
 
 Metadata leave out topics that we may not describe, without a word. By name they are refused, whether they exist or not. So
-where there is an authorizer, every name and prefix that an ACL has is asked for, and made-up names that none has.
+where there is an authorizer, every name and prefix that an ACL has is asked for, and a made-up name that none has.
 """
 
 from __future__ import annotations
 
 import secrets
+import string
 from typing import Any
 
 from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
 
+from exporter.kafka.acl_probes import probes
 from exporter.kafka.acls import acls_on
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, MalformedAnswerError
 from exporter.kafka.inquiry import Inquiry
 
 NAMES_MAX = 1000
-_MADE_UP = 3
-_WILDCARD = "*"
+_LEGAL = string.ascii_letters + string.digits + "._-"
+"""What topic names consist of."""
 _HIDING = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
 
 
@@ -41,12 +43,19 @@ def _names(answer: Any) -> list[str] | str:
         return []
     if answer.error_code != ErrorCode.NONE:
         return "topics may be hidden from us: needs DESCRIBE on the cluster to read the ACLs"
-    names = [secrets.token_hex(8) for _ in range(_MADE_UP)]
+    patterns = set()
     for resource in answer.resources:
         denied = {it.operation for it in resource.acls if it.permission_type == ACLPermissionType.DENY}
         if denied & _HIDING:
             return f"topics may be hidden from us: an ACL denies describing {resource.resource_name}"
-        is_prefix = resource.pattern_type == ACLResourcePatternType.PREFIXED
-        if is_prefix or resource.resource_name != _WILDCARD:
-            names.append(resource.resource_name + (secrets.token_hex(8) if is_prefix else ""))
-    return names if len(names) <= NAMES_MAX else "topics may be hidden from us: there are too many ACLs to try them all"
+        if resource.resource_name is None:
+            raise MalformedAnswerError("an ACL on a resource without a name")
+        patterns.add((resource.pattern_type == ACLResourcePatternType.PREFIXED, resource.resource_name))
+    if len(patterns) > NAMES_MAX:
+        return "topics may be hidden from us: there are too many ACLs to try them all"
+    return [it for it in probes(frozenset(patterns), _made_up) if it]
+
+
+def _made_up(prefix: str) -> tuple[str, ...]:
+    """Where longer prefixes take every legal character, the prefix is the one topic that is left."""
+    return (*(prefix + first + secrets.token_hex(8) for first in _LEGAL), prefix)

@@ -28,6 +28,8 @@ class IdVisibility(Enum):
     """No authorizer, or the ACLs are readable, hold no DENY on describing ids, and allow us every kind of id they name."""
     DENY_POSSIBLE = "deny_possible"
     """There is a DENY on describing transactional ids, or the ACLs cannot be read."""
+    NOT_ANSWERED = "not_answered"
+    """A coordinator did not answer the question for the ACLs, or for the ids that they name."""
     BY_NAME_ONLY = "by_name_only"
     """The ACLs name ids that are not visible to us: we see some by prefix or name, and not all."""
 
@@ -79,6 +81,17 @@ class CoordinatorProof:
     id_visibility: IdVisibility
     state_topic_id: str = ""
     unconfirmed: tuple[Unconfirmed, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """True when every step was carried out and answered, and every leader confirmed."""
+        return (
+            self.failure is None
+            and not self.unconfirmed
+            and not self.unclear_producer_ids
+            and not self.hidden_topics
+            and self.id_visibility is not IdVisibility.NOT_ANSWERED
+        )
 
     def failure_for(self, transaction: CoordinatorTransaction | None) -> str | None:
         """Why these responses prove nothing about the producer of `transaction`; None when they do.

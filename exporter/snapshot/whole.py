@@ -68,7 +68,7 @@ class Snapshot:
             and all(broker.failure is None for broker in self.brokers)
             and all(coordinator.failure is None for coordinator in self.coordinators)
             and not self.unclear_producer_ids
-            and (self.proof is None or (self.proof.failure is None and not self.proof.unconfirmed))
+            and (self.proof is None or self.proof.is_whole)
             and not np.any(self.open_transactions.second_read == SecondRead.UNREAD)
             and not any(self.open_transactions.silent_replicas)
         )

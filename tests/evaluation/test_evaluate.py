@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from exporter.evaluation.evaluate import FORGET_UNREAD_AFTER_MS, all_rows, evaluate
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
-from exporter.snapshot import IdVisibility, SecondRead, Snapshot
+from exporter.snapshot import ClockSource, IdVisibility, SecondRead, Snapshot
 from tests.evaluation.builders import (
     MINUTE_MS,
     MONOTONIC_MS,
@@ -271,8 +272,9 @@ def test_completing_is_timed_from_the_cycle_that_first_saw_it() -> None:
     """A Prepare state is stuck by how long we have seen it, over cycles; any other state starts the count anew."""
     completing = snapshot([Entry()], transactions=(transaction("PrepareCommit"),))
     first = run(completing)
-    later = snapshot([Entry()], transactions=(transaction("PrepareCommit"),), taken_at_ms=NOW_MS + 61_000)
-    ongoing = snapshot([Entry()], transactions=(transaction(),), taken_at_ms=NOW_MS + 61_000)
+    passed: dict[str, Any] = {"taken_at_ms": NOW_MS + 61_000, "monotonic_ms": MONOTONIC_MS + 61_000}
+    later = snapshot([Entry()], transactions=(transaction("PrepareCommit"),), **passed)
+    ongoing = snapshot([Entry()], transactions=(transaction(),), **passed)
 
     assert first.transactions.verdict.tolist() == [Verdict.COMPLETING]
     assert run(later, first.memory).transactions.verdict.tolist() == [Verdict.STUCK_COMPLETING]
@@ -284,13 +286,41 @@ def test_what_was_decided_during_a_cycle_is_completing_from_its_end_on() -> None
     first = run(snapshot([Entry()], transactions=(transaction("PrepareCommit"),), took_ms=40_000))
     verdicts = [
         run(
-            snapshot([Entry()], transactions=(transaction("PrepareCommit"),), taken_at_ms=NOW_MS + later_ms),
+            snapshot(
+                [Entry()],
+                transactions=(transaction("PrepareCommit"),),
+                taken_at_ms=NOW_MS + later_ms,
+                monotonic_ms=MONOTONIC_MS + later_ms,
+            ),
             first.memory,
         )
         for later_ms in (61_000, 101_000)
     ]
 
     assert [it.transactions.verdict.tolist() for it in verdicts] == [[Verdict.COMPLETING], [Verdict.STUCK_COMPLETING]]
+
+
+def test_a_clock_that_becomes_known_makes_nothing_stuck() -> None:
+    """Ours was an hour behind and stood in for the cluster's until a controller told: ten seconds have passed."""
+    behind: dict[str, Any] = {"clock_source": ClockSource.EXPORTER, "clock_offset_ms": -60 * MINUTE_MS}
+    first = run(snapshot([Entry()], transactions=(transaction("PrepareCommit"),), **behind))
+    passed: dict[str, Any] = {"taken_at_ms": NOW_MS + 10_000, "monotonic_ms": MONOTONIC_MS + 10_000}
+
+    known = run(snapshot([Entry()], transactions=(transaction("PrepareCommit"),), **passed), first.memory)
+
+    assert known.transactions.verdict.tolist() == [Verdict.COMPLETING]
+
+
+def test_a_transaction_that_took_a_hang_over_is_watched_from_then_on() -> None:
+    """Without the cluster's clock: the hang was watched for an hour, its owner's new transaction has just begun."""
+    taken = snapshot([Entry()], transactions=(transaction(start_time_ms=NOW_MS),), clock_source=ClockSource.EXPORTER)
+    for start_ms in (-1, NOW_MS - 90 * MINUTE_MS):
+        hung = memory(remembered(watched_from_ms=MONOTONIC_MS - 60 * MINUTE_MS, coordinator_start_ms=start_ms))
+
+        result = run(taken, hung)
+
+        assert result.transactions.verdict.tolist() == [Verdict.OPEN_WITHIN_TIMEOUT]
+        assert result.memory.transactions[KEY].watched_from_ms == MONOTONIC_MS
 
 
 def test_nothing_open_is_nothing_to_say() -> None:

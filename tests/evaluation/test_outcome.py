@@ -63,6 +63,13 @@ def completed(kind: str, epoch: int) -> CoordinatorTransaction:
         ("an ABORT of an epoch that may be shared", None, (marker("ABORT", 20, ended=3),), NONE),
         ("an ABORT of the next epoch: a time-out", None, (marker("ABORT", 20, epoch=4, ended=3),), NONE),
         ("its own epoch, and its ABORT", None, (BEGUN, ITS_ABORT), ABORTED),
+        ("its own epoch, and an ABORT by hand on another partition", None, (BEGUN, marker("ABORT", 20, ended=3)), NONE),
+        (
+            "the epoch seemed its own, and a transaction of it ended without a new one: the commit may be its own",
+            completed("Commit", 3),
+            (BEGUN, marker("ABORT", 20, ended=3)),
+            COMMITTED,
+        ),
         ("its own epoch, a fence and a time-out", None, (BEGUN, marker("ABORT", 20, epoch=5, ended=3)), ABORTED),
         ("its own epoch, and its coordinator aborted", completed("Abort", 4), (BEGUN,), ABORTED),
         ("its own epoch, and its coordinator is at it: the one before", completed("Abort", 3), (BEGUN,), NONE),

@@ -137,7 +137,7 @@ def test_metadata_are_not_taken_from_a_broker_that_is_cut_off() -> None:
 
 
 def test_where_no_broker_is_in_touch_coverage_is_not_complete() -> None:
-    """Their metadata are used all the same, and said to be uncertain: in every cycle, until one is in touch again."""
+    """Their metadata are used all the same, and said to be uncertain: in every cycle, until a check finds one in touch."""
     model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)]})
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
         cluster.on_request = lambda asked: Fault.CLOSED if asked.api == "DescribeQuorum" else None
@@ -146,7 +146,7 @@ def test_where_no_broker_is_in_touch_coverage_is_not_complete() -> None:
             assert not snapshot.is_complete
             assert any("current metadata" in gap for gap in snapshot.visibility.gaps)
         cluster.on_request = lambda _asked: None
-        assert collector.collect().is_complete
+        assert [collector.collect().is_complete for _ in range(CHECKED_EVERY_CYCLES)][-1]
 
 
 def test_a_state_topic_that_could_not_be_asked_for_is_not_taken_for_there() -> None:

@@ -1,0 +1,31 @@
+"""Names that the ACLs themselves suggest: when all of these are visible to us, so is every name.
+
+What is visible of a name depends on the patterns that match it. So for each pattern a name is tried that no longer pattern
+matches, and one more that none matches: a name made up at random may match one by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+WILDCARD = "*"
+
+Patterns = frozenset[tuple[bool, str]]
+"""(is prefixed, name) of the resources that some ACL names."""
+
+
+def probes(patterns: Patterns, made_up: Callable[[str], Iterable[str]]) -> Iterator[str | None]:
+    """A name for each pattern and one for none; None where every name that was tried matches a longer pattern.
+
+    `made_up`: names that begin with a prefix, each with another character after it.
+    """
+    prefixes = {name for is_prefixed, name in patterns if is_prefixed}
+    for is_prefixed, name in [(True, ""), *patterns]:
+        if is_prefixed:
+            yield _outside({it for it in prefixes if len(it) > len(name) and it.startswith(name)}, made_up(name))
+        elif name != WILDCARD:
+            yield name
+
+
+def _outside(longer: Collection[str], candidates: Iterable[str]) -> str | None:
+    return next((it for it in candidates if not any(it.startswith(other) for other in longer)), None)
