@@ -27,13 +27,13 @@ from exporter.kafka.credentials import client_options
 from exporter.kafka.cycle import SeenTransaction, Stopwatch, complete
 from exporter.kafka.inquiry import Inquiry, LatestMetadata
 from exporter.kafka.leaders import Progress, Scan, scan_leaders
-from exporter.kafka.metadata_source import CHECKED_EVERY_CYCLES, checked_topology
+from exporter.kafka.metadata_source import CHECKED_EVERY_CYCLES, Source, checked_topology
 from exporter.kafka.scan_requests import ScanRequests
 from exporter.kafka.scope import EVERYTHING, Scope
 from exporter.kafka.tokens import ClientCredentials
 from exporter.kafka.topology import Topology
-from exporter.kafka.visibility import TopicWatch
-from exporter.snapshot import Int32Column, MaxTimeout, Snapshot, Visibility
+from exporter.kafka.visibility import TopicWatch, with_gap
+from exporter.snapshot import ClockSource, Int32Column, MaxTimeout, Snapshot, Visibility
 
 T = TypeVar("T")
 
@@ -139,13 +139,18 @@ class Collector:
             self._tokens = _tokens(options)
             self._connections.use(options, client_id=kafka.client_id)
 
-    def metadata(self) -> Topology:
-        """The metadata of all topics. Raises ClusterUnavailableError and ClientClosedError."""
+    def metadata(self) -> tuple[Topology, Source]:
+        """The metadata of all topics, and what is known of their source.
 
-        async def question(inquiry: Inquiry) -> Topology:
-            topology, _ = await self._topology_of_cycle(inquiry)
+        Raises ClusterUnavailableError and ClientClosedError.
+        """
+
+        async def question(inquiry: Inquiry) -> tuple[Topology, Source]:
+            topology, why = await self._topology_of_cycle(inquiry)
             self._cycles += 1
-            return topology
+            is_known = self._cluster_clock.source is ClockSource.CONTROLLER
+            ahead_ms = self._cluster_clock.at_ms(self._clock()) - self._now_ms() if is_known else None
+            return topology, Source(out_of_date=why, clock_ahead_ms=ahead_ms)
 
         return self.inquire(question)
 
@@ -242,8 +247,7 @@ class Collector:
         visibility = await self.look_for_hidden_topics(inquiry, topology, thoroughly=is_check_due)
         if why is None:
             return topology, visibility
-        gap = f"no broker is known to have current metadata: {why}"
-        return topology, Visibility(hidden_topics=visibility.hidden_topics, gaps=(*visibility.gaps, gap))
+        return topology, with_gap(visibility, why)
 
     async def _read_leaders(
         self, inquiry: Inquiry, topology: Topology, scope: Scope, progress: Progress | None

@@ -6,6 +6,8 @@ more, which find nothing amiss. Suspects are protected by `leadership.py`; this 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from exporter.kafka.connections import Address
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.inquiry import Inquiry
@@ -13,6 +15,17 @@ from exporter.kafka.leadership import Claim, unconfirmed
 from exporter.kafka.quorum import Touch, quorum_through
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, STATE_TOPIC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What is known of the broker that the metadata are of."""
+
+    out_of_date: str | None = None
+    """Why it may not know the cluster as it is; None where it was in touch with its controller."""
+    clock_ahead_ms: int | None = None
+    """What the active controller's clock shows more than our wall clock; None where it is not known."""
+
 
 CHECKED_EVERY_CYCLES = 3
 """A healthy cycle costs no request more; every third costs one."""

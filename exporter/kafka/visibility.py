@@ -94,6 +94,12 @@ async def _is_without_authorizer(inquiry: Inquiry, topology: Topology) -> bool:
     return code == ErrorCode.SECURITY_DISABLED
 
 
+def with_gap(visibility: Visibility, out_of_date: str) -> Visibility:
+    """`visibility` by metadata that may not be current, and why."""
+    gap = f"no broker is known to have current metadata: {out_of_date}"
+    return Visibility(hidden_topics=visibility.hidden_topics, gaps=(*visibility.gaps, gap))
+
+
 async def with_state_topic(inquiry: Inquiry, topology: Topology, known: Visibility | None) -> Visibility:
     """`known`, for a cycle in which transactions are open: the coordinators' topic must be there, and visible."""
     visibility = Visibility() if known is None else known

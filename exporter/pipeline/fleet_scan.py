@@ -15,7 +15,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -36,6 +36,8 @@ from exporter.kafka.cycle import Stopwatch, complete
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Scan, ask_again_where_moved, read_rows
+from exporter.kafka.metadata_source import Source
+from exporter.kafka.visibility import with_gap
 from exporter.pipeline.fleet_clients import Clients
 from exporter.pipeline.scan_table import (
     ClusterScan,
@@ -46,7 +48,7 @@ from exporter.pipeline.scan_table import (
     rows_led_by,
     topology_of_rows,
 )
-from exporter.snapshot import NO_LEADER, Snapshot
+from exporter.snapshot import NO_LEADER, ClockSource, Snapshot
 
 PLANNERS_MAX = 16
 """Clusters whose metadata is asked for at once."""
@@ -81,6 +83,8 @@ class Share:
     seconds: float = 0.0
     requests: tuple[ApiStatistics, ...] = ()
     """What was asked to plan it."""
+    source: Source | None = None
+    """What is known of the broker that the metadata are of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +116,7 @@ def plan(
             if isinstance(client, CredentialsError):
                 raise client
             before = client.statistics()
-            topology = client.metadata()
+            topology, source = client.metadata()
         except (CredentialsError, ClusterUnavailableError) as error:
             return (_no_share(cluster, str(error), int(wall_clock() * 1000), clock() - began),)
         taken_at_ms = int(wall_clock() * 1000)
@@ -127,6 +131,7 @@ def plan(
                 rows=rows_led_by(topology, broker),
                 seconds=clock() - began if broker == NO_LEADER else 0.0,
                 requests=since(before, client.statistics()) if broker == NO_LEADER else (),
+                source=source,
             )
             for broker in brokers
         )
@@ -177,6 +182,7 @@ def read(share: Share, budget: Budget, clients: Clients, *, clock: Callable[[], 
         failure=failure,
         seconds=share.seconds + clock() - began,
         requests=requests,
+        source=share.source,
     )
     return pa.concat_tables([about, *tables])
 
@@ -229,7 +235,13 @@ def settle(
         return _nothing(cluster, str(error), phases, requests)
     before = client.statistics()
     snapshot, later = _complete(
-        client, told.scan, told.taken_at_ms, None if describe_all else memory, wall_clock=wall_clock, clock=clock
+        client,
+        told.scan,
+        told.taken_at_ms,
+        None if describe_all else memory,
+        told.cluster.source,
+        wall_clock=wall_clock,
+        clock=clock,
     )
     return ClusterCycle(
         cluster=cluster.name,
@@ -260,6 +272,7 @@ def _complete(
     scan: Scan,
     taken_at_ms: int,
     memory: Memory | None,
+    source: Source,
     *,
     wall_clock: Callable[[], float],
     clock: Callable[[], float],
@@ -269,6 +282,7 @@ def _complete(
         await ask_again_where_moved(inquiry, scan)
         limit = await max_timeout(inquiry, sorted(scan.topology.brokers))
         stopwatch = Stopwatch(clock)
+        visibility = await client.look_for_hidden_topics(inquiry, scan.topology)
         snapshot = await complete(
             inquiry,
             scan,
@@ -278,8 +292,12 @@ def _complete(
             search_logs=False,
             stopwatch=stopwatch,
             now_ms=lambda: int(wall_clock() * 1000),
-            visibility=await client.look_for_hidden_topics(inquiry, scan.topology),
+            visibility=visibility if source.out_of_date is None else with_gap(visibility, source.out_of_date),
         )
+        if source.clock_ahead_ms is not None and snapshot.clock_source is ClockSource.EXPORTER:
+            # The planner has heard the controller; `taken_at_ms` is by its wall clock.
+            ahead_ms = source.clock_ahead_ms
+            snapshot = replace(snapshot, clock_offset_ms=ahead_ms, clock_source=ClockSource.CONTROLLER)
         return snapshot, stopwatch.laps()
 
     return client.inquire(question)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from exporter.api_statistics import ApiStatistics
 from exporter.kafka.connections import Address
 from exporter.kafka.leaders import Entries, Scan
+from exporter.kafka.metadata_source import Source
 from exporter.kafka.topology import Replicas, Topology
 from exporter.snapshot import NO_LEADER, Answer, Int32Column
 
@@ -48,6 +49,8 @@ SCAN: Final = pa.schema(
         pa.field("port", pa.int32()),
         pa.field("failure", pa.string()),
         pa.field("seconds", pa.float64()),
+        pa.field("out_of_date", pa.string()),
+        pa.field("clock_ahead_ms", pa.int64()),
         pa.field("requests", pa.list_(pa.struct(list(_REQUESTS.items())))),
         pa.field("topic", pa.string()),
         pa.field("topic_id", pa.string()),
@@ -161,8 +164,9 @@ def broker_table(
     failure: str | None,
     seconds: float,
     requests: Sequence[ApiStatistics],
+    source: Source | None = None,
 ) -> pa.Table:
-    """The row about one broker, or with NO_LEADER about the cluster."""
+    """The row about one broker, or with NO_LEADER about the cluster, whose metadata are of `source`."""
     told = [{name: getattr(it, name) for name in _REQUESTS} for it in requests]
     return _table(
         1,
@@ -174,6 +178,8 @@ def broker_table(
         port=[None if address is None else address.port],
         failure=[failure],
         seconds=[seconds],
+        out_of_date=[None if source is None else source.out_of_date],
+        clock_ahead_ms=[None if source is None else source.clock_ahead_ms],
         requests=[told],
     )
 
@@ -228,6 +234,9 @@ def _table(count: int, **columns: Any) -> pa.Table:
 # Reading
 
 
+_ABOUT_BROKERS = ["broker", "host", "port", "failure", "seconds", "out_of_date", "clock_ahead_ms", "requests"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRow:
     """What a row about a broker says."""
@@ -237,6 +246,7 @@ class BrokerRow:
     failure: str | None
     seconds: float
     requests: tuple[ApiStatistics, ...]
+    source: Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +264,7 @@ class ClusterScan:
 def read_back(table: pa.Table) -> ClusterScan:
     """What the rows of one cluster, in any order, say together."""
     is_broker = pc.is_null(table["topic"])
-    told = table.filter(is_broker).select(["broker", "host", "port", "failure", "seconds", "requests"]).to_pylist()
+    told = table.filter(is_broker).select(_ABOUT_BROKERS).to_pylist()
     everyone = sorted((_broker_row(row) for row in told), key=lambda it: it.broker)
     cluster = next((it for it in everyone if it.broker == NO_LEADER and it.failure is not None), everyone[0])
     brokers = tuple(it for it in everyone if it.broker != NO_LEADER)
@@ -274,6 +284,7 @@ def _broker_row(row: dict[str, Any]) -> BrokerRow:
         address=None if row["host"] is None else Address(row["host"], row["port"]),
         failure=row["failure"],
         seconds=row["seconds"],
+        source=Source(out_of_date=row["out_of_date"], clock_ahead_ms=row["clock_ahead_ms"]),
         requests=tuple(
             ApiStatistics(**{**it, "latency_counts": tuple(it["latency_counts"])}) for it in row["requests"]
         ),
