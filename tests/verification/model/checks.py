@@ -199,6 +199,7 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
     world, partitions = cycle.world, cycle.evaluation.snapshot.partitions
     read = {partitions.name(row) for row in range(len(partitions)) if partitions.answer[row] == Answer.READ}
     shown = {topic for topic, _ in read} - {STATE_TOPIC}
+    shown |= _visible_topics(world, cycle.moments[0])
     lasting = frozenset.intersection(*(moment.topics for moment in cycle.moments))
     for name, _, count in sorted(lasting):
         if all((name, index) in read for index in range(count)):
@@ -218,6 +219,13 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
         yield Violation("I4", "coordinator", "coverage is complete, and a coordinator could not be read")
 
 
+def _visible_topics(world: World, moment: Moment) -> set[str]:
+    """What could be seen when the metadata were read, though it may have been deleted before it was read."""
+    allowed = world.cluster.image.rights
+    names = {name for name, _, _ in moment.topics} - {STATE_TOPIC}
+    return {it for it in names if rights.allows(allowed, rights.DESCRIBE, rights.TOPIC, it)}
+
+
 def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, str] | None:  # noqa: FBT001
     """Which invariant is broken by not reading a topic; None where nobody could know of it, or not yet."""
     allowed = cycle.world.cluster.image.rights
@@ -232,7 +240,8 @@ def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, 
 
 
 def _is_told_everywhere(world: World) -> bool:
-    return all(it.view.offset == world.cluster.image.offset for it in world.cluster.brokers.values() if it.is_up)
+    """From the beginning of the cycle to its end: whose metadata were gone by knew everything."""
+    return world.was_told_everywhere and world.is_told_everywhere()
 
 
 def _is_coordinated(world: World, index: int) -> bool:
