@@ -172,7 +172,7 @@ def _of_ages(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violat
     seen = [moment.standings.get(key) for moment in cycle.moments]
     now_ms = cycle.world.cluster.now_ms
     if row.verdict is Verdict.OVERDUE_AT_COORDINATOR:
-        young = all(it is None or not _is_older(it, now_ms, 0) for it in seen)
+        young = any(seen) and all(it is None or not _is_older(it, now_ms, 0) for it in seen)
         if young and all(it is None or it.fate is Fate.LIVE for it in seen):
             return [Violation("I5", "young", f"{_said(row)}, and it was younger than its time-out")]
     if not cycle.is_settled:
