@@ -1,10 +1,12 @@
-"""`python -m tests.verification.model [lies]`: look for orders of events in which the exporter lies. See README.md."""
+"""`python -m tests.verification.model [all|lies]`: look for orders of events in which the exporter lies. See README.md."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.verification.model import workers
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from tests.verification.model.explore import Reached
 
 STORIES_MAX = 12
+RESULT = Path("build/model.json")
 
 
 def main() -> int:
@@ -21,27 +24,59 @@ def main() -> int:
     options = _options()
     if options.command == "lies":
         return _lies(options)
+    if options.command == "all":
+        return _all(options)
     began = time.monotonic()
-    tasks = [
+    reached = workers.reached_by(_tasks(options, options.depth), options.processes)
+    _tell(reached, time.monotonic() - began)
+    return 1 if reached.found else 0
+
+
+def _tasks(options: argparse.Namespace, depth: int) -> list[Task]:
+    """One for each process."""
+    return [
         Task(
             schedules=max(options.schedules // options.processes, 1),
             seed=options.seed + number,
             step=options.processes,
             seconds=options.seconds,
-            depth=options.depth,
+            depth=depth,
             situations=tuple(options.situation),
             code=options.code,
         )
         for number in range(options.processes)
     ]
-    reached = workers.reached_by(tasks)
-    _tell(reached, time.monotonic() - began)
-    return 1 if reached.found else 0
+
+
+def _all(options: argparse.Namespace) -> int:
+    """By chance, every single event, and pairs of events where that is affordable; one table of all, also as a file."""
+    began, parts = time.monotonic(), []
+    for title, tasks in (
+        ("by chance", _tasks(options, 0)),
+        ("one event, everywhere", _tasks(options, 1)),
+        ("two events, where a lie was", workers.pairs_of_lies(options.seconds)),
+    ):
+        part_began = time.monotonic()
+        reached = workers.reached_by(tasks, options.processes)
+        _tell_stories(reached)
+        parts.append((title, reached, time.monotonic() - part_began))
+        print(f"{title}: {reached.schedules} schedules in {parts[-1][2]:.0f} s, {len(reached.found)} lies", flush=True)
+    from tests.verification.model.figures import document  # noqa: PLC0415 - imports the exporter
+
+    told = document(parts)
+    RESULT.parent.mkdir(exist_ok=True)
+    RESULT.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    whole = parts[0][1]
+    for _, reached, _ in parts[1:]:
+        whole.merge(reached)
+    _tell(whole, time.monotonic() - began)
+    print(f"written to {RESULT}")
+    return 1 if whole.found else 0
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.verification.model", description=__doc__)
-    parser.add_argument("command", nargs="?", choices=("explore", "lies"), default="explore")
+    parser.add_argument("command", nargs="?", choices=("explore", "all", "lies"), default="explore")
     parser.add_argument("--schedules", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1, help="of the first schedule; the next has the next one")
     parser.add_argument("--depth", type=int, default=0, help="every placement of up to so many events, and no chance")
@@ -53,11 +88,17 @@ def _options() -> argparse.Namespace:
 
 
 def _tell(reached: Reached, seconds: float) -> None:
-    from tests.verification.model.figures import figures, stories  # noqa: PLC0415 - imports the exporter
+    from tests.verification.model.figures import figures  # noqa: PLC0415 - imports the exporter
+
+    _tell_stories(reached)
+    print(figures(reached, seconds))
+
+
+def _tell_stories(reached: Reached) -> None:
+    from tests.verification.model.figures import stories  # noqa: PLC0415 - imports the exporter
 
     for told in stories(reached, STORIES_MAX):
-        print(told, end="\n\n")
-    print(figures(reached, seconds))
+        print(told, end="\n\n", flush=True)
 
 
 def _lies(options: argparse.Namespace) -> int:

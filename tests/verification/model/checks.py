@@ -76,11 +76,14 @@ def violations_of(cycle: Cycle) -> list[Violation]:
 
 
 def is_any_in_touch(cluster: Cluster) -> bool:
-    """True when some broker that answers has a controller. Where none has, what coordinators say is all there is.
+    """True when some broker that answers knows all that its controller decided. Else what is believed is all there is.
 
     Then coverage is not complete, and no `hanging_*` is said.
     """
-    return any(it.is_connected and not it.is_silent for it in cluster.brokers.values())
+    return any(
+        it.is_connected and not it.is_silent and it.view.offset == cluster.image.offset
+        for it in cluster.brokers.values()
+    )
 
 
 def _last_reads(cycle: Cycle, key: OpenKey) -> list[int]:
@@ -119,6 +122,8 @@ def _of_closed(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Viol
     """I1, of other verdicts for an operator: it was open at some moment of the cycle."""
     if any(key in moment.standings for moment in cycle.moments):
         return _of_stuck(cycle, row, key)
+    if row.verdict is Verdict.STUCK_COMPLETING and not (cycle.is_settled or _is_told_everywhere(cycle.world)):
+        return []  # its leader is believed as the metadata have it, which are checked every third cycle
     return [Violation("I1", "closed", f"{_said(row)}, and it had ended")]
 
 
@@ -167,7 +172,7 @@ def _of_ages(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violat
     seen = [moment.standings.get(key) for moment in cycle.moments]
     now_ms = cycle.world.cluster.now_ms
     if row.verdict is Verdict.OVERDUE_AT_COORDINATOR:
-        young = all(it is None or not _is_older(it, now_ms, 0) for it in seen)
+        young = any(seen) and all(it is None or not _is_older(it, now_ms, 0) for it in seen)
         if young and all(it is None or it.fate is Fate.LIVE for it in seen):
             return [Violation("I5", "young", f"{_said(row)}, and it was younger than its time-out")]
     if not cycle.is_settled:
@@ -194,6 +199,7 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
     world, partitions = cycle.world, cycle.evaluation.snapshot.partitions
     read = {partitions.name(row) for row in range(len(partitions)) if partitions.answer[row] == Answer.READ}
     shown = {topic for topic, _ in read} - {STATE_TOPIC}
+    shown |= _visible_topics(world, cycle.moments[0])
     lasting = frozenset.intersection(*(moment.topics for moment in cycle.moments))
     for name, _, count in sorted(lasting):
         if all((name, index) in read for index in range(count)):
@@ -213,6 +219,13 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
         yield Violation("I4", "coordinator", "coverage is complete, and a coordinator could not be read")
 
 
+def _visible_topics(world: World, moment: Moment) -> set[str]:
+    """What could be seen when the metadata were read, though it may have been deleted before it was read."""
+    allowed = world.cluster.image.rights
+    names = {name for name, _, _ in moment.topics} - {STATE_TOPIC}
+    return {it for it in names if rights.allows(allowed, rights.DESCRIBE, rights.TOPIC, it)}
+
+
 def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, str] | None:  # noqa: FBT001
     """Which invariant is broken by not reading a topic; None where nobody could know of it, or not yet."""
     allowed = cycle.world.cluster.image.rights
@@ -227,7 +240,8 @@ def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, 
 
 
 def _is_told_everywhere(world: World) -> bool:
-    return all(it.view.offset == world.cluster.image.offset for it in world.cluster.brokers.values() if it.is_up)
+    """From the beginning of the cycle to its end: whose metadata were gone by knew everything."""
+    return world.was_told_everywhere and world.is_told_everywhere()
 
 
 def _is_coordinated(world: World, index: int) -> bool:

@@ -46,10 +46,15 @@ class Schedule(NamedTuple):
         return f"[{told or 'no events'}] order {self.order}, ending {self.ending or 'none'}"
 
 
-class Played:
-    """Plays a schedule, and is the base of chance."""
+class ImpossibleError(Exception):
+    """An event of the schedule cannot happen at its moment."""
 
-    def __init__(self, schedule: Schedule) -> None:
+
+class Played:
+    """Plays a schedule, and is the base of chance. `strictly`: ends with ImpossibleError where an event cannot happen."""
+
+    def __init__(self, schedule: Schedule, *, strictly: bool = False) -> None:
+        self._is_strict = strictly
         self.order = schedule.order
         self.position = 0
         self.has_stopped = False
@@ -75,7 +80,8 @@ class Played:
     def decide(self, world: World, place: str) -> None:  # noqa: ARG002 - chance looks at the place
         """Have happen what the schedule says."""
         for event in self._by_position.get(self.position, ()):
-            self.happen(world, event)
+            if not self.happen(world, event) and self._is_strict:
+                raise ImpossibleError
 
     def happen(self, world: World, event: Event) -> bool:
         """True where it could; then it is part of the schedule."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tests.verification.model.checks import Violation
-from tests.verification.model.directors import HEALED, QUIET, Chance, Played, Schedule
+from tests.verification.model.directors import HEALED, QUIET, Chance, ImpossibleError, Played, Schedule
 from tests.verification.model.drive import TOKENS
 from tests.verification.model.events import Event, alphabet
 from tests.verification.model.runs import Run, run
@@ -71,10 +71,10 @@ class Reached:
         ]
 
 
-def replay(situation: Situation, schedule: Schedule) -> Run:
-    """The run of a schedule."""
+def replay(situation: Situation, schedule: Schedule, *, strictly: bool = False) -> Run:
+    """The run of a schedule. `strictly`: raises ImpossibleError where one of its events cannot happen."""
     TOKENS.count = 1
-    return run(situation, Played(schedule), schedule.ending)
+    return run(situation, Played(schedule, strictly=strictly), schedule.ending)
 
 
 def alphabet_of(situation: Situation) -> dict[str, tuple[Event, ...]]:
@@ -133,26 +133,38 @@ def exhaustively(
     seconds: float = float("inf"),
     situations: Sequence[Situation] = SITUATIONS,
     kinds: Iterable[str] | None = None,
+    places: Collection[str] | None = None,
     ending: str = "",
 ) -> None:
-    """Every placement of up to `depth` events, of those `kinds` or of all, over the moments of each situation's run."""
+    """Every placement of up to `depth` events over the moments of each situation's run.
+
+    Only events of those `kinds`, which may name the very events, and only before those requests or pauses (`places`).
+    """
     until = time.monotonic() + seconds
     for situation in situations:
-        letters = alphabet_of(situation)
-        events = tuple(event for kind in (kinds or letters) for event in letters[kind])
-        for schedule in _placements(reached, situation, Schedule(ending=ending), events, depth):
+        restricted = situation if kinds is None else situation._replace(kinds=tuple(kinds))
+        events = tuple(event for some in alphabet_of(restricted).values() for event in some)
+        for schedule in _placements(reached, situation, Schedule(ending=ending), events, places, depth):
             if time.monotonic() > until:
                 return
             assert schedule is not None
 
 
 def _placements(
-    reached: Reached, situation: Situation, schedule: Schedule, events: tuple[Event, ...], depth: int
+    reached: Reached,
+    situation: Situation,
+    schedule: Schedule,
+    events: tuple[Event, ...],
+    places: Collection[str] | None,
+    depth: int,
 ) -> Iterator[Schedule]:
     """Run `schedule`, then those that are longer by one event that comes last, and so on."""
-    ran = replay(situation, schedule)
+    try:
+        ran = replay(situation, schedule, strictly=True)
+    except ImpossibleError:
+        return
     if len(ran.schedule.events) < len(schedule.events):
-        return  # the last event could not happen
+        return  # what came before has made the run shorter
     _note(reached, situation, ran, -1)
     for (_, one), (_, other) in zip(schedule.events, schedule.events[1:], strict=False):
         reached.pairs[one.name, other.name] += 1
@@ -161,9 +173,9 @@ def _placements(
         return
     first = schedule.events[-1][0] if schedule.events else 1
     for position in range(first, len(ran.places) + 1):
-        for event in events:
+        for event in events if places is None or ran.places[position - 1] in places else ():
             longer = schedule._replace(events=(*schedule.events, (position, event)))
-            yield from _placements(reached, situation, longer, events, depth - 1)
+            yield from _placements(reached, situation, longer, events, places, depth - 1)
 
 
 def shrunk(found: Found) -> Schedule:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from tests.verification.model import drive
@@ -29,6 +30,25 @@ def figures(reached: Reached, seconds: float) -> str:
         _counts("violations", Counter({" ".join(key): it for key, it in reached.violations.items()}), ()),
     ]
     return "\n".join(lines)
+
+
+def document(parts: list[tuple[str, Reached, float]]) -> dict[str, Any]:
+    """The same of several searches, for a file."""
+    return {
+        title: {
+            "seconds": round(seconds, 1),
+            "schedules": reached.schedules,
+            "requests": sum(reached.requests.values()),
+            "events": dict(reached.events.most_common()),
+            "verdicts": dict(reached.verdicts.most_common()),
+            "reasons": dict(reached.reasons.most_common()),
+            "pairs_reached": sum(1 for first, _ in reached.pairs if first != "begin"),
+            "pairs": len(names()) ** 2,
+            "violations": {" ".join(kind): count for kind, count in reached.violations.items()},
+            "exempt_windows": reached.exempt,
+        }
+        for title, reached, seconds in parts
+    }
 
 
 def _counts(title: str, counts: Counter[str], expected: tuple[str, ...] | list[str]) -> str:

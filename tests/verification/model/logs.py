@@ -127,9 +127,11 @@ def lose_last_marker(replica: Replica, producer_id: int) -> bool:
     if len(mine) < 2 or mine[-1].kind == "data" or mine[-2].kind != "data":
         return False
     kept = [batch for batch in replica.batches if batch is not mine[-1]]
+    remembered = replica.entries.keys()
     replica.batches, replica.entries = [], {}
     end = replica.end
     for batch in kept:
         apply(replica, batch)
+    replica.entries = {key: entry for key, entry in replica.entries.items() if key in remembered}
     replica.end = end
     return True

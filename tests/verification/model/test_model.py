@@ -28,8 +28,7 @@ from tests.verification.model.truth import Fate, standings
 from tests.verification.model.workers import Task, reached_by
 from tests.verification.model.world import World
 
-SAFETY_SCHEDULES = 20_000
-REACHABILITY_SCHEDULES = 2_000
+SCHEDULES = 20_000
 
 
 @pytest.fixture(autouse=True)
@@ -216,14 +215,29 @@ def test_a_schedule_is_the_same_when_it_is_played_again() -> None:
         assert found.violation in ran.violations
 
 
-def test_everything_is_reached() -> None:
-    reached = Reached()
-    by_chance(reached, seed=1, schedules=REACHABILITY_SCHEDULES)
+@pytest.fixture(scope="module")
+def reached() -> Reached:
+    """What the same schedules reach in every run."""
+    processes = 2
+    tasks = [
+        Task(schedules=SCHEDULES // processes, seed=1 + number, step=processes, seconds=float("inf"))
+        for number in range(processes)
+    ]
+    return reached_by(tasks, processes)
+
+
+def test_no_order_of_events_makes_the_exporter_lie(reached: Reached) -> None:
+    told = [story(BY_NAME[it.situation], shrunk(it)) for it in reached.found[:3]]
+    assert not reached.found, "\n\n".join(told)
+
+
+def test_everything_is_reached(reached: Reached) -> None:
+    """An unreachable corner must not be taken for a safe one."""
     missing = [it.label for it in Verdict if not reached.verdicts[it.label]]
     missing += [it for it in names() if not reached.events[it]]
     assert not missing
     pairs = sum(1 for first, _ in reached.pairs if first != "begin")
-    assert pairs > 0.8 * len(names()) ** 2
+    assert pairs > 0.9 * len(names()) ** 2
 
 
 @pytest.mark.parametrize("lie", LIES, ids=lambda it: f"item {it.item}")
@@ -236,14 +250,3 @@ def test_no_schedule_that_found_a_lie_in_the_old_code_finds_one_now(lie: Lie) ->
 def test_an_obligation_that_is_taken_away_is_missed(defect: Defect) -> None:
     with put_back(defect):
         assert search(defect.lie, schedules_max=defects.SCHEDULES_MAX, shrink=False).found is not None
-
-
-def test_no_order_of_events_makes_the_exporter_lie() -> None:
-    processes = 2
-    tasks = [
-        Task(schedules=SAFETY_SCHEDULES // processes, seed=1 + number, step=processes, seconds=float("inf"))
-        for number in range(processes)
-    ]
-    reached = reached_by(tasks)
-    told = [story(BY_NAME[it.situation], shrunk(it)) for it in reached.found[:3]]
-    assert not reached.found, "\n\n".join(told)

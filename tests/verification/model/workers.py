@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from tests.verification.model.lies import Result
 
 
+PLACES_OF_PAIRS = ("ListTransactions", "DescribeProducers", "WriteTxnMarkers", "InitProducerId", "pause")
+
+
 class Task(NamedTuple):
     """What one process is to do."""
 
@@ -21,6 +24,10 @@ class Task(NamedTuple):
     seconds: float
     depth: int = 0
     situations: tuple[str, ...] = ()
+    kinds: tuple[str, ...] | None = None
+    """The only kinds of events, where a depth is given; None: all."""
+    places: tuple[str, ...] | None = None
+    """The only moments, where a depth is given; None: all."""
     code: str | None = None
     """Another checkout, whose `exporter` is checked instead."""
 
@@ -46,7 +53,14 @@ def explore(task: Task) -> Reached:
     with drive.repeatable():
         if task.depth:
             mine = chosen[task.seed % task.step :: task.step]
-            exhaustively(reached, depth=task.depth, seconds=task.seconds, situations=mine)
+            exhaustively(
+                reached,
+                depth=task.depth,
+                seconds=task.seconds,
+                situations=mine,
+                kinds=task.kinds,
+                places=task.places,
+            )
         else:
             by_chance(
                 reached,
@@ -59,12 +73,12 @@ def explore(task: Task) -> Reached:
     return reached
 
 
-def reached_by(tasks: list[Task]) -> Reached:
-    """What the tasks reach, each in a process of its own where there are several."""
+def reached_by(tasks: list[Task], processes: int = 2) -> Reached:
+    """What the tasks reach, in so many processes where there are several."""
     if len(tasks) == 1:
         return explore(tasks[0])
-    with multiprocessing.get_context("spawn").Pool(len(tasks)) as pool:
-        answers = pool.map_async(explore, tasks)
+    with multiprocessing.get_context("spawn").Pool(min(processes, len(tasks))) as pool:
+        answers = pool.map_async(explore, tasks, chunksize=1)
         if "exporter" not in sys.modules:
             use(tasks[0].code)  # what they hand back is of its types
         first, *others = answers.get()
@@ -89,3 +103,26 @@ def find_lies(code: str | None, seed: int) -> tuple[tuple[Result, ...], tuple[st
             if it.found is not None
         )
     return results, stories
+
+
+def pairs_of_lies(seconds: float) -> list[Task]:
+    """Every pair of the events that a known lie is made of, in its situation, at the moments where such a lie is made.
+
+    All pairs everywhere are some ten million; these are what can be tried in an hour.
+    """
+    from tests.verification.model.lies import LIES  # noqa: PLC0415 - see above
+
+    return [
+        Task(
+            schedules=0,
+            seed=0,
+            step=1,
+            seconds=seconds,
+            depth=2,
+            situations=(it.situation,),
+            kinds=it.kinds,
+            places=it.places or PLACES_OF_PAIRS,
+        )
+        for it in LIES
+        if it.kinds
+    ]

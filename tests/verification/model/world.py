@@ -59,6 +59,8 @@ class World:
         self.director = director
         self.tell = tell
         self.wall_skew_ms = 0
+        self.was_told_everywhere = True
+        """Every broker knew all decisions when the cycle began."""
         self.is_restart_due = False
         """The exporter is restarted before its next cycle."""
         self.running_s = 1000.0
@@ -113,7 +115,13 @@ class World:
         self.stable_reads.clear()
         self.described.clear()
         self.last_asked_coordinator = len(self.moments) - 1
+        self.was_told_everywhere = self.is_told_everywhere()
         return len(self.moments) - 1
+
+    def is_told_everywhere(self) -> bool:
+        """True when every broker that runs knows all decisions."""
+        cluster = self.cluster
+        return all(it.view.offset == cluster.image.offset for it in cluster.brokers.values() if it.is_up)
 
     def answer(self, port: int, request: Any, timeout_s: float) -> Any:
         """What the broker at `port` answers to `request`, after whatever happens first. Raises BrokerFault."""
