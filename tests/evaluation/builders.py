@@ -137,7 +137,7 @@ def snapshot(
     known: dict[str, Any] = {
         "cluster_id": "cluster-1",
         "taken_at_ms": taken_at_ms,
-        "monotonic_ms": MONOTONIC_MS,
+        "monotonic_ms": MONOTONIC_MS + taken_at_ms - NOW_MS,
         "finished_at_ms": taken_at_ms + 40,
         "partitions": Partitions(
             topics=(TOPIC,),
