@@ -117,13 +117,13 @@ def hanging(at_ms: int, since_ms: int) -> Snapshot:
         _entry(ORDERS_1, 4001, 20_154, behind=5 * behind, **unchanged),
         _entry(PAYMENTS_0, 4002, 777, behind=behind, last_timestamp_ms=begun_ms),
         _entry(PAYMENTS_1, 4003, 901, behind=2 * behind, last_timestamp_ms=at_ms - 2000),
-        _entry(OFFSETS_0, 4004, 55, behind=behind // 9, **unchanged),
+        _entry(OFFSETS_0, 4004, 55, behind=behind // 9, **{**unchanged, "second_read": SecondRead.CHANGED}),
     ]
     return _snapshot(
         at_ms,
         entries,
         transactions=(*_owned(at_ms), stuck, overdue),
-        proof=proof(unclear_producer_ids=frozenset({4004})),
+        proof=proof(),
     )
 
 
