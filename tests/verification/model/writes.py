@@ -23,6 +23,8 @@ class Watch:
         self._world = world
         self._told: dict[tuple[str, int], tuple[int, int]] = {}
         """(topic, partition) -> (topic id, start offset) of what the operator wants to end."""
+        self._forgotten: set[OpenKey] = set()
+        """Of these, what was committed already, where no leader remembered it: a leader that does may come later."""
         self.exempt = 0
 
     def is_told(self, rows: Iterable[TransactionRow]) -> None:
@@ -31,6 +33,13 @@ class Watch:
             topic = self._world.cluster.image.topics.get(row.topic)
             topic_id = -1 if topic is None else topic.topic_id
             self._told[row.topic, row.partition] = topic_id, row.start_offset
+        moment = self._world.moments[-1]
+        self._forgotten = {
+            key
+            for key, standing in moment.standings.items()
+            if standing.serials & moment.committed
+            and not commit_can_be_seen(self._world.cluster, standing, key.producer_id)
+        }
 
     def marker(self, request: Any) -> list[Violation]:
         """An operator's marker is about to arrive."""
@@ -80,7 +89,7 @@ class Watch:
             if txn.state == "PrepareCommit":
                 return "committing"
         committed = standing.serials & self._world.moments[moment].committed
-        if committed and commit_can_be_seen(self._world.cluster, standing, key.producer_id):
+        if committed and key not in self._forgotten and commit_can_be_seen(self._world.cluster, standing, key.producer_id):
             return "committed"
         return None
 
