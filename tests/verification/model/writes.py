@@ -89,7 +89,11 @@ class Watch:
             if txn.state == "PrepareCommit":
                 return "committing"
         committed = standing.serials & self._world.moments[moment].committed
-        if committed and key not in self._forgotten and commit_can_be_seen(self._world.cluster, standing, key.producer_id):
+        if (
+            committed
+            and key not in self._forgotten
+            and commit_can_be_seen(self._world.cluster, standing, key.producer_id)
+        ):
             return "committed"
         return None
 
