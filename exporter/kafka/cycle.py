@@ -29,6 +29,7 @@ from exporter.kafka.topology import Topology
 from exporter.kafka.visibility import with_state_topic
 from exporter.snapshot import (
     NO_LEADER,
+    NOTHING_HIDDEN,
     Answer,
     BoolColumn,
     BrokerCoverage,
@@ -56,7 +57,7 @@ async def complete(
     search_logs: bool,
     stopwatch: Stopwatch,
     now_ms: Callable[[], int],
-    visibility: Visibility | None = None,
+    visibility: Visibility = NOTHING_HIDDEN,
     taken_at_s: float | None = None,
 ) -> Snapshot:
     """The snapshot of the partitions in `scan`, which was begun at `taken_at_ms`.
@@ -82,7 +83,7 @@ async def complete(
     begun_s = inquiry.clock() - (finished_at_ms - taken_at_ms) / 1000 if taken_at_s is None else taken_at_s
     return replace(
         _snapshot(reading, open_transactions, taken_at_ms, finished_at_ms),
-        visibility=visibility or Visibility(),
+        visibility=visibility,
         took_ms=max(int((inquiry.clock() - begun_s) * 1000), 0),
         clock_offset_ms=inquiry.cluster_clock.at_ms(begun_s) - taken_at_ms,
         clock_source=inquiry.cluster_clock.source,

@@ -100,9 +100,8 @@ def with_gap(visibility: Visibility, out_of_date: str) -> Visibility:
     return Visibility(hidden_topics=visibility.hidden_topics, gaps=(*visibility.gaps, gap))
 
 
-async def with_state_topic(inquiry: Inquiry, topology: Topology, known: Visibility | None) -> Visibility:
-    """`known`, for a cycle in which transactions are open: the coordinators' topic must be there, and visible."""
-    visibility = Visibility() if known is None else known
+async def with_state_topic(inquiry: Inquiry, topology: Topology, visibility: Visibility) -> Visibility:
+    """`visibility`, for a cycle in which transactions are open: the coordinators' topic must be there, and visible."""
     if STATE_TOPIC in topology.first_row:
         return visibility
     gap = await _state_topic_gap(inquiry, is_any_open=True)

@@ -7,6 +7,7 @@ Instants are milliseconds since 1970 UTC, as Kafka writes them.
 """
 
 from exporter.snapshot.coverage import (
+    NOTHING_HIDDEN,
     BrokerCoverage,
     ClockSource,
     CoordinatorCoverage,
@@ -48,6 +49,7 @@ __all__ = [
     "ACTIVE_STATES",
     "COMPLETING_STATES",
     "ENDED_STATES",
+    "NOTHING_HIDDEN",
     "NO_LEADER",
     "OFFSETS_TOPIC",
     "STATE_TOPIC",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +11,7 @@ import pytest
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.kafka.errors import ErrorCode
-from exporter.snapshot import STATE_TOPIC, SecondRead, Snapshot
+from exporter.snapshot import STATE_TOPIC, Snapshot
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import Model, Partition, Producer, QuorumState
 from tests.kafka.scene import (
@@ -25,7 +24,6 @@ from tests.kafka.scene import (
     inconclusive,
     nth,
     scene,
-    second_read,
     verdicts,
 )
 
@@ -196,20 +194,6 @@ def test_one_broker_alone_is_enough() -> None:
         told = verdicts(evaluated(collector.collect(seen_before=None)))
 
     assert told == {("hung", 0, 11): Verdict.HANGING_NO_TRANSACTIONAL_ID}
-
-
-def test_a_producer_that_goes_on_before_the_last_read_is_a_changed_entry() -> None:
-    """Same epoch, same start offset; its last sequence has moved: its next transaction has taken the records along."""
-    model = scene()
-    hung = model.topics["hung"][0]
-
-    def go_on() -> None:
-        hung.producers[0] = replace(hung.producers[0], last_sequence=1)
-
-    snapshot = collected(model, on_request=nth(3, "ListTransactions", go_on))
-
-    assert inconclusive(evaluated(snapshot)) == {UNKNOWN: InconclusiveReason.CHANGED_BETWEEN_READS}
-    assert second_read(snapshot, UNKNOWN) is SecondRead.CHANGED
 
 
 def test_a_topic_made_again_before_the_last_read_is_a_changed_entry() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.kafka.errors import ErrorCode
-from exporter.snapshot import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC, SecondRead
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import DENY_DESCRIBE, Model, Partition
 from tests.kafka.scene import (
@@ -25,6 +25,7 @@ from tests.kafka.scene import (
     nth,
     only_unknown_is_inconclusive,
     scene,
+    second_read,
     spare_state_partition,
     verdicts,
 )
@@ -179,17 +180,23 @@ def test_a_transaction_that_ends_while_it_is_doubted_is_dropped() -> None:
     assert snapshot.is_complete
 
 
-def test_a_newer_epoch_between_the_reads_is_told() -> None:
-    """The same start offset at another epoch is a changed entry, and proves nothing in this cycle."""
+@pytest.mark.parametrize(
+    "moved",
+    [{"epoch": 1}, {"last_sequence": 1}, {"last_timestamp_ms": 1}],
+    ids=["a newer epoch", "a producer that goes on", "the same with a record that was sent again"],
+)
+def test_an_entry_that_moves_between_the_reads_is_changed(moved: dict[str, int]) -> None:
+    """The same start offset proves nothing in this cycle: a next transaction may have taken the records along."""
     model = scene()
     hung = model.topics["hung"][0]
 
-    def fence() -> None:
-        hung.producers[0] = replace(hung.producers[0], epoch=1)
+    def move() -> None:
+        hung.producers[0] = replace(hung.producers[0], **moved)
 
-    snapshot = collected(model, on_request=nth(3, "ListTransactions", fence))
+    snapshot = collected(model, on_request=nth(3, "ListTransactions", move))
 
     assert inconclusive(evaluated(snapshot)) == {UNKNOWN: InconclusiveReason.CHANGED_BETWEEN_READS}
+    assert second_read(snapshot, UNKNOWN) is SecondRead.CHANGED
 
 
 def test_without_transactions_state_is_absent_and_a_hang_is_proved() -> None:
