@@ -44,6 +44,8 @@ class ClusterRecord:
         self.memory: Memory = state.memory
         self.log_position: LogPosition = state.log_position
         """Up to where the transaction log is counted in what was published."""
+        self.topics: tuple[str, ...] = state.topics
+        """What was visible of the cluster, and what of it is missed."""
 
     def succeeded(
         self, evaluation: Evaluation, *, seconds: float, now_ms: int, phases: tuple[tuple[str, float], ...]
@@ -54,6 +56,7 @@ class ClusterRecord:
             self._last_seconds = seconds
             self.evaluation = evaluation
             self.memory = evaluation.memory
+            self.topics = (*evaluation.snapshot.partitions.topics, *evaluation.snapshot.visibility.hidden_topics)
             self._last_failure = None
             self._missed_in_a_row = 0
             self._last_success_at_ms = now_ms
@@ -104,7 +107,7 @@ class ClusterRecord:
         if self._state_path is None:
             return
         try:
-            state_file.save(self._state_path, State(self.memory, self.log_position))
+            state_file.save(self._state_path, State(self.memory, self.log_position, self.topics))
         except StateFileError as error:
             self._say("state", f"first-seen times would be lost by a restart: {error}", logging.WARNING)
         else:

@@ -74,6 +74,7 @@ class Daemon:
         self._publishing = threading.Lock()
         self._started_at_ms = self._now_ms()
         self._record = ClusterRecord(state_path)
+        collector.recall(self._record.memory.cluster_id, self._record.topics)
         self._history = history
         self._baseline = baseline
         self._log_reader = None if follow is None else follow(self._record.log_position)

@@ -1,4 +1,4 @@
-"""The small file that outlives a restart: first-seen times, and up to where the transaction log was counted.
+"""The file that outlives a restart: first-seen times, the place in the transaction log, the topics that were visible.
 
 One JSON document, replaced atomically.
 """
@@ -30,6 +30,8 @@ class State:
 
     memory: Memory = field(default_factory=Memory)
     log_position: LogPosition = field(default_factory=LogPosition)
+    topics: tuple[str, ...] = ()
+    """Of the memory's cluster: one that is hidden after the restart is missed."""
 
 
 class StateFileError(Exception):
@@ -55,7 +57,7 @@ def load(path: Path) -> State:
         raise StateFileDamagedError(f"{path} is not a state file of this program: {error}") from error
     try:
         document = json.loads(text)
-        return State(_memory(document), _log_position(document))
+        return State(_memory(document), _log_position(document), _topics(document))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StateFileDamagedError(f"{path} is not a state file of this program: {error}") from error
 
@@ -91,6 +93,7 @@ def _document(state: State) -> dict[str, Any]:
             [*key[:_NUMBERED], *(getattr(remembered, name) for name in _REMEMBERED), key.topic_id]
             for key, remembered in memory.transactions.items()
         ],
+        "topics": state.topics,
         "transaction_log": {"cluster_id": position.cluster_id, "offsets": sorted(position.offsets.items())},
     }
 
@@ -111,6 +114,14 @@ def _memory(document: Mapping[str, Any]) -> Memory:
     if not isinstance(document["cluster_id"], str):
         raise TypeError("cluster_id is not a string")
     return Memory(cluster_id=document["cluster_id"], transactions=MappingProxyType(transactions))
+
+
+def _topics(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Files of versions before 0.3 have none."""
+    topics = document.get("topics", [])
+    if not isinstance(topics, list) or not all(isinstance(it, str) for it in topics):
+        raise TypeError("the topics are not names")
+    return tuple(topics)
 
 
 def _log_position(document: Mapping[str, Any]) -> LogPosition:

@@ -45,6 +45,10 @@ class Script:
         self.results = list(results)
         self.seen_before: list[list[tuple[str, int, int, int, str]]] = []
         self.phases = (("producers", 0.25),)
+        self.recalled: tuple[str, tuple[str, ...]] = ("", ())
+
+    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
+        self.recalled = (cluster_id, topics)
 
     def collect(self, *, seen_before: Collection[tuple[str, int, int, int, str]]) -> Snapshot:
         self.seen_before.append(list(seen_before))
@@ -165,6 +169,7 @@ def test_memory_reaches_the_state_file_and_comes_back(tmp_path: Path) -> None:
     daemon_on(script, Clock(), path).cycle()
 
     assert script.seen_before == [[("orders", 0, 7, 100, "")]]
+    assert script.recalled == (healthy().cluster_id, ("orders",))
 
 
 def test_an_unwritable_state_file_harms_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -49,16 +49,16 @@ SOME = State(
 )
 
 
-@given(MEMORIES, POSITIONS)
+@given(MEMORIES, POSITIONS, st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5).map(tuple))
 def test_what_is_saved_is_loaded(
-    tmp_path_factory: pytest.TempPathFactory, memory: Memory, log_position: LogPosition
+    tmp_path_factory: pytest.TempPathFactory, memory: Memory, log_position: LogPosition, topics: tuple[str, ...]
 ) -> None:
     """Any state survives the way to disk and back."""
     path = tmp_path_factory.mktemp("state") / "state.json"
 
-    state_file.save(path, State(memory, log_position))
+    state_file.save(path, State(memory, log_position, topics))
 
-    assert state_file.load(path) == State(memory, log_position)
+    assert state_file.load(path) == State(memory, log_position, topics)
 
 
 def test_a_file_of_a_version_that_read_no_log_is_taken(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_file_of_a_version_that_read_no_log_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     state_file.save(path, SOME)
     document = json.loads(path.read_text())
-    del document["transaction_log"]
+    del document["transaction_log"], document["topics"]
     path.write_text(json.dumps(document))
 
     assert state_file.load(path) == State(SOME.memory)
@@ -100,6 +100,9 @@ def test_saving_makes_the_folder_and_leaves_nothing_beside(tmp_path: Path) -> No
         json.dumps({"format": state_file.FORMAT, "version": 2, "cluster_id": "", "transactions": []}).encode(),
         json.dumps({"format": state_file.FORMAT, "version": 1, "cluster_id": 5, "transactions": []}).encode(),
         json.dumps({"format": state_file.FORMAT, "version": 1, "cluster_id": "", "transactions": [["t", 1]]}).encode(),
+        json.dumps(
+            {"format": state_file.FORMAT, "version": 1, "cluster_id": "", "transactions": [], "topics": "t"}
+        ).encode(),
         json.dumps(
             {
                 "format": state_file.FORMAT,

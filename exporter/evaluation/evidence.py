@@ -258,7 +258,9 @@ def _search_for_end(snapshot: Snapshot, producer_id: int, last_timestamp_ms: int
 def _forgotten(kept_ms: int | None, last_timestamp_ms: int, now_ms: int | None) -> tuple[str, ...]:
     """Why a partition may have forgotten the producer, and so not be searched at all; empty where none has."""
     if kept_ms is None:
-        return ("it is not known how long partitions remember a producer: grant DESCRIBE_CONFIGS on the cluster",)
+        return (
+            "it is not known how long partitions remember a producer: needs DESCRIBE_CONFIGS on the cluster, and Kafka 3.5",
+        )
     if now_ms is None:
         return ("the cluster's time is not known, so partitions may have forgotten the producer",)
     is_sane = 0 < last_timestamp_ms <= now_ms + CLOCK_SLACK_MS

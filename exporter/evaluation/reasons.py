@@ -136,9 +136,11 @@ def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
         marker = nearest(tuple(it for it in ends(evidence) if it.commit is commit), evidence.last_timestamp_ms)
         if marker is not None:
             seen.append(_marker_said(marker, evidence.last_timestamp_ms))
-    if outcome_of(evidence) is OutcomeEvidence.NONE and is_abort_seen(evidence):
+    if outcome_of(evidence) is not OutcomeEvidence.NONE:
+        return (*seen, *evidence.unsearched)
+    if is_abort_seen(evidence):
         return (*seen, *what_hides_a_commit(evidence))
-    return (*seen, *evidence.unsearched)
+    return (*seen, *evidence.unsearched, *evidence.lost)
 
 
 def _log_said(ended: EndedTransaction, evidence: Evidence) -> str:

@@ -132,12 +132,15 @@ class Collector:
         self._bootstrap = _bootstrap(kafka)
         if reconnect:
             self._topology = self._producers = None
-            self._topics.forget()
             self._out_of_touch.clear()
             self._cycles, self._source, self._out_of_date = 0, None, None
             self._cluster_clock = ClusterClock(self._wall_clock, self._clock)
             self._tokens = _tokens(options)
             self._connections.use(options, client_id=kafka.client_id)
+
+    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
+        """The topics that were visible before a restart; one that is hidden now is missed."""
+        self._topics.recall(cluster_id, topics)
 
     def metadata(self) -> tuple[Topology, Source]:
         """The metadata of all topics, and what is known of their source.

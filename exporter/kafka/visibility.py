@@ -26,15 +26,21 @@ class TopicWatch:
     """Which topics were visible to us, from cycle to cycle."""
 
     def __init__(self) -> None:
+        self._cluster_id: str | None = None
         self._visible: tuple[str, ...] = ()
         self._hidden: tuple[str, ...] = ()
         self._hidden_since_s: dict[str, float] = {}
         self._state_topic_gap: str | None = None
 
-    def forget(self) -> None:
-        """It may be another cluster from now on."""
-        self._visible = self._hidden = ()
-        self._state_topic_gap = None
+    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
+        """What was visible before a restart: grants are often changed together with one."""
+        self._cluster_id, self._visible = cluster_id, topics
+
+    def _forget_another(self, cluster_id: str) -> None:
+        """Other credentials may lead to another cluster, or show less of the same one, which is to be missed."""
+        if cluster_id != self._cluster_id:
+            self._visible = self._hidden = ()
+        self._cluster_id = cluster_id
 
     def _not_too_old(self, hidden: tuple[str, ...], now_s: float) -> tuple[str, ...]:
         """Without those that have been hidden for so long that they are not missed any more: they may be deleted."""
@@ -46,6 +52,7 @@ class TopicWatch:
 
         `thoroughly`: also whether the coordinators' topic is hidden, where it is not visible.
         """
+        self._forget_another(topology.cluster_id)
         vanished: tuple[str, ...] = ()
         if topology.topics is not self._visible:
             vanished = tuple(it for it in self._visible if it not in topology.first_row)

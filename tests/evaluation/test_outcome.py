@@ -173,6 +173,13 @@ def test_where_it_was_seen_can_be_checked() -> None:
     )
 
 
+def test_that_nothing_was_seen_of_it_is_not_said_where_a_commit_may_be_forgotten() -> None:
+    """Whoever is asked to agree to an abort reads that nobody can know any more."""
+    lost = "partitions forget a producer 24 hours after its end there, and that may have been longer ago"
+
+    assert outcome_seen(evidence(None, lost=(lost,))) == (lost,)
+
+
 def test_only_markers_of_this_producer_at_this_epoch_or_the_next_are_evidence() -> None:
     """Another producer's, an earlier epoch's and a later epoch's markers say nothing of this transaction."""
     others = (

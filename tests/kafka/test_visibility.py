@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from exporter.config.loading import load
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
@@ -14,7 +15,7 @@ from exporter.kafka.errors import ErrorCode
 from exporter.kafka.metadata_source import CHECKED_EVERY_CYCLES
 from exporter.snapshot import STATE_TOPIC, ClockSource
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
-from tests.kafka.fake_model import ALLOW_DESCRIBE_ALL, Acl, Model, Partition, QuorumState, Transaction
+from tests.kafka.fake_model import ALLOW_DESCRIBE_ALL, CLUSTER_ID, Acl, Model, Partition, QuorumState, Transaction
 from tests.kafka.scene import UNKNOWN, collected, collector_of, evaluated, inconclusive, scene, verdicts
 
 HOUR_MS = 3_600_000
@@ -48,6 +49,30 @@ def test_a_topic_that_was_visible_and_is_hidden_is_missed() -> None:
         assert collector.collect().is_complete
         del model.topics["u"]
         assert collector.collect().is_complete
+
+
+@pytest.mark.parametrize(("cluster_id", "missed"), [(CLUSTER_ID, ("u",)), ("another", ())])
+def test_a_topic_that_was_visible_before_a_restart_and_is_hidden_is_missed(
+    cluster_id: str, missed: tuple[str, ...]
+) -> None:
+    """Grants change where a deployment does."""
+    model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)], "u": [Partition(1)]})
+    model.hidden_topics = {(1, "u")}
+    with FakeCluster(model) as cluster, collector_of(cluster) as collector:
+        collector.recall(cluster_id, (STATE_TOPIC, "t", "u", "deleted"))
+        for _ in range(2):
+            assert collector.collect().visibility.hidden_topics == missed
+
+
+def test_other_credentials_that_see_fewer_topics_are_told() -> None:
+    model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)], "u": [Partition(1)]})
+    with FakeCluster(model) as cluster, collector_of(cluster) as collector:
+        collector.collect()
+        model.hidden_topics = {(1, "u")}
+        servers = ",".join(f"127.0.0.1:{port}" for port in cluster.ports.values())
+        settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": servers})
+        collector.use(settings.kafka, settings.scan, reconnect=True)
+        assert collector.collect().visibility.hidden_topics == ("u",)
 
 
 def test_a_state_topic_without_describe_is_a_gap_though_nothing_is_open() -> None:

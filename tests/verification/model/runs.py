@@ -55,8 +55,6 @@ class _Runner:
     def cycle(self, *, is_settled: bool = False, search_logs: bool = False) -> Evaluation | None:
         """One cycle, checked."""
         began = self.world.begin_cycle()
-        if self.world.is_restart_due:
-            self.seen = frozenset()  # what was visible is not kept over a restart
         if self.tell is not None:
             self.tell(f"cycle at {self.world.cluster.now_ms}")
         evaluation = self.exporter.cycle(search_logs=search_logs)
