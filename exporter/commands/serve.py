@@ -150,7 +150,7 @@ def web_server(settings: Settings) -> Callable[[Site], WebServer]:
     file = WebFile(None if path is None else Path(path))
     tls = file.current().tls
     try:
-        context = None if tls is None else RenewingContext(tls).context
+        context = None if tls is None else RenewingContext(tls)
     except ServerTlsError as error:
         raise ConfigurationError([f"{path}: {error}"]) from error
     sans = frozenset[str]() if tls is None else tls.client_allowed_sans

@@ -1,7 +1,8 @@
 """Who may have an answer: basic auth with bcrypt, and a rate limit.
 
 Law of this file: no sockets. bcrypt is slow on purpose, so it runs off the event loop, one at a time, and what was verified
-is remembered for a while; a scrape that is known never waits for a stranger's guess.
+is remembered; a scrape that is known never waits for a stranger's guess. A digest is of user, password and hash, so that it
+is good for as long as the user has that hash.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import binascii
 import hashlib
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -21,14 +23,18 @@ import bcrypt
 from exporter.config.web_config import RateLimit, WebConfig
 from exporter.publication.site import Answer, Request, plain
 
-REMEMBER_SECONDS = 60.0
 REMEMBERED_MAX = 100
 WAITING_MAX = 20
-"""Guesses that may wait for their turn; more are refused at once."""
+"""Passwords that may wait to be checked; whoever comes then is asked to come again."""
+WAITING_PER_ADDRESS_MAX = 4
+"""Of them, from one address: strangers elsewhere leave room."""
 _CLOSE = ("Connection", "close")
 _CHALLENGE = ("WWW-Authenticate", 'Basic realm="kafka-transaction-exporter"')
-_NOBODY = b"$2b$10$" + b"." * 21 + b"O" + b"A" * 31
-"""Compared with where the user is unknown, so that it takes as long."""
+_RETRY = ("Retry-After", "1")
+_COST = slice(0, 7)
+"""Of a hash: `$2b$10$`."""
+_NOBODY = b"." * 21 + b"O" + b"A" * 31
+"""Compared with where the user is unknown, at the cost of a user who is known, so that it takes as long."""
 
 
 @dataclass(slots=True)
@@ -38,11 +44,13 @@ class Guard:
     current: Callable[[], WebConfig] = WebConfig
     """Users (nobody lets everybody in), headers and rate limit as they are now; called once for every request."""
     clock: Callable[[], float] = time.monotonic
+    """For the rate limit."""
     _pepper: bytes = field(default_factory=lambda: secrets.token_bytes(32))
-    _verified: dict[bytes, float] = field(default_factory=dict)
-    """Digest of user, password and hash -> until when."""
+    _verified: dict[bytes, None] = field(default_factory=dict)
+    """Digests of user, password and hash, the last used last."""
     _checker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "bcrypt"))
-    _waiting: int = 0
+    _waiting: Counter[str] = field(default_factory=Counter)
+    """By address."""
     _tokens: float = -1.0
     _filled_at: float = 0.0
 
@@ -53,32 +61,32 @@ class Guard:
         if not config.users:
             return None
         credentials = _credentials(request.headers.get("authorization", ""))
-        if credentials is not None and await self._is_known(config.users, *credentials):
-            return None
-        return plain(401, "Unauthorized.", _CHALLENGE, _CLOSE)
+        if credentials is None:
+            return plain(401, "Unauthorized.", _CHALLENGE, _CLOSE)
+        return await self._refusal_of(config.users, *credentials, request.address)
 
     def close(self) -> None:
         """Ends the thread that checks passwords."""
         self._checker.shutdown(wait=False, cancel_futures=True)
 
-    async def _is_known(self, users: Mapping[str, bytes], user: str, password: bytes) -> bool:
-        hashed = users.get(user, _NOBODY)
+    async def _refusal_of(self, users: Mapping[str, bytes], user: str, password: bytes, address: str) -> Answer | None:
+        hashed = users.get(user) or next(iter(users.values()))[_COST] + _NOBODY
         digest = hashlib.blake2b(b"\0".join((user.encode(), password, hashed)), key=self._pepper).digest()
-        if self._verified.get(digest, 0.0) > self.clock():
-            return True
-        if self._waiting >= WAITING_MAX:
-            return False
-        self._waiting += 1
-        try:
-            matches = await asyncio.get_running_loop().run_in_executor(self._checker, _matches, password, hashed)
-        finally:
-            self._waiting -= 1
-        is_known = matches and user in users
-        if is_known:
-            if len(self._verified) >= REMEMBERED_MAX:
-                self._verified.clear()
-            self._verified[digest] = self.clock() + REMEMBER_SECONDS
-        return is_known
+        if digest not in self._verified:
+            if self._waiting.total() >= WAITING_MAX or self._waiting[address] >= WAITING_PER_ADDRESS_MAX:
+                return plain(503, "Too many passwords wait to be checked: ask again.", _RETRY, _CLOSE)
+            self._waiting[address] += 1
+            try:
+                matches = await asyncio.get_running_loop().run_in_executor(self._checker, _matches, password, hashed)
+            finally:
+                self._waiting -= Counter((address,))
+            if not matches or user not in users:
+                return plain(401, "Unauthorized.", _CHALLENGE, _CLOSE)
+        self._verified.pop(digest, None)
+        self._verified[digest] = None
+        if len(self._verified) > REMEMBERED_MAX:
+            del self._verified[next(iter(self._verified))]
+        return None
 
     def _takes_token(self, limit: RateLimit) -> bool:
         now = self.clock()

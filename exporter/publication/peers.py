@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+from collections import Counter
 from dataclasses import dataclass
 
 Address = tuple[str, int]
@@ -20,7 +21,7 @@ class PeerLimits:
     """Stated caps of the web server."""
 
     connections_max: int = 64
-    """Each TLS connection costs about 0.35 MB; when all are taken, the longest waiting one makes room."""
+    """Each TLS connection costs about 0.35 MB; when all are taken, one of the address that has most makes room."""
     first_request_seconds: float = 10
     """From accept to the end of the first request's headers, the TLS handshake included."""
     idle_seconds: float = 120
@@ -34,9 +35,9 @@ class Peer(socket.socket):
 
     listener: Listener | None = None
     address: Address = ("", 0)
+    since: float = 0
+    """When it began to wait, or to be served; on the monotonic clock."""
     deadline: float = 0
-    """On the monotonic clock."""
-    is_served: bool = False
 
     def close(self) -> None:
         if self.listener is not None:
@@ -64,19 +65,14 @@ class Listener(socket.socket):
         return len(self._peers)
 
     def accept(self) -> tuple[Peer, object]:
-        """The next connection; the longest waiting one is dropped for it when there are too many.
-
-        When all are being served the new one is closed. The event loop takes ConnectionAbortedError for a peer that
-        went away while it queued.
-        """
+        """The next connection; another one is dropped for it when there are too many."""
         connection, address = super().accept()
         peer = Peer(self.family, self.type, self.proto, fileno=connection.detach())
-        if self.peers >= self._limits.connections_max and not self._make_room():
-            peer.close()
-            raise ConnectionAbortedError
+        if self.peers >= self._limits.connections_max:
+            self._make_room()
         peer.listener = self
         peer.address = (address[0], address[1])
-        peer.deadline = time.monotonic() + self._limits.first_request_seconds
+        self._begin(peer, self._limits.first_request_seconds)
         self._peers[peer.address] = peer
         return peer, address
 
@@ -88,14 +84,12 @@ class Listener(socket.socket):
     def request_begins(self, address: Address | None) -> None:
         """The peer has sent a whole request: now it has to take the answer."""
         if address is not None and (peer := self._peers.get(address)) is not None:
-            peer.is_served = True
-            peer.deadline = time.monotonic() + self._limits.answer_seconds
+            self._begin(peer, self._limits.answer_seconds)
 
     def request_ends(self, address: Address | None) -> None:
         """The answer is handed over: the peer may wait before it asks again."""
         if address is not None and (peer := self._peers.get(address)) is not None:
-            peer.is_served = False
-            peer.deadline = time.monotonic() + self._limits.idle_seconds
+            self._begin(peer, self._limits.idle_seconds)
 
     def drop_overdue(self) -> None:
         """To be called about once a second."""
@@ -108,11 +102,18 @@ class Listener(socket.socket):
         for peer in list(self._peers.values()):
             self._drop(peer)
 
-    def _make_room(self) -> bool:
-        waiting = next((peer for peer in self._peers.values() if not peer.is_served), None)  # in order of accept
-        if waiting is not None:
-            self._drop(waiting)
-        return waiting is not None
+    def _make_room(self) -> None:
+        """Of the address that has most connections, the one that has waited or been served longest.
+
+        Whoever reads slowly, or not at all, is served longest; a scraper is done in milliseconds.
+        """
+        held = Counter(address for address, _ in self._peers)
+        self._drop(max(self._peers.values(), key=lambda it: (held[it.address[0]], -it.since)))
+
+    @staticmethod
+    def _begin(peer: Peer, seconds_max: float) -> None:
+        peer.since = time.monotonic()
+        peer.deadline = peer.since + seconds_max
 
     def _drop(self, peer: Peer) -> None:
         self.forget(peer)

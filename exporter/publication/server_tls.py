@@ -1,4 +1,4 @@
-"""The web server's side of TLS: one context, whose certificate is read anew when its files change.
+"""The web server's side of TLS: a context that is made anew when its files change.
 
 Law of this file: `ssl` and the files that it names, nothing of HTTP.
 """
@@ -28,20 +28,29 @@ class ServerTlsError(Exception):
     """The certificate, key or authority cannot be used; the text is one sentence for the operator."""
 
 
-class RenewingContext:
-    """`context` is what the server is given; every handshake looks whether the files have changed."""
+class RenewingContext(ssl.SSLContext):
+    """What the server is given; each new connection has a context of the files as they are then.
+
+    A context of its own for each state of the files, and not a callback that changes the first one's certificate: whether a
+    session is resumed is decided by the first one, so a certificate stayed good after its authority was taken away.
+    """
+
+    def __new__(cls, options: ServerTls) -> RenewingContext:
+        del options
+        return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
 
     def __init__(self, options: ServerTls) -> None:
         """Raises ServerTlsError."""
-        self._options = options
+        self._files = options
         self._stamps = self._stamp_all()
         self._newest = self._build()
-        self.context = self._newest
-        self.context.sni_callback = self._on_handshake
 
-    def _on_handshake(self, connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
-        """Also called where the peer names no host. A peer of now is shown the certificate of now."""
-        del name
+    def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
+        """What asyncio asks of a context for each connection."""
+        return self.current().wrap_bio(*arguments, **named)
+
+    def current(self) -> ssl.SSLContext:
+        """Of the files as they are; where they cannot be used, as they were."""
         stamps = self._stamp_all()
         if stamps != self._stamps:
             self._stamps = stamps
@@ -51,14 +60,14 @@ class RenewingContext:
                 log.error("the web server's certificate is not renewed, the old one stays: %s", error)  # noqa: TRY400
             else:
                 log.info("the web server's certificate is renewed")
-        connection.context = self._newest
+        return self._newest
 
     def _stamp_all(self) -> Mapping[Path, Stamp | None]:
-        it = self._options
+        it = self._files
         return {path: stamp(path) for path in (it.certificate, it.key, it.client_ca) if path is not None}
 
     def _build(self) -> ssl.SSLContext:
-        it = self._options
+        it = self._files
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion[it.version_min]
         if it.version_max is not None:
@@ -77,11 +86,19 @@ class RenewingContext:
                 context.load_verify_locations(it.client_ca)
             except (OSError, ssl.SSLError) as error:
                 raise ServerTlsError(f"{it.client_ca} holds no certificates: {_why(error)}") from error
+            # A session that is resumed is not verified again. What is left is TLS 1.2's cache, for five minutes at most.
+            context.num_tickets = 0
+            context.options |= ssl.OP_NO_TICKET
         return context
 
 
-def is_allowed(certificate: Mapping[str, Any] | None, sans: frozenset[str]) -> bool:
-    """True when no names are demanded, or the peer's certificate carries one of them."""
+def is_allowed(certificate: Mapping[str, Any] | None, sans: frozenset[str], *, now_s: float) -> bool:
+    """True when no names are demanded, or the peer's certificate carries one of them; False when it is expired.
+
+    A session that is resumed brings the certificate of its first connection, which OpenSSL does not look at again.
+    """
+    if certificate and ssl.cert_time_to_seconds(certificate["notAfter"]) < now_s:
+        return False
     if not sans:
         return True
     names = (certificate or {}).get("subjectAltName", ())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from exporter.publication.exposition import Exposition
 from exporter.publication.page import Page
@@ -36,6 +37,8 @@ class Request:
     path: str
     headers: dict[str, str]
     header_bytes: int = 0
+    address: str = ""
+    """Of the peer; "" where it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +96,8 @@ class Site:
             return plain(403, "Reloading over HTTP is off: set publish.reload_endpoint, or send SIGHUP.")
         if request.method != "POST":
             return plain(405, "Only POST.", ("Allow", "POST"))
+        if _is_of_another_site(request.headers):
+            return plain(403, "A page of another site may not ask for this.")
         self._reload()
         return plain(202, "The settings are read again: the log and /metrics tell how it goes.")
 
@@ -142,6 +147,15 @@ def _refusal(request: Request) -> Answer | None:
     if "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0":
         return plain(413, "No request here has a body.", ("Connection", "close"))
     return None
+
+
+def _is_of_another_site(headers: Mapping[str, str]) -> bool:
+    """True for what a browser was made to send: it says so (Fetch Metadata; RFC 6454 for older ones)."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    origin = headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc != headers.get("host")
 
 
 def plain(status: int, sentence: str, *headers: tuple[str, str]) -> Answer:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import ssl
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from types import TracebackType
 from typing import Any
@@ -19,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from exporter.publication.addresses import WebServerError, listen, url_of
 from exporter.publication.guard import Guard
 from exporter.publication.peers import Listener, PeerLimits
-from exporter.publication.server_tls import is_allowed
+from exporter.publication.server_tls import RenewingContext, is_allowed
 from exporter.publication.site import HEADER_BYTES_MAX, Answer, Request, Site
 
 __all__ = ["WebServer", "WebServerError"]
@@ -53,10 +54,7 @@ class WebServer:
         allowed_sans: frozenset[str] = frozenset(),
         guard: Guard | None = None,
     ) -> None:
-        """`tls` may be given a renewed certificate (`load_cert_chain`) at any time: the next peer is shown it.
-
-        `allowed_sans`: names of which a peer's certificate must carry one; empty for any. `guard` says who gets answers.
-        """
+        """`allowed_sans`: names of which a peer's certificate must carry one; empty for any."""
         self._tls = tls
         self._allowed_sans = allowed_sans
         self._guard = guard or Guard()
@@ -149,7 +147,7 @@ class _Serving:
         return uvicorn.Config(
             self._application,
             interface="asgi3",
-            http=type("_Protocol", (_NamedPeers,), {"allowed_sans": self._allowed_sans}),
+            http=type("_Protocol", (_NamedPeers,), {"allowed_sans": self._allowed_sans, "tls": tls}),
             ws="none",
             lifespan="off",
             loop="asyncio",
@@ -185,7 +183,7 @@ class _Serving:
         client = scope["client"]
         self.listener.request_begins(client)
         try:
-            request = _request(scope)
+            request = _request(scope, "" if client is None else client[0])
             config = self._guard.current()
             answer = await self._guard.refusal(request, config) or self._site.answer(request)
             await _send_answer(answer, config.headers, send)
@@ -194,23 +192,36 @@ class _Serving:
 
 
 class _NamedPeers(H11Protocol):
-    """uvicorn's protocol, which ends a connection whose certificate carries none of the allowed names."""
+    """uvicorn's protocol, which ends a connection whose certificate carries none of the allowed names.
+
+    It also ends one that was made by files which are replaced since: its authority may be taken away.
+    """
 
     allowed_sans: frozenset[str] = frozenset()
+    tls: ssl.SSLContext | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if not is_allowed(transport.get_extra_info("peercert"), self.allowed_sans):
+        if not is_allowed(transport.get_extra_info("peercert"), self.allowed_sans, now_s=time.time()):
             transport.abort()
 
+    def data_received(self, data: bytes) -> None:
+        if isinstance(self.tls, RenewingContext):
+            connection: ssl.SSLObject = self.transport.get_extra_info("ssl_object")
+            if connection.context is not self.tls.current():
+                self.transport.abort()
+                return
+        super().data_received(data)
 
-def _request(scope: Scope) -> Request:
+
+def _request(scope: Scope, address: str) -> Request:
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     return Request(
         method=scope["method"],
         path=scope["path"],
         headers=_joined((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers),
         header_bytes=sum(len(name) + len(value) for name, value in headers),
+        address=address,
     )
 
 

@@ -7,6 +7,7 @@ peers must show, is looked at when the server starts. The certificates themselve
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 from exporter.config.loading import ConfigurationError
@@ -31,12 +32,23 @@ class WebFile:
             self._stamp = newest
             problems: tuple[str, ...] = ()
             try:
-                self._newest = _read(self._path)
+                self._newest = self._with_users(_read(self._path))
             except ConfigurationError as error:
                 problems = error.problems
             for problem in problems:
                 log.error("the web configuration is not reloaded, the old one stays: %s", problem)
         return self._newest
+
+    def _with_users(self, newest: WebConfig) -> WebConfig:
+        """An empty file is a valid one without users, and so is half of one: that opens no port that was closed."""
+        if self._newest.users and not newest.users:
+            log.error(
+                "%s names no users any more: those of before stay, as an emptied file may be a mistake. "
+                "Restart to serve without passwords",
+                self._path,
+            )
+            return replace(newest, users=self._newest.users)
+        return newest
 
 
 def _read(path: Path) -> WebConfig:

@@ -31,41 +31,50 @@ def _connect(listener: Listener, stack: contextlib.ExitStack) -> socket.socket:
     return stack.enter_context(socket.create_connection(listener.getsockname(), timeout=PATIENCE_SECONDS))
 
 
+def _connect_from(address: str, listener: Listener, stack: contextlib.ExitStack) -> socket.socket:
+    client = stack.enter_context(
+        socket.create_connection(listener.getsockname(), timeout=PATIENCE_SECONDS, source_address=(address, 0))
+    )
+    stack.enter_context(listener.accept()[0])
+    return client
+
+
 def _pair(listener: Listener, stack: contextlib.ExitStack) -> tuple[socket.socket, Peer]:
     client = _connect(listener, stack)
     peer, _ = listener.accept()
     return client, stack.enter_context(peer)
 
 
-def test_the_longest_waiting_peer_makes_room(stack: contextlib.ExitStack) -> None:
-    """Of three where two may be, the first loses its place; those being served are passed over."""
+def test_the_peer_that_has_waited_or_been_served_longest_makes_room(stack: contextlib.ExitStack) -> None:
+    """A scraper is served for milliseconds and comes again; who does not read is served for ever."""
     listener = _listener(stack, connections_max=2)
-    (first, served), (second, _), (third, _) = _pair(listener, stack), _pair(listener, stack), _pair(listener, stack)
+    (first, waiting), (second, _), (third, _) = _pair(listener, stack), _pair(listener, stack), _pair(listener, stack)
     assert first.recv(1) == b""
     assert listener.peers == 2
     listener.request_begins(second.getsockname())
     fourth, _ = _pair(listener, stack)
-    assert third.recv(1) == b""
+    assert third.recv(1) == b"", "it has waited for longer than the other has been served"
+    listener.request_begins(fourth.getsockname())
+    fifth, _ = _pair(listener, stack)
+    assert second.recv(1) == b"", "it is served longest"
     assert listener.peers == 2
-    assert served.fileno() != -1, "its holder closes it, not the listener"
-    second.close()
-    fourth.close()
+    assert waiting.fileno() != -1, "its holder closes it, not the listener"
+    fifth.close()
 
 
-def test_a_newcomer_is_refused_when_all_are_being_served(stack: contextlib.ExitStack) -> None:
-    """No answer in flight is cut off: the new connection ends instead, in the way that an event loop understands."""
-    listener = _listener(stack, connections_max=1)
-    first, peer = _pair(listener, stack)
-    listener.request_begins(first.getsockname())
-    newcomer = _connect(listener, stack)
-    with pytest.raises(ConnectionAbortedError):
-        listener.accept()
-    assert newcomer.recv(1) == b""
-    peer.sendall(b"answer")
-    assert first.recv(10) == b"answer"
-    listener.request_ends(first.getsockname())
-    _pair(listener, stack)
-    assert listener.peers == 1
+def test_an_address_that_takes_every_place_crowds_out_itself(stack: contextlib.ExitStack) -> None:
+    """Whoever comes from elsewhere keeps its connection, however long it waits."""
+    listener = _listener(stack, connections_max=3)
+    scraper = _connect_from("127.0.0.2", listener, stack)
+    taken = [_pair(listener, stack)[0] for _ in range(6)]
+    assert [it.recv(1) for it in taken[:4]] == [b""] * 4
+    probe = _connect_from("127.0.0.3", listener, stack)
+    assert taken[4].recv(1) == b""
+    assert listener.peers == 3
+    for it in (scraper, probe, taken[5]):
+        it.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            it.recv(1)
 
 
 def test_a_closed_connection_frees_its_place(stack: contextlib.ExitStack) -> None:

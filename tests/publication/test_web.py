@@ -279,6 +279,19 @@ def test_a_peer_that_does_not_read_is_dropped() -> None:
         assert 0 < received < 10_000_000
 
 
+def test_slow_readers_in_every_place_shut_nobody_out() -> None:
+    """As many as there are places ask for a large page and do not read; a probe from the same address is answered."""
+    with (
+        WebServer("127.0.0.1:0", _large_site(), limits=PeerLimits(connections_max=8)) as web,
+        contextlib.ExitStack() as stack,
+    ):
+        for _ in range(3):
+            for _ in range(8):
+                stack.enter_context(_connect(web)).sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            _wait_until(lambda: web.connections == 8)
+            assert [_ask(web, "/-/healthy").status for _ in range(5)] == [200] * 5
+
+
 def test_answers_are_not_held_back_to_be_joined(web: WebServer) -> None:
     """Nagle's algorithm is off on every connection: with TLS a scrape would wait 40 ms for it."""
     with _connect(web):
@@ -293,8 +306,7 @@ def test_an_answer_ends_and_the_idle_time_begins(web: WebServer) -> None:
         peer.sendall(b"HEAD /metrics HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
         assert peer.recv(10_000).startswith(b"HTTP/1.1 200")
         (known,) = web._started.listener._peers.values()
-        _wait_until(lambda: not known.is_served)
-        assert known.deadline > time.monotonic() + PeerLimits().first_request_seconds
+        _wait_until(lambda: known.deadline > time.monotonic() + PeerLimits().answer_seconds)
 
 
 def test_connections_have_a_maximum_and_idle_ones_make_room() -> None:
@@ -472,4 +484,15 @@ def test_reloading_over_http_is_off_unless_it_is_allowed() -> None:
     assert (status(allowing, "GET"), status(allowing, "DELETE"), asked) == (405, 405, [])
     assert (status(allowing, "POST", content_length="9"), asked) == (413, [])
     assert (status(allowing, "POST", content_length="0"), asked) == (202, ["reload"])
+    own = "http://exporter:9814"
+    for headers, expected in (
+        ({"origin": "http://evil", "host": "exporter:9814"}, 403),
+        ({"origin": "null", "host": "exporter:9814"}, 403),
+        ({"origin": own, "sec_fetch_site": "cross-site", "host": "exporter:9814"}, 403),
+        ({"origin": own, "sec_fetch_site": "same-site", "host": "exporter:9814"}, 403),
+        ({"origin": own, "host": "exporter:9814"}, 202),
+        ({"sec_fetch_site": "same-origin", "host": "exporter:9814"}, 202),
+        ({"host": "exporter:9814"}, 202),
+    ):
+        assert status(allowing, "POST", **headers) == expected, headers
     assert allowing.answer(Request(method="POST", path="/metrics", headers={})).status == 405

@@ -20,8 +20,9 @@ import pytest
 from exporter.commands.serve import web_server
 from exporter.config.loading import ConfigurationError, load
 from exporter.config.web_config import RateLimit, WebConfig
-from exporter.publication.guard import REMEMBER_SECONDS, Guard
+from exporter.publication.guard import REMEMBERED_MAX, WAITING_MAX, WAITING_PER_ADDRESS_MAX, Guard
 from exporter.publication.page import render_page
+from exporter.publication.server_tls import is_allowed
 from exporter.publication.site import Request, Site
 from exporter.publication.web import WebServer
 from tests.certificates import Authority, Issued
@@ -131,6 +132,51 @@ def test_peers_must_show_a_certificate_with_an_allowed_name(tmp_path: Path) -> N
         assert refused(server, client_tls(authority, wrong_name))
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_certificate_ends_with_its_authority(tmp_path: Path, version: ssl.TLSVersion) -> None:
+    """Neither a session that is resumed, nor a connection that is kept, outlives the authority in the file."""
+    authority, later = Authority(tmp_path), Authority(tmp_path / "later", "later")
+    authority.issue("server")
+    tls = client_tls(authority, authority.issue("prometheus"))
+    tls.maximum_version = tls.minimum_version = version
+    text = TLS + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: clients.pem\n"
+    (tmp_path / "clients.pem").write_bytes(authority.path.read_bytes())
+
+    with served(tmp_path, text) as server, contextlib.ExitStack() as stack:
+
+        def connect(session: ssl.SSLSession | None = None) -> ssl.SSLSocket:
+            plain = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S))
+            return stack.enter_context(tls.wrap_socket(plain, server_hostname="127.0.0.1", session=session))
+
+        def status(connection: ssl.SSLSocket) -> bytes:
+            try:
+                connection.sendall(b"HEAD /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+                return connection.recv(10_000)[:12]
+            except OSError:
+                return b""
+
+        kept = connect()
+        assert status(kept) == status(kept) == b"HTTP/1.1 200"
+        session = kept.session
+        (tmp_path / "clients.pem").write_bytes(later.path.read_bytes())
+        with contextlib.suppress(OSError):  # refused in the handshake by TLS 1.2, after it by 1.3
+            assert status(connect(session)) == b""
+        assert status(kept) == b""
+        with contextlib.suppress(OSError):
+            assert status(connect()) == b""
+
+
+def test_a_certificate_that_is_expired_is_not_allowed() -> None:
+    """Also where a session is resumed and nobody else looks at its certificate again."""
+    certificate = {"notAfter": "Nov 22 12:00:00 2026 GMT", "subjectAltName": (("DNS", "a"),)}
+    end_s = ssl.cert_time_to_seconds("Nov 22 12:00:00 2026 GMT")
+
+    assert is_allowed(certificate, frozenset({"a"}), now_s=end_s)
+    assert not is_allowed(certificate, frozenset({"a"}), now_s=end_s + 1)
+    assert not is_allowed(certificate, frozenset(), now_s=end_s + 1)
+    assert is_allowed(None, frozenset(), now_s=end_s)
+
+
 def test_a_certificate_that_is_given_is_verified(tmp_path: Path) -> None:
     """VerifyClientCertIfGiven: without one is fine, with a stranger's is not."""
     authority, stranger = Authority(tmp_path), Authority(tmp_path / "stranger", "stranger")
@@ -198,6 +244,20 @@ def test_passwords_headers_and_users_that_change(tmp_path: Path) -> None:
         assert ask(server, Authorization=basic("prometheus", "newer"))[0] == 200
 
 
+@pytest.mark.parametrize(
+    "left", ["", "# nothing\n", "basic_auth_users:\n", "{}", "http_server_config: {http2: false}\n"]
+)
+def test_an_emptied_file_opens_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture, left: str) -> None:
+    """It may be the half that a writer has written so far. A server that started with users keeps them, and says so."""
+    with served(tmp_path, f"basic_auth_users:\n  prometheus: {hashed('right').decode()}\n") as server:
+        assert ask(server)[0] == 401
+        (tmp_path / "web.yml").write_text(left)
+        assert ask(server)[0] == 401
+        assert ask(server, Authorization=basic("prometheus", "right"))[0] == 200
+
+    assert len([it for it in caplog.records if "names no users any more" in it.getMessage()]) == 1
+
+
 def test_a_known_scraper_never_waits_for_guesses(tmp_path: Path) -> None:
     """While strangers keep bcrypt busy with wrong passwords, whoever was verified is answered from memory."""
     users = f"basic_auth_users:\n  prometheus: {hashed('right', 11).decode()}\n"
@@ -246,8 +306,89 @@ def refusals(guard: Guard, *headers: dict[str, str]) -> list[int | None]:
     return asyncio.run(every())
 
 
-def test_what_was_verified_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a minute, and when the hash is another; the password itself is kept nowhere."""
+async def guess_from(guard: Guard, address: str, password: str) -> int | None:
+    headers = {"authorization": basic("me", password)}
+    request = Request(method="GET", path="/metrics", headers=headers, address=address)
+    answer = await guard.refusal(request, guard.current())
+    return None if answer is None else answer.status
+
+
+def test_guesses_lock_out_nobody_who_has_the_right_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One address has a few places, all together have some; beyond that it is 503, so that a scraper comes again."""
+    let_go = threading.Event()
+    monkeypatch.setattr(bcrypt, "checkpw", lambda password, _: let_go.wait(PATIENCE_S) and password == b"right")
+    guard = Guard(lambda: WebConfig(users={"me": hashed("right")}))
+
+    async def attack() -> tuple[list[int | None], int | None, list[int | None], int | None]:
+        crowd = [asyncio.create_task(guess_from(guard, "10.0.0.1", f"guess{it}")) for it in range(30)]
+        scrape = asyncio.create_task(guess_from(guard, "10.0.0.2", "right"))
+        await asyncio.sleep(0)
+        others = [
+            asyncio.create_task(guess_from(guard, f"10.0.1.{it}", "guess"))
+            for it in range(WAITING_MAX - WAITING_PER_ADDRESS_MAX)
+        ]
+        await asyncio.sleep(0)
+        let_go.set()
+        return (
+            await asyncio.gather(*crowd),
+            await scrape,
+            await asyncio.gather(*others),
+            await guess_from(guard, "", "x"),
+        )
+
+    crowd, scrape, others, afterwards = asyncio.run(attack())
+    guard.close()
+
+    assert (crowd.count(401), crowd.count(503)) == (WAITING_PER_ADDRESS_MAX, 30 - WAITING_PER_ADDRESS_MAX)
+    assert scrape is None
+    assert others.count(503) == 1, "there is room for as many as wait in all, and the scraper was one"
+    assert afterwards == 401, "places are given back"
+
+
+def test_what_is_used_is_remembered_and_no_more_than_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scraper's is the last that is forgotten; how often it comes does not matter."""
+    checked: list[bytes] = []
+
+    def check(password: bytes, _: bytes) -> bool:
+        checked.append(password)
+        return True
+
+    monkeypatch.setattr(bcrypt, "checkpw", check)
+    users = {f"user{it}": hashed("x") for it in range(REMEMBERED_MAX + 1)}
+    guard = Guard(lambda: WebConfig(users=users))
+
+    def come(user: str) -> int:
+        before = len(checked)
+        assert refusals(guard, {"authorization": basic(user, "x")}) == [None]
+        return len(checked) - before
+
+    assert come("user0") == 1
+    for number in range(1, REMEMBERED_MAX):
+        assert come(f"user{number}") == 1
+        assert come("user0") == 0
+    assert come(f"user{REMEMBERED_MAX}") == 1
+    assert (come("user0"), come("user2"), come("user1")) == (0, 0, 1)
+    guard.close()
+
+
+def test_an_unknown_user_costs_as_much_as_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the time would tell who is known."""
+    asked: list[bytes] = []
+
+    def check(_: bytes, known: bytes) -> bool:
+        asked.append(known)
+        return False
+
+    monkeypatch.setattr(bcrypt, "checkpw", check)
+    guard = Guard(lambda: WebConfig(users={"me": hashed("x", 6)}))
+
+    assert refusals(guard, {"authorization": basic("stranger", "x")}, {"authorization": basic("me", "y")}) == [401, 401]
+    assert [it[:7] for it in asked] == [b"$2b$06$"] * 2
+    guard.close()
+
+
+def test_what_was_verified_is_forgotten_with_its_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The password itself is kept nowhere."""
     checked: list[bytes] = []
     real = bcrypt.checkpw
 
@@ -256,16 +397,12 @@ def test_what_was_verified_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None
         return real(password, known)
 
     monkeypatch.setattr(bcrypt, "checkpw", check)
-    clock = Clock()
     config = WebConfig(users={"me": hashed("s3cret")})
-    guard = Guard(lambda: config, clock=clock)
+    guard = Guard(lambda: config)
     right = {"authorization": basic("me", "s3cret")}
 
     assert refusals(guard, right, right) == [None, None]
     assert len(checked) == 1
-    clock.now = REMEMBER_SECONDS + 1
-    assert refusals(guard, right) == [None]
-    assert len(checked) == 2
     config = WebConfig(users={"me": hashed("other")})
     assert refusals(guard, right) == [401]
     assert "s3cret" not in repr(guard._verified)
