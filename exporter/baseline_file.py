@@ -9,6 +9,7 @@ from pathlib import Path
 
 from exporter.baseline import BYTES_MAX, NO_BASELINE, Baseline, BaselineError, GroupRules, parse
 from exporter.stamps import Stamp, stamp
+from exporter.whole_file import text as text_of
 
 log = logging.getLogger("exporter")
 
@@ -61,11 +62,8 @@ class BaselineFile:
         return self._newest
 
     def _parsed(self) -> Baseline | BaselineError:
-        size = self._path.stat().st_size
-        if size > BYTES_MAX:
-            return BaselineError(f"it is of {size} bytes, and more than {BYTES_MAX} are not read")
         try:
-            return parse(self._path.read_text(encoding="utf-8"), self._rules)
+            return parse(text_of(self._path, bytes_max=BYTES_MAX), self._rules)
         except UnicodeDecodeError:
             return BaselineError("it is no UTF-8 text")
         except BaselineError as error:

@@ -25,6 +25,7 @@ from exporter.config.kafka_section import KafkaSettings
 from exporter.config.loading import ConfigurationError, Loaded, load_with_sources
 from exporter.config.settings import Settings
 from exporter.log_lines import formatter_of
+from exporter.whole_file import text as text_of
 
 COMMANDS = {
     "serve": "serve",
@@ -154,7 +155,7 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return text_of(Path(path))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError([f"{path}: cannot be read: {error}"]) from error
 
@@ -188,5 +189,7 @@ def _configure_logging(settings: Settings) -> None:
     logging.basicConfig(handlers=[handler], level=level.upper())
     # What a client library has to say about a broker is told by us, once per change, with what it costs.
     quiet = logging.DEBUG if level == "debug" else logging.CRITICAL
-    for name in ("kafka", "apscheduler", "uvicorn"):
+    for name in ("apscheduler", "uvicorn"):
         logging.getLogger(name).setLevel(quiet)
+    # At debug it writes every request in full, SaslAuthenticate and its password among them.
+    logging.getLogger("kafka").setLevel(max(quiet, logging.INFO))

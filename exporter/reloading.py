@@ -13,8 +13,12 @@ from pathlib import Path
 
 from exporter.config.loading import ConfigurationError, Loaded, Written
 from exporter.config.settings import SETTINGS, Settings
+from exporter.whole_file import MEGABYTE, contents
 
 log = logging.getLogger("exporter")
+
+_BYTES_MAX = 16 * MEGABYTE
+"""Of a file that settings were read from; a larger one cannot be read."""
 
 Digests = Mapping[Path, bytes | None]
 
@@ -103,6 +107,6 @@ def restart_needed(old: Mapping[str, Written], new: Mapping[str, Written]) -> tu
 def _digest(path: Path) -> bytes | None:
     """None when it cannot be read."""
     try:
-        return hashlib.sha256(path.read_bytes()).digest()
+        return hashlib.sha256(contents(path, bytes_max=_BYTES_MAX)).digest()
     except OSError:
         return None

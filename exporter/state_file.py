@@ -15,10 +15,13 @@ from typing import Any
 
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.transaction_log.report import LogPosition
-from exporter.whole_file import replaced
+from exporter.whole_file import MEGABYTE, replaced
+from exporter.whole_file import text as text_of
 
 FORMAT = "kafka-transaction-exporter state"
 VERSION = 1
+BYTES_MAX = 256 * MEGABYTE
+"""A million open transactions take about 100 MB."""
 _NUMBERED = 4
 """Topic, partition, producer id and start offset; the topic id comes last: files of versions before 0.3 have none."""
 _REMEMBERED = ("first_seen_ms", "last_seen_ms", "producer_epoch", "coordinator_start_ms", "completing_since_ms")
@@ -48,7 +51,7 @@ def load(path: Path) -> State:
     Raises StateFileDamagedError for a damaged or foreign file, StateFileError for one that cannot be read.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = text_of(path, bytes_max=BYTES_MAX)
     except FileNotFoundError:
         return State()
     except OSError as error:

@@ -19,7 +19,8 @@ from exporter.kafka.scope import Scope
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import Outcome, carry_out
 from exporter.recovery.plan import Action, Plan, in_words, plan_for, refusal, what_changed
-from exporter.recovery.plan_file import PlanFile, PlanFileError, PlannedAbort, load
+from exporter.recovery.plan_file import BYTES_MAX, PlanFile, PlanFileError, PlannedAbort, load
+from exporter.whole_file import contents
 
 ABORTS_MAX = 10
 """Without `--max-aborts`: a plan that is longer deserves a thought."""
@@ -167,4 +168,4 @@ def _worst(statuses: list[int] | list[ExitStatus]) -> int:
 
 
 def _identity(path: Path) -> dict[str, str]:
-    return {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    return {"path": str(path), "sha256": hashlib.sha256(contents(path, bytes_max=BYTES_MAX)).hexdigest()}

@@ -22,6 +22,7 @@ from exporter.kafka.collect import Collector
 from exporter.kafka.scope import Scope
 from exporter.recovery.plan_file import written
 from exporter.snapshot import TransactionState
+from exporter.whole_file import made
 
 HEADINGS = {
     "topic": "Topic",
@@ -145,8 +146,8 @@ def _write_plan(path: Path, evaluation: Evaluation, rows: Sequence[TransactionRo
     snapshot = evaluation.snapshot
     text = written(snapshot.cluster_id, snapshot.taken_at_ms, [(row, transaction(row)) for row in rows])
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with made(path) as file:
+            file.write(text.encode())
     except OSError as error:
         complain(f"the plan was not written: {error}")
         return False

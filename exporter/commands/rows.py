@@ -8,8 +8,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from exporter.commands.table import printable
+from exporter.commands.table import printable, shortened
 
+_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 Row = Mapping[str, Any]
 Paint = Callable[[Row, str], str]
 """A line of a table, given its row, as it goes to the terminal."""
@@ -38,7 +39,8 @@ def in_format(
 
 def as_table(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = plain) -> str:
     """Columns in the order of `headings` (key -> heading), lined up; what is not known is a dash."""
-    cells = [[_cell(row.get(key)) for key in headings] for row in rows]
+    *padded, last = headings
+    cells = [[*(shortened(_cell(row.get(key))) for key in padded), _cell(row.get(last))] for row in rows]
     widths = [max(map(len, column)) for column in zip(headings.values(), *cells, strict=True)]
     heading, *lines = [
         "\t".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip()
@@ -48,7 +50,10 @@ def as_table(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = pl
 
 
 def as_csv(rows: Sequence[Row], keys: Sequence[str]) -> str:
-    """RFC 4180 but for the ends of lines, with a heading line of `keys`; what is not known is empty."""
+    """RFC 4180 but for the ends of lines, with a heading line of `keys`; what is not known is empty.
+
+    What a terminal or a spreadsheet would obey is made harmless; JSON holds every character as it is.
+    """
     return "\n".join(_csv_line(cells) for cells in [keys, *([row.get(key) for key in keys] for row in rows)])
 
 
@@ -61,9 +66,11 @@ def _csv_line(cells: Sequence[Any]) -> str:
 
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, list | dict):
-        return json.dumps(value)
-    # A NUL has no place in CSV: before Python 3.11 it can neither be written nor read.
-    return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value
+        value = json.dumps(value)
+    if not isinstance(value, str):
+        return value
+    # A spreadsheet takes a text that begins so for a formula, and obeys it (CWE-1236).
+    return printable(f"'{value}" if value.startswith(_FORMULA_BEGINS) else value)
 
 
 def as_json(document: Mapping[str, Any] | Sequence[Row]) -> str:

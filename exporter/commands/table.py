@@ -19,6 +19,10 @@ HEADINGS = (
 )
 
 
+CELL_MAX = 249
+"""Characters of a cell in a table, the longest topic's name: one id of 32,000 would pad every line."""
+
+
 def render(rows: Iterable[TransactionRow]) -> str:
     """The table with its headings, and under each suspect the sentence that its verdict rests on."""
     shown = tuple(rows)
@@ -34,14 +38,14 @@ def render(rows: Iterable[TransactionRow]) -> str:
 
 def _cells(row: TransactionRow) -> tuple[str, ...]:
     return (
-        printable(row.topic),
+        shortened(printable(row.topic)),
         str(row.partition),
         str(row.producer_id),
         str(row.producer_epoch),
         str(row.start_offset),
         duration(row.duration_ms),
         "yes" if row.is_late else "no",
-        printable(row.transactional_id or "-"),
+        shortened(printable(row.transactional_id or "-")),
         row.verdict.label,
     )
 
@@ -53,6 +57,14 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 def printable(text: str) -> str:
     """`text` without control characters: a transactional id may hold any, and a terminal obeys some."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def shortened(cell: str) -> str:
+    """At most CELL_MAX characters, the beginning and the end of a longer one."""
+    if len(cell) <= CELL_MAX:
+        return cell
+    half = (CELL_MAX - 1) // 2
+    return f"{cell[:half]}…{cell[-half:]}"
 
 
 def duration(milliseconds: int) -> str:

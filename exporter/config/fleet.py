@@ -19,8 +19,9 @@ from typing import Final
 import yaml
 
 from exporter.config.loading import ConfigurationError, Loaded, Written, composed, load_with_sources, settings_below
-from exporter.config.references import ReadText, read_text
+from exporter.config.references import ReadText
 from exporter.config.settings import ClusterSettings, Settings
+from exporter.whole_file import text as text_of
 
 ROOT: Final = "clusters"
 SECTION: Final = "kafka."
@@ -37,7 +38,7 @@ class Sources:
     flags: Mapping[str, str] = field(default_factory=dict)
 
 
-def load_fleet(sources: Sources, read: ReadText = read_text) -> Loaded:
+def load_fleet(sources: Sources, read: ReadText = text_of) -> Loaded:
     """Settings with their `clusters`, in the file's order. Raises ConfigurationError with every problem found."""
     problems: list[str] = []
     blocks = _blocks(*sources.clusters, problems)

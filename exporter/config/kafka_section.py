@@ -116,7 +116,7 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="kafka.sasl.oauthbearer.token.endpoint.url",
-        kind=values.TEXT,
+        kind=values.URL,
         default=None,
         help="Where tokens for OAUTHBEARER are issued (client credentials grant).",
     ),

@@ -12,14 +12,17 @@ from typing import Any
 import yaml
 
 from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
-from exporter.config.references import Elsewhere, ReadText, read_text
+from exporter.config.references import Elsewhere, ReadText
 from exporter.config.settings import BY_NAME, SETTINGS, Settings, impossible, settings_of
 from exporter.config.table import FILE_SUFFIX
+from exporter.whole_file import text as text_of
 
 ENVIRONMENT_PREFIX = "KAFKA_TRANSACTION_EXPORTER__"
 """Two underscores, so that the variables which Kubernetes makes for a Service of our name are not taken for settings."""
 
 
+VALUES_MAX = 100_000
+"""In one file. Ten lines of aliases of aliases stand for a billion."""
 _SECRETS = frozenset(setting.name for setting in SETTINGS if setting.is_secret)
 _COMPANIONS = frozenset(secret + FILE_SUFFIX for secret in _SECRETS)
 
@@ -71,7 +74,7 @@ def load(
     environment: Mapping[str, str],
     flags: Mapping[str, str],
     java: Mapping[str, Written] = MappingProxyType({}),
-    read: ReadText = read_text,
+    read: ReadText = text_of,
 ) -> Settings:
     """The settings of `file` (its path and text), `java`, `environment` and `flags` (setting name -> value).
 
@@ -87,7 +90,7 @@ def load_with_sources(
     flags: Mapping[str, str],
     java: Mapping[str, Written] = MappingProxyType({}),
     cluster: Mapping[str, Written] = MappingProxyType({}),
-    read: ReadText = read_text,
+    read: ReadText = text_of,
 ) -> Loaded:
     """Like `load`, with where each value came from; `cluster` is said of one cluster, and so before all else.
 
@@ -194,6 +197,8 @@ def composed(path: str, text: str) -> yaml.Node | None:
     place = path
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if _expanded(root, {}) > VALUES_MAX:
+            raise ValueError(f"with its aliases it holds more than {VALUES_MAX} values")  # noqa: TRY301
         for node in _parts(root, set()):
             place = f"{path}:{node.start_mark.line + 1}"
             value_of(node)
@@ -219,6 +224,17 @@ def _parts(node: yaml.Node | None, seen: set[int]) -> Iterable[yaml.Node]:
         for item in node.value:
             yield from _parts(item, seen)
     yield node
+
+
+def _expanded(node: yaml.Node | None, known: dict[int, int]) -> int:
+    """How many values there are where every alias is replaced by what it stands for; `known` by the id of a node."""
+    if not isinstance(node, yaml.CollectionNode):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = 1  # an alias may stand for what it is part of
+        inside = (it for pair in node.value for it in pair) if isinstance(node, yaml.MappingNode) else node.value
+        known[id(node)] = 1 + sum(_expanded(it, known) for it in inside)
+    return known[id(node)]
 
 
 def value_of(node: yaml.Node) -> Any:

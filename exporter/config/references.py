@@ -7,15 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from exporter.whole_file import text as text_of
+
 ReadText = Callable[[Path], str]
 """Raises OSError and UnicodeDecodeError."""
 
 _REFERENCE = re.compile(r"\$(?P<escaped>\$)?\{(?P<inside>[^{}]*)\}")
-
-
-def read_text(path: Path) -> str:
-    """The whole file."""
-    return path.read_text(encoding="utf-8")
 
 
 @dataclass(slots=True)
@@ -23,7 +20,7 @@ class Elsewhere:
     """Where values may be fetched from; remembers which files were asked for."""
 
     environment: Mapping[str, str]
-    read: ReadText = read_text
+    read: ReadText = text_of
     files: list[Path] = field(default_factory=list)
 
     def resolve(self, written: str) -> str:
@@ -51,6 +48,5 @@ class Elsewhere:
             if name not in self.environment:
                 raise ValueError(f"refers to the environment variable {name}, which is not set")
             return self.environment[name]
-        raise ValueError(
-            f"holds {match[0]}: only ${{file:PATH}} and ${{env:NAME}} are known; write $${{ for ${{ itself"
-        )
+        # Not what it is: a password may hold these characters.
+        raise ValueError("holds ${...}, and only ${file:PATH} and ${env:NAME} are known; write $${ for ${ itself")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 Parser = Callable[[Any], Any]
 
@@ -96,6 +97,8 @@ def one_of(*choices: str) -> Parser:
 
 def bootstrap_servers(value: Any) -> tuple[tuple[str, int], ...]:
     """`host:port[,host:port...]`, or a YAML list of such; IPv6 addresses in brackets."""
+    if "@" in str(value):  # not shown: what is before it is a user and a password
+        raise ValueError("must be host:port[,host:port...]; a user and a password have settings of their own")
     written = [str(part) for part in value] if isinstance(value, list) else str(value).split(",")
     servers = []
     for server in (part.strip() for part in written if part.strip()):
@@ -106,6 +109,14 @@ def bootstrap_servers(value: Any) -> tuple[tuple[str, int], ...]:
     if not servers:
         raise ValueError("must name at least one broker as host:port")
     return tuple(servers)
+
+
+def url(value: Any) -> str:
+    """A URL without user and password, which would be shown with it."""
+    written = text(value)
+    if "@" in urlsplit(written).netloc:
+        raise ValueError("must be a URL without a user and a password: those have settings of their own")
+    return written
 
 
 def pairs(value: Any) -> tuple[tuple[str, str], ...]:
@@ -165,6 +176,7 @@ DURATION = Kind(duration_ms, _DURATION_SCHEMA)
 POSITIVE_DURATION = Kind(positive_duration_ms, _DURATION_SCHEMA)
 SIZE = Kind(size_bytes, {"type": ["string", "number"], "pattern": f"^{_SIZE.pattern}$"})
 TEXT = Kind(text, {"type": ["string", "number"]})
+URL = Kind(url, {"type": ["string", "number"]})
 SWITCH = Kind(switch, {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]})
 SERVERS = Kind(bootstrap_servers, {"type": ["string", "array"], "items": {"type": "string"}})
 PAIRS = Kind(pairs, {"type": "string"})

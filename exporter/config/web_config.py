@@ -15,6 +15,7 @@ import yaml
 
 from exporter.config.loading import ConfigurationError, composed, value_of
 from exporter.config.values import duration_ms, switch
+from exporter.whole_file import contents
 
 ClientAuth = Literal["NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"]
 
@@ -250,7 +251,7 @@ class _Reader:
             return None
         path = self.path.parent / value
         try:
-            path.read_bytes()
+            contents(path)
         except OSError as error:
             self.problem(parts[name], f"{name} names {path}, which cannot be read: {error.strerror}")
         return path

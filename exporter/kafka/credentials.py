@@ -17,6 +17,7 @@ from typing import Any
 from exporter.config.kafka_section import KafkaSettings, TlsSettings
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.tokens import ClientCredentials
+from exporter.whole_file import check_regular, contents
 
 _PACKAGES = {"GSSAPI": "gssapi", "AWS_MSK_IAM": "botocore"}
 """Mechanism -> the package that kafka-python needs for it."""
@@ -80,6 +81,9 @@ def _load_certificate(context: ssl.SSLContext, tls: TlsSettings) -> None:
             context.load_cert_chain(file.name)
     elif tls.certificate_location is not None:
         what = f"is no PEM certificate of the key in {tls.key_location}, or the key's password is wrong"
+        if tls.key_location is not None:
+            with _Named("kafka.ssl.key.location", tls.key_location, what):
+                pass  # it is there, and no FIFO
         with _Named("kafka.ssl.certificate.location", tls.certificate_location, what):
             # An empty password rather than None: OpenSSL would ask for one on the terminal.
             context.load_cert_chain(tls.certificate_location, tls.key_location, tls.key_password or "")
@@ -92,7 +96,7 @@ def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, s
 
     pem = serialization.Encoding.PEM
     with _Named(f"{name}.location", location, f"is no PKCS12 file, or {name}.password is wrong"):
-        store = pkcs12.load_pkcs12(Path(location).read_bytes(), None if password is None else password.encode())
+        store = pkcs12.load_pkcs12(contents(Path(location)), None if password is None else password.encode())
     others = [it.certificate.public_bytes(pem).decode() for it in store.additional_certs]
     own = [] if store.cert is None else [store.cert.certificate.public_bytes(pem).decode()]
     key = ""
@@ -109,14 +113,20 @@ class _Named:
         self._setting, self._location, self._what = setting, location, what
 
     def __enter__(self) -> None:
-        return None
+        try:
+            check_regular(self._location)
+        except OSError as error:
+            raise self._unread(error) from error
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, ssl.SSLError | ValueError):
             raise CredentialsError(f"{self._setting}: {self._location} {self._what}") from error
         if isinstance(error, OSError):
-            why = error.strerror or os.strerror(error.errno or 0)
-            raise CredentialsError(f"{self._setting}: {self._location} cannot be read: {why}") from error
+            raise self._unread(error) from error
+
+    def _unread(self, error: OSError) -> CredentialsError:
+        why = error.strerror or os.strerror(error.errno or 0)
+        return CredentialsError(f"{self._setting}: {self._location} cannot be read: {why}")
 
 
 def librdkafka_properties(kafka: KafkaSettings) -> Mapping[str, Any]:

@@ -20,6 +20,7 @@ import kafka.errors as foreign
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from exporter.config.kafka_section import OauthSettings
+from exporter.whole_file import check_regular
 
 FRESH_SHARE = 0.2
 """A token is renewed when less than this of its life is left."""
@@ -77,6 +78,8 @@ def _fetch(oauth: OauthSettings, timeout_s: float) -> tuple[str, float]:
             "Accept": "application/json",
         },
     )
+    if oauth.https_ca_location is not None:
+        check_regular(oauth.https_ca_location)
     tls = ssl.create_default_context(cafile=oauth.https_ca_location)
     opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=tls), _NoRedirects())
     with opener.open(request, timeout=max(timeout_s, 0.1)) as answer:

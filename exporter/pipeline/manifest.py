@@ -179,5 +179,5 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def write_whole(path: Path, text: str) -> None:
     """Replaced at once, and on disk when this returns."""
-    with replaced(path, beside=f"{TEMPORARY}{path.name}") as file:
+    with replaced(path, beside=f"{TEMPORARY}{path.name}", mode=0o666) as file:
         file.write(text.encode())

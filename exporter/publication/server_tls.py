@@ -13,6 +13,7 @@ from typing import Any
 
 from exporter.config.web_config import ServerTls
 from exporter.stamps import Stamp, stamp
+from exporter.whole_file import check_regular
 
 log = logging.getLogger("exporter")
 
@@ -75,6 +76,8 @@ class RenewingContext(ssl.SSLContext):
         if it.ciphers:
             context.set_ciphers(":".join(it.ciphers))
         try:
+            for path in (it.certificate, it.key):
+                check_regular(path)
             context.load_cert_chain(it.certificate, it.key)
         except (OSError, ssl.SSLError) as error:
             raise ServerTlsError(
@@ -83,6 +86,7 @@ class RenewingContext(ssl.SSLContext):
         context.verify_mode = _AUTH[it.client_auth]
         if it.client_ca is not None:
             try:
+                check_regular(it.client_ca)
                 context.load_verify_locations(it.client_ca)
             except (OSError, ssl.SSLError) as error:
                 raise ServerTlsError(f"{it.client_ca} holds no certificates: {_why(error)}") from error

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
+
+from exporter.whole_file import opened_for_appending
 
 
 class AuditError(Exception):
@@ -56,9 +58,8 @@ class AuditLog:
                 raise self._error(error) from error
             yield
 
-    def _opened(self) -> TextIO:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        return self._path.open("a", encoding="utf-8")
+    def _opened(self) -> IO[str]:
+        return opened_for_appending(self._path)
 
     def _error(self, error: OSError) -> AuditError:
         return AuditError(f"the audit log {self._path} cannot be written, so nothing is done: {error}")

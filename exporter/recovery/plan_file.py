@@ -15,11 +15,15 @@ from typing import Any
 
 from exporter.config.values import whole_number
 from exporter.evaluation.verdicts import TransactionRow, Verdict
+from exporter.whole_file import MEGABYTE
+from exporter.whole_file import text as text_of
 
 FORMAT = "kafka-transaction-exporter plan"
 VERSION = 2
 """Version 1 had neither the topic id nor the last write, by which a producer that goes on is told: it is refused."""
 
+BYTES_MAX = 16 * MEGABYTE
+"""Ten thousand transactions."""
 INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -108,7 +112,7 @@ def written(cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionR
 def load(path: Path) -> PlanFile:
     """Read a plan file. Raises PlanFileError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = text_of(path, bytes_max=BYTES_MAX)
     except (OSError, UnicodeDecodeError) as error:
         raise PlanFileError([f"{path}: cannot be read: {error}"]) from error
     try:

@@ -92,13 +92,32 @@ def test_csv_has_the_same_columns_with_and_without_rows() -> None:
     assert empty == [",".join(TRANSACTION_KEYS)]
 
 
-@pytest.mark.parametrize("name", [ODD_ID, "a\rb", "a\nb", 'say "hi", then', "a\tb", "=1+1", "é\u202eb", "a\x00b"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        ODD_ID,
+        "a\rb",
+        "a\nb",
+        'say "hi", then',
+        "a\tb",
+        "=1+1",
+        "@SUM(1)",
+        "-2",
+        "\x1b]0;x\x07",
+        "\x9bm",
+        "é\u202eb",
+        "a\x00b",
+    ],
+)
 def test_a_name_breaks_no_format(name: str) -> None:
-    """CSV (but for a NUL) and JSON give it back exactly; a table keeps its shape, and shows nothing a terminal obeys."""
+    """JSON gives it back exactly; table and CSV keep their shape, and hold nothing that a terminal or spreadsheet obeys."""
     row = {"id": name, "state": "Ongoing", "groups": [{"group": "g"}]}
 
     text = as_csv([row], ["id", "state", "groups"])
-    assert next(csv.DictReader(io.StringIO(text, newline="")))["id"] == name.replace("\0", "\ufffd")
+    printed_name = "".join(it if it.isprintable() else "\ufffd" for it in name)
+    (cell,) = (it["id"] for it in csv.DictReader(io.StringIO(text, newline="")))
+    assert cell == (f"'{printed_name}" if name[0] in "=+-@" else printed_name)
+    assert all(it.isprintable() or it == "\n" for it in text)
     assert json.loads(as_json([row])) == [row]
     assert as_json([row]).isascii()
     lines = as_table({"id": "Id", "state": "State"}, [row]).split("\n")

@@ -292,3 +292,31 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
         load(file=("c.yaml", "baseline.file:"), environment={}, flags={"kafka.bootstrap.servers": "a:1"}).baseline.file
         is None
     )
+
+
+@pytest.mark.parametrize("servers", ["me:{c}@host:9", "sasl://me:{c}@host:9", "a:1,me:{c},x@host:9", "[me:{c}@host:9]"])
+def test_a_password_before_a_broker_is_not_shown(servers: str) -> None:
+    (problem,) = problems_of(f"kafka: {{bootstrap.servers: {servers.format(c='c4nary')!r}}}")
+
+    assert "have settings of their own" in problem
+    assert "c4nary" not in problem
+
+
+def test_a_password_in_the_token_endpoint_is_not_shown() -> None:
+    endpoint = "sasl.oauthbearer.token.endpoint.url: 'https://u:c4nary@host/t'"
+    (problem,) = problems_of(f"kafka: {{bootstrap.servers: 'a:1', {endpoint}}}")
+
+    assert "must be a URL without a user and a password" in problem
+    assert "c4nary" not in problem
+
+
+def test_aliases_of_aliases_end() -> None:
+    """Ten lines stand for a billion values."""
+    for opening, item, closing in (("{", "k{n}: *a{n}", "}"), ("[", "*a{n}", "]")):
+        lines = ["a0: &a0 {x: 1}" if opening == "{" else "a0: &a0 [x]"]
+        for level in range(1, 11):
+            inside = ", ".join(item.format(n=level - 1).replace("k", f"k{it}_") for it in range(9))
+            lines.append(f"a{level}: &a{level} {opening}{inside}{closing}")
+        assert problems_of("\n".join(lines))[:1] == [
+            "config.yaml: not valid YAML: with its aliases it holds more than 100000 values"
+        ]

@@ -91,7 +91,7 @@ def test_a_dollar_is_a_dollar() -> None:
             "sasl.password: ${vault:secret}",
             {},
             (
-                "config.yaml:6: kafka.sasl.password holds ${vault:secret}: only ${file:PATH} and ${env:NAME} are known; "
+                "config.yaml:6: kafka.sasl.password holds ${...}, and only ${file:PATH} and ${env:NAME} are known; "
                 "write $${ for ${ itself"
             ),
         ),
