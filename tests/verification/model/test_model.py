@@ -127,6 +127,18 @@ def test_a_broker_that_is_cut_off_believes_what_it_knew() -> None:
     assert 1 not in world.cluster.brokers[2].coordinating
 
 
+def test_a_former_leader_truncates_what_nobody_followed() -> None:
+    """It has as many records as the leader that came after it, and others."""
+    world = world_of("leaders that do not answer")
+    do(world, ("move_leader_untold", "t", 0), ("write", "a", "t", 0), ("cut_off", 2))
+    do(world, ("commit", "b"), ("send_all_markers", "b"), ("write_late", "b", "t", 0))
+    former, leader = (world.cluster.brokers[it].logs[world.cluster.image.topics["t"].topic_id, 0] for it in (2, 1))
+    assert (former.end, set(former.entries)) == (leader.end, {1001})
+    do(world, ("reconnect", 2))
+    assert former.batches == leader.batches
+    assert set(former.entries) == {1001, 1002}
+
+
 def test_a_new_leader_of_the_transaction_log_forgets_what_was_never_written() -> None:
     world = world_of("a fence may fail")
     do(world, ("init", "a"), ("expand_in_sync", STATE_TOPIC, 1), ("move_leader", STATE_TOPIC, 1))
