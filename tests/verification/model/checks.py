@@ -65,10 +65,10 @@ def violations_of(cycle: Cycle) -> list[Violation]:
         key = OpenKey(row.topic, row.partition, row.producer_id, row.start_offset)
         if row.verdict.is_hanging:
             found += _of_hanging(cycle, row, key)
-        elif row.verdict is Verdict.REPLICA_DIVERGED or (row.verdict is Verdict.STUCK_COMPLETING and can_be_known):
+        elif row.verdict in {Verdict.REPLICA_DIVERGED, Verdict.STUCK_COMPLETING}:
             found += _of_closed(cycle, row, key)
         found += _of_outcome(cycle, row, key)
-        if can_be_known:
+        if can_be_known or row.verdict is Verdict.OVERDUE_AT_COORDINATOR:
             found += _of_ages(cycle, row, key)
     if is_complete(cycle.evaluation):
         found += _of_coverage(cycle)
@@ -122,8 +122,6 @@ def _of_closed(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Viol
     """I1, of other verdicts for an operator: it was open at some moment of the cycle."""
     if any(key in moment.standings for moment in cycle.moments):
         return _of_stuck(cycle, row, key)
-    if row.verdict is Verdict.STUCK_COMPLETING and not (cycle.is_settled or _is_told_everywhere(cycle.world)):
-        return []  # its leader is believed as the metadata have it, which are checked every third cycle
     return [Violation("I1", "closed", f"{_said(row)}, and it had ended")]
 
 
@@ -175,8 +173,8 @@ def _of_ages(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violat
         young = any(seen) and all(it is None or not _is_older(it, now_ms, 0) for it in seen)
         if young and all(it is None or it.fate is Fate.LIVE for it in seen):
             return [Violation("I5", "young", f"{_said(row)}, and it was younger than its time-out")]
-    if not cycle.is_settled:
-        return []
+    if row.verdict is Verdict.OPEN_WITHIN_TIMEOUT and not cycle.is_settled:
+        return []  # rests on the source of the metadata, which is checked every third cycle
     if all(it is None for it in seen):
         return [Violation("I5", "ended", f"{_said(row)}, and it had ended")]
     if all(it is not None and it.fate in {Fate.HANGING, Fate.STALE} for it in seen):

@@ -10,8 +10,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from exporter.evaluation import rules
-from exporter.kafka import coordinators, doubts
+from exporter.kafka import collect, coordinators, cycle, doubts
+from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.replicas import EVERYBODY_AGREES
+from exporter.kafka.topology import Topology
 from exporter.recovery import carry_out
 from exporter.snapshot import IdVisibility
 from tests.verification.model.drive import replaced
@@ -44,6 +46,10 @@ def _says(value: Any) -> Callable[..., Any]:
     return lambda *_arguments, **_named: value
 
 
+async def _unchecked(inquiry: Inquiry) -> tuple[Topology, str | None]:
+    return await inquiry.topology(), None
+
+
 DEFECTS: tuple[Defect, ...] = (
     Defect(
         "no leader is confirmed",
@@ -69,6 +75,16 @@ DEFECTS: tuple[Defect, ...] = (
         "ids are taken to be visible",
         ((coordinators, "id_visibility", _answers(IdVisibility.ALL)),),
         _BY_ITEM["6"],
+    ),
+    Defect(
+        "who keeps a transaction too long is not confirmed",
+        ((cycle, "unconfirmed_owners", _answers({})),),
+        _BY_ITEM["1b"]._replace(kinds=("cut_off", "pass_time")),
+    ),
+    Defect(
+        "the source of the metadata is not checked",
+        ((collect, "checked_topology", _unchecked),),
+        _BY_ITEM["1c"]._replace(situation="idle"),  # without a suspect, whose proof would find it out
     ),
     Defect(
         "the last look before a marker is not heeded",
