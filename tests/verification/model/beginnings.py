@@ -10,6 +10,7 @@ from tests.verification.model.cluster import MINUTE_MS
 from tests.verification.model.events import Event, happen_quietly
 from tests.verification.model.image import STATE_TOPIC
 from tests.verification.model.logs import Batch
+from tests.verification.model.operators import NO_TIMESTAMPS
 from tests.verification.model.rights import FULL, Acl, Rights
 from tests.verification.model.world import World
 
@@ -35,6 +36,12 @@ def late_write(world: World) -> None:
     """A true hang on t-0 at offset 0; its transaction was committed on u-0."""
     after_a_commit(world)
     do(world, ("write_late", "a", "t", 0))
+
+
+def late_write_without_timestamps(world: World) -> None:
+    """The same, of a client that writes CreateTime -1: what comes later cannot be told from it by its time."""
+    do(world, ("client_dates", NO_TIMESTAMPS))
+    late_write(world)
 
 
 def late_write_after_an_abort(world: World) -> None:

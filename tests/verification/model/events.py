@@ -56,7 +56,7 @@ def alphabet(cluster: Cluster, ids: tuple[str, ...]) -> dict[str, tuple[Event, .
         "topic": topics,
         "ticks": [(5_000,), (40_000,), (70_000,), (25 * MINUTE_MS,)],
         "steps": [(60 * MINUTE_MS,), (-60 * MINUTE_MS,)],
-        "dates": [(0,), (-30 * 365 * 24 * 60 * MINUTE_MS,), (50 * MINUTE_MS,)],
+        "dates": [(0,), (-30 * 365 * 24 * 60 * MINUTE_MS,), (50 * MINUTE_MS,), (operators.NO_TIMESTAMPS,)],
     }
     return {name: tuple(Event(name, it) for it in subjects[subject]) for name, (subject, _) in _EVENTS.items()}
 

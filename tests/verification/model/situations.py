@@ -23,6 +23,8 @@ class Situation(NamedTuple):
     build: Callable[[World], None]
     kind: Kind = TV0
     ids: tuple[str, ...] = IDS
+    cycles: int = 2
+    """Of the script, before anything is written."""
     script: str = "cycles"
     """`cycles`, `find` (with logs searched), `abort`, `plan` (`abort --plan-file`), `complete` or `terminate`."""
     weights: Mapping[str, float] = {}
@@ -94,6 +96,11 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation(
         "late write at the beginning of a topic", beginnings.late_write, weights={"recreate_topic": 6.0, **_PRODUCER}
     ),
+    Situation(
+        "late write without timestamps",
+        beginnings.late_write_without_timestamps,
+        weights={"recreate_topic": 6.0, **_PRODUCER},
+    ),
     Situation("late write, TransactionVersion 2", beginnings.late_write, TV2, weights=_PRODUCER),
     Situation("late write beside a live one", beginnings.late_write_beside_a_live_one, TV2),
     Situation("expired id", beginnings.expired),
@@ -101,6 +108,12 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("stale epoch", beginnings.stale),
     Situation("stale epoch, TransactionVersion 2", beginnings.stale, TV2),
     Situation("completing", beginnings.completing, TV2),
+    Situation(
+        "completing for some cycles",
+        beginnings.completing,
+        cycles=5,
+        weights={"recreate_topic": 6.0, "pass_time": 4.0, **_PRODUCER},
+    ),
     Situation("poisoned entry", beginnings.poisoned, weights={"pass_time": 4.0}),
     Situation("restored transaction log", beginnings.restored_state_log, weights={"pass_time": 4.0}),
     Situation("lost marker", beginnings.lost_marker, weights={"silence": 5.0, "expire_producers": 3.0}),
