@@ -72,6 +72,10 @@ def violations_of(cycle: Cycle) -> list[Violation]:
             found += _of_ages(cycle, row, key)
     if is_complete(cycle.evaluation):
         found += _of_coverage(cycle)
+        if cycle.is_settled and not can_be_known and _tells_how_current(cycle.world.cluster):
+            found.append(
+                Violation("I4", "source", "coverage is complete, and no broker that answers knows the cluster")
+            )
     return found
 
 
@@ -86,6 +90,11 @@ def is_any_in_touch(cluster: Cluster) -> bool:
     )
 
 
+def _tells_how_current(cluster: Cluster) -> bool:
+    """True when DescribeQuorum is granted; without it how far a broker has read is not told."""
+    return rights.allows(cluster.image.rights, rights.DESCRIBE, rights.CLUSTER)
+
+
 def _last_reads(cycle: Cycle, key: OpenKey) -> list[int]:
     """The moments of the reads that came after the coordinators were asked; the last read where none did."""
     reads = cycle.world.reads.get((key.topic, key.partition), [])
@@ -95,14 +104,13 @@ def _last_reads(cycle: Cycle, key: OpenKey) -> list[int]:
 def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
     """I1: at some moment of the cycle it was true, and the last read showed the very same records."""
     moments, reads = cycle.world.moments, _last_reads(cycle, key)
-    right = {Fate.STALE} if row.verdict is Verdict.HANGING_STALE_EPOCH else {Fate.HANGING, Fate.STALE}
     for read in reads:
         shown = moments[read].standings.get(key)
         if shown is None:
             continue
         for moment in moments[cycle.began : read + 1]:
             then = moment.standings.get(key)
-            if then is not None and then.identity == shown.identity and then.fate in right:
+            if then is not None and then.identity == shown.identity and _is_true(row.verdict, then):
                 return _of_replicas(row, key, [it.standings.get(key) for it in moments[cycle.began :]])
     now = moments[-1 if not reads else reads[-1]].standings.get(key)
     if now is None:
@@ -110,6 +118,13 @@ def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Vio
     if all(topic_id != now.topic_id for name, topic_id, _ in moments[cycle.began].topics if name == key.topic):
         return [Violation("I1", "made again", f"{_said(row)}, and its topic was deleted and made again meanwhile")]
     return [Violation("I1", now.fate.value, f"{_said(row)}, and it was {now.fate.value}")]
+
+
+def _is_true(verdict: Verdict, standing: Standing) -> bool:
+    if verdict is Verdict.HANGING_STALE_EPOCH:
+        return standing.fate is Fate.STALE
+    has_id = verdict is Verdict.HANGING_NOT_IN_TRANSACTION
+    return standing.fate is Fate.HANGING and (standing.transaction is not None) is has_id
 
 
 def _of_replicas(row: TransactionRow, key: OpenKey, seen: list[Standing | None]) -> Iterable[Violation]:
