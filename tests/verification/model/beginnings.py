@@ -65,6 +65,21 @@ def rotated(world: World) -> None:
     do(world, ("rotate_producer_id", "a"))
 
 
+def last_epoch(world: World) -> None:
+    """Its end gives the producer another id, and markers still have the old one."""
+    do(world, ("use_up_epochs", "a"), ("begin_and_write", "a", "t", 0), ("begin_and_write", "a", "u", 0))
+
+
+def completing_the_last_epoch(world: World) -> None:
+    last_epoch(world)
+    do(world, ("commit", "a"))
+
+
+def poisoned_in_the_last_epoch(world: World) -> None:
+    last_epoch(world)
+    do(world, ("poison_entry", "t", 0), ("commit", "a"), ("send_marker", "a"))
+
+
 def stale(world: World) -> None:
     late_write(world)
     do(world, ("init", "a"), ("init", "a"), ("begin_and_write", "a", "u", 0), ("add_partition", "a", "t", 0))

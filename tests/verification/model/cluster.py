@@ -13,6 +13,8 @@ from tests.verification.model.image import NO_LEADER, STATE_TOPIC, Image, Partit
 from tests.verification.model.logs import Batch, Replica, apply
 
 START_MS = 1_800_000_000_000
+LAST_EPOCH = 2**15 - 2
+"""The last one that a client is given: the next one is left for its fence, or for its end in TransactionVersion 2."""
 MINUTE_MS = 60_000
 
 
@@ -46,6 +48,8 @@ class Txn(NamedTuple):
     serial: int = 0
     """Truth: which transaction of all that were ever begun."""
     fence_failed: bool = False
+    next_producer_id: int = -1
+    """While preparing, where the epochs are used up: the one that it has from its completion on."""
     gave_up: bool = False
     """A marker was refused: the coordinator sends no more until it loads anew."""
 

@@ -73,6 +73,7 @@ _EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {
     "time_out": ("id", producers.time_out),
     "init": ("id", producers.init),
     "expire_id": ("id", producers.expire),
+    "use_up_epochs": ("id", lambda world, name: coordinator.use_up_epochs(world.cluster, name)),
     "rotate_producer_id": ("id", lambda world, name: coordinator.rotate(world.cluster, name)),
     "move_leader": ("any partition", controller.move),
     "move_leader_untold": ("any partition", lambda world, t, i: controller.move(world, t, i, late=True)),

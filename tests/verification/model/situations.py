@@ -105,6 +105,11 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("late write beside a live one", beginnings.late_write_beside_a_live_one, TV2),
     Situation("expired id", beginnings.expired),
     Situation("rotated producer id", beginnings.rotated, TV2),
+    Situation("last epoch", beginnings.last_epoch, TV2, weights={"use_up_epochs": 4.0, **_PRODUCER}),
+    Situation(
+        "last epoch, completing", beginnings.completing_the_last_epoch, TV2, weights={"write_late": 6.0, **_PRODUCER}
+    ),
+    Situation("last epoch, without the bump", beginnings.last_epoch, TV0, weights={**_PRODUCER, "time_out": 4.0}),
     Situation("stale epoch", beginnings.stale),
     Situation("stale epoch, TransactionVersion 2", beginnings.stale, TV2),
     Situation("completing", beginnings.completing, TV2),
@@ -202,6 +207,13 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("complete", beginnings.poisoned, script="complete", weights=_PRODUCER),
     Situation(
         "complete, TransactionVersion 2", beginnings.poisoned_on_one_of_two, TV2, script="complete", weights=_PRODUCER
+    ),
+    Situation(
+        "complete the last epoch",
+        beginnings.poisoned_in_the_last_epoch,
+        TV2,
+        script="complete",
+        weights={"use_up_epochs": 4.0, **_PRODUCER},
     ),
     Situation(
         "complete an abort", beginnings.poisoned_abort, script="complete", weights={**_PRODUCER, "recreate_topic": 4.0}

@@ -96,6 +96,36 @@ def test_the_next_transaction_of_the_same_epoch_takes_old_records_in() -> None:
     assert (standing.fate, standing.records, len(standing.serials)) == (Fate.LIVE, 2, 2)
 
 
+def test_where_epochs_are_used_up_the_producer_id_changes_with_completion() -> None:
+    world = world_of("last epoch")
+    old = world.cluster.clients["a"].producer_id
+    do(world, ("commit", "a"))
+    txn = coordinator.truth_of(world.cluster, "a")
+    assert txn is not None
+    assert (txn.producer_id, txn.epoch, txn.state) == (old, 32_767, "PrepareCommit")
+    assert world.cluster.clients["a"].producer_id == txn.next_producer_id != old
+    assert fates(world)["t-0 from 0"] is Fate.COMPLETING
+    do(world, ("send_all_markers", "a"))
+    completed = coordinator.truth_of(world.cluster, "a")
+    assert completed is not None
+    assert (completed.producer_id, completed.epoch, completed.state) == (txn.next_producer_id, 0, "CompleteCommit")
+    assert fates(world) == {}
+    assert not happen(world, Event("write_late", ("a", "t", 0))), "the marker has left the bumped epoch there"
+    do(world, ("write_late", "a", "t", 1), ("begin_and_write", "a", "t", 0))
+    assert fates(world) == {"t-0 from 2": Fate.LIVE, "t-1 from 0": Fate.HANGING}
+
+
+def test_a_fence_in_the_last_epoch_changes_nothing_but_the_epoch() -> None:
+    world = world_of("last epoch")
+    old = world.cluster.clients["a"].producer_id
+    do(world, ("init", "a"), ("send_all_markers", "a"))
+    txn = coordinator.truth_of(world.cluster, "a")
+    assert txn is not None
+    assert (txn.producer_id, txn.epoch, txn.state) == (old, 32_767, "CompleteAbort")
+    do(world, ("init", "a"))
+    assert world.cluster.clients["a"].producer_id != old
+
+
 def test_a_newer_epoch_makes_old_records_stale() -> None:
     assert fates(world_of("stale epoch"))["t-0 from 0"] is Fate.STALE
 
