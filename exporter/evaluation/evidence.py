@@ -193,7 +193,7 @@ def _evidence(
         id_visibility=IdVisibility.DENY_POSSIBLE if proof is None else proof.id_visibility,
         diverged_replicas=open_.diverged_replicas[row] if open_.diverged_replicas else (),
         silent_replicas=open_.silent_replicas[row] if open_.silent_replicas else (),
-        unconfirmed=_unconfirmed(proof, key, transaction),
+        unconfirmed=_unconfirmed(proof, key, transaction) or (open_.unconfirmed[row] if open_.unconfirmed else None),
         last_timestamp_ms=int(open_.last_timestamp_ms[row]),
         **_search_for_end(snapshot, key.producer_id, int(open_.last_timestamp_ms[row])),
         remembered=remembered,

@@ -41,6 +41,11 @@ def unproved(snapshot: Snapshot) -> list[str]:
         f"the leader of {it.topic}-{it.partition} is not confirmed: {it.why}"
         for it in (() if proof is None else proof.unconfirmed)
     ]
+    sentences += [
+        f"a transaction that its coordinator keeps too long rests on a leader that is not confirmed: {why}"
+        for why in open_.unconfirmed
+        if why is not None
+    ]
     failed = int(np.count_nonzero(open_.second_read == SecondRead.UNREAD))
     if failed:
         sentences.append(f"{failed} suspect transactions could not be read a second time")

@@ -61,10 +61,17 @@ def is_prepared_two_phase_commit(evidence: Evidence) -> bool:
 
 
 def is_overdue_at_coordinator(evidence: Evidence, policy: Policy) -> bool:
-    """The coordinator owns it, and should have aborted it by now: its own time-out and the slack have passed.
+    """The coordinator owns it, and should have aborted it by now: its own time-out and the slack have passed."""
+    return _seems_overdue(evidence, policy) and evidence.unconfirmed is None
 
-    By the cluster's clock; where only ours is known, by how long this process has watched it.
-    """
+
+def is_owner_unconfirmed(evidence: Evidence, policy: Policy) -> bool:
+    """It seems overdue, and the broker that says so may have been its coordinator once, and is none any more."""
+    return _seems_overdue(evidence, policy) and evidence.unconfirmed is not None
+
+
+def _seems_overdue(evidence: Evidence, policy: Policy) -> bool:
+    """By the cluster's clock; where only ours is known, by how long this process has watched it."""
     return _is_past_timeout(
         evidence, policy, evidence.coordinator_age_ms if evidence.is_clock_sure else evidence.watched_ms
     )
@@ -91,7 +98,7 @@ def _is_past_timeout(evidence: Evidence, policy: Policy, age_ms: int | None) -> 
 def is_open_within_timeout(evidence: Evidence, policy: Policy) -> bool:
     """The coordinator owns it within its time-out; or lists it as Ongoing, and it was first seen in this very cycle."""
     if evidence.ownership is Ownership.OWNED:
-        return not (is_overdue_at_coordinator(evidence, policy) or is_clock_unverified(evidence, policy))
+        return not (_seems_overdue(evidence, policy) or is_clock_unverified(evidence, policy))
     return is_just_listed(evidence) and evidence.state not in COMPLETING_STATES
 
 
@@ -102,8 +109,9 @@ def is_just_listed(evidence: Evidence) -> bool:
 
 
 def is_stuck_completing(evidence: Evidence, policy: Policy) -> bool:
-    """Its outcome was decided a while ago, and this partition's marker has not come."""
-    return evidence.ownership is Ownership.COMPLETING and evidence.completing_ms > policy.stuck_after_ms
+    """Its outcome was decided a while ago, this partition's marker has not come, and who says so is confirmed."""
+    is_kept_too_long = evidence.ownership is Ownership.COMPLETING and evidence.completing_ms > policy.stuck_after_ms
+    return is_kept_too_long and evidence.unconfirmed is None
 
 
 def is_completing(evidence: Evidence) -> bool:
@@ -159,6 +167,8 @@ def is_hanging_no_transactional_id(evidence: Evidence) -> bool:
 
 def missing_proof(evidence: Evidence, policy: Policy) -> InconclusiveReason | None:
     """Which part of the proof is missing; None when it is complete. The most telling reason comes first."""
+    if is_owner_unconfirmed(evidence, policy):
+        return InconclusiveReason.LEADERSHIP_UNCONFIRMED
     if is_clock_unverified(evidence, policy):
         return InconclusiveReason.CLOCK_UNVERIFIED
     if evidence.ownership is Ownership.COORDINATOR_BEHIND:

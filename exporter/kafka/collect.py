@@ -220,7 +220,8 @@ class Collector:
             visibility=visibility,
             taken_at_s=taken_at_s,
         )
-        self._cycles = 0 if snapshot.proof is not None and snapshot.proof.unconfirmed else self._cycles + 1
+        is_doubted = snapshot.proof is not None and snapshot.proof.unconfirmed
+        self._cycles = 0 if is_doubted or any(snapshot.open_transactions.unconfirmed) else self._cycles + 1
         self._topology, self._producers = scan.topology, scan.producers
         self.phases = stopwatch.laps()
         return snapshot

@@ -22,6 +22,7 @@ from exporter.kafka.doubts import settle_doubts
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Scan
 from exporter.kafka.offsets import latest_offsets
+from exporter.kafka.owners import unconfirmed_owners
 from exporter.kafka.reading import Reading
 from exporter.kafka.replicas import OpenAtLeader
 from exporter.kafka.suspects import ask_around
@@ -74,6 +75,7 @@ async def complete(
         doubtful = await settle_doubts(inquiry, reading)
         stopwatch.lap("proof")
         now_ms_of_cluster = inquiry.cluster_clock.at_ms(inquiry.clock())
+        reading.unconfirmed_owners = await unconfirmed_owners(inquiry, reading, now_ms_of_cluster)
         await ask_around(inquiry, reading, doubtful, now_ms_of_cluster, search_logs=search_logs)
         stopwatch.lap("impact")
         visibility = await with_state_topic(inquiry, reading.topology, visibility)
@@ -157,6 +159,9 @@ async def _with_offsets(inquiry: Inquiry, reading: Reading) -> OpenTransactions:
         second_read=reading.second_read,
         diverged_replicas=_by_entry(reading, reading.followers.diverged),
         silent_replicas=_by_entry(reading, reading.followers.silent),
+        unconfirmed=tuple(map(reading.unconfirmed_owners.get, range(len(entries))))
+        if reading.unconfirmed_owners
+        else (),
         last_stable_offset=pairs[:, 0].copy(),
         high_watermark=pairs[:, 1].copy(),
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporter.kafka.connections import Address
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leadership import Claim, unconfirmed
@@ -38,20 +37,17 @@ async def checked_topology(inquiry: Inquiry) -> tuple[Topology, str | None]:
     """
     topology = await inquiry.topology()
     why: str | None = None
-    for _ in range(len(topology.brokers) + 1):
+    while inquiry.source is not None and inquiry.source not in inquiry.out_of_touch:
         broker = _source(inquiry, topology)
-        if broker is None:  # a bootstrap address that no broker calls its own: ask one that has a name
-            fresh = await _from_another(inquiry, topology)
-            if fresh is None:
+        if broker is not None:
+            against = await _against(inquiry, topology, broker)
+            if against is None:
                 return topology, None
-            topology = fresh
-            continue
-        why = await _against(inquiry, topology, broker)
-        if why is None:
-            return topology, None
-        if not inquiry.out_of_touch:
-            await _find_out_of_touch(inquiry, topology, broker)
-        inquiry.out_of_touch.add(topology.brokers[broker])
+            if why is None:
+                await _find_out_of_touch(inquiry, topology, broker)
+            why = against
+        # Also a bootstrap address that no broker calls its own: a broker that has a name can be checked.
+        inquiry.out_of_touch.add(inquiry.source)
         fresh = await _from_another(inquiry, topology)
         if fresh is None:
             break
@@ -73,9 +69,11 @@ def _source(inquiry: Inquiry, topology: Topology) -> int | None:
 
 
 async def _from_another(inquiry: Inquiry, topology: Topology) -> Topology | None:
-    """The metadata of a broker that was not found out of touch; None where there is none left."""
-    left: list[Address] = [it for it in topology.brokers.values() if it not in inquiry.out_of_touch]
-    if not left:
+    """The metadata of a broker that was not found out of touch; None where there is none left.
+
+    A broker that is cut off does not name those that were cut off before it and are back: bootstrap addresses may.
+    """
+    if inquiry.out_of_touch.issuperset({*topology.brokers.values(), *inquiry.bootstrap}):
         return None
     try:
         return await inquiry.topology()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from exporter.kafka.coordinators import Listing
 from exporter.kafka.leaders import Entries, Scan
@@ -27,6 +28,8 @@ class Reading:
     impact: Impact | None = None
     end_markers: EndMarkers | None = None
     followers: Followers = EVERYBODY_AGREES
+    unconfirmed_owners: Mapping[int, str] = field(default_factory=dict)
+    """Entry -> why the leaders behind it are not confirmed, where its coordinator keeps it too long."""
 
     def at_leader(self, entry: int) -> OpenAtLeader:
         """One entry, as its followers are asked about it."""

@@ -127,6 +127,8 @@ class OpenTransactions:
     """(N,) brokers that follow the partition and have seen the transaction end; empty when no follower has."""
     silent_replicas: tuple[tuple[int, ...], ...] = ()
     """(N,) in-sync followers that did not respond, or do not show the transaction open; empty when all of them do."""
+    unconfirmed: tuple[str | None, ...] = ()
+    """(N,) why the leaders behind what its coordinator keeps too long are not confirmed; empty when all of them are."""
     high_watermark: Int64Column
     """(N,) of the partition, UNKNOWN_OFFSET when it could not be read."""
     last_stable_offset: Int64Column

@@ -71,4 +71,5 @@ class Snapshot:
             and (self.proof is None or self.proof.is_whole)
             and not np.any(self.open_transactions.second_read == SecondRead.UNREAD)
             and not any(self.open_transactions.silent_replicas)
+            and not any(self.open_transactions.unconfirmed)
         )

@@ -72,6 +72,13 @@ OWNED = [
         Verdict.OVERDUE_AT_COORDINATOR,
     ),
     Row(
+        "past its time-out and the slack at a broker that is not confirmed to be its coordinator any more",
+        evidence(transaction(start_time_ms=began(MINUTE_MS + 30_001)), unconfirmed="broker 1 is cut off"),
+        set(),
+        InconclusiveReason.LEADERSHIP_UNCONFIRMED,
+        Verdict.INCONCLUSIVE,
+    ),
+    Row(
         "prepared for two-phase commit years ago: its time-out is no time-out",
         evidence(
             transaction(timeout_ms=TIMEOUT_MS_TWO_PHASE_COMMIT, start_time_ms=began(TIMEOUT_MS_TWO_PHASE_COMMIT * 9))

@@ -15,6 +15,7 @@ from exporter.evaluation.verdicts import InconclusiveReason
 from exporter.kafka import id_visibility, topic_visibility
 from exporter.kafka.collect import Collector
 from exporter.kafka.errors import ErrorCode, MalformedAnswerError
+from exporter.kafka.metadata_source import CHECKED_EVERY_CYCLES
 from exporter.snapshot import STATE_TOPIC, Snapshot
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import Model, Partition
@@ -102,6 +103,38 @@ def test_a_source_that_was_checked_is_kept() -> None:
         sources = [_source_of_metadata(cluster, collector) for _ in range(4)]
 
     assert sources == [{2}] * 4
+
+
+def test_a_source_behind_a_name_of_no_broker_is_checked_under_its_own() -> None:
+    """A load balancer, or a service of Kubernetes: nobody knows which broker it leads to."""
+    model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)]})
+    with FakeCluster(model) as cluster, collector_of(cluster, bootstrap="localhost") as collector:
+        asked = [_apis(cluster, collector) for _ in range(CHECKED_EVERY_CYCLES + 1)]
+
+    assert [it.count("DescribeQuorum") for it in asked] == [1, 0, 0, 1]
+    assert [it.count("Metadata") for it in asked] == [2, 1, 1, 1]
+
+
+def test_a_source_is_looked_for_also_among_bootstrap_addresses() -> None:
+    """Node 1 is cut off, was so before node 2 came back, and does not name it."""
+    model = Model(topics={STATE_TOPIC: [Partition(2)], "t": [Partition(2)]})
+
+    def forget(asked: Asked, answer: Any) -> None:
+        if asked.api == "Metadata" and asked.node == 1:
+            answer.brokers = [it for it in answer.brokers if it.node_id == 1]
+
+    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+        cluster.on_answer = forget
+        cluster.on_request = lambda asked: Fault.CLOSED if asked.api == "DescribeQuorum" and asked.node == 1 else None
+
+        assert collector.collect().is_complete
+        assert _source_of_metadata(cluster, collector) == {2}
+
+
+def _apis(cluster: FakeCluster, collector: Collector) -> list[str]:
+    cluster.restart_numbers()
+    collector.collect()
+    return [it.api for it in cluster.asked]
 
 
 def _source_of_metadata(cluster: FakeCluster, collector: Collector) -> set[int]:

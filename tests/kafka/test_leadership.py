@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.gaps import gaps
-from exporter.evaluation.verdicts import InconclusiveReason, Verdict
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
 from exporter.kafka.errors import ErrorCode
 from exporter.snapshot import STATE_TOPIC, Snapshot
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
@@ -239,3 +242,58 @@ def test_coverage_is_not_complete_where_a_second_read_failed() -> None:
     assert inconclusive(evaluated(snapshot))[UNKNOWN] is InconclusiveReason.SECOND_READ_FAILED
     assert not snapshot.is_complete
     assert any("second time" in sentence for sentence in gaps(snapshot))
+
+
+KEPT = ("mixed", 0, 1)
+
+
+def kept_too_long(state: str) -> Model:
+    """`scene`, and one transaction that is past its time-out, or whose outcome was decided."""
+    model = scene()
+    kept = model.transactions["alive"]
+    kept.state, kept.start_time_ms = state, kept.start_time_ms - 10**6
+    return model
+
+
+@pytest.mark.parametrize(
+    ("state", "confirmed", "unconfirmed"),
+    [
+        ("Ongoing", Verdict.OVERDUE_AT_COORDINATOR, Verdict.INCONCLUSIVE),
+        ("PrepareAbort", Verdict.STUCK_COMPLETING, Verdict.COMPLETING),
+    ],
+)
+def test_what_is_kept_too_long_is_so_at_a_confirmed_coordinator(
+    state: str, confirmed: Verdict, unconfirmed: Verdict
+) -> None:
+    """One that is cut off describes for ever what its successor has ended."""
+    with FakeCluster(kept_too_long(state), nodes=2) as cluster, collector_of(cluster) as collector:
+        policy = Policy(stuck_after_ms=-1)
+        first = evaluate(collector.collect(seen_before=None), Memory(), policy)
+        snapshot = collector.collect(seen_before=first.memory.transactions.keys())
+        assert verdicts(evaluate(snapshot, first.memory, policy))[KEPT] is confirmed
+        assert not any(snapshot.open_transactions.unconfirmed)
+
+        # Its partition is led by node 2, its coordinator is either: both are out of touch.
+        cluster.on_request = lambda asked: Fault.CLOSED if asked.api == "DescribeQuorum" else None
+        snapshot = collector.collect(seen_before=first.memory.transactions.keys())
+        told = evaluate(snapshot, first.memory, policy)
+
+    assert verdicts(told)[KEPT] is unconfirmed
+    assert not snapshot.is_complete
+    assert any("keeps too long" in sentence for sentence in gaps(snapshot))
+    (row,) = (it for it in all_rows(told) if (it.topic, it.partition, it.producer_id) == KEPT)
+    assert (row.inconclusive_reason is UNCONFIRMED) is (unconfirmed is Verdict.INCONCLUSIVE)
+
+
+def test_where_nothing_is_kept_too_long_nobody_is_asked_to_confirm() -> None:
+    """Long transactions that are within their time-outs cost nothing more."""
+    model = Model(
+        topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1, producers=[Producer(1, 0)])]},
+        transactions={"a": replace(scene().transactions["alive"], partitions={("t", 0)})},
+    )
+    with FakeCluster(model) as cluster, collector_of(cluster) as collector:
+        collector.collect(seen_before=None)
+        cluster.restart_numbers()
+        collector.collect(seen_before=None)
+        assert not {"DescribeQuorum", "DescribeAcls"} & {it.api for it in cluster.asked}
+        assert [it.api for it in cluster.asked].count("Metadata") == 1

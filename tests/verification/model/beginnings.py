@@ -10,6 +10,7 @@ from tests.verification.model.cluster import MINUTE_MS
 from tests.verification.model.events import Event, happen_quietly
 from tests.verification.model.image import STATE_TOPIC
 from tests.verification.model.logs import Batch
+from tests.verification.model.operators import NO_TIMESTAMPS
 from tests.verification.model.rights import FULL, Acl, Rights
 from tests.verification.model.world import World
 
@@ -37,6 +38,12 @@ def late_write(world: World) -> None:
     do(world, ("write_late", "a", "t", 0))
 
 
+def late_write_without_timestamps(world: World) -> None:
+    """The same, of a client that writes CreateTime -1: what comes later cannot be told from it by its time."""
+    do(world, ("client_dates", NO_TIMESTAMPS))
+    late_write(world)
+
+
 def late_write_after_an_abort(world: World) -> None:
     """A true hang on t-0 at offset 0; its transaction was aborted on u-0, so that nothing stands against an abort."""
     do(world, ("begin_and_write", "a", "u", 0), ("abort", "a"), ("send_all_markers", "a"))
@@ -56,6 +63,21 @@ def expired(world: World) -> None:
 def rotated(world: World) -> None:
     late_write(world)
     do(world, ("rotate_producer_id", "a"))
+
+
+def last_epoch(world: World) -> None:
+    """Its end gives the producer another id, and markers still have the old one."""
+    do(world, ("use_up_epochs", "a"), ("begin_and_write", "a", "t", 0), ("begin_and_write", "a", "u", 0))
+
+
+def completing_the_last_epoch(world: World) -> None:
+    last_epoch(world)
+    do(world, ("commit", "a"))
+
+
+def poisoned_in_the_last_epoch(world: World) -> None:
+    last_epoch(world)
+    do(world, ("poison_entry", "t", 0), ("commit", "a"), ("send_marker", "a"))
 
 
 def stale(world: World) -> None:

@@ -65,13 +65,17 @@ def violations_of(cycle: Cycle) -> list[Violation]:
         key = OpenKey(row.topic, row.partition, row.producer_id, row.start_offset)
         if row.verdict.is_hanging:
             found += _of_hanging(cycle, row, key)
-        elif row.verdict is Verdict.REPLICA_DIVERGED or (row.verdict is Verdict.STUCK_COMPLETING and can_be_known):
+        elif row.verdict in {Verdict.REPLICA_DIVERGED, Verdict.STUCK_COMPLETING}:
             found += _of_closed(cycle, row, key)
         found += _of_outcome(cycle, row, key)
-        if can_be_known:
+        if can_be_known or row.verdict is Verdict.OVERDUE_AT_COORDINATOR:
             found += _of_ages(cycle, row, key)
     if is_complete(cycle.evaluation):
         found += _of_coverage(cycle)
+        if cycle.is_settled and not can_be_known and _tells_how_current(cycle.world.cluster):
+            found.append(
+                Violation("I4", "source", "coverage is complete, and no broker that answers knows the cluster")
+            )
     return found
 
 
@@ -86,6 +90,11 @@ def is_any_in_touch(cluster: Cluster) -> bool:
     )
 
 
+def _tells_how_current(cluster: Cluster) -> bool:
+    """True when DescribeQuorum is granted; without it how far a broker has read is not told."""
+    return rights.allows(cluster.image.rights, rights.DESCRIBE, rights.CLUSTER)
+
+
 def _last_reads(cycle: Cycle, key: OpenKey) -> list[int]:
     """The moments of the reads that came after the coordinators were asked; the last read where none did."""
     reads = cycle.world.reads.get((key.topic, key.partition), [])
@@ -95,14 +104,13 @@ def _last_reads(cycle: Cycle, key: OpenKey) -> list[int]:
 def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
     """I1: at some moment of the cycle it was true, and the last read showed the very same records."""
     moments, reads = cycle.world.moments, _last_reads(cycle, key)
-    right = {Fate.STALE} if row.verdict is Verdict.HANGING_STALE_EPOCH else {Fate.HANGING, Fate.STALE}
     for read in reads:
         shown = moments[read].standings.get(key)
         if shown is None:
             continue
         for moment in moments[cycle.began : read + 1]:
             then = moment.standings.get(key)
-            if then is not None and then.identity == shown.identity and then.fate in right:
+            if then is not None and then.identity == shown.identity and _is_true(row.verdict, then):
                 return _of_replicas(row, key, [it.standings.get(key) for it in moments[cycle.began :]])
     now = moments[-1 if not reads else reads[-1]].standings.get(key)
     if now is None:
@@ -110,6 +118,13 @@ def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Vio
     if all(topic_id != now.topic_id for name, topic_id, _ in moments[cycle.began].topics if name == key.topic):
         return [Violation("I1", "made again", f"{_said(row)}, and its topic was deleted and made again meanwhile")]
     return [Violation("I1", now.fate.value, f"{_said(row)}, and it was {now.fate.value}")]
+
+
+def _is_true(verdict: Verdict, standing: Standing) -> bool:
+    if verdict is Verdict.HANGING_STALE_EPOCH:
+        return standing.fate is Fate.STALE
+    has_id = verdict is Verdict.HANGING_NOT_IN_TRANSACTION
+    return standing.fate is Fate.HANGING and (standing.transaction is not None) is has_id
 
 
 def _of_replicas(row: TransactionRow, key: OpenKey, seen: list[Standing | None]) -> Iterable[Violation]:
@@ -122,8 +137,6 @@ def _of_closed(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Viol
     """I1, of other verdicts for an operator: it was open at some moment of the cycle."""
     if any(key in moment.standings for moment in cycle.moments):
         return _of_stuck(cycle, row, key)
-    if row.verdict is Verdict.STUCK_COMPLETING and not (cycle.is_settled or _is_told_everywhere(cycle.world)):
-        return []  # its leader is believed as the metadata have it, which are checked every third cycle
     return [Violation("I1", "closed", f"{_said(row)}, and it had ended")]
 
 
@@ -175,8 +188,8 @@ def _of_ages(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violat
         young = any(seen) and all(it is None or not _is_older(it, now_ms, 0) for it in seen)
         if young and all(it is None or it.fate is Fate.LIVE for it in seen):
             return [Violation("I5", "young", f"{_said(row)}, and it was younger than its time-out")]
-    if not cycle.is_settled:
-        return []
+    if row.verdict is Verdict.OPEN_WITHIN_TIMEOUT and not cycle.is_settled:
+        return []  # rests on the source of the metadata, which is checked every third cycle
     if all(it is None for it in seen):
         return [Violation("I5", "ended", f"{_said(row)}, and it had ended")]
     if all(it is not None and it.fate in {Fate.HANGING, Fate.STALE} for it in seen):

@@ -13,6 +13,8 @@ from tests.verification.model.image import NO_LEADER, STATE_TOPIC, Image, Partit
 from tests.verification.model.logs import Batch, Replica, apply
 
 START_MS = 1_800_000_000_000
+LAST_EPOCH = 2**15 - 2
+"""The last one that a client is given: the next one is left for its fence, or for its end in TransactionVersion 2."""
 MINUTE_MS = 60_000
 
 
@@ -46,6 +48,8 @@ class Txn(NamedTuple):
     serial: int = 0
     """Truth: which transaction of all that were ever begun."""
     fence_failed: bool = False
+    next_producer_id: int = -1
+    """While preparing, where the epochs are used up: the one that it has from its completion on."""
     gave_up: bool = False
     """A marker was refused: the coordinator sends no more until it loads anew."""
 
@@ -192,7 +196,7 @@ class Cluster:
         leader = self.brokers[partition.leader]
         if leader.is_connected and broker.is_connected:
             theirs = leader.logs[self.image.topics[name].topic_id, index]
-            if theirs.end != mine.end or mine.is_astray:
+            if mine.is_apart_from(theirs):
                 mine.copy_of(theirs)
 
     def leader_replica(self, topic: str, index: int) -> Replica | None:
@@ -248,18 +252,21 @@ class Cluster:
         assert partition is not None
         topic_id = self.image.topics[topic].topic_id
         leader = self.brokers[partition.leader].logs[topic_id, index]
-        end = leader.end
+        batch = batch._replace(leader_epoch=partition.leader_epoch)
+        following = [
+            self.brokers[it].logs[topic_id, index]
+            for it in partition.replicas
+            if it != partition.leader
+            and self.brokers[it].is_connected
+            and self._knows_leader(self.brokers[it], topic, index)
+        ]
+        apart = [it for it in following if it.keeps_up and it.is_apart_from(leader)]
         apply(leader, batch)
-        for follower in partition.replicas:
-            broker = self.brokers[follower]
-            replica = broker.logs[topic_id, index]
-            if follower == partition.leader or not broker.is_connected or not self._knows_leader(broker, topic, index):
-                continue
-            if replica.keeps_up:
-                if replica.end != end or replica.is_astray:
-                    replica.copy_of(leader)
-                else:
-                    apply(replica, batch)
+        for replica in following:
+            if replica in apart:
+                replica.copy_of(leader)
+            elif replica.keeps_up:
+                apply(replica, batch)
 
     def open_entries(self) -> Iterator[tuple[str, int, int, int, Replica]]:
         """(topic, partition, topic id, producer id, the log that counts) of each open transaction."""

@@ -179,7 +179,7 @@ def catch_up(world: World, topic: str, index: int) -> bool:
         replica = cluster.brokers[follower].logs[topic_id, index]
         if not replica.keeps_up and cluster.brokers[follower].is_connected:
             replica.keeps_up = True
-            if replica.end != leader.end:
+            if replica.is_apart_from(leader):
                 replica.copy_of(leader)
             return True
     return False

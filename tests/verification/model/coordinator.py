@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.kafka.errors import ErrorCode
-from tests.verification.model.cluster import Broker, Client, Cluster, Coordinating, Txn, home_of
+from tests.verification.model.cluster import LAST_EPOCH, Broker, Client, Cluster, Coordinating, Txn, home_of
 from tests.verification.model.image import NO_LEADER, STATE_TOPIC, TopicPartition
 from tests.verification.model.logs import Batch, apply, marker_error
 
@@ -109,18 +109,30 @@ def _note_decision(cluster: Cluster, serial: int, decision: str) -> None:
 
 
 def end(cluster: Cluster, transactional_id: str, decision: str) -> bool:
-    """EndTxn of the healthy client. TransactionVersion 2 bumps the epoch as it prepares, and tells the client."""
+    """EndTxn of the healthy client. TransactionVersion 2 bumps the epoch as it prepares, and tells the client.
+
+    Where the epochs are used up the client is told another producer id; markers still have the old one at the bumped epoch.
+    """
     txn, client = truth_of(cluster, transactional_id), cluster.clients.get(transactional_id)
     if txn is None or client is None or txn.state != "Ongoing" or txn.fence_failed:
         return False
     if (txn.producer_id, txn.epoch) != (client.producer_id, client.epoch):
         return False
-    epoch = txn.epoch + (cluster.kind.transaction_version >= 2)
-    if not write(cluster, txn._replace(state=DECISIONS[decision], epoch=epoch)):
+    bumps = cluster.kind.transaction_version >= 2
+    rotates = bumps and txn.epoch >= LAST_EPOCH
+    following = cluster.new_producer_id() if rotates else -1
+    epoch = txn.epoch + bumps
+    if not write(cluster, txn._replace(state=DECISIONS[decision], epoch=epoch, next_producer_id=following)):
         return False
     _note_decision(cluster, txn.serial, decision)
-    cluster.clients[transactional_id] = client._replace(epoch=epoch)
+    told = client._replace(producer_id=following, epoch=0) if rotates else client._replace(epoch=epoch)
+    cluster.clients[transactional_id] = told
     return True
+
+
+def _completed(txn: Txn) -> Txn:
+    completed = txn._replace(state=COMPLETED[txn.state], next_producer_id=-1)
+    return completed if txn.next_producer_id < 0 else completed._replace(producer_id=txn.next_producer_id, epoch=0)
 
 
 def fence(cluster: Cluster, transactional_id: str) -> bool:
@@ -151,7 +163,9 @@ def init(cluster: Cluster, transactional_id: str, *, timeout_ms: int = 60_000, h
     if txn is None:
         fresh = Txn(transactional_id, cluster.new_producer_id(), 0, timeout_ms=timeout_ms)
     else:
-        fresh = txn._replace(state="Empty", epoch=txn.epoch + 1, start_ms=-1, partitions=frozenset())
+        is_used_up = txn.epoch >= LAST_EPOCH
+        producer_id, epoch = (cluster.new_producer_id(), 0) if is_used_up else (txn.producer_id, txn.epoch + 1)
+        fresh = txn._replace(state="Empty", producer_id=producer_id, epoch=epoch, start_ms=-1, partitions=frozenset())
     if not write(cluster, fresh):
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if healthy:
@@ -160,6 +174,17 @@ def init(cluster: Cluster, transactional_id: str, *, timeout_ms: int = 60_000, h
         partitions: frozenset[TopicPartition] = frozenset() if before is None else before.last_partitions
         cluster.clients[transactional_id] = Client(fresh.producer_id, fresh.epoch, last, partitions)
     return ErrorCode.NONE
+
+
+def use_up_epochs(cluster: Cluster, transactional_id: str) -> bool:
+    """Thousands of transactions later: the client has the last epoch of its producer id."""
+    txn, client = truth_of(cluster, transactional_id), cluster.clients.get(transactional_id)
+    if txn is None or client is None or txn.is_active or txn.epoch >= LAST_EPOCH:
+        return False
+    if not write(cluster, txn._replace(epoch=LAST_EPOCH, state="Empty", start_ms=-1, partitions=frozenset())):
+        return False
+    cluster.clients[transactional_id] = client._replace(producer_id=txn.producer_id, epoch=LAST_EPOCH)
+    return True
 
 
 def rotate(cluster: Cluster, transactional_id: str) -> bool:
@@ -189,7 +214,7 @@ def send_marker(cluster: Cluster, transactional_id: str, which: int = 0) -> bool
         txn = txn._replace(partitions=txn.partitions - {(topic, index)}) if done else txn._replace(gave_up=True)
         now[1].transactions[transactional_id] = txn
     if not txn.partitions and not txn.gave_up:
-        write(cluster, txn._replace(state=COMPLETED[txn.state]))
+        write(cluster, _completed(txn))
     return True
 
 

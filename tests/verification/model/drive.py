@@ -189,6 +189,7 @@ class _Audit:
     def exclusively(self) -> Iterator[None]:
         """Wait for whoever has it."""
         self._world.director.before(self._world, "lock")
+        self._world.locked_from = len(self._world.moments) - 1
         yield
 
 

@@ -56,7 +56,7 @@ def alphabet(cluster: Cluster, ids: tuple[str, ...]) -> dict[str, tuple[Event, .
         "topic": topics,
         "ticks": [(5_000,), (40_000,), (70_000,), (25 * MINUTE_MS,)],
         "steps": [(60 * MINUTE_MS,), (-60 * MINUTE_MS,)],
-        "dates": [(0,), (-30 * 365 * 24 * 60 * MINUTE_MS,), (50 * MINUTE_MS,)],
+        "dates": [(0,), (-30 * 365 * 24 * 60 * MINUTE_MS,), (50 * MINUTE_MS,), (operators.NO_TIMESTAMPS,)],
     }
     return {name: tuple(Event(name, it) for it in subjects[subject]) for name, (subject, _) in _EVENTS.items()}
 
@@ -73,6 +73,7 @@ _EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {
     "time_out": ("id", producers.time_out),
     "init": ("id", producers.init),
     "expire_id": ("id", producers.expire),
+    "use_up_epochs": ("id", lambda world, name: coordinator.use_up_epochs(world.cluster, name)),
     "rotate_producer_id": ("id", lambda world, name: coordinator.rotate(world.cluster, name)),
     "move_leader": ("any partition", controller.move),
     "move_leader_untold": ("any partition", lambda world, t, i: controller.move(world, t, i, late=True)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.evaluation.verdicts import TransactionRow, Verdict
+from exporter.evaluation.verdicts import InconclusiveReason, TransactionRow, Verdict
 from tests.verification.model import coordinator
 from tests.verification.model.checks import Violation
 from tests.verification.model.cluster import Cluster
@@ -34,14 +34,15 @@ def unproved(world: World, rows: tuple[TransactionRow, ...]) -> Iterator[Violati
 
 
 def _is_named(row: TransactionRow | None, standing: Standing) -> bool:
-    if standing.is_closed_in_sync:
-        return True  # only not hanging, which I1 looks after
-    if row is not None and row.verdict is Verdict.REPLICA_DIVERGED:
+    if row is None:
+        return False
+    if row.verdict.is_hanging or row.verdict is Verdict.REPLICA_DIVERGED:
         return True
-    txn = standing.transaction
-    if standing.fate is Fate.STALE and txn is not None and txn.epoch == standing.epoch + 1:
-        return True  # cannot be told from a fence
-    return row is not None and row.verdict.is_hanging
+    txn, why = standing.transaction, row.inconclusive_reason
+    if standing.is_closed_in_sync and why is InconclusiveReason.REPLICA_UNREAD:
+        return True  # its follower shows no end: it has forgotten the producer, or that went on
+    is_next_epoch = standing.fate is Fate.STALE and txn is not None and txn.epoch == standing.epoch + 1
+    return is_next_epoch and why is InconclusiveReason.MAY_BE_FENCED
 
 
 def _has_majority(cluster: Cluster) -> bool:

@@ -26,6 +26,8 @@ class Batch(NamedTuple):
     """Bytes that it counts for when a Fetch is bounded."""
     coordinator_epoch: int = NO_EPOCH
     """Of a marker."""
+    leader_epoch: int = NO_EPOCH
+    """In which it was appended."""
 
 
 class Entry(NamedTuple):
@@ -59,6 +61,16 @@ class Replica:
         self.entries = dict(other.entries)
         self.end = other.end
         self.is_astray = False
+
+    def is_apart_from(self, leader: Replica) -> bool:
+        """True where this follower has to truncate to the leader's log, or to catch up with it.
+
+        What each has in another leader epoch at the same offset; a marker that one has lost is no matter of epochs.
+        """
+        if self.end != leader.end or self.is_astray:
+            return True
+        theirs = {batch.offset: batch.leader_epoch for batch in leader.batches}
+        return any(theirs.get(batch.offset, batch.leader_epoch) != batch.leader_epoch for batch in self.batches)
 
     @property
     def stable(self) -> int:

@@ -11,6 +11,8 @@ from tests.verification.model.world import World
 MINUTE_MS = 60_000
 LONG_MS = 10 * MINUTE_MS
 SKEW_MS = 10_000
+NO_TIMESTAMPS = -(2**62)
+"""Of a client that writes none: brokers take CreateTime -1."""
 
 
 def another_operator_aborts(world: World, topic: str, index: int) -> bool:

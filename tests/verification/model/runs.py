@@ -18,7 +18,6 @@ from tests.verification.model.situations import Situation, make
 from tests.verification.model.world import MARKERS, World
 from tests.verification.model.writes import Watch
 
-CYCLES = 2
 QUIET_CYCLES = 4
 """After the last event: what a cure may need some cycles for is judged in the last of them."""
 QUIET_INTERVAL_S = 70.0
@@ -97,7 +96,7 @@ class _Runner:
             self._terminate()
             return
         wanted: tuple[TransactionRow, ...] = ()
-        for number in range(CYCLES):
+        for number in range(self.situation.cycles):
             if number:
                 self.pause(INTERVAL_S)
             evaluation = self.cycle(search_logs=search)

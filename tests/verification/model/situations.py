@@ -23,6 +23,8 @@ class Situation(NamedTuple):
     build: Callable[[World], None]
     kind: Kind = TV0
     ids: tuple[str, ...] = IDS
+    cycles: int = 2
+    """Of the script, before anything is written."""
     script: str = "cycles"
     """`cycles`, `find` (with logs searched), `abort`, `plan` (`abort --plan-file`), `complete` or `terminate`."""
     weights: Mapping[str, float] = {}
@@ -94,13 +96,29 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation(
         "late write at the beginning of a topic", beginnings.late_write, weights={"recreate_topic": 6.0, **_PRODUCER}
     ),
+    Situation(
+        "late write without timestamps",
+        beginnings.late_write_without_timestamps,
+        weights={"recreate_topic": 6.0, **_PRODUCER},
+    ),
     Situation("late write, TransactionVersion 2", beginnings.late_write, TV2, weights=_PRODUCER),
     Situation("late write beside a live one", beginnings.late_write_beside_a_live_one, TV2),
     Situation("expired id", beginnings.expired),
     Situation("rotated producer id", beginnings.rotated, TV2),
+    Situation("last epoch", beginnings.last_epoch, TV2, weights={"use_up_epochs": 4.0, **_PRODUCER}),
+    Situation(
+        "last epoch, completing", beginnings.completing_the_last_epoch, TV2, weights={"write_late": 6.0, **_PRODUCER}
+    ),
+    Situation("last epoch, without the bump", beginnings.last_epoch, TV0, weights={**_PRODUCER, "time_out": 4.0}),
     Situation("stale epoch", beginnings.stale),
     Situation("stale epoch, TransactionVersion 2", beginnings.stale, TV2),
     Situation("completing", beginnings.completing, TV2),
+    Situation(
+        "completing for some cycles",
+        beginnings.completing,
+        cycles=5,
+        weights={"recreate_topic": 6.0, "pass_time": 4.0, **_PRODUCER},
+    ),
     Situation("poisoned entry", beginnings.poisoned, weights={"pass_time": 4.0}),
     Situation("restored transaction log", beginnings.restored_state_log, weights={"pass_time": 4.0}),
     Situation("lost marker", beginnings.lost_marker, weights={"silence": 5.0, "expire_producers": 3.0}),
@@ -189,6 +207,13 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("complete", beginnings.poisoned, script="complete", weights=_PRODUCER),
     Situation(
         "complete, TransactionVersion 2", beginnings.poisoned_on_one_of_two, TV2, script="complete", weights=_PRODUCER
+    ),
+    Situation(
+        "complete the last epoch",
+        beginnings.poisoned_in_the_last_epoch,
+        TV2,
+        script="complete",
+        weights={"use_up_epochs": 4.0, **_PRODUCER},
     ),
     Situation(
         "complete an abort", beginnings.poisoned_abort, script="complete", weights={**_PRODUCER, "recreate_topic": 4.0}

@@ -96,6 +96,36 @@ def test_the_next_transaction_of_the_same_epoch_takes_old_records_in() -> None:
     assert (standing.fate, standing.records, len(standing.serials)) == (Fate.LIVE, 2, 2)
 
 
+def test_where_epochs_are_used_up_the_producer_id_changes_with_completion() -> None:
+    world = world_of("last epoch")
+    old = world.cluster.clients["a"].producer_id
+    do(world, ("commit", "a"))
+    txn = coordinator.truth_of(world.cluster, "a")
+    assert txn is not None
+    assert (txn.producer_id, txn.epoch, txn.state) == (old, 32_767, "PrepareCommit")
+    assert world.cluster.clients["a"].producer_id == txn.next_producer_id != old
+    assert fates(world)["t-0 from 0"] is Fate.COMPLETING
+    do(world, ("send_all_markers", "a"))
+    completed = coordinator.truth_of(world.cluster, "a")
+    assert completed is not None
+    assert (completed.producer_id, completed.epoch, completed.state) == (txn.next_producer_id, 0, "CompleteCommit")
+    assert fates(world) == {}
+    assert not happen(world, Event("write_late", ("a", "t", 0))), "the marker has left the bumped epoch there"
+    do(world, ("write_late", "a", "t", 1), ("begin_and_write", "a", "t", 0))
+    assert fates(world) == {"t-0 from 2": Fate.LIVE, "t-1 from 0": Fate.HANGING}
+
+
+def test_a_fence_in_the_last_epoch_changes_nothing_but_the_epoch() -> None:
+    world = world_of("last epoch")
+    old = world.cluster.clients["a"].producer_id
+    do(world, ("init", "a"), ("send_all_markers", "a"))
+    txn = coordinator.truth_of(world.cluster, "a")
+    assert txn is not None
+    assert (txn.producer_id, txn.epoch, txn.state) == (old, 32_767, "CompleteAbort")
+    do(world, ("init", "a"))
+    assert world.cluster.clients["a"].producer_id != old
+
+
 def test_a_newer_epoch_makes_old_records_stale() -> None:
     assert fates(world_of("stale epoch"))["t-0 from 0"] is Fate.STALE
 
@@ -125,6 +155,18 @@ def test_a_broker_that_is_cut_off_believes_what_it_knew() -> None:
     assert fates(world) == {"t-0 from 0": Fate.LIVE}
     do(world, ("reconnect", 2))
     assert 1 not in world.cluster.brokers[2].coordinating
+
+
+def test_a_former_leader_truncates_what_nobody_followed() -> None:
+    """It has as many records as the leader that came after it, and others."""
+    world = world_of("leaders that do not answer")
+    do(world, ("move_leader_untold", "t", 0), ("write", "a", "t", 0), ("cut_off", 2))
+    do(world, ("commit", "b"), ("send_all_markers", "b"), ("write_late", "b", "t", 0))
+    former, leader = (world.cluster.brokers[it].logs[world.cluster.image.topics["t"].topic_id, 0] for it in (2, 1))
+    assert (former.end, set(former.entries)) == (leader.end, {1001})
+    do(world, ("reconnect", 2))
+    assert former.batches == leader.batches
+    assert set(former.entries) == {1001, 1002}
 
 
 def test_a_new_leader_of_the_transaction_log_forgets_what_was_never_written() -> None:

@@ -53,6 +53,8 @@ class Standing(NamedTuple):
     is_closed_in_sync: bool
     """An in-sync follower has its marker."""
     transaction: Txn | None
+    is_commit_told: bool
+    """Its records were committed, and a coordinator or a log that is searched tells so."""
 
     @property
     def identity(self) -> tuple[int, int, int]:
@@ -73,14 +75,16 @@ def standings(cluster: Cluster) -> Standings:
         entry = replica.entries[producer_id]
         txn = by_producer.get(producer_id)
         batches = replica.open_batches(producer_id)
+        serials = frozenset(batch.serial for batch in batches)
         found[OpenKey(topic, index, producer_id, entry.start_offset)] = Standing(
             topic_id=topic_id,
             fate=_fate(cluster, txn, entry, (topic, index)),
             epoch=entry.epoch,
             records=len(batches),
-            serials=frozenset(batch.serial for batch in batches),
+            serials=serials,
             is_closed_in_sync=_is_closed_in_sync(cluster, topic, index, producer_id, replica),
             transaction=txn,
+            is_commit_told=_is_commit_told(cluster, txn, serials, producer_id),
         )
     return found
 
@@ -114,16 +118,17 @@ def _is_closed_in_sync(cluster: Cluster, topic: str, index: int, producer_id: in
     )
 
 
-def commit_can_be_seen(cluster: Cluster, standing: Standing, producer_id: int) -> bool:
+def _is_commit_told(cluster: Cluster, txn: Txn | None, serials: frozenset[int], producer_id: int) -> bool:
     """True when the coordinator, or the log of a leader that remembers the producer, tells that they were committed.
 
     What no partition remembers any more is not searched for: docs/proof.md says so.
     """
-    txn = standing.transaction
-    if txn is not None and txn.serial in standing.serials and txn.state in {"PrepareCommit", "CompleteCommit"}:
+    if all(cluster.outcomes.get(it) != "commit" for it in serials):
+        return False
+    if txn is not None and txn.serial in serials and txn.state in {"PrepareCommit", "CompleteCommit"}:
         return True
     return any(
-        batch.kind == "commit" and batch.producer_id == producer_id and batch.serial in standing.serials
+        batch.kind == "commit" and batch.producer_id == producer_id and batch.serial in serials
         for name, index, _ in cluster.image.each()
         if name != STATE_TOPIC
         for batch in _remembered_batches(cluster, name, index, producer_id)

@@ -77,6 +77,8 @@ class World:
         self.requests: list[int] = []
         """API keys in order."""
         self.failed = 0
+        self.locked_from = 0
+        """The moment at which a command had the audit log's lock last: what it writes was judged since."""
         self.on_write: Callable[[int, Any], None] | None = None
         """Told of each request that writes, before it is answered: (API key, request)."""
         self.note()

@@ -12,7 +12,7 @@ from typing import Any
 from exporter.evaluation.verdicts import TransactionRow
 from tests.verification.model import coordinator
 from tests.verification.model.checks import Violation
-from tests.verification.model.truth import Fate, OpenKey, Standing, commit_can_be_seen
+from tests.verification.model.truth import Fate, OpenKey, Standing
 from tests.verification.model.world import World
 
 
@@ -23,8 +23,6 @@ class Watch:
         self._world = world
         self._told: dict[tuple[str, int], tuple[int, int]] = {}
         """(topic, partition) -> (topic id, start offset) of what the operator wants to end."""
-        self._forgotten: set[OpenKey] = set()
-        """Of these, what was committed already, where no leader remembered it: a leader that does may come later."""
         self.exempt = 0
 
     def is_told(self, rows: Iterable[TransactionRow]) -> None:
@@ -33,13 +31,6 @@ class Watch:
             topic = self._world.cluster.image.topics.get(row.topic)
             topic_id = -1 if topic is None else topic.topic_id
             self._told[row.topic, row.partition] = topic_id, row.start_offset
-        moment = self._world.moments[-1]
-        self._forgotten = {
-            key
-            for key, standing in moment.standings.items()
-            if standing.serials & moment.committed
-            and not commit_can_be_seen(self._world.cluster, standing, key.producer_id)
-        }
 
     def marker(self, request: Any) -> list[Violation]:
         """An operator's marker is about to arrive."""
@@ -88,14 +79,15 @@ class Watch:
                 return "live"
             if txn.state == "PrepareCommit":
                 return "committing"
-        committed = standing.serials & self._world.moments[moment].committed
-        if (
-            committed
-            and key not in self._forgotten
-            and commit_can_be_seen(self._world.cluster, standing, key.producer_id)
-        ):
-            return "committed"
-        return None
+        return "committed" if self._is_commit_told(moment, key) else None
+
+    def _is_commit_told(self, moment: int, key: OpenKey) -> bool:
+        """From the lock on, where it was searched for, up to that moment: a leader that remembers it may come later."""
+        judged = self._world.moments[min(self._world.locked_from, moment) : moment + 1]
+        standings = [(it.standings.get(key), it.committed) for it in judged]
+        return all(
+            it is None or it.is_commit_told or not it.serials & committed for it, committed in standings
+        ) and any(it is not None and it.is_commit_told for it, _ in standings)
 
     def _uncommitted(self, moment: int, _key: OpenKey, standing: Standing) -> str | None:
         """What a COMMIT marker must not end: all that no coordinator has decided to commit."""
