@@ -174,10 +174,11 @@ def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms
     exists = scan.is_subject()
     new_row = np.cumsum(exists) - 1
     unread = np.flatnonzero(scan.answer[exists] != Answer.READ)
-    told = [str(reason) for reason in scan.reason[exists][unread]]
-    reasons = tuple(sorted(set(told)))
+    code = scan.reason_code[exists][unread]
+    reasons = tuple(sorted({scan.reasons[it] for it in np.flatnonzero(np.bincount(code)).tolist()}))
+    index = np.array([reasons.index(it) if it in reasons else -1 for it in scan.reasons], dtype=np.int16)
     reason: Int16Column = np.full(np.count_nonzero(exists), -1, dtype=np.int16)
-    reason[unread] = [reasons.index(it) for it in told]
+    reason[unread] = index[code]
     partitions = Partitions(
         topics=topology.topics,
         topic_ids=topology.topic_ids,
