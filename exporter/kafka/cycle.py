@@ -115,8 +115,9 @@ async def _ask_coordinators(
 ) -> None:
     """List the active transactions, and describe those behind an entry that was open in an earlier cycle."""
     reading.listings = await list_transactions(inquiry, coordinators_of(reading.topology))
-    active = by_producer_id(transaction for listing in reading.listings for transaction in listing.transactions)
     entries = reading.entries
+    producer_ids = set(entries.producer_id.tolist())
+    active = by_producer_id(it for listing in reading.listings for it in listing.of_producers(producer_ids))
     lasting = {
         int(entries.producer_id[i])
         for i in range(len(entries))

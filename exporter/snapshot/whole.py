@@ -40,7 +40,7 @@ class Snapshot:
     partitions: Partitions
     open_transactions: OpenTransactions
     transactions: tuple[CoordinatorTransaction, ...]
-    """Active transactions as the coordinators listed them; described where they matter."""
+    """Active transactions of producers that have one open, as the coordinators listed them; described where they matter."""
     unclear_producer_ids: frozenset[int] = frozenset()
     """Listed as active and asked for, but the description failed or named another producer id."""
     proof: CoordinatorProof | None
