@@ -110,6 +110,8 @@ async def _read_again(
     again = Scan.unasked(reading.topology)
     await read_rows(inquiry, again, rows[leader[rows] != NO_LEADER], leader)
     found = again.entries()
+    # A partition may show many more than are in doubt.
+    found = found.those(np.isin(found.producer_id, entries.producer_id[doubtful]))
     keys = zip(found.row.tolist(), found.producer_id.tolist(), found.start_offset.tolist(), strict=True)
     at = {key: i for i, key in enumerate(keys)}
     led_by_strangers = strangers(reading.max_timeout)

@@ -63,6 +63,10 @@ class Entries:
     def __len__(self) -> int:
         return len(self.row)
 
+    def those(self, rows: BoolColumn) -> Entries:
+        """Some of them."""
+        return Entries(**{name: getattr(self, name)[rows] for name in _COLUMNS})
+
 
 _COLUMNS = (
     "row",

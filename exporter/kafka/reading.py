@@ -8,7 +8,16 @@ from exporter.kafka.coordinators import Listing
 from exporter.kafka.leaders import Entries, Scan
 from exporter.kafka.replicas import EVERYBODY_AGREES, Followers, OpenAtLeader
 from exporter.kafka.topology import Topology
-from exporter.snapshot import CoordinatorProof, CoordinatorTransaction, EndMarkers, Impact, Int8Column, MaxTimeout
+from exporter.snapshot import (
+    CoordinatorProof,
+    CoordinatorTransaction,
+    EndMarkers,
+    Impact,
+    Int8Column,
+    MaxTimeout,
+    Unexamined,
+)
+from exporter.snapshot.unexamined import ALL_EXAMINED
 
 
 @dataclass(slots=True)
@@ -27,6 +36,8 @@ class Reading:
     impact: Impact | None = None
     end_markers: EndMarkers | None = None
     followers: Followers = EVERYBODY_AGREES
+    unexamined: Unexamined = ALL_EXAMINED
+    """Entries that were set aside, by their rows in `topology`."""
 
     def at_leader(self, entry: int) -> OpenAtLeader:
         """One entry, as its followers are asked about it."""

@@ -19,6 +19,7 @@ from exporter.snapshot.outcome import EndMarkers
 from exporter.snapshot.partitions import Answer, OpenTransactions, Partitions, SecondRead
 from exporter.snapshot.proof import CoordinatorProof
 from exporter.snapshot.transactions import CoordinatorTransaction
+from exporter.snapshot.unexamined import ALL_EXAMINED, Unexamined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,9 @@ class Snapshot:
     visibility: Visibility = NOTHING_HIDDEN
     partitions: Partitions
     open_transactions: OpenTransactions
+    """Those that were examined: all of them, up to a limit."""
+    unexamined: Unexamined = ALL_EXAMINED
+    """The others."""
     transactions: tuple[CoordinatorTransaction, ...]
     """Active transactions of producers that have one open, as the coordinators listed them; described where they matter."""
     unclear_producer_ids: frozenset[int] = frozenset()
@@ -71,4 +75,5 @@ class Snapshot:
             and (self.proof is None or self.proof.is_whole)
             and not np.any(self.open_transactions.second_read == SecondRead.UNREAD)
             and not any(self.open_transactions.silent_replicas)
+            and not np.any(self.unexamined.needs_examination)
         )
