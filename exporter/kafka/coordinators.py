@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 
 from exporter.kafka import listing
@@ -35,6 +36,7 @@ from exporter.snapshot import (
     CoordinatorProof,
     CoordinatorTransaction,
     IdVisibility,
+    Int64Column,
     StatePartitionProof,
     StateTopic,
     TransactionState,
@@ -70,11 +72,36 @@ def probe_ids(partitions: int) -> tuple[str, ...]:
 
     Random from the first character on, so that no prefixed ACL is likely to single them out.
     """
-    found: dict[int, str] = {}
-    while len(found) < partitions:
-        candidate = secrets.token_urlsafe(24)
-        found.setdefault(state_partition(candidate, partitions), candidate)
-    return tuple(found[partition] for partition in range(partitions))
+    found = [""] * partitions
+    missing = np.ones(partitions, dtype=np.bool_)
+    while np.any(missing):
+        candidates = _random_ids(max(partitions, _PROBES_AT_ONCE_MIN))
+        where, index = np.unique(_partitions_of(candidates, partitions), return_index=True)
+        new = missing[where]
+        for partition, row in zip(where[new].tolist(), index[new].tolist(), strict=True):
+            found[partition] = candidates[row].tobytes().decode()
+        missing[where] = False
+    return tuple(found)
+
+
+_ID_CHARACTERS = 32
+_PROBES_AT_ONCE_MIN = 64
+_ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", dtype=np.uint8)
+
+
+def _random_ids(count: int) -> npt.NDArray[np.uint8]:
+    """(count, 32) characters."""
+    random = np.frombuffer(secrets.token_bytes(count * _ID_CHARACTERS), dtype=np.uint8)
+    return _ALPHABET[random % len(_ALPHABET)].reshape(count, _ID_CHARACTERS)
+
+
+def _partitions_of(ids: npt.NDArray[np.uint8], partitions: int) -> Int64Column:
+    """(N,) what `java_hash_partition` says of each of `ids`."""
+    code = np.zeros(len(ids), dtype=np.uint32)
+    for column in ids.T:
+        code = code * np.uint32(31) + column
+    signed = code.view(np.int32).astype(np.int64)
+    return np.where(signed == np.iinfo(np.int32).min, 0, np.abs(signed)) % partitions
 
 
 @dataclass(frozen=True, slots=True)
