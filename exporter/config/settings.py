@@ -36,6 +36,13 @@ _ROWS: tuple[Setting, ...] = (
         "unless they began just now.",
     ),
     Setting(
+        name="scan.receive_limit",
+        kind=values.SIZE,
+        default="512MB",
+        help="With more than this held of all brokers' responses no more is received, and the broker is named: B, kB, MB "
+        "or GB. One response may have 100 MiB.",
+    ),
+    Setting(
         name="verdicts.late_padding",
         kind=values.DURATION,
         default="5m",
@@ -214,6 +221,7 @@ class ScanSettings:
     interval_ms: int
     deadline_ms: int
     transactions_limit: int = 50_000
+    receive_limit_bytes: int = 512_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,6 +315,7 @@ def settings_of(value: Mapping[str, Any]) -> Settings:
             interval_ms=value["scan.interval"],
             deadline_ms=value["scan.deadline"],
             transactions_limit=value["scan.transactions_limit"],
+            receive_limit_bytes=value["scan.receive_limit"],
         ),
         verdicts=VerdictSettings(
             late_padding_ms=value["verdicts.late_padding"],

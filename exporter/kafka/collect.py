@@ -29,6 +29,7 @@ from exporter.kafka.examined import Seen, SeenTransaction
 from exporter.kafka.inquiry import TRANSACTIONS_LIMIT, Inquiry, LatestMetadata
 from exporter.kafka.leaders import Progress, Scan, scan_leaders
 from exporter.kafka.metadata_source import CHECKED_EVERY_CYCLES, Source, checked_topology
+from exporter.kafka.receiving import PROCESS
 from exporter.kafka.scan_requests import ScanRequests
 from exporter.kafka.scope import EVERYTHING, Scope
 from exporter.kafka.tokens import ClientCredentials
@@ -54,6 +55,7 @@ def open_collector(
 ) -> Collector:
     """A collector for the cluster of these settings. Nothing is connected yet. Raises CredentialsError."""
     options = client_options(kafka)
+    PROCESS.limit_bytes = scan.receive_limit_bytes
     connections = Connections(options, client_id=kafka.client_id)
     collect_options = _collect_options(kafka, scan)
     return Collector(connections, _bootstrap(kafka), collect_options, tokens=_tokens(options), wall_clock=wall_clock)
@@ -139,6 +141,7 @@ class Collector:
         """
         options = client_options(kafka) if reconnect else {}
         self._options = _collect_options(kafka, scan)
+        PROCESS.limit_bytes = scan.receive_limit_bytes
         self._bootstrap = _bootstrap(kafka)
         if reconnect:
             self._topology = self._producers = None

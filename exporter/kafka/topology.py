@@ -22,6 +22,9 @@ GAPS_MAX = 10_000
 memory. Brokers leave out no partition."""
 
 
+_NO_ROWS = range(0)
+
+
 @dataclass(frozen=True)
 class Replicas:
     """Broker ids of every partition, flat: those of row r stand from `start[r]` to `start[r + 1]`."""
@@ -66,13 +69,13 @@ class Topology:
 
     def rows_of(self, topic: str) -> range:
         """The rows of one topic; empty when it is not there."""
-        first = self.first_row.get(topic)
-        return range(0) if first is None else range(first, int(self._end_of_topic[self.topic[first]]))
+        return self._rows_of_topic.get(topic, _NO_ROWS)
 
     @cached_property
-    def _end_of_topic(self) -> Int64Column:
-        """(T,) where the rows of each topic end. An index of another type than the column would copy that."""
-        return np.searchsorted(self.topic, np.arange(len(self.topics), dtype=np.int32), side="right")
+    def _rows_of_topic(self) -> Mapping[str, range]:
+        """Worked out once: an index of another type than the column would copy that, at every look."""
+        ends = np.searchsorted(self.topic, np.arange(len(self.topics), dtype=np.int32), side="right").tolist()
+        return {topic: range(self.first_row[topic], end) for topic, end in zip(self.topics, ends, strict=True)}
 
     def rows_in(self, other: Topology, rows: Int64Column) -> Int64Column:
         """Where `other` has the partitions of `rows` of this one; -1 where it has none."""
