@@ -12,9 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from exporter.evaluation.gaps import gaps
 from exporter.kafka.errors import FaultReason
 from exporter.kafka.receiving import FIRST_BYTES, PROCESS, Parser, ReceiveBudget, ReceiveLimitError
-from tests.kafka.loopback import wait_for_end
+from tests.kafka.fake_broker import FakeCluster
+from tests.kafka.fake_model import Model, Partition, Producer
+from tests.kafka.loopback import HOST, wait_for_end
+from tests.kafka.scene import collector_of, reasons
 from tests.kafka.talking import SOON_S, ask, broker, client, fault_of, raw_answer, raw_request
 
 ROOT = Path(__file__).parents[2]
@@ -149,3 +153,20 @@ def test_brokers_that_announce_much_take_little() -> None:
     reasons, peak_mb = run.stdout.splitlines()
     assert reasons.split() == ["timed_out"] * 20
     assert float(peak_mb) < 200
+
+
+def test_partitions_of_a_broker_beyond_the_limit_are_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are read; reason and gap say which limit it was, and which broker."""
+    model = Model(
+        topics={"small": [Partition(1)], "large": [Partition(2, producers=[Producer(i) for i in range(2000)])]}
+    )
+    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+        monkeypatch.setattr(PROCESS, "limit_bytes", PROCESS.held_bytes + 50_000)
+        snapshot = collector.collect()
+
+    assert reasons(snapshot) == {("large", 0): "receive_limit"}
+    assert not snapshot.is_complete
+    (failure,) = [it.failure for it in snapshot.brokers if it.failure is not None]
+    assert f"{HOST}:{cluster.ports[2]}" in failure
+    assert failure in gaps(snapshot)
+    assert "scan.receive_limit" in failure
