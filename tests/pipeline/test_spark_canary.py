@@ -38,7 +38,8 @@ def test_spark_tells_no_password(tmp_path: Path, mechanism: str) -> None:
         folder.mkdir()
     (spark / "spark-defaults.conf").write_text(f"spark.eventLog.enabled true\nspark.eventLog.dir file:{events}\n")
     (spark / "log4j2.properties").write_text(LOUD)
-    with SecureCluster("4.3.1", Certificates.made_in(tmp_path / "certificates")) as cluster:
+    cluster = SecureCluster("4.3.1", Certificates.made_in(tmp_path / "certificates"))
+    with cluster:
         cluster.add_scram_users()
         run_transaction(cluster.bootstrap, "app", [(cluster.topics.create("orders"), 0)])
         (tmp_path / "config.yaml").write_text(
