@@ -68,6 +68,11 @@ class Entries:
         return Entries(**{name: getattr(self, name)[rows] for name in _COLUMNS})
 
 
+_REASONS_MAX = 200
+"""Kinds of reasons in a scan: Kafka has some 130 error codes."""
+_ERRORS_MAX = 50
+"""Error codes told apart in one response."""
+_MORE_REASONS = "more_errors"
 _COLUMNS = (
     "row",
     "producer_id",
@@ -155,7 +160,10 @@ class Scan:
 
     def _code(self, reason: str) -> int:
         if reason not in self.reasons:
-            self.reasons.append(reason)
+            # A broker that makes up error codes would make a metric's series of each.
+            reason = reason if len(self.reasons) < _REASONS_MAX else _MORE_REASONS
+            if reason not in self.reasons:
+                self.reasons.append(reason)
         return self.reasons.index(reason)
 
     def add(self, rows: Rows, answer: ProducersAnswer) -> None:
@@ -169,7 +177,9 @@ class Scan:
         self.producers[row[good]] = answer.producers[good]
         refused = was_asked & ~good
         errors, _ = np.unique(answer.error[refused], return_counts=True)  # without counts it loads numpy.ma, for 20 ms
-        for error in errors.tolist():
+        if len(errors) > _ERRORS_MAX:
+            self.fail(row[refused & np.isin(answer.error, errors[_ERRORS_MAX:])], _MORE_REASONS)
+        for error in errors[:_ERRORS_MAX].tolist():
             self._refused(row[refused & (answer.error == error)], error)
         keep = good[answer.entry_partition]
         self.parts.append(

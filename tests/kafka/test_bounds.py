@@ -11,12 +11,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from exporter.kafka.describe_producers import ProducersAnswer
 from exporter.kafka.errors import ErrorCode, error_name
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Scan, ask_again_where_moved
 from exporter.kafka.metadata import MetadataAnswer
 from exporter.kafka.topology import GAPS_MAX, Topology, topology_of
-from exporter.snapshot import NO_LEADER
+from exporter.snapshot import NO_LEADER, Answer
 from tests.kafka.fake_broker import Asked, FakeCluster
 from tests.kafka.fake_model import Model, Partition
 from tests.kafka.scene import collector_of
@@ -26,6 +27,17 @@ CALLS_MAX = 2_000
 """Of functions, however many partitions there are: far below one for each."""
 MANY = 20_000
 FAR = 999_999
+
+
+ENTRY_COLUMNS = (
+    "entry_partition",
+    "producer_id",
+    "producer_epoch",
+    "last_sequence",
+    "last_timestamp_ms",
+    "coordinator_epoch",
+    "start_offset",
+)
 
 
 def calls(do: Callable[[], object]) -> int:
@@ -102,6 +114,27 @@ def test_a_refusal_of_every_partition_costs_few_steps() -> None:
 
     assert calls(lambda: scan._refused(rows, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED))) < CALLS_MAX
     assert set(scan.reason) == {error_name(ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
+
+
+def test_error_codes_that_are_made_up_are_one_reason() -> None:
+    """Another one for each partition: a step for each, a series for each, and an overflow after 32,767 of them."""
+    scan = Scan.unasked(topology_of(led_by_one(MANY)))
+    rows = np.arange(MANY)
+    partitions = np.arange(MANY, dtype=np.int32)
+    told = ProducersAnswer(
+        topics=("t",),
+        topic=np.zeros(MANY, dtype=np.int32),
+        partition=partitions,
+        error=(partitions % 65_535 - 32_768).astype(np.int16),
+        producers=np.zeros(MANY, dtype=np.int32),
+        **cast("dict[str, Any]", {name: np.zeros(0, dtype=np.int64) for name in ENTRY_COLUMNS}),
+        throttle_time_ms=0,
+        layout=None,
+    )
+
+    assert calls(lambda: scan.add(rows, told)) < CALLS_MAX
+    assert len(set(scan.reason)) == 51
+    assert np.all(scan.answer == Answer.UNAVAILABLE)
 
 
 def test_partitions_are_found_again_in_other_metadata() -> None:
