@@ -48,7 +48,7 @@ bench: java install  ## scans beside the peers, processes, cycles and scrapes, m
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.transaction_log
 
-bench-all: java install  ## the same, and what takes long: growth, memory over 1,000 cycles, a loaded broker, a fleet
+bench-all: java install  ## the same, and what takes long: growth, bounds, memory over 1,000 cycles, a loaded broker, a fleet
 	$(BIN)/python -m benchmarks all
 
 bench-pipeline: java install  ## Spark's tables of a generated history beside DuckDB (PIPELINE_ROWS=10000000,... for other sizes)

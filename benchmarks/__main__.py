@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import cycles, fleet, growth, loaded, memory, processes, scan, scrapes
+from benchmarks import bounds, cycles, fleet, growth, loaded, memory, processes, scan, scrapes
 from benchmarks.peers import BUILT, go_version, java_version
 from benchmarks.shapes import KAFKA
 from tests.brokers.maven import BrokersUnavailable
@@ -30,6 +30,7 @@ SHORT: Final[dict[str, Callable[[], dict[str, Any]]]] = {
 }
 LONG: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "growth": growth.measure,
+    "bounds": bounds.measure,
     "memory": memory.measure,
     "loaded": loaded.measure,
     "fleet": fleet.measure,

@@ -1,4 +1,4 @@
-"""A whole cycle of the exporter for each line: collected, evaluated, rendered. `cycle_exporter ADDRESS`."""
+"""A whole cycle of the exporter for each line: collected, evaluated, rendered. `cycle_exporter ADDRESS [SERIES_MAX]`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from exporter.publication.exposition import Renderer
 from exporter.publication.facts import Publication, PublishOptions
 
 
-def main(address: str) -> None:
+def main(address: str, series_max: int = 1_000_000) -> None:
     """Tells what a cycle took and how many partitions it had."""
     collector, renderer, memory = collector_at(address), Renderer(), Memory()
     for _ in sys.stdin:
         began = time.perf_counter()
-        snapshot = collector.collect(seen_before=memory.transactions.keys())
+        snapshot = collector.collect(seen_before=memory.transactions.keys(), seen_unexamined=memory.unexamined.keys)
         evaluation = evaluate(snapshot, memory, Policy())
         memory = evaluation.memory
-        options = PublishOptions(partition_series_limit=1_000_000)
+        options = PublishOptions(partition_series_limit=series_max)
         renderer.render(Publication(evaluation=evaluation, facts=facts(snapshot.taken_at_ms), options=options))
         wall_ms = (time.perf_counter() - began) * 1000
         print(json.dumps({"wall_ms": wall_ms, "entries": len(snapshot.partitions)}), flush=True)
@@ -30,4 +30,4 @@ def main(address: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(int, sys.argv[2:]))

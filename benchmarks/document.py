@@ -18,7 +18,7 @@ ROOT: Final = Path(__file__).parents[1]
 FIGURES: Final = ROOT / "docs" / "performance.json"
 DOCUMENT: Final = ROOT / "docs" / "performance.md"
 BUILT: Final = ROOT / "build" / "benchmarks"
-PARTS: Final = ("scan", "processes", "cycles", "scrapes", "growth", "memory", "loaded", "fleet")
+PARTS: Final = ("scan", "processes", "cycles", "scrapes", "growth", "bounds", "memory", "loaded", "fleet")
 
 HEAD: Final = (
     "Written by `python -m benchmarks.document` of the figures in `performance.json`. `make bench` measures scans,",
@@ -44,6 +44,7 @@ def document(figures: Mapping[str, Any]) -> str:
         *_cycles(figures["cycles"]),
         *_scrapes(figures["scrapes"], figures["memory"]),
         *_growth(figures["growth"]),
+        *_bounds(figures["bounds"]),
         *_loaded(figures["loaded"]),
         *_fleet(figures["fleet"]),
     ]
@@ -147,6 +148,29 @@ def _growth(growth: Mapping[str, Any]) -> Iterable[str]:
         ),
     )
     yield _measured(growth)
+
+
+def _bounds(bounds: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Bounds\n"
+    yield _prose(
+        f"Whole cycles at sizes that a cluster should not have, {bounds['rounds']} in a row and the first one counted,",
+        "with the default settings, against a broker whose responses are made of columns. CPU is of the exporter's",
+        "process. What is beyond `scan.transactions_limit` is counted, and inconclusive: [reliability.md](reliability.md).",
+    )
+    yield _table(
+        ("", "CPU s, min", "max", "goal", "peak MB", "goal"),
+        (
+            (
+                row["title"],
+                *(f"{row[key]:.1f}" for key in ("cpu_s_min", "cpu_s_max")),
+                f"≤ {row['cpu_s_goal']:g}",
+                f"{row['peak_mb']:.0f}",
+                f"≤ {row['peak_mb_goal']:g}",
+            )
+            for row in bounds["rows"]
+        ),
+    )
+    yield _measured(bounds)
 
 
 def _loaded(loaded: Mapping[str, Any]) -> Iterable[str]:

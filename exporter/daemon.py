@@ -95,7 +95,10 @@ class Daemon:
         began = self._clock()
         try:
             self._take_settings()
-            snapshot = self._collector.collect(seen_before=self._record.memory.transactions.keys())
+            known = self._record.memory
+            snapshot = self._collector.collect(
+                seen_before=known.transactions.keys(), seen_unexamined=known.unexamined.keys
+            )
         except ClientClosedError:
             return
         except ClusterUnavailableError as error:

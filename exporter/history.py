@@ -292,7 +292,11 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
 
 def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str, Any]:
     snapshot = evaluation.snapshot
-    rows = np.flatnonzero(snapshot.partitions.answer != Answer.READ).tolist()
+    is_unread = snapshot.partitions.answer != Answer.READ
+    count = int(np.count_nonzero(is_unread))
+    # What was not examined has no observation: its partition must not look as if nothing were open there any more.
+    is_unread[snapshot.unexamined.partition_row] = True
+    rows = np.flatnonzero(is_unread).tolist()
     unread = [f"{topic}-{partition}" for topic, partition in map(snapshot.partitions.name, rows)]
     return {
         "taken_at": [snapshot.taken_at_ms],
@@ -300,9 +304,9 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str
         "interval_ms": [interval_ms],
         "writer": [writer],
         "exporter_version": [__version__],
-        "open_transactions": [len(snapshot.open_transactions)],
-        "partitions_read": [len(snapshot.partitions) - len(unread)],
-        "partitions_unread": [len(unread)],
+        "open_transactions": [evaluation.open_count],
+        "partitions_read": [len(snapshot.partitions) - count],
+        "partitions_unread": [count],
         "unread": [unread],
         "brokers_failed": [sum(it.failure is not None for it in snapshot.brokers)],
         "coordinators_failed": [sum(it.failure is not None for it in snapshot.coordinators)],

@@ -22,7 +22,7 @@ from exporter.kafka.errors import ClusterUnavailableError
 from exporter.loop import CYCLE_JOB, Order, Orders
 from exporter.publication.site import Request
 from exporter.reloading import Reloaded, Reloader, ReloadFacts
-from exporter.snapshot import Snapshot
+from exporter.snapshot import Snapshot, TransactionKeys
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
 
 FLAGS = {"kafka.bootstrap.servers": "a:1", "scan.interval": "10s", "scan.deadline": "9s"}
@@ -50,7 +50,10 @@ class Script:
     def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
         self.recalled = (cluster_id, topics)
 
-    def collect(self, *, seen_before: Collection[tuple[str, int, int, int, str]]) -> Snapshot:
+    def collect(
+        self, *, seen_before: Collection[tuple[str, int, int, int, str]], seen_unexamined: TransactionKeys
+    ) -> Snapshot:
+        assert len(seen_unexamined) == 0
         self.seen_before.append(list(seen_before))
         result = self.results.pop(0)
         if isinstance(result, Exception):

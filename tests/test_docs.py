@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kafka.protocol.api_key import ApiKey
 
 from exporter.cli import COMMANDS
 from exporter.commands.arguments import build_parser
@@ -105,6 +106,30 @@ def test_links_between_documents_lead_somewhere() -> None:
         broken += [f"{document.name}: {path}" for path in paths if not (ROOT / path).exists()]
 
     assert broken == []
+
+
+def test_tests_that_documents_name_exist() -> None:
+    """A promise whose test is gone is not kept by anything."""
+    missing = []
+    for document in DOCUMENTS:
+        for path, name in re.findall(r"`(tests/[\w./-]+\.py)(?:::(\w+))?`", document.read_text()):
+            file = ROOT / path
+            if not file.is_file() or (name and f"def {name}(" not in file.read_text()):
+                missing.append((document.name, path, name))
+
+    assert missing == []
+
+
+def test_the_requests_in_the_security_document_are_those_of_the_code() -> None:
+    """Whatever a broker is asked by name in `exporter/kafka/` is in the list, and nothing else is."""
+    text = (ROOT / "docs" / "security.md").read_text()
+    section = text.split("## What the exporter does to a cluster")[1].split("\n## ")[0]
+    told = set(re.findall(r"\b(?:Api|Describe|List|Offset|Metadata)[A-Za-z]*", section))
+    code = "".join(path.read_text() for path in (ROOT / "exporter" / "kafka").rglob("*.py"))
+    asked = set(re.findall(r'"((?:Describe|List|Offset|Metadata)[A-Za-z]*)"', code)) & {it.name for it in ApiKey}
+
+    assert {"DescribeProducers", "DescribeQuorum"} < asked
+    assert told - {"ApiVersions"} == asked
 
 
 def test_every_verdict_and_every_reason_is_explained() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 from exporter import __version__
 from exporter.config import values
@@ -16,16 +17,35 @@ STATES, VERDICT, FILE, DIRECTORY = "STATE[,...]", "VERDICT", "FILE", "DIRECTORY"
 """What stands for a value in the help, and tells a shell how to complete it."""
 INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 INTERVAL_MS_MIN = 100
+_SECRET_FLAGS = frozenset(flag_name(setting.name) for setting in SETTINGS if setting.is_secret)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Options are written in full: a shortened one may mean another when a release adds some.
+
+    `--kafka.sasl.password=...`, which is no option, would be taken for `--kafka.sasl.password-file`. What is not known is
+    told by its name alone, as a secret may stand behind it.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **{**named, "allow_abbrev": False})
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Exits with status 2 and a sentence for what is not known."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            names = [it.partition("=")[0] for it in unknown if it.startswith("-")] or unknown
+            hint = "; secrets have no flag: name a file or a variable" if _SECRET_FLAGS.intersection(names) else ""
+            self.error(f"unrecognized arguments: {' '.join(names)}{hint}")
+        return options
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Every command with its options."""
-    shared = argparse.ArgumentParser(add_help=False)
+    shared = _Parser(add_help=False)
     add_connection(shared)
     add_settings(shared)
-    parser = argparse.ArgumentParser(
-        prog=PROGRAM, description="Finds Kafka transactions that will never end, and says why."
-    )
+    parser = _Parser(prog=PROGRAM, description="Finds Kafka transactions that will never end, and says why.")
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     add_connection(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -43,19 +63,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_describe_producers(
         commands.add_parser("describe-producers", parents=[shared], help="every producer of one partition")
     )
-    # What writes takes its options in full: a shortened one may mean another when a release adds some.
-    add_abort(
-        commands.add_parser(
-            "abort", parents=[shared], help="close hanging transactions with an ABORT marker", allow_abbrev=False
-        )
-    )
+    add_abort(commands.add_parser("abort", parents=[shared], help="close hanging transactions with an ABORT marker"))
     add_complete(
-        commands.add_parser(
-            "complete",
-            parents=[shared],
-            help="write the marker that a stuck coordinator has decided",
-            allow_abbrev=False,
-        )
+        commands.add_parser("complete", parents=[shared], help="write the marker that a stuck coordinator has decided")
     )
     add_force_terminate(
         commands.add_parser(
@@ -63,17 +73,13 @@ def build_parser() -> argparse.ArgumentParser:
             aliases=["forceTerminateTransaction"],
             parents=[shared],
             help="have the coordinator abort what a transactional id has ongoing",
-            allow_abbrev=False,
         )
     )
     add_config(commands.add_parser("config", parents=[shared], help="the settings, checked or shown"))
     add_completion(commands.add_parser("completion", help="a script that completes commands and options in a shell"))
     add_pipeline(
         commands.add_parser(
-            "pipeline",
-            parents=[shared],
-            help="tables, incidents, baselines and a report of the history, by Spark",
-            allow_abbrev=False,
+            "pipeline", parents=[shared], help="tables, incidents, baselines and a report of the history, by Spark"
         )
     )
     return parser

@@ -70,12 +70,10 @@ def _printed(settings: Settings, evaluation: Evaluation, output: str) -> str:
 def _table(evaluation: Evaluation) -> str:
     snapshot = evaluation.snapshot
     rows = worst_first(evaluation)
-    suspects = sum(row.verdict.is_suspect for row in rows)
-    late = sum(row.is_late for row in rows)
     took = duration(snapshot.finished_at_ms - snapshot.taken_at_ms)
     summary = (
         f"cluster {snapshot.cluster_id}: {len(snapshot.partitions)} partitions read in {took}, "
-        f"{len(rows)} open transactions, {late} late, {suspects} suspect"
+        f"{evaluation.open_count} open transactions, {evaluation.late_count} late, {evaluation.suspect_count} suspect"
     )
     return f"{render(rows)}\n\n{summary}" if rows else summary
 

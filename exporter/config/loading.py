@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
-from exporter.config.references import Elsewhere, ReadText
+from exporter.config.references import Elsewhere, ReadText, is_one_reference
 from exporter.config.settings import BY_NAME, SETTINGS, Settings, impossible, settings_of
 from exporter.config.table import FILE_SUFFIX
 from exporter.whole_file import text as text_of
@@ -121,7 +121,9 @@ def _resolved(written: Mapping[str, Written], elsewhere: Elsewhere, problems: li
     for name, source in written.items():
         try:
             value = _with_references(source.value, elsewhere)
-            reference = str(source.value) if value != source.value else None
+            # Of a secret only where nothing else is written beside the reference.
+            is_shown = name not in _SECRETS or is_one_reference(str(source.value))
+            reference = str(source.value) if value != source.value and is_shown else None
             resolved[name] = replace(source, value=value, reference=reference)
         except ValueError as error:
             problems.append(f"{source.place}: {name} {error}")

@@ -15,6 +15,12 @@ ReadText = Callable[[Path], str]
 _REFERENCE = re.compile(r"\$(?P<escaped>\$)?\{(?P<inside>[^{}]*)\}")
 
 
+def is_one_reference(written: str) -> bool:
+    """True where nothing of a value is in it, only where the value stands."""
+    match = _REFERENCE.fullmatch(written)
+    return match is not None and not match["escaped"]
+
+
 @dataclass(slots=True)
 class Elsewhere:
     """Where values may be fetched from; remembers which files were asked for."""

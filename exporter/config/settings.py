@@ -29,6 +29,20 @@ _ROWS: tuple[Setting, ...] = (
         help="A cycle ends after this with whatever was answered. Must be shorter than the interval.",
     ),
     Setting(
+        name="scan.transactions_limit",
+        kind=values.whole_number_kind(1, 10_000_000),
+        default=50000,
+        help="Open transactions that a cycle examines, the longest idle first; the others are counted, and inconclusive "
+        "unless they began just now.",
+    ),
+    Setting(
+        name="scan.receive_limit",
+        kind=values.SIZE,
+        default="512MB",
+        help="With more than this held of all brokers' responses no more is received, and the broker is named: B, kB, MB "
+        "or GB. One response may have 100 MiB.",
+    ),
+    Setting(
         name="verdicts.late_padding",
         kind=values.DURATION,
         default="5m",
@@ -202,10 +216,12 @@ BY_NAME: Mapping[str, Setting] = {setting.name: setting for setting in SETTINGS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanSettings:
-    """The pace of the loop."""
+    """The pace of the loop, and how much a cycle may do."""
 
     interval_ms: int
     deadline_ms: int
+    transactions_limit: int = 50_000
+    receive_limit_bytes: int = 512_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +311,12 @@ def settings_of(value: Mapping[str, Any]) -> Settings:
     """The records made from parsed values by full name, each name of the table present."""
     return Settings(
         kafka=kafka_settings(value),
-        scan=ScanSettings(interval_ms=value["scan.interval"], deadline_ms=value["scan.deadline"]),
+        scan=ScanSettings(
+            interval_ms=value["scan.interval"],
+            deadline_ms=value["scan.deadline"],
+            transactions_limit=value["scan.transactions_limit"],
+            receive_limit_bytes=value["scan.receive_limit"],
+        ),
         verdicts=VerdictSettings(
             late_padding_ms=value["verdicts.late_padding"],
             max_timeout_fallback_ms=value["verdicts.max_timeout_fallback"],

@@ -38,7 +38,7 @@ Passwords have no flag: a command line can be read by everybody on the machine.
 
 _SECTIONS = {
     "kafka": "The cluster, in librdkafka's property names. A property that is not listed is refused rather than ignored.",
-    "scan": "The pace of the loop.",
+    "scan": "The pace of the loop, and how much a cycle may do.",
     "verdicts": "What counts as late, overdue and stuck. No verdict of *hanging* depends on these: it is a proof.",
     "publish": "What is served, and where.",
     "reload": "Settings are read again on SIGHUP, and when a file that they are made of changes.",

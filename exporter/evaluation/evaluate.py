@@ -13,9 +13,10 @@ import numpy as np
 
 from exporter.baseline import NO_BASELINE, Baseline, Usual
 from exporter.evaluation.evidence import Evidence, gather, is_another_start
-from exporter.evaluation.memory import Memory, Remembered, TransactionKey
+from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined, TransactionKey
 from exporter.evaluation.reasons import transaction_row
 from exporter.evaluation.rules import verdict_of
+from exporter.evaluation.unexamined import judge_unexamined, still_possible
 from exporter.evaluation.verdicts import (
     Evaluation,
     PartitionColumns,
@@ -23,6 +24,7 @@ from exporter.evaluation.verdicts import (
     StartSource,
     TransactionColumns,
     TransactionRow,
+    UnexaminedColumns,
     Verdict,
 )
 from exporter.snapshot import ENDED_STATES, UNKNOWN_OFFSET, Answer, Int64Column, Ownership, Partitions, Snapshot
@@ -49,11 +51,13 @@ def evaluate(
     verdicts = tuple(verdict_of(e, policy) for e in evidence)
     usual = tuple(baseline.usual(snapshot.cluster_id, e.transactional_id, e.key.topic) for e in evidence)
     transactions = _transaction_columns(snapshot, evidence, verdicts, late_after_ms, usual)
-    partitions = _partition_columns(snapshot, transactions)
+    unexamined, seen = judge_unexamined(snapshot, memory, late_after_ms)
+    partitions = _partition_columns(snapshot, transactions, unexamined)
     suspects = _suspects(snapshot, evidence, transactions, partitions, usual, policy)
     return Evaluation(
         snapshot=snapshot,
         transactions=transactions,
+        unexamined=unexamined,
         partitions=partitions,
         evidence=evidence,
         suspects=suspects,
@@ -62,7 +66,7 @@ def evaluate(
         has_baseline=bool(baseline.cluster_ids),
         usual=usual,
         policy=policy,
-        memory=_remember(snapshot, memory, evidence, verdicts),
+        memory=_remember(snapshot, memory, evidence, verdicts, seen),
     )
 
 
@@ -120,20 +124,23 @@ def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_m
     return first_seen_ms, StartSource.FIRST_SEEN
 
 
-def _partition_columns(snapshot: Snapshot, transactions: TransactionColumns) -> PartitionColumns:
+def _partition_columns(
+    snapshot: Snapshot, transactions: TransactionColumns, unexamined: UnexaminedColumns
+) -> PartitionColumns:
     count = len(snapshot.partitions)
-    open_ = snapshot.open_transactions
+    open_, aside = snapshot.open_transactions, snapshot.unexamined.partition_row
     row = open_.partition_row
-    duration = np.zeros(count, dtype=np.int64)
-    np.maximum.at(duration, row, transactions.duration_ms)
-    idle = np.zeros(count, dtype=np.int64)
-    np.maximum.at(idle, row, transactions.idle_ms)
+    duration, idle = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    for rows, columns in ((row, transactions), (aside, unexamined)):
+        np.maximum.at(duration, rows, columns.duration_ms)
+        np.maximum.at(idle, rows, columns.idle_ms)
+    late = np.concatenate((row[transactions.is_late], aside[unexamined.is_late]))
     lag = np.full(count, -1, dtype=np.int64)
     known = (open_.high_watermark != UNKNOWN_OFFSET) & (open_.last_stable_offset != UNKNOWN_OFFSET)
     lag[row[known]] = np.maximum(open_.high_watermark[known] - open_.last_stable_offset[known], 0)
     return PartitionColumns(
-        open_transactions=np.bincount(row, minlength=count).astype(np.int32),
-        late_transactions=np.bincount(row[transactions.is_late], minlength=count).astype(np.int32),
+        open_transactions=np.bincount(np.concatenate((row, aside)), minlength=count).astype(np.int32),
+        late_transactions=np.bincount(late, minlength=count).astype(np.int32),
         unusually_long_transactions=np.bincount(row[transactions.is_unusually_long], minlength=count).astype(np.int32),
         duration_ms_max=duration,
         idle_ms_max=idle,
@@ -174,7 +181,11 @@ def worst_first(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
 
 
 def _remember(
-    snapshot: Snapshot, memory: Memory, evidence: tuple[Evidence, ...], verdicts: tuple[Verdict, ...]
+    snapshot: Snapshot,
+    memory: Memory,
+    evidence: tuple[Evidence, ...],
+    verdicts: tuple[Verdict, ...],
+    unexamined: SeenUnexamined,
 ) -> Memory:
     """What is open now, and what was open on partitions that could not be read this time."""
     current = {
@@ -183,7 +194,12 @@ def _remember(
     }
     kept = _still_possible(snapshot, memory, current) if memory.cluster_id == snapshot.cluster_id else {}
     kept.update(current)
-    return Memory(cluster_id=snapshot.cluster_id, transactions=MappingProxyType(kept))
+    oldest_ms = snapshot.cluster_time_ms - FORGET_UNREAD_AFTER_MS
+    return Memory(
+        cluster_id=snapshot.cluster_id,
+        transactions=MappingProxyType(kept),
+        unexamined=unexamined.with_others(still_possible(snapshot, memory, oldest_ms)),
+    )
 
 
 def _still_possible(

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
+import numpy as np
+
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.snapshot import (
     STATE_TOPIC,
@@ -21,6 +23,7 @@ from exporter.snapshot import (
     TransactionState,
     ownership,
 )
+from exporter.snapshot.unexamined import keys_of
 from exporter.transaction_log.journal import EndedTransaction, Journal, LoggedProducer
 
 CLOCKS_AGREE_WITHIN_MS = 10_000
@@ -115,11 +118,22 @@ def gather(snapshot: Snapshot, memory: Memory, journal: Journal) -> Iterator[Evi
     answers = _Answers(snapshot)
     open_ = snapshot.open_transactions
     same_cluster = memory.cluster_id in {"", snapshot.cluster_id}
+    unexamined = _places(snapshot, memory) if same_cluster and len(memory.unexamined) else {}
     for row in range(len(open_)):
         key = key_of(snapshot, row)
         remembered = memory.of(key) if same_cluster else None
+        if remembered is None and row in unexamined:
+            remembered = memory.unexamined.remembered(unexamined[row])
         logged = journal.producers.get(key.producer_id)
         yield _evidence(snapshot, answers, open_, row, key, remembered, logged)
+
+
+def _places(snapshot: Snapshot, memory: Memory) -> Mapping[int, int]:
+    """Row -> where it is among what was seen and not examined."""
+    keys = keys_of(snapshot.partitions, snapshot.open_transactions)
+    place = keys.places_in(memory.unexamined.keys)
+    found = np.flatnonzero(place >= 0)
+    return dict(zip(found.tolist(), place[found].tolist(), strict=True))
 
 
 def key_of(snapshot: Snapshot, row: int) -> TransactionKey:
@@ -228,7 +242,7 @@ def _unconfirmed(
         return None
     here = proof.why_unconfirmed(key.topic, key.partition)
     if here is not None or transaction is None:
-        return here or next((it.why for it in proof.unconfirmed if it.topic == STATE_TOPIC), None)
+        return here or proof.why_state_unconfirmed
     return proof.why_unconfirmed(STATE_TOPIC, transaction.state_partition)
 
 

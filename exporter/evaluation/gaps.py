@@ -6,6 +6,9 @@ import numpy as np
 
 from exporter.snapshot import Answer, CoordinatorProof, IdVisibility, SecondRead, Snapshot
 
+_NAMED_MAX = 100
+"""Leaders that are not confirmed and have a sentence of their own: the log must not get one for each of 50,000."""
+
 
 def gaps(snapshot: Snapshot) -> tuple[str, ...]:
     """Empty exactly where `snapshot.is_complete`."""
@@ -37,18 +40,26 @@ def unproved(snapshot: Snapshot) -> list[str]:
     if proof is not None and proof.failure is not None:
         sentences.append(f"producers that no coordinator lists cannot be proved to hang: {proof.failure}")
     sentences += [] if proof is None else _unanswered(proof)
+    unconfirmed = () if proof is None else proof.unconfirmed
     sentences += [
-        f"the leader of {it.topic}-{it.partition} is not confirmed: {it.why}"
-        for it in (() if proof is None else proof.unconfirmed)
+        f"the leader of {it.topic}-{it.partition} is not confirmed: {it.why}" for it in unconfirmed[:_NAMED_MAX]
     ]
+    if len(unconfirmed) > _NAMED_MAX:
+        sentences.append(f"{len(unconfirmed) - _NAMED_MAX} more leaders are not confirmed")
+    kept = [why for why in open_.unconfirmed if why is not None]
     sentences += [
         f"a transaction that its coordinator keeps too long rests on a leader that is not confirmed: {why}"
-        for why in open_.unconfirmed
-        if why is not None
+        for why in kept[:_NAMED_MAX]
     ]
+    if len(kept) > _NAMED_MAX:
+        sentences.append(f"{len(kept) - _NAMED_MAX} more rest on leaders that are not confirmed")
     failed = int(np.count_nonzero(open_.second_read == SecondRead.UNREAD))
     if failed:
         sentences.append(f"{failed} suspect transactions could not be read a second time")
+    aside = int(np.count_nonzero(snapshot.unexamined.needs_examination))
+    if aside:
+        count = len(open_) + len(snapshot.unexamined)
+        sentences.append(f"{aside} of {count} open transactions were not examined: raise scan.transactions_limit")
     silent = sorted({broker for brokers in open_.silent_replicas for broker in brokers})
     if silent:
         brokers = ", ".join(map(str, silent))

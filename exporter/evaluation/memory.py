@@ -7,6 +7,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
+from exporter.snapshot import BoolColumn, Int32Column, Int64Column, TransactionKeys
+from exporter.snapshot.unexamined import NO_KEYS
+
 
 class TransactionKey(NamedTuple):
     """An open transaction on one partition, for as long as it stays open.
@@ -42,12 +47,79 @@ class Remembered:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeenUnexamined:
+    """What is known of open transactions that were not examined, as columns; not kept on disk."""
+
+    keys: TransactionKeys
+    first_seen_ms: Int64Column
+    last_seen_ms: Int64Column
+    producer_epoch: Int32Column
+    coordinator_start_ms: Int64Column
+    """As in `Remembered`, from when they were examined."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def those(self, rows: BoolColumn) -> SeenUnexamined:
+        """Some of them."""
+        return SeenUnexamined(
+            keys=self.keys.those(rows),
+            first_seen_ms=self.first_seen_ms[rows],
+            last_seen_ms=self.last_seen_ms[rows],
+            producer_epoch=self.producer_epoch[rows],
+            coordinator_start_ms=self.coordinator_start_ms[rows],
+        )
+
+    def with_others(self, others: SeenUnexamined) -> SeenUnexamined:
+        """These, and `others` after them."""
+        if not len(others):
+            return self
+        first, second = self.keys, others.keys
+        keys = TransactionKeys(
+            topics=(*first.topics, *second.topics),
+            topic_ids=(*first.topic_ids, *second.topic_ids),
+            topic=np.concatenate((first.topic, second.topic + np.int32(len(first.topics)))),
+            partition=np.concatenate((first.partition, second.partition)),
+            producer_id=np.concatenate((first.producer_id, second.producer_id)),
+            start_offset=np.concatenate((first.start_offset, second.start_offset)),
+        )
+        return SeenUnexamined(
+            keys=keys,
+            first_seen_ms=np.concatenate((self.first_seen_ms, others.first_seen_ms)),
+            last_seen_ms=np.concatenate((self.last_seen_ms, others.last_seen_ms)),
+            producer_epoch=np.concatenate((self.producer_epoch, others.producer_epoch)),
+            coordinator_start_ms=np.concatenate((self.coordinator_start_ms, others.coordinator_start_ms)),
+        )
+
+    def remembered(self, place: int) -> Remembered:
+        """One of them, which is examined now."""
+        return Remembered(
+            first_seen_ms=int(self.first_seen_ms[place]),
+            last_seen_ms=int(self.last_seen_ms[place]),
+            producer_epoch=int(self.producer_epoch[place]),
+            coordinator_start_ms=int(self.coordinator_start_ms[place]),
+        )
+
+
+_NONE: Int64Column = np.empty(0, dtype=np.int64)
+NONE_UNEXAMINED = SeenUnexamined(
+    keys=NO_KEYS,
+    first_seen_ms=_NONE,
+    last_seen_ms=_NONE,
+    producer_epoch=np.empty(0, dtype=np.int32),
+    coordinator_start_ms=_NONE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Memory:
     """Open transactions remembered from earlier cycles of one cluster."""
 
     cluster_id: str = ""
     """Empty before the first cycle."""
     transactions: Mapping[TransactionKey, Remembered] = field(default_factory=lambda: MappingProxyType({}))
+    unexamined: SeenUnexamined = NONE_UNEXAMINED
+    """Those that were not examined."""
 
     def of(self, key: TransactionKey) -> Remembered | None:
         """What is known of `key`, also from where its topic id was not known yet."""

@@ -73,6 +73,7 @@ _MISSING = {
     InconclusiveReason.COORDINATOR_UNANSWERED: "a coordinator did not answer",
     InconclusiveReason.COORDINATOR_MOVED: "a partition of __transaction_state changed its leader while it was asked",
     InconclusiveReason.NOT_ASKED: "the coordinators were not asked for a proof in this cycle",
+    InconclusiveReason.NOT_EXAMINED: "more transactions are open than one cycle examines (scan.transactions_limit)",
 }
 
 
@@ -182,13 +183,12 @@ def waiting_groups(snapshot: Snapshot, evidence: Evidence, high_watermark: int) 
             committed_offset=it.offset,
             waiting_records=None if high_watermark == UNKNOWN_OFFSET else max(high_watermark - it.offset, 0),
         )
-        for it in impact.offsets
-        if (it.topic, it.partition) == (key.topic, key.partition)
+        for it in impact.on(key.topic, key.partition)
     ]
     residents = [
         WaitingGroup(group=group, committed_offset=None, waiting_records=None)
-        for partition, group in impact.residents
-        if (OFFSETS_TOPIC, partition) == (key.topic, key.partition)
+        for partition, group in (impact.residents if key.topic == OFFSETS_TOPIC else ())
+        if partition == key.partition
     ]
     return tuple(sorted([*committing, *residents], key=lambda it: (-(it.waiting_records or 0), it.group)))
 

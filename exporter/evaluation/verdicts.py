@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+import numpy as np
+
 from exporter.baseline import Usual
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.memory import Memory
@@ -79,6 +81,7 @@ class InconclusiveReason(Enum):
     COORDINATOR_UNANSWERED = "coordinator_unanswered"
     COORDINATOR_MOVED = "coordinator_moved"
     NOT_ASKED = "not_asked"
+    NOT_EXAMINED = "not_examined"
 
 
 class OutcomeEvidence(Enum):
@@ -121,6 +124,25 @@ class TransactionColumns:
     is_late: BoolColumn
     is_unusually_long: BoolColumn
     """(N,) longer than what is usual for it: a warning, and no verdict."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnexaminedColumns:
+    """One row per open transaction that was not examined, in the order of `Snapshot.unexamined`."""
+
+    verdict: Int8Column
+    """(U,) `Verdict`: INCONCLUSIVE because it was not examined, unless it began just now."""
+    duration_ms: Int64Column
+    idle_ms: Int64Column
+    is_late: BoolColumn
+
+
+NONE_UNEXAMINED = UnexaminedColumns(
+    verdict=np.empty(0, dtype=np.int8),
+    duration_ms=np.empty(0, dtype=np.int64),
+    idle_ms=np.empty(0, dtype=np.int64),
+    is_late=np.empty(0, dtype=np.bool_),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,13 +222,14 @@ class Evaluation:
 
     snapshot: Snapshot
     transactions: TransactionColumns
+    unexamined: UnexaminedColumns = NONE_UNEXAMINED
     partitions: PartitionColumns
     evidence: tuple[Evidence, ...]
     """One per open transaction: what the verdicts rest on."""
     usual: tuple[Usual | None, ...]
     """One per open transaction: how long such ones usually take."""
     suspects: tuple[TransactionRow, ...]
-    """Every suspect, worst first: by verdict, then the longest duration."""
+    """Every suspect that was examined, worst first: by verdict, then the longest duration."""
     max_timeout_ms: int
     """The limit used for *late*, without padding."""
     max_timeout_is_fallback: bool
@@ -217,3 +240,29 @@ class Evaluation:
     """For the next cycle, and for the state file."""
     policy: Policy = Policy()
     """What it went by."""
+
+    @property
+    def open_count(self) -> int:
+        """Open transactions, examined or not."""
+        return len(self.transactions.verdict) + len(self.unexamined.verdict)
+
+    @property
+    def late_count(self) -> int:
+        """Late ones, examined or not."""
+        return int(np.count_nonzero(self.transactions.is_late) + np.count_nonzero(self.unexamined.is_late))
+
+    @property
+    def not_examined_count(self) -> int:
+        """Inconclusive because they were not examined; they have no row among `suspects`."""
+        return int(np.count_nonzero(self.unexamined.verdict == Verdict.INCONCLUSIVE))
+
+    @property
+    def suspect_count(self) -> int:
+        """All suspects."""
+        return len(self.suspects) + self.not_examined_count
+
+    def verdict_counts(self) -> list[int]:
+        """How many have each verdict."""
+        verdicts = np.concatenate((self.transactions.verdict, self.unexamined.verdict))
+        counts: list[int] = np.bincount(verdicts, minlength=len(Verdict)).tolist()
+        return counts

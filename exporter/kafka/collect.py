@@ -24,26 +24,30 @@ from exporter.kafka.broker_configs import max_timeout
 from exporter.kafka.cluster_clock import ClusterClock
 from exporter.kafka.connections import Address, Connections
 from exporter.kafka.credentials import client_options
-from exporter.kafka.cycle import SeenTransaction, Stopwatch, complete
-from exporter.kafka.inquiry import Inquiry, LatestMetadata
+from exporter.kafka.cycle import Stopwatch, complete
+from exporter.kafka.examined import Seen, SeenTransaction
+from exporter.kafka.inquiry import TRANSACTIONS_LIMIT, Inquiry, LatestMetadata
 from exporter.kafka.leaders import Progress, Scan, scan_leaders
 from exporter.kafka.metadata_source import CHECKED_EVERY_CYCLES, Source, checked_topology
+from exporter.kafka.receiving import PROCESS
 from exporter.kafka.scan_requests import ScanRequests
 from exporter.kafka.scope import EVERYTHING, Scope
 from exporter.kafka.tokens import ClientCredentials
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility import TopicWatch, with_gap
-from exporter.snapshot import ClockSource, Int32Column, MaxTimeout, Snapshot, Visibility
+from exporter.snapshot import ClockSource, Int32Column, MaxTimeout, Snapshot, TransactionKeys, Visibility
+from exporter.snapshot.unexamined import NO_KEYS
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectOptions:
-    """How long a cycle may take, in seconds."""
+    """How long a cycle may take, in seconds, and how much it may examine."""
 
     deadline_s: float
     request_timeout_s: float
+    transactions_limit: int = TRANSACTIONS_LIMIT
 
 
 def open_collector(
@@ -51,6 +55,7 @@ def open_collector(
 ) -> Collector:
     """A collector for the cluster of these settings. Nothing is connected yet. Raises CredentialsError."""
     options = client_options(kafka)
+    PROCESS.limit_bytes = scan.receive_limit_bytes
     connections = Connections(options, client_id=kafka.client_id)
     collect_options = _collect_options(kafka, scan)
     return Collector(connections, _bootstrap(kafka), collect_options, tokens=_tokens(options), wall_clock=wall_clock)
@@ -67,7 +72,11 @@ def _bootstrap(kafka: KafkaSettings) -> tuple[Address, ...]:
 
 
 def _collect_options(kafka: KafkaSettings, scan: ScanSettings) -> CollectOptions:
-    return CollectOptions(deadline_s=scan.deadline_ms / 1000, request_timeout_s=kafka.request_timeout_ms / 1000)
+    return CollectOptions(
+        deadline_s=scan.deadline_ms / 1000,
+        request_timeout_s=kafka.request_timeout_ms / 1000,
+        transactions_limit=scan.transactions_limit,
+    )
 
 
 class Collector:
@@ -107,6 +116,7 @@ class Collector:
         self,
         *,
         seen_before: Collection[SeenTransaction] | None = (),
+        seen_unexamined: TransactionKeys = NO_KEYS,
         scope: Scope = EVERYTHING,
         progress: Progress | None = None,
         search_logs: bool = False,
@@ -114,12 +124,14 @@ class Collector:
         """Read one snapshot of what is in `scope`.
 
         Only transactions in `seen_before` are described: those that come and go between two cycles cost nothing; None
-        describes all. `search_logs` has other partitions' logs read for how suspects ended there: for a person who asks,
-        not for every cycle. Raises ClusterUnavailableError when no broker tells the metadata, ClientClosedError when the
-        connections are closed meanwhile; everything less is told in the snapshot's coverage.
+        describes all. `seen_unexamined` are others that were seen, and not examined. `search_logs` has other partitions'
+        logs read for how suspects ended there: for a person who asks, not for every cycle. Raises ClusterUnavailableError
+        when no broker tells the metadata, ClientClosedError when the connections are closed meanwhile; everything less is
+        told in the snapshot's coverage.
         """
         self._refresh_token()
-        snapshot: Snapshot = self._connections.run(self._collect, seen_before, scope, progress, search_logs)
+        seen = Seen(keys=seen_before, unexamined=seen_unexamined)
+        snapshot: Snapshot = self._connections.run(self._collect, seen, scope, progress, search_logs)
         return snapshot
 
     def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
@@ -129,6 +141,7 @@ class Collector:
         """
         options = client_options(kafka) if reconnect else {}
         self._options = _collect_options(kafka, scan)
+        PROCESS.limit_bytes = scan.receive_limit_bytes
         self._bootstrap = _bootstrap(kafka)
         if reconnect:
             self._topology = self._producers = None
@@ -186,6 +199,7 @@ class Collector:
             bootstrap=self._bootstrap,
             request_timeout_s=self._options.request_timeout_s,
             deadline=self._clock() + self._options.deadline_s,
+            transactions_limit=self._options.transactions_limit,
             clock=self._clock,
             brokers=self._topology.brokers if self._topology is not None else None,
             latest=self._metadata,
@@ -196,7 +210,7 @@ class Collector:
 
     async def _collect(
         self,
-        seen_before: Collection[SeenTransaction] | None,
+        seen: Seen,
         scope: Scope,
         progress: Progress | None,
         search_logs: bool,  # noqa: FBT001 - handed on by position
@@ -213,7 +227,7 @@ class Collector:
             scan,
             limit,
             taken_at_ms=taken_at_ms,
-            seen_before=seen_before,
+            seen=seen,
             search_logs=search_logs,
             stopwatch=stopwatch,
             now_ms=self._now_ms,

@@ -26,12 +26,10 @@ from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason, M
 from exporter.kafka.explain import in_words, is_tls_spoken, tls_error_in
 from exporter.kafka.names import Names
 from exporter.kafka.raw_request import RawRequest
+from exporter.kafka.receiving import FRAME_BYTES_MAX, ReceiveLimitError
 from exporter.kafka.transport import Connection, PlainTransport, Selector, TlsTransport
 
 T = TypeVar("T")
-
-FRAME_BYTES_MAX = 100 * 1024 * 1024
-"""No answer may be larger. A partition with 1,000,000 producer entries takes 37 MB; kafka-python's own limit is 1 MB."""
 
 THROTTLE_POLL_SECONDS = 0.05
 
@@ -384,6 +382,8 @@ class _Border:
 
 
 def _reason(error: Exception, *, connecting: bool) -> FaultReason:
+    if isinstance(error, ReceiveLimitError):
+        return FaultReason.RECEIVE_LIMIT
     if isinstance(error, foreign.KafkaTimeoutError | foreign.RequestTimedOutError | TimeoutError):
         return FaultReason.TIMED_OUT
     if tls_error_in(error) is not None or is_tls_spoken(error):

@@ -16,18 +16,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
+import numpy as np
+import numpy.typing as npt
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 
-from exporter.kafka.errors import (
-    BrokerFault,
-    ClusterUnavailableError,
-    ErrorCode,
-    MalformedAnswerError,
-    error_name,
-)
+from exporter.kafka import listing
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, error_name
 from exporter.kafka.id_visibility import id_visibility
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leadership import Claim
+from exporter.kafka.listing import NOTHING_LISTED, ListedTransactions
+from exporter.kafka.raw_request import RawAnswer
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     ACTIVE_STATES,
@@ -37,6 +36,7 @@ from exporter.snapshot import (
     CoordinatorProof,
     CoordinatorTransaction,
     IdVisibility,
+    Int64Column,
     StatePartitionProof,
     StateTopic,
     TransactionState,
@@ -72,11 +72,36 @@ def probe_ids(partitions: int) -> tuple[str, ...]:
 
     Random from the first character on, so that no prefixed ACL is likely to single them out.
     """
-    found: dict[int, str] = {}
-    while len(found) < partitions:
-        candidate = secrets.token_urlsafe(24)
-        found.setdefault(state_partition(candidate, partitions), candidate)
-    return tuple(found[partition] for partition in range(partitions))
+    found = [""] * partitions
+    missing = np.ones(partitions, dtype=np.bool_)
+    while np.any(missing):
+        candidates = _random_ids(max(partitions, _PROBES_AT_ONCE_MIN))
+        where, index = np.unique(_partitions_of(candidates, partitions), return_index=True)
+        new = missing[where]
+        for partition, row in zip(where[new].tolist(), index[new].tolist(), strict=True):
+            found[partition] = candidates[row].tobytes().decode()
+        missing[where] = False
+    return tuple(found)
+
+
+_ID_CHARACTERS = 32
+_PROBES_AT_ONCE_MIN = 64
+_ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", dtype=np.uint8)
+
+
+def _random_ids(count: int) -> npt.NDArray[np.uint8]:
+    """(count, 32) characters."""
+    random = np.frombuffer(secrets.token_bytes(count * _ID_CHARACTERS), dtype=np.uint8)
+    return _ALPHABET[random % len(_ALPHABET)].reshape(count, _ID_CHARACTERS)
+
+
+def _partitions_of(ids: npt.NDArray[np.uint8], partitions: int) -> Int64Column:
+    """(N,) what `java_hash_partition` says of each of `ids`."""
+    code = np.zeros(len(ids), dtype=np.uint32)
+    for column in ids.T:
+        code = code * np.uint32(31) + column
+    signed = code.view(np.int32).astype(np.int64)
+    return np.where(signed == np.iinfo(np.int32).min, 0, np.abs(signed)) % partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +109,27 @@ class Listing:
     """ListTransactions of one coordinator."""
 
     broker: int
-    transactions: tuple[CoordinatorTransaction, ...]
+    listed: ListedTransactions
     failure: str | None
+
+    @property
+    def transactions(self) -> tuple[CoordinatorTransaction, ...]:
+        """All that are listed, as objects."""
+        return tuple(self._transaction(index) for index in range(len(self.listed)))
+
+    def of_producers(self, producer_ids: Collection[int]) -> Iterator[CoordinatorTransaction]:
+        """Those of these producers, as objects: a coordinator may list a million others."""
+        wanted = np.fromiter(producer_ids, dtype=np.int64, count=len(producer_ids))
+        for index in np.flatnonzero(np.isin(self.listed.producer_id, wanted)).tolist():
+            yield self._transaction(index)
+
+    def _transaction(self, index: int) -> CoordinatorTransaction:
+        return CoordinatorTransaction(
+            transactional_id=self.listed.transactional_id(index),
+            producer_id=int(self.listed.producer_id[index]),
+            state=self.listed.state_of(index),
+            coordinator=self.broker,
+        )
 
 
 async def list_transactions(
@@ -102,33 +146,20 @@ async def list_transactions(
 
     async def ask(broker: int) -> Listing:
         # Filtered by state or by producer id, never by duration: that filter ignores the state.
-        request = ListTransactionsRequest(
-            state_filters=sorted(state.value for state in states),
-            producer_id_filters=sorted(producer_ids),
-        )
+        request = listing.request([state.value for state in states], producer_ids)
         try:
             return await inquiry.ask(broker, "ListTransactions", request, partial(_listing, broker))
         except BrokerFault as fault:
-            return Listing(broker, (), str(fault))
+            return Listing(broker, NOTHING_LISTED, str(fault))
 
     return tuple(await inquiry.gather(ask(broker) for broker in brokers))
 
 
-def _listing(broker: int, answer: Any) -> Listing:
-    if answer.error_code != ErrorCode.NONE:
-        return Listing(broker, (), f"coordinator {broker} answers {error_name(answer.error_code)}")
-    return Listing(broker, tuple(_listed(row, broker) for row in answer.transaction_states), None)
-
-
-def _listed(row: Any, broker: int) -> CoordinatorTransaction:
-    if row.transactional_id is None:
-        raise MalformedAnswerError("a transaction without a transactional id")
-    return CoordinatorTransaction(
-        transactional_id=row.transactional_id,
-        producer_id=row.producer_id,
-        state=TransactionState.of(row.transaction_state),
-        coordinator=broker,
-    )
+def _listing(broker: int, answer: RawAnswer) -> Listing:
+    listed = listing.decode(answer.body)
+    if listed.error != ErrorCode.NONE:
+        return Listing(broker, NOTHING_LISTED, f"coordinator {broker} answers {error_name(listed.error)}")
+    return Listing(broker, listed, None)
 
 
 async def describe(
@@ -204,7 +235,7 @@ def coordinators_of(topology: Topology) -> tuple[int, ...]:
 
 def coverage_of(listings: Iterable[Listing]) -> tuple[CoordinatorCoverage, ...]:
     """Who was asked and who answered."""
-    return tuple(CoordinatorCoverage(broker=listing.broker, failure=listing.failure) for listing in listings)
+    return tuple(CoordinatorCoverage(broker=told.broker, failure=told.failure) for told in listings)
 
 
 async def prove(
@@ -220,7 +251,7 @@ async def prove(
     visible_before = await id_visibility(inquiry, brokers)
     probes_before = await _probe(inquiry, before.leaders)
     listings = await list_transactions(inquiry, brokers, states=(), producer_ids=producer_ids)
-    listed = [transaction for listing in listings for transaction in listing.transactions]
+    listed = [transaction for told in listings for transaction in told.of_producers(producer_ids)]
     described, unclear = await describe(inquiry, listed)
     hidden = await _hidden_topics(inquiry, {transaction.coordinator for transaction in described}, topics)
     probes_after = await _probe(inquiry, before.leaders)
@@ -230,9 +261,7 @@ async def prove(
         state_topic=before.topic,
         state_topic_id=before.topic_id,
         state_partitions=_state_partition_proofs(before, after, probes_before, probes_after),
-        listing_failures=tuple(
-            (listing.broker, listing.failure) for listing in listings if listing.failure is not None
-        ),
+        listing_failures=tuple((told.broker, told.failure) for told in listings if told.failure is not None),
         transactions=tuple(_with_state_partition(it, len(before.leaders)) for it in described),
         unclear_producer_ids=unclear | _listed_twice(listed),
         hidden_topics=hidden,

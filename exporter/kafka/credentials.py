@@ -81,10 +81,9 @@ def _load_certificate(context: ssl.SSLContext, tls: TlsSettings) -> None:
             context.load_cert_chain(file.name)
     elif tls.certificate_location is not None:
         what = f"is no PEM certificate of the key in {tls.key_location}, or the key's password is wrong"
-        if tls.key_location is not None:
-            with _Named("kafka.ssl.key.location", tls.key_location, what):
-                pass  # it is there, and no FIFO
         with _Named("kafka.ssl.certificate.location", tls.certificate_location, what):
+            if tls.key_location is not None:
+                check_regular(tls.key_location)
             # An empty password rather than None: OpenSSL would ask for one on the terminal.
             context.load_cert_chain(tls.certificate_location, tls.key_location, tls.key_password or "")
 

@@ -6,7 +6,7 @@ known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from exporter.kafka.coordinators import (
     list_transactions,
 )
 from exporter.kafka.doubts import settle_doubts
+from exporter.kafka.examined import Seen, set_aside, were_seen
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Scan
 from exporter.kafka.offsets import latest_offsets
@@ -44,8 +45,7 @@ from exporter.snapshot import (
     Visibility,
 )
 
-SeenTransaction = tuple[str, int, int, int, str]
-"""(topic, partition, producer id, start offset, topic id)."""
+PAST_DEADLINE = "scan.deadline passed before suspect transactions could be proved"
 
 
 async def complete(
@@ -54,7 +54,7 @@ async def complete(
     limit: MaxTimeout,
     *,
     taken_at_ms: int,
-    seen_before: Collection[SeenTransaction] | None,
+    seen: Seen,
     search_logs: bool,
     stopwatch: Stopwatch,
     now_ms: Callable[[], int],
@@ -63,16 +63,21 @@ async def complete(
 ) -> Snapshot:
     """The snapshot of the partitions in `scan`, which was begun at `taken_at_ms`.
 
-    `seen_before` and `search_logs` are those of `Collector.collect`. `taken_at_s`: the same instant by the monotonic clock
+    `seen` and `search_logs` are those of `Collector.collect`. `taken_at_s`: the same instant by the monotonic clock
     of `inquiry`; None where the scan began on another machine.
     """
     entries = scan.entries()
+    scan.parts.clear()  # a million of them take 44 MB twice
     second_read = np.full(len(entries), SecondRead.NOT_ASKED, dtype=np.int8)
     reading = Reading(scan.topology, scan, limit, entries, second_read)
     if len(entries):
-        await _ask_coordinators(inquiry, reading, seen_before)
+        await _ask_coordinators(inquiry, reading, seen)
         stopwatch.lap("transactions")
-        doubtful = await settle_doubts(inquiry, reading)
+        if inquiry.remaining_s() > 0:
+            doubtful = await settle_doubts(inquiry, reading)
+        else:
+            doubtful = np.zeros(len(reading.entries), dtype=np.bool_)
+            visibility = replace(visibility, gaps=(*visibility.gaps, PAST_DEADLINE))
         stopwatch.lap("proof")
         now_ms_of_cluster = inquiry.cluster_clock.at_ms(inquiry.clock())
         reading.unconfirmed_owners = await unconfirmed_owners(inquiry, reading, now_ms_of_cluster)
@@ -112,27 +117,19 @@ class Stopwatch:
         return tuple(self._laps.items())
 
 
-async def _ask_coordinators(
-    inquiry: Inquiry, reading: Reading, seen_before: Collection[SeenTransaction] | None
-) -> None:
+async def _ask_coordinators(inquiry: Inquiry, reading: Reading, seen: Seen) -> None:
     """List the active transactions, and describe those behind an entry that was open in an earlier cycle."""
     reading.listings = await list_transactions(inquiry, coordinators_of(reading.topology))
-    active = by_producer_id(transaction for listing in reading.listings for transaction in listing.transactions)
+    set_aside(reading, seen, inquiry.transactions_limit)
     entries = reading.entries
-    lasting = {
-        int(entries.producer_id[i])
-        for i in range(len(entries))
-        if int(entries.producer_id[i]) in active and (seen_before is None or _was_seen(reading.key(i), seen_before))
-    }
+    producer_ids = set(entries.producer_id.tolist())
+    active = by_producer_id(it for listing in reading.listings for it in listing.of_producers(producer_ids))
+    is_active = np.fromiter((it in active for it in entries.producer_id.tolist()), np.bool_, count=len(entries))
+    lasting = set(entries.producer_id[were_seen(reading, seen, is_active)].tolist())
     described, reading.unclear_producer_ids = await describe(
         inquiry, [active[producer_id] for producer_id in sorted(lasting)]
     )
     reading.transactions = tuple({**active, **by_producer_id(described)}.values())
-
-
-def _was_seen(key: SeenTransaction, seen_before: Collection[SeenTransaction]) -> bool:
-    """Also where its topic id was not known yet: in a state file of an earlier version, or from brokers without them."""
-    return key in seen_before or (*key[:4], "") in seen_before
 
 
 async def _with_offsets(inquiry: Inquiry, reading: Reading) -> OpenTransactions:
@@ -179,10 +176,11 @@ def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms
     exists = scan.is_subject()
     new_row = np.cumsum(exists) - 1
     unread = np.flatnonzero(scan.answer[exists] != Answer.READ)
-    told = [str(reason) for reason in scan.reason[exists][unread]]
-    reasons = tuple(sorted(set(told)))
+    code = scan.reason_code[exists][unread]
+    reasons = tuple(sorted({scan.reasons[it] for it in np.flatnonzero(np.bincount(code)).tolist()}))
+    index = np.array([reasons.index(it) if it in reasons else -1 for it in scan.reasons], dtype=np.int16)
     reason: Int16Column = np.full(np.count_nonzero(exists), -1, dtype=np.int16)
-    reason[unread] = [reasons.index(it) for it in told]
+    reason[unread] = index[code]
     partitions = Partitions(
         topics=topology.topics,
         topic_ids=topology.topic_ids,
@@ -195,12 +193,14 @@ def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms
         producers=scan.producers[exists],
     )
     moved = replace(open_transactions, partition_row=new_row[open_transactions.partition_row].astype(np.int32))
+    aside = replace(reading.unexamined, partition_row=new_row[reading.unexamined.partition_row].astype(np.int32))
     return Snapshot(
         cluster_id=topology.cluster_id,
         taken_at_ms=taken_at_ms,
         finished_at_ms=finished_at_ms,
         partitions=partitions,
         open_transactions=moved,
+        unexamined=aside,
         transactions=reading.transactions,
         unclear_producer_ids=reading.unclear_producer_ids,
         proof=reading.proof,

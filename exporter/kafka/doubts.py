@@ -110,6 +110,8 @@ async def _read_again(
     again = Scan.unasked(reading.topology)
     await read_rows(inquiry, again, rows[leader[rows] != NO_LEADER], leader)
     found = again.entries()
+    # A partition may show many more than are in doubt.
+    found = found.those(np.isin(found.producer_id, entries.producer_id[doubtful]))
     keys = zip(found.row.tolist(), found.producer_id.tolist(), found.start_offset.tolist(), strict=True)
     at = {key: i for i, key in enumerate(keys)}
     led_by_strangers = strangers(reading.max_timeout)
@@ -214,7 +216,7 @@ async def _confirmed(
 def _leaders(topology: Topology, rows: npt.NDArray[np.int64], current: Topology | None) -> Int32Column:
     """(P,) leaders of `rows` as `current` has them; NO_LEADER elsewhere."""
     leaders = np.full(len(topology), NO_LEADER, dtype=np.int32)
-    for row in rows.tolist() if current is not None else ():
-        assert current is not None
-        leaders[row] = current.leader_of(topology.topics[topology.topic[row]], int(topology.partition[row]))[0]
+    if current is not None:
+        at = topology.rows_in(current, rows)
+        leaders[rows[at >= 0]] = current.leader[at[at >= 0]]
     return leaders

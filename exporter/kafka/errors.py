@@ -52,6 +52,7 @@ class FaultReason(Enum):
     TLS_FAILED = "tls_failed"
     UNSUPPORTED_API = "unsupported_api"
     MALFORMED_ANSWER = "malformed_answer"
+    RECEIVE_LIMIT = "receive_limit"
     UNKNOWN_BROKER = "unknown_broker"
     REFUSED = "refused"
 

@@ -15,6 +15,7 @@ from exporter.kafka.raw_request import RawAnswer, RawRequest
 from exporter.kafka.topology import Topology, topology_of
 
 T = TypeVar("T")
+TRANSACTIONS_LIMIT = 50_000
 _THROTTLE_TIME_BYTES = 4
 
 
@@ -52,6 +53,8 @@ class Inquiry:
     """The broker whose metadata are gone by: it gave the latest of all topics."""
     out_of_touch: set[Address] = field(default_factory=set)
     """Brokers that were found to be cut off from their controller: asked last for metadata."""
+    transactions_limit: int = TRANSACTIONS_LIMIT
+    """How many open transactions are examined one by one."""
     silent: set[Address] = field(default_factory=set)
     """Brokers that let a request time out in this cycle: they are not waited for again."""
 

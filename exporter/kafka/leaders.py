@@ -6,7 +6,7 @@ moved, or whose leader could not be reached, are asked once more of the leader t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -62,6 +62,10 @@ class Entries:
 
     def __len__(self) -> int:
         return len(self.row)
+
+    def those(self, rows: BoolColumn) -> Entries:
+        """Some of them."""
+        return Entries(**{name: getattr(self, name)[rows] for name in _COLUMNS})
 
 
 _COLUMNS = (
@@ -144,6 +148,11 @@ class Scan:
         self.reason_code[rows] = [codes[it] for it in reason]
         self.producers[rows] = producers
 
+    def has_reason(self, rows: Rows, reasons: Iterable[str]) -> BoolColumn:
+        """True for each of `rows` that could not be read for one of `reasons`."""
+        codes = [self.reasons.index(it) for it in reasons if it in self.reasons]
+        return np.isin(self.reason_code[rows], codes)
+
     def _code(self, reason: str) -> int:
         if reason not in self.reasons:
             self.reasons.append(reason)
@@ -158,8 +167,10 @@ class Scan:
         self.answer[row[good]] = Answer.READ
         self.reason_code[row[good]] = _NONE
         self.producers[row[good]] = answer.producers[good]
-        for index in np.flatnonzero(was_asked & ~good):
-            self._refused(int(row[index]), int(answer.error[index]))
+        refused = was_asked & ~good
+        errors, _ = np.unique(answer.error[refused], return_counts=True)  # without counts it loads numpy.ma, for 20 ms
+        for error in errors.tolist():
+            self._refused(row[refused & (answer.error == error)], error)
         keep = good[answer.entry_partition]
         self.parts.append(
             (
@@ -190,10 +201,10 @@ class Scan:
         first_told[np.unique(np.where(believed, row, -1), return_index=True)[1]] = True
         return row, believed & first_told
 
-    def _refused(self, row: int, error: int) -> None:
+    def _refused(self, rows: Rows, error: int) -> None:
         unauthorized = error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        self.answer[row] = Answer.UNAUTHORIZED if unauthorized else Answer.UNAVAILABLE
-        self.reason_code[row] = self._code(error_name(error))
+        self.answer[rows] = Answer.UNAUTHORIZED if unauthorized else Answer.UNAVAILABLE
+        self.reason_code[rows] = self._code(error_name(error))
 
     def is_subject(self) -> BoolColumn:
         """(P,) rows that the scan is about: wanted, and not deleted meanwhile."""
@@ -237,23 +248,20 @@ async def ask_again_where_moved(inquiry: Inquiry, scan: Scan) -> None:
         fresh = await inquiry.topology()
     except ClusterUnavailableError:
         return  # the first answers stand, and what is missing says so already
-    leader, leader_epoch = scan.topology.leader.copy(), scan.topology.leader_epoch.copy()
-    moved = {scan.reasons.index(name) for name in map(error_name, _MOVED) if name in scan.reasons}
-    again = []
-    for row in stale:
-        topic, partition = scan.topology.topics[scan.topology.topic[row]], int(scan.topology.partition[row])
-        if fresh.row(topic, partition) is None:
-            # Its leader must say so as well: whoever told the metadata may lag behind, and unread is not the same as gone.
-            if scan.reasons[scan.reason_code[row]] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name:
-                scan.reason_code[row] = _DELETED
-            continue
-        leader[row], leader_epoch[row] = fresh.leader_of(topic, partition)
-        if leader[row] != NO_LEADER and (leader[row] != scan.topology.leader[row] or scan.reason_code[row] in moved):
-            again.append(row)
+    known = scan.topology
+    at = known.rows_in(fresh, stale)
+    # Its leader must say so as well: whoever told the metadata may lag behind, and unread is not the same as gone.
+    unknown = scan.has_reason(stale, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name])
+    scan.reason_code[stale[(at < 0) & unknown]] = _DELETED
+    stale, at = stale[at >= 0], at[at >= 0]
+    leader, leader_epoch = known.leader.copy(), known.leader_epoch.copy()
+    leader[stale], leader_epoch[stale] = fresh.leader[at], fresh.leader_epoch[at]
+    has_moved = (leader[stale] != known.leader[stale]) | scan.has_reason(stale, map(error_name, _MOVED))
+    again = stale[(leader[stale] != NO_LEADER) & has_moved]
     # Later reads of this cycle must not ask a former leader: it answers from its own log, which may lack what is open.
     brokers = {**scan.topology.brokers, **fresh.brokers}
     scan.topology = replace(scan.topology, brokers=brokers, leader=leader, leader_epoch=leader_epoch)
-    await read_rows(inquiry, scan, np.asarray(again, dtype=np.int64), leader)
+    await read_rows(inquiry, scan, again, leader)
 
 
 async def read_rows(
@@ -269,7 +277,7 @@ async def read_rows(
 
     async def ask_broker(broker: int) -> None:
         nonlocal answered
-        mine = rows[leader[rows] == broker]
+        mine = rows_of[broker]
         requests = [scan.requests.of(scan.topology, chunk) for chunk in chunks(mine, expected_producers)]
         sent = None
         for request, following in zip_longest(requests, requests[1:]):
@@ -282,8 +290,11 @@ async def read_rows(
             if progress is not None:
                 progress(answered, len(rows))
 
-    leaders, _ = np.unique(leader[rows], return_counts=True)  # without counts it loads numpy.ma, for 20 ms
-    await inquiry.gather(ask_broker(broker) for broker in leaders.tolist())
+    by_leader = np.argsort(leader[rows], kind="stable")
+    leaders, counts = np.unique(leader[rows], return_counts=True)
+    parts = np.split(rows[by_leader], np.cumsum(counts)[:-1])
+    rows_of = dict(zip(leaders.tolist(), parts, strict=False))
+    await inquiry.gather(ask_broker(broker) for broker in rows_of)
 
 
 async def _read_chunk(

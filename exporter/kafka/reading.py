@@ -9,7 +9,16 @@ from exporter.kafka.coordinators import Listing
 from exporter.kafka.leaders import Entries, Scan
 from exporter.kafka.replicas import EVERYBODY_AGREES, Followers, OpenAtLeader
 from exporter.kafka.topology import Topology
-from exporter.snapshot import CoordinatorProof, CoordinatorTransaction, EndMarkers, Impact, Int8Column, MaxTimeout
+from exporter.snapshot import (
+    CoordinatorProof,
+    CoordinatorTransaction,
+    EndMarkers,
+    Impact,
+    Int8Column,
+    MaxTimeout,
+    Unexamined,
+)
+from exporter.snapshot.unexamined import ALL_EXAMINED
 
 
 @dataclass(slots=True)
@@ -30,6 +39,8 @@ class Reading:
     followers: Followers = EVERYBODY_AGREES
     unconfirmed_owners: Mapping[int, str] = field(default_factory=dict)
     """Entry -> why the leaders behind it are not confirmed, where its coordinator keeps it too long."""
+    unexamined: Unexamined = ALL_EXAMINED
+    """Entries that were set aside, by their rows in `topology`."""
 
     def at_leader(self, entry: int) -> OpenAtLeader:
         """One entry, as its followers are asked about it."""

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
 from exporter.kafka.connections import Address
 from exporter.kafka.errors import MalformedAnswerError
 from exporter.kafka.metadata import MetadataAnswer
-from exporter.snapshot import NO_LEADER, Int32Column, Int64Column
+from exporter.snapshot import NO_LEADER, BoolColumn, Int32Column, Int64Column
 
 PARTITIONS_OF_A_TOPIC_MAX = 1_000_000
 """Gaps are filled, so a wild partition index must not be believed. Kafka clusters end at about this many in all."""
+
+GAPS_MAX = 10_000
+"""Rows of partitions that nobody names, beyond one for each partition that is named: a response of 8 kB must not fill the
+memory. Brokers leave out no partition."""
+
+
+_NO_ROWS = range(0)
 
 
 @dataclass(frozen=True)
@@ -52,17 +61,31 @@ class Topology:
     in_sync: Replicas
     topic_errors: Mapping[str, int]
     """Topic -> Kafka error code, for topics that were asked for by name and are not shown."""
+    left_out: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Topic -> how many of its partitions have no row, as too many before them are not named."""
 
     def __len__(self) -> int:
         return len(self.topic)
 
     def rows_of(self, topic: str) -> range:
         """The rows of one topic; empty when it is not there."""
-        first = self.first_row.get(topic)
-        if first is None:
-            return range(0)
-        index = int(self.topic[first])
-        return range(first, int(np.searchsorted(self.topic, index, side="right")))
+        return self._rows_of_topic.get(topic, _NO_ROWS)
+
+    @cached_property
+    def _rows_of_topic(self) -> Mapping[str, range]:
+        """Worked out once: an index of another type than the column would copy that, at every look."""
+        ends = np.searchsorted(self.topic, np.arange(len(self.topics), dtype=np.int32), side="right").tolist()
+        return {topic: range(self.first_row[topic], end) for topic, end in zip(self.topics, ends, strict=True)}
+
+    def rows_in(self, other: Topology, rows: Int64Column) -> Int64Column:
+        """Where `other` has the partitions of `rows` of this one; -1 where it has none."""
+        topics = np.flatnonzero(np.bincount(self.topic[rows], minlength=len(self.topics)))
+        first = np.zeros(len(self.topics), dtype=np.int64)
+        count = np.zeros(len(self.topics), dtype=np.int64)
+        found = [other.rows_of(self.topics[index]) for index in topics.tolist()]
+        first[topics], count[topics] = [it.start for it in found], [len(it) for it in found]
+        topic, partition = self.topic[rows], self.partition[rows]
+        return np.where(partition < count[topic], first[topic] + partition, -1)
 
     def row(self, topic: str, partition: int) -> int | None:
         """The row of one partition; None when it is not there."""
@@ -100,12 +123,14 @@ def topology_of(answer: MetadataAnswer) -> Topology:
     rank[shown] = np.arange(len(shown))
     topic_told = np.repeat(rank, told)
     sizes = _sizes(answer, topics, topic_told)
+    has_row = answer.partition < sizes[topic_told]
     first = np.cumsum(sizes) - sizes
-    row = first[topic_told] + answer.partition
+    row = first[topic_told[has_row]] + answer.partition[has_row]
     count = int(sizes.sum())
     leader = np.full(count, NO_LEADER, dtype=np.int32)
     leader_epoch = np.full(count, -1, dtype=np.int32)
-    leader[row], leader_epoch[row] = answer.leader, answer.leader_epoch
+    leader[row], leader_epoch[row] = answer.leader[has_row], answer.leader_epoch[has_row]
+    left_out = np.bincount(topic_told[~has_row], minlength=len(topics))
     return Topology(
         cluster_id=answer.cluster_id or "",
         brokers={broker: Address(host, port) for broker, host, port in answer.brokers},
@@ -116,31 +141,43 @@ def topology_of(answer: MetadataAnswer) -> Topology:
         partition=(np.arange(count) - np.repeat(first, sizes)).astype(np.int32),
         leader=leader,
         leader_epoch=leader_epoch,
-        replicas=_replicas(count, row, answer.replica_count, answer.replicas),
-        in_sync=_replicas(count, row, answer.in_sync_count, answer.in_sync),
+        replicas=_replicas(count, row, has_row, answer.replica_count, answer.replicas),
+        in_sync=_replicas(count, row, has_row, answer.in_sync_count, answer.in_sync),
         topic_errors={
             name: error
             for name, error, count in zip(answer.topics, answer.topic_errors, answer.partitions, strict=True)
             if error and not count
         },
+        left_out={topics[index]: int(left_out[index]) for index in np.flatnonzero(left_out).tolist()},
     )
 
 
 def _sizes(answer: MetadataAnswer, topics: tuple[str, ...], topic_told: Int64Column) -> Int64Column:
-    """(T,) partitions of each of `topics`, gaps included. Raises MalformedAnswerError where that cannot be."""
+    """(T,) rows of each of `topics`, gaps included. Raises MalformedAnswerError where that cannot be.
+
+    Topics that lack most get no more rows than they name partitions, where all gaps together would be too many.
+    """
     if len(set(topics)) != len(topics):
         raise MalformedAnswerError("a topic twice")
     sizes = np.zeros(len(topics), dtype=np.int64)
     np.maximum.at(sizes, topic_told, answer.partition.astype(np.int64) + 1)
     if np.any(answer.partition < 0) or np.any(sizes > PARTITIONS_OF_A_TOPIC_MAX):
         raise MalformedAnswerError(f"partitions from {answer.partition.min()} to {answer.partition.max()}")
+    named = np.bincount(topic_told, minlength=len(topics))
+    gaps = np.maximum(sizes - named, 0)
+    fewest_first = np.argsort(gaps, kind="stable")
+    is_too_many = np.cumsum(gaps[fewest_first]) > len(topic_told) + GAPS_MAX
+    cut = fewest_first[is_too_many]
+    sizes[cut] = np.minimum(sizes[cut], named[cut])
     return sizes
 
 
-def _replicas(count: int, row: Int64Column, lengths: Int32Column, brokers: Int32Column) -> Replicas:
+def _replicas(
+    count: int, row: Int64Column, has_row: BoolColumn, lengths: Int32Column, brokers: Int32Column
+) -> Replicas:
     """Those that were told, each list at its row; the last one where a row was told twice."""
     told = np.full(count, -1, dtype=np.int64)
-    told[row] = np.arange(len(row))
+    told[row] = np.flatnonzero(has_row)
     is_told = told >= 0
     length = np.zeros(count, dtype=np.int64)
     length[is_told] = lengths[told[is_told]]

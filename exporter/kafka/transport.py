@@ -17,6 +17,7 @@ from kafka.net.connection import KafkaConnection
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from exporter.kafka.explain import TLS_SPOKEN_HERE, login_in_words
+from exporter.kafka.receiving import Parser
 
 RECEIVE_BYTES = 16 * 1024
 """At a time, where it is not known yet how much is to come."""
@@ -33,6 +34,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]
     """
 
     login_failure: Exception | None = None
+    parser: Parser | None
 
     def data_received(self, data: bytes) -> None:
         if self.initializing and data.startswith(_TLS_ALERT):
@@ -44,20 +46,34 @@ class Connection(KafkaConnection):  # type: ignore[misc]
         except Exception as error:
             raise foreign.KafkaProtocolError(f"not a decodable answer: {error!r}") from error
 
-    def room(self) -> memoryview | None:
-        """For what is missing of the answer that has begun to come, but its last byte; None where nothing is.
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.parser = Parser(
+            client_id=self.config["client_id"], receive_message_max_bytes=self.config["receive_message_max_bytes"]
+        )
 
-        The last byte goes through `data_received`, by which the parser learns that the answer is whole.
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.parser is not None:
+            self.parser.drop()
+        super().connection_lost(exc)
+
+    def room(self) -> memoryview | None:
+        """For what is missing of the response that has begun to come, but its last byte; None where nothing is.
+
+        The last byte goes through `data_received`, by which the parser learns that the response is whole. Raises
+        ReceiveLimitError.
         """
-        buffer = None if self.parser is None else self.parser._rbuffer  # noqa: SLF001 - held to by test_client_contract
-        if buffer is None or len(buffer) - buffer.tell() <= 1:
+        buffer = None if self.parser is None else self.parser.buffer
+        if buffer is None or buffer.missing <= 1:
             return None
-        return memoryview(buffer)[buffer.tell() : -1]
+        buffer.grow()
+        return memoryview(buffer)[buffer.tell() : min(len(buffer), buffer.announced - 1)]
 
     def filled(self, count: int) -> None:
         """`count` bytes were received into `room`."""
-        buffer = self.parser._rbuffer  # noqa: SLF001
-        buffer.seek(buffer.tell() + count)
+        buffer = None if self.parser is None else self.parser.buffer
+        if buffer is not None:
+            buffer.seek(buffer.tell() + count)
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
         try:

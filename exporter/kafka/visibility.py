@@ -70,12 +70,28 @@ class TopicWatch:
             gaps.append("no topic is visible: not authorized, needs DESCRIBE and READ on the topics to be watched")
         if self._state_topic_gap is not None:
             gaps.append(self._state_topic_gap)
+        if topology.left_out:
+            gaps.append(_about_left_out(topology))
         return Visibility(hidden_topics=self._hidden, gaps=tuple(gaps))
 
 
+def _about_left_out(topology: Topology) -> str:
+    names = _first_of(tuple(topology.left_out))
+    return (
+        f"{sum(topology.left_out.values())} partitions of {len(topology.left_out)} topics ({names}) are not read: too many "
+        "partitions before them are missing from the metadata"
+    )
+
+
 def _about_hidden(topics: tuple[str, ...]) -> str:
-    names = ", ".join(topics[:_NAMED_MAX]) + (", ..." if len(topics) > _NAMED_MAX else "")
-    return f"{len(topics)} topics that were visible are not any more ({names}): needs DESCRIBE on them, or they are deleted"
+    return (
+        f"{len(topics)} topics that were visible are not any more ({_first_of(topics)}): needs DESCRIBE on them, or they "
+        "are deleted"
+    )
+
+
+def _first_of(topics: tuple[str, ...]) -> str:
+    return ", ".join(topics[:_NAMED_MAX]) + (", ..." if len(topics) > _NAMED_MAX else "")
 
 
 async def _refused(inquiry: Inquiry, topics: Collection[str]) -> tuple[str, ...]:

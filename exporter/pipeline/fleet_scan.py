@@ -34,6 +34,7 @@ from exporter.kafka.connections import Address
 from exporter.kafka.credentials import CredentialsError
 from exporter.kafka.cycle import Stopwatch, complete
 from exporter.kafka.errors import ClusterUnavailableError
+from exporter.kafka.examined import Seen
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Scan, ask_again_where_moved, read_rows
 from exporter.kafka.metadata_source import Source
@@ -288,7 +289,9 @@ def _complete(
             scan,
             limit,
             taken_at_ms=taken_at_ms,
-            seen_before=None if memory is None else memory.transactions.keys(),
+            seen=Seen(keys=None)
+            if memory is None
+            else Seen(keys=memory.transactions.keys(), unexamined=memory.unexamined.keys),
             search_logs=False,
             stopwatch=stopwatch,
             now_ms=lambda: int(wall_clock() * 1000),

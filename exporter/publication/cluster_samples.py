@@ -105,7 +105,7 @@ def _series(evaluation: Evaluation, rows: Rows, column: npt.NDArray[np.integer],
 
 
 def late_transactions(evaluation: Evaluation) -> int:
-    return int(np.count_nonzero(evaluation.transactions.is_late))
+    return evaluation.late_count
 
 
 def partitions_with_late(evaluation: Evaluation) -> int:
@@ -114,7 +114,7 @@ def partitions_with_late(evaluation: Evaluation) -> int:
 
 def open_by_verdict(evaluation: Evaluation) -> Sequence[Sample]:
     """Every verdict, always: a verdict that nobody has is a 0."""
-    counts = np.bincount(evaluation.transactions.verdict, minlength=len(Verdict)).tolist()
+    counts = evaluation.verdict_counts()
     return tuple(Sample((verdict.label,), counts[verdict]) for verdict in Verdict)
 
 
@@ -141,12 +141,14 @@ def _suspect_labels(row: TransactionRow) -> tuple[str, ...]:
 def suspects_hidden(publication: Publication) -> Samples:
     if publication.evaluation is None:
         return ()
-    return (Sample((), max(0, len(publication.evaluation.suspects) - publication.options.suspects_limit)),)
+    shown = min(len(publication.evaluation.suspects), publication.options.suspects_limit)
+    return (Sample((), publication.evaluation.suspect_count - shown),)
 
 
 def inconclusive_by_reason(evaluation: Evaluation) -> Iterable[Sample]:
     """Every reason, always: they are few, and a 0 says that this is not what stands in the way."""
     counts = Counter(row.inconclusive_reason for row in evaluation.suspects)
+    counts[InconclusiveReason.NOT_EXAMINED] += evaluation.not_examined_count
     return tuple(Sample((reason.value,), counts[reason]) for reason in InconclusiveReason)
 
 
@@ -161,9 +163,10 @@ def partitions_by_answer(evaluation: Evaluation) -> Iterable[Sample]:
 def unread_by_reason(evaluation: Evaluation) -> Sequence[Sample]:
     """Reasons that occur, in alphabetical order: their names come from brokers and are not known beforehand."""
     partitions = evaluation.snapshot.partitions
-    reasons = partitions.reason[~is_read(partitions)]
-    counts = Counter(partitions.reasons[reason] if reason >= 0 else "unknown" for reason in reasons.tolist())
-    return tuple(Sample((reason,), count) for reason, count in sorted(counts.items()))
+    reasons = partitions.reason[~is_read(partitions)].astype(np.int64)
+    counts = np.bincount(reasons + 1, minlength=len(partitions.reasons) + 1).tolist()
+    told = zip(("unknown", *partitions.reasons), counts, strict=True)
+    return tuple(Sample((reason,), count) for reason, count in sorted(told) if count)
 
 
 def brokers_by_answer(evaluation: Evaluation) -> Iterable[Sample]:

@@ -44,7 +44,7 @@ def _row(publication: Publication, level: Level, title: str) -> str:
     evaluation, taken_at_ms = publication.evaluation, publication.facts.snapshot_taken_at_ms
     open_ = suspects = "unknown"
     if evaluation is not None:
-        open_, suspects = f"{len(evaluation.snapshot.open_transactions):,}", f"{len(evaluation.suspects):,}"
+        open_, suspects = f"{evaluation.open_count:,}", f"{evaluation.suspect_count:,}"
     when = "none yet" if taken_at_ms is None else instant_words(taken_at_ms)
     link = _BELOW + urllib.parse.quote(publication.cluster or "", safe="")
     return (

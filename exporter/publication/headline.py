@@ -43,7 +43,7 @@ def headline(evaluation: Evaluation | None, facts: ExporterFacts) -> Headline:
     gaps = coverage_gaps(evaluation)
     notes = (*gaps, *_lateness_notes(evaluation), *failure)
     hanging = sum(row.verdict.is_hanging for row in evaluation.suspects)
-    others = len(evaluation.suspects) - hanging
+    others = evaluation.suspect_count - hanging
     if hanging:
         title = f"{count_words(hanging, 'transaction')} hanging: proved abandoned, nothing will ever close them"
         return Headline(level=Level.BAD, title=title, notes=(*_other_suspects(others), *notes))
@@ -80,7 +80,7 @@ def _other_suspects(count: int) -> tuple[str, ...]:
 
 
 def _lateness_notes(evaluation: Evaluation) -> tuple[str, ...]:
-    late = int(np.count_nonzero(evaluation.transactions.is_late))
+    late = evaluation.late_count
     limit = "the fallback, because no broker lets us read it" if evaluation.max_timeout_is_fallback else "plus padding"
     return (
         (f"{count_words(late, 'transaction')} late: older than transaction.max.timeout.ms ({limit}).",) if late else ()

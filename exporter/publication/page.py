@@ -109,14 +109,15 @@ GROUPS_SHOWN_MAX = 5
 
 
 def _suspects_section(suspects: tuple[TransactionRow, ...], evaluation: Evaluation) -> str:
-    if not suspects:
+    if not evaluation.suspect_count:
         return ""
-    hidden = len(suspects) - SUSPECTS_SHOWN_MAX
+    hidden = evaluation.suspect_count - min(len(suspects), SUSPECTS_SHOWN_MAX)
     rest = f'<p id="hidden">{count_words(hidden, "more suspect")} not shown here.</p>' if hidden > 0 else ""
     shown = "\n".join(map(_suspect, suspects[:SUSPECTS_SHOWN_MAX]))
     when = instant_words(evaluation.snapshot.taken_at_ms)
+    count = f"{evaluation.suspect_count:,}"
     return (
-        f'<h2>Suspect transactions, worst first <span class="quiet">({len(suspects):,}, ages as of {when})</span></h2>\n'
+        f'<h2>Suspect transactions, worst first <span class="quiet">({count}, ages as of {when})</span></h2>\n'
         f'<section id="suspects">{shown}</section>{rest}'
     )
 

@@ -64,7 +64,7 @@ def _counts_figure(facts: ExporterFacts) -> Figure:
 def _coverage_figures(evaluation: Evaluation) -> Iterable[Figure]:
     snapshot = evaluation.snapshot
     partitions, read = snapshot.partitions, int(np.count_nonzero(is_read(snapshot.partitions)))
-    note = f"{count_words(len(evaluation.transactions.verdict), 'transaction')} open"
+    note = f"{count_words(evaluation.open_count, 'transaction')} open"
     yield "partitions read", f"{read:,} of {len(partitions):,}", note
     yield "brokers answered", _answered([broker.failure for broker in snapshot.brokers]), "leaders asked"
     coordinators = [coordinator.failure for coordinator in snapshot.coordinators]

@@ -43,6 +43,7 @@ from exporter.snapshot.transactions import (
     TransactionState,
     ownership,
 )
+from exporter.snapshot.unexamined import TransactionKeys, Unexamined
 from exporter.snapshot.whole import Snapshot
 
 __all__ = [
@@ -79,8 +80,10 @@ __all__ = [
     "Snapshot",
     "StatePartitionProof",
     "StateTopic",
+    "TransactionKeys",
     "TransactionState",
     "Unconfirmed",
+    "Unexamined",
     "Visibility",
     "ownership",
 ]

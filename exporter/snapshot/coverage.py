@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,17 @@ class Impact:
     """(partition of `__consumer_offsets`, group): groups that keep their own offsets on a suspect's partition."""
     failures: tuple[str, ...]
     """Brokers whose groups are not known, a sentence each."""
+
+    def on(self, topic: str, partition: int) -> tuple[GroupOffset, ...]:
+        """What is committed on one partition."""
+        return self._by_partition.get((topic, partition), ())
+
+    @cached_property
+    def _by_partition(self) -> Mapping[tuple[str, int], tuple[GroupOffset, ...]]:
+        found: dict[tuple[str, int], list[GroupOffset]] = {}
+        for it in self.offsets:
+            found.setdefault((it.topic, it.partition), []).append(it)
+        return {partition: tuple(offsets) for partition, offsets in found.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

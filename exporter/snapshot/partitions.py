@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -94,12 +97,15 @@ class Partitions:
         """Of one row's topic; "" where it is not known."""
         return self.topic_ids[self.topic[row]] if self.topic_ids else ""
 
+    @cached_property
+    def _rows_of_topic(self) -> Mapping[str, tuple[int, int]]:
+        """Topic -> its first row, and the one behind its last."""
+        bounds = np.searchsorted(self.topic, np.arange(len(self.topics) + 1, dtype=np.int32)).tolist()
+        return dict(zip(self.topics, pairwise(bounds), strict=True))
+
     def row(self, topic: str, partition: int) -> int | None:
         """The row of one partition; None when it is not there."""
-        if topic not in self.topics:
-            return None
-        index = self.topics.index(topic)
-        first, end = np.searchsorted(self.topic, (index, index + 1)).tolist()
+        first, end = self._rows_of_topic.get(topic, (0, 0))
         row = first + int(np.searchsorted(self.partition[first:end], partition))
         return row if row < end and self.partition[row] == partition else None
 

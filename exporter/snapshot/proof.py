@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
+from exporter.snapshot.partitions import STATE_TOPIC
 from exporter.snapshot.transactions import CoordinatorTransaction
 
 
@@ -108,7 +110,16 @@ class CoordinatorProof:
 
     def why_unconfirmed(self, topic: str, partition: int) -> str | None:
         """Why the leader of this partition is not confirmed; None where it is, or need not be."""
-        return next((it.why for it in self.unconfirmed if (it.topic, it.partition) == (topic, partition)), None)
+        return self._why_unconfirmed.get((topic, partition))
+
+    @cached_property
+    def _why_unconfirmed(self) -> Mapping[tuple[str, int], str]:
+        return {(it.topic, it.partition): it.why for it in reversed(self.unconfirmed)}
+
+    @cached_property
+    def why_state_unconfirmed(self) -> str | None:
+        """Why the leader of some state partition is not confirmed; None where all are."""
+        return next((it.why for it in self.unconfirmed if it.topic == STATE_TOPIC), None)
 
     @cached_property
     def failure(self) -> str | None:

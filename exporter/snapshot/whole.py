@@ -19,6 +19,7 @@ from exporter.snapshot.outcome import EndMarkers
 from exporter.snapshot.partitions import Answer, OpenTransactions, Partitions, SecondRead
 from exporter.snapshot.proof import CoordinatorProof
 from exporter.snapshot.transactions import CoordinatorTransaction
+from exporter.snapshot.unexamined import ALL_EXAMINED, Unexamined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +40,11 @@ class Snapshot:
     visibility: Visibility = NOTHING_HIDDEN
     partitions: Partitions
     open_transactions: OpenTransactions
+    """Those that were examined: all of them, up to a limit."""
+    unexamined: Unexamined = ALL_EXAMINED
+    """The others."""
     transactions: tuple[CoordinatorTransaction, ...]
-    """Active transactions as the coordinators listed them; described where they matter."""
+    """Active transactions of producers that have one open, as the coordinators listed them; described where they matter."""
     unclear_producer_ids: frozenset[int] = frozenset()
     """Listed as active and asked for, but the description failed or named another producer id."""
     proof: CoordinatorProof | None
@@ -72,4 +76,5 @@ class Snapshot:
             and not np.any(self.open_transactions.second_read == SecondRead.UNREAD)
             and not any(self.open_transactions.silent_replicas)
             and not any(self.open_transactions.unconfirmed)
+            and not np.any(self.unexamined.needs_examination)
         )

@@ -13,7 +13,8 @@ from tests.brokers.cluster import KafkaCluster, Properties, free_ports
 from tests.certificates import Authority, Issued
 
 USER: Final = "watcher"
-PASSWORD: Final = "let-me-in, really"
+PASSWORD: Final = "let-me-in, c4nary ${x} #;=%'"
+"""With what files, URLs and shells give a meaning to. Tests look for the word in the middle."""
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _SECURITY: Final = "org.apache.kafka.common.security"
 _LOGIN: Final = {

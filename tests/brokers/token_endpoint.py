@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from urllib.parse import parse_qs
 
-CLIENT_ID, CLIENT_SECRET = "exporter", "0auth-s3cret"
+CLIENT_ID, CLIENT_SECRET = "exporter", "0auth-c4nary"
 
 
 class TokenEndpoint:
@@ -18,7 +18,7 @@ class TokenEndpoint:
 
     def __init__(self, *, life_s: float = 3600) -> None:
         self.life_s = life_s
-        self.issued = 0
+        self.tokens: list[str] = []
         self.failing: int | None = None
         """An HTTP status to answer instead."""
         self.body: bytes | None = None
@@ -46,6 +46,11 @@ class TokenEndpoint:
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
+    def issued(self) -> int:
+        """Tokens so far."""
+        return len(self.tokens)
+
+    @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}/token"
 
@@ -57,10 +62,9 @@ class TokenEndpoint:
             return self.failing, b"no"
         if self.body is not None:
             return 200, self.body
-        self.issued += 1
-        return 200, json.dumps(
-            {"access_token": unsecured_token("watcher", self.life_s), "expires_in": self.life_s, "token_type": "Bearer"}
-        ).encode()
+        token = unsecured_token("watcher", self.life_s)
+        self.tokens.append(token)
+        return 200, json.dumps({"access_token": token, "expires_in": self.life_s, "token_type": "Bearer"}).encode()
 
     def __enter__(self) -> TokenEndpoint:
         self._thread.start()

@@ -116,3 +116,20 @@ def test_a_secret_and_its_file_exclude_each_other() -> None:
             "(at KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD) exclude each other"
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("${env:IT}", "${env:IT}"),
+        ("before-${env:IT}", None),
+        ("c4nary $${x}", None),
+        ("$${env:IT}", None),
+    ],
+)
+def test_a_secret_is_shown_as_its_reference_only_where_that_is_all(written: str, shown: str | None) -> None:
+    """What stands beside the reference is a part of the secret."""
+    text = f"{SASL}  sasl.password: '{written}'\n"
+    told = load_with_sources(file=("config.yaml", text), environment={"IT": "s3cret"}, flags={})
+
+    assert told.written["kafka.sasl.password"].reference == shown

@@ -23,12 +23,13 @@ from exporter.config.loading import ConfigurationError, load
 from exporter.config.web_config import web_config
 from exporter.history import arrow_schema
 from exporter.history_schema import TABLES, Kind, file_name
-from exporter.kafka import describe_producers, list_offsets, metadata
+from exporter.kafka import describe_producers, list_offsets, listing, metadata
 from exporter.pipeline.files import HistoryFile, batch_of, damage_of
 from exporter.recovery import plan_file
 from exporter.transaction_log import records
 from tests.kafka import test_describe_producers as producers_answers
 from tests.kafka import test_list_offsets as offsets_answers
+from tests.kafka import test_listing as listing_answers
 from tests.kafka import test_metadata as metadata_answers
 from tests.kafka.two_decoders import TwoDecoders
 from tests.transaction_log import test_records as log_records
@@ -172,6 +173,10 @@ TARGETS: Final[dict[str, Target]] = {
     "ListOffsets answer": Target(
         _with_tags(lambda tags: offsets_answers.by_hand(offsets_answers.SMALL, tags)),
         TwoDecoders(list_offsets.decode, list_offsets.decode_slowly).same_or_refused,
+    ),
+    "ListTransactions response": Target(
+        _with_tags(lambda tags: listing_answers.by_hand(listing_answers.SMALL, tags)),
+        TwoDecoders(listing.decode, listing.decode_slowly).same_or_refused,
     ),
     "record of the transaction log": Target(
         tuple(

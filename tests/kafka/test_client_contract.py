@@ -20,12 +20,12 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import MetadataRequest
-from kafka.protocol.parser import KafkaProtocol
 
 from exporter.kafka import connections as border
-from exporter.kafka.connections import FRAME_BYTES_MAX, Address
+from exporter.kafka.connections import Address
 from exporter.kafka.errors import FaultReason, MalformedAnswerError
 from exporter.kafka.raw_request import RawAnswer
+from exporter.kafka.receiving import FRAME_BYTES_MAX, Parser
 from tests.kafka.loopback import HOST, framed
 from tests.kafka.talking import (
     METADATA,
@@ -103,8 +103,8 @@ def test_foreign_exceptions_are_of_the_kinds_that_the_border_tells_apart(
     assert border._reason(error(), connecting=True) is connecting
 
 
-def parser_with_one_request() -> tuple[KafkaProtocol, int]:
-    parser = KafkaProtocol(client_id="contract", receive_message_max_bytes=1000)
+def parser_with_one_request() -> tuple[Parser, int]:
+    parser = Parser(client_id="contract", receive_message_max_bytes=1000)
     correlation_id = parser.send_request(raw_request(b"body"))
     return parser, correlation_id
 
@@ -132,19 +132,19 @@ def test_the_parser_hands_the_body_over_however_it_is_cut() -> None:
 
 
 def test_the_parser_has_room_for_the_answer_that_is_coming() -> None:
-    """A bytearray of the frame's length that knows how much of it is there, from the length on until its last byte."""
+    """A bytearray that knows how much of the frame is there, from its length on until its last byte."""
     parser, correlation_id = parser_with_one_request()
     whole = raw_answer(correlation_id, b"columns")
-    assert parser._rbuffer is None
+    assert parser.buffer is None
     assert parser.receive_bytes(whole[:6]) == []
-    buffer: Any = parser._rbuffer
+    buffer: Any = parser.buffer
     assert (len(buffer), buffer.tell()) == (len(whole) - 4, 2)
     buffer[2:-1] = whole[6:-1]
     buffer.seek(len(whole) - 5)
     ((_, answer),) = parser.receive_bytes(whole[-1:])
 
     assert bytes(answer.body[4:]) == b"columns"
-    assert parser._rbuffer is None
+    assert parser.buffer is None
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,21 @@ from examples.workload.planting import init_producer_id
 from examples.workload.wire import metadata, open_wire
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.kafka.connections import Address, Connections
-from exporter.kafka.coordinators import list_transactions, probe_ids, prove, state_partition
+from exporter.kafka.coordinators import (
+    _partitions_of,
+    _random_ids,
+    list_transactions,
+    probe_ids,
+    prove,
+    state_partition,
+)
 from exporter.kafka.inquiry import Inquiry
 from exporter.snapshot import STATE_TOPIC, CoordinatorTransaction, IdVisibility, TransactionState
 from tests.brokers.cluster import KafkaCluster
 from tests.kafka.fake_broker import Asked, FakeCluster
 from tests.kafka.fake_model import Acl
 from tests.kafka.scene import PRODUCER_ID_UNKNOWN, collector_of, evaluated, inconclusive, scene, verdicts
+from tests.kafka.test_bounds import CALLS_MAX, calls
 
 STATE_PARTITIONS = 5
 """Of the brokers that the tests boot."""
@@ -56,6 +64,14 @@ def test_the_state_partition_of_an_id_is_the_one_that_java_computes(
     assert (state_partition(transactional_id, 50), state_partition(transactional_id, 7)) == (of_50, of_7)
 
 
+def test_ids_hash_in_columns_as_they_do_alone() -> None:
+    """Every id of a thousand, over as many partitions as brokers have, few and many."""
+    ids = _random_ids(1000)
+    for partitions in (1, 2, 50, 99_991):
+        alone = [state_partition(it.tobytes().decode(), partitions) for it in ids]
+        assert _partitions_of(ids, partitions).tolist() == alone
+
+
 @given(st.integers(1, 200))
 def test_there_is_a_probe_for_every_state_partition(partitions: int) -> None:
     """One id for each partition, in order, all different, long enough never to have been used, new each time."""
@@ -64,6 +80,13 @@ def test_there_is_a_probe_for_every_state_partition(partitions: int) -> None:
     assert [state_partition(probe, partitions) for probe in probes] == list(range(partitions))
     assert min(len(probe) for probe in probes) >= 32
     assert not set(probes) & set(probe_ids(partitions))
+
+
+def test_probes_for_many_partitions_take_few_steps() -> None:
+    """Ids are drawn in columns until each partition has one; only those are text."""
+    partitions = 5_000
+    per_partition = 8
+    assert calls(lambda: probe_ids(partitions)) < CALLS_MAX + per_partition * partitions
 
 
 def test_a_real_broker_keeps_each_id_in_the_partition_that_we_compute(

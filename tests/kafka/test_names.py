@@ -13,8 +13,9 @@ import pytest
 
 from exporter.kafka.connections import Address, Connections
 from exporter.kafka.errors import BrokerFault, FaultReason
+from exporter.kafka.names import LOOKUPS_MAX
 from tests.kafka.loopback import HOST, Listener
-from tests.kafka.talking import PATIENCE_S, broker, client, echo, raw_request
+from tests.kafka.talking import PATIENCE_S, broker, client, echo, raw_request, until
 
 MUTE = "mute.example"
 
@@ -114,3 +115,25 @@ def test_closing_does_not_wait_for_a_name(names: NameServer) -> None:
         assert not thread.is_alive()
         assert time.monotonic() - began < 5
     names.release.set()
+
+
+def test_many_names_share_a_stated_number_of_threads(names: NameServer) -> None:
+    """Two hundred that are not answered: those beyond it wait, and are looked up once the others have ended."""
+    count = LOOKUPS_MAX + 136
+
+    async def ask_all(connections: Connections) -> list[Any]:
+        async def one(port: int) -> Any:
+            try:
+                return await connections.ask(Address(MUTE, port), raw_request(), api="Contract", timeout_s=0.3)
+            except BrokerFault as it:
+                return it.reason
+
+        return await connections.gather(one(port) for port in range(1, count + 1))
+
+    with client() as connections:
+        reasons = connections.run(ask_all, connections)
+        threads = [it for it in threading.enumerate() if it.name == f"names-{MUTE}"]
+        assert set(reasons) == {FaultReason.TIMED_OUT}
+        assert len(threads) == LOOKUPS_MAX
+        names.release.set()
+        until(lambda: len(names.asked) == count)

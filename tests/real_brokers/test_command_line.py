@@ -540,7 +540,7 @@ def test_real_output_keeps_the_schema(
 def test_an_odd_transactional_id_breaks_nothing(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
 ) -> None:
-    """Commas, quotes, line ends, escapes of a terminal: exact in JSON and CSV, harmless in a table and in a plan."""
+    """Commas, quotes, line ends, escapes of a terminal: exact in JSON, harmless in CSV, a table and a plan."""
     topic = make_topic(broker)
     name = fresh_name('a,"b"\r\n\x1b[31m\t') + "\u202e,"
 
@@ -552,8 +552,8 @@ def test_an_odd_transactional_id_breaks_nothing(
             as_csv = tool(broker, *arguments, "--format", "csv").stdout
             table = tool(broker, *arguments).stdout
             assert row["transactional_id"] == name
-            # Reading a process as text makes one \\n of \\r\\n.
-            assert next(csv.DictReader(io.StringIO(as_csv)))["transactional_id"] == name.replace("\r\n", "\n")
+            harmless = "".join(it if it.isprintable() else "\ufffd" for it in name)
+            assert next(csv.DictReader(io.StringIO(as_csv)))["transactional_id"] == harmless
             assert len(table.splitlines()) == 2
             assert "\x1b" not in table
         shown = tool(broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--dry-run")

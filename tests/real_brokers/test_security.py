@@ -4,47 +4,23 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
-from examples.workload.planting import plant_hang
 from exporter.config.loading import load
 from exporter.kafka.credentials import librdkafka_properties
 from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
 from tests.brokers.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
 from tests.certificates import key_store
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.real_brokers.conftest import TOPIC
 from tests.real_brokers.exporting import Series, ended, serving
 
 Settings = dict[str, str]
 SUCCESS = "kafka_transaction_exporter_last_cycle_success"
 FAILED = "kafka_transaction_exporter_cycles_failed_total"
-TOPIC = "guarded"
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return Certificates.made_in(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="module")
-def cluster(certificates: Certificates) -> Iterator[SecureCluster]:
-    """A hang on its topic is what everybody must see."""
-    made = SecureCluster("4.3.1", certificates, properties=HANGS_CAN_BE_PLANTED)
-    with made:
-        made.add_scram_users()
-        made.topics.create(TOPIC)
-        plant_hang(made.bootstrap, TOPIC, 0, "hang")
-        yield made
-
-
-@pytest.fixture(scope="module")
-def tokens() -> Iterator[TokenEndpoint]:
-    with TokenEndpoint() as endpoint:
-        yield endpoint
 
 
 def tls_by_pem(cluster: SecureCluster) -> Settings:
@@ -52,7 +28,7 @@ def tls_by_pem(cluster: SecureCluster) -> Settings:
 
 
 def login(mechanism: str) -> Settings:
-    return {"sasl.mechanism": mechanism, "sasl.username": USER, "sasl.password": PASSWORD}
+    return {"sasl.mechanism": mechanism, "sasl.username": USER, "sasl.password": PASSWORD.replace("${", "$${")}
 
 
 def oauth(tokens: TokenEndpoint) -> Settings:

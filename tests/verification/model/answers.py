@@ -112,20 +112,15 @@ class Answers:
 
     def list_transactions(self, broker: Broker, request: Any) -> Any:
         """The ids that we may describe, of the partitions that the broker has loaded."""
+        asked = wire.read_listing(wire.body_of(request))
         found: list[Any] = []
         for held in broker.coordinating.values():
             if held.loading and not (held.loading == "unaware" and self.cluster.kind.lists_while_loading):
-                return SimpleNamespace(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, transaction_states=[])
+                return wire.answer(wire.listing(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ()))
             if held.loading:
                 continue
-            found += [txn for txn in held.transactions.values() if shown.is_listed(broker.view, txn, request)]
-        rows = [
-            SimpleNamespace(
-                transactional_id=txn.transactional_id, producer_id=txn.producer_id, transaction_state=txn.state
-            )
-            for txn in found
-        ]
-        return SimpleNamespace(throttle_time_ms=0, error_code=0, unknown_state_filters=[], transaction_states=rows)
+            found += [txn for txn in held.transactions.values() if shown.is_listed(broker.view, txn, asked)]
+        return wire.answer(wire.listing(0, ((txn.transactional_id, txn.producer_id, txn.state) for txn in found)))
 
     def describe_transactions(self, broker: Broker, request: Any) -> Any:
         """Rights come first, then whether the broker coordinates and has loaded, then whether the id exists."""

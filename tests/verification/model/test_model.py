@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka.protocol.admin.transactions import DescribeProducersResponse
+from kafka.protocol.admin.transactions import DescribeProducersResponse, ListTransactionsResponse
 from kafka.protocol.consumer.offsets import ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 from kafka.record.memory_records import MemoryRecords
@@ -225,6 +225,10 @@ def test_kafka_python_reads_producers_and_offsets() -> None:
     offsets = ListOffsetsResponse.decode(wire.offsets({"t": [(0, 6, 8, 2)]}), version=6)
     (found,) = offsets.topics[0].partitions
     assert (found.error_code, found.offset, found.leader_epoch) == (6, 8, 2)
+    listed = ListTransactionsResponse.decode(wire.listing(14, [("a", 9, "Ongoing")]), version=0)
+    (listed_row,) = listed.transaction_states
+    assert (listed.error_code, listed_row.transactional_id, listed_row.producer_id) == (14, "a", 9)
+    assert listed_row.transaction_state == "Ongoing"
 
 
 def test_kafka_python_reads_records() -> None:

@@ -1,4 +1,4 @@
-"""Requests and responses that the exporter sends and reads as bytes: Metadata, DescribeProducers and ListOffsets.
+"""Requests and responses that the exporter sends and reads as bytes: Metadata, producers, offsets and listings.
 
 Written by hand and without objects, because the checker makes millions of them. `test_model.py` holds them to the
 exporter's own decoders.
@@ -212,3 +212,27 @@ def offsets(topics: dict[str, list[tuple[int, int, int, int]]]) -> bytes:
         parts.append(b"\0")
     parts.append(b"\0")
     return b"".join(parts)
+
+
+class AskedListing(NamedTuple):
+    """A ListTransactions request of version 0, under kafka-python's names."""
+
+    state_filters: tuple[str, ...]
+    producer_id_filters: tuple[int, ...]
+
+
+@lru_cache(maxsize=10_000)
+def read_listing(body: bytes) -> AskedListing:
+    """What is asked for."""
+    reader = _Reader(body)
+    states = tuple(reader.text() or "" for _ in range(reader.length()))
+    count = reader.length()
+    return AskedListing(states, struct.unpack_from(f">{count}q", body, reader.at))
+
+
+def listing(error: int, rows: Iterable[tuple[str, int, str]]) -> bytes:
+    """A ListTransactions response: transactional id, producer id, state."""
+    shown = [
+        _compact(name) + struct.pack(">q", producer_id) + _compact(state) + b"\0" for name, producer_id, state in rows
+    ]
+    return b"".join([struct.pack(">ih", 0, error), _count(0), _count(len(shown)), *shown, b"\0"])

@@ -1,0 +1,116 @@
+"""What is to be thought of open transactions that were not examined, and what is remembered of them: columns only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined, TransactionKey
+from exporter.evaluation.verdicts import UnexaminedColumns, Verdict
+from exporter.snapshot import Answer, Int64Column, Partitions, Snapshot, TransactionKeys
+from exporter.snapshot.unexamined import keys_of, partition_keys
+
+_NEVER = -1
+
+
+def judge_unexamined(
+    snapshot: Snapshot, memory: Memory, late_after_ms: int
+) -> tuple[UnexaminedColumns, SeenUnexamined]:
+    """Verdicts and durations, and what to remember.
+
+    The start is the one that a coordinator told while it was examined, else when it was first seen.
+    """
+    now, open_ = snapshot.cluster_time_ms, snapshot.unexamined
+    seen = _seen_now(snapshot, memory)
+    start_ms = np.where(seen.coordinator_start_ms >= 0, seen.coordinator_start_ms, seen.first_seen_ms)
+    duration_ms = np.maximum(now - start_ms, 0)
+    last_write = open_.last_timestamp_ms
+    just_begun = np.where(open_.is_completing, Verdict.COMPLETING, Verdict.OPEN_WITHIN_TIMEOUT)
+    return (
+        UnexaminedColumns(
+            verdict=np.where(open_.needs_examination, Verdict.INCONCLUSIVE, just_begun).astype(np.int8),
+            duration_ms=duration_ms,
+            idle_ms=np.where(last_write > 0, np.maximum(now - last_write, 0), 0),
+            is_late=duration_ms > late_after_ms,
+        ),
+        seen,
+    )
+
+
+def _seen_now(snapshot: Snapshot, memory: Memory) -> SeenUnexamined:
+    open_, now = snapshot.unexamined, snapshot.cluster_time_ms
+    count = len(open_)
+    first_seen_ms = np.full(count, now, dtype=np.int64)
+    coordinator_start_ms = np.full(count, _NEVER, dtype=np.int64)
+    keys = keys_of(snapshot.partitions, open_)
+    if count and memory.cluster_id in {"", snapshot.cluster_id}:
+        for before in (memory.unexamined, _as_columns(memory.transactions)):
+            place = keys.places_in(before.keys)
+            known = np.flatnonzero(place >= 0)
+            place = place[known]
+            first_seen_ms[known] = before.first_seen_ms[place]
+            same = before.producer_epoch[place] == open_.producer_epoch[known]
+            coordinator_start_ms[known[same]] = before.coordinator_start_ms[place[same]]
+    return SeenUnexamined(
+        keys=keys,
+        first_seen_ms=first_seen_ms,
+        last_seen_ms=np.full(count, now, dtype=np.int64),
+        producer_epoch=open_.producer_epoch,
+        coordinator_start_ms=coordinator_start_ms,
+    )
+
+
+def _as_columns(transactions: Mapping[TransactionKey, Remembered]) -> SeenUnexamined:
+    """What is remembered of transactions that were examined: at most as many as the limit, and a day's unread ones."""
+    topics: dict[tuple[str, str], int] = {}
+    rows = [
+        (
+            topics.setdefault((key.topic, key.topic_id), len(topics)),
+            key.partition,
+            key.producer_id,
+            key.start_offset,
+            it.first_seen_ms,
+            it.last_seen_ms,
+            it.producer_epoch,
+            it.coordinator_start_ms,
+        )
+        for key, it in transactions.items()
+    ]
+    table = np.array(rows, dtype=np.int64).reshape(-1, 8)
+    return SeenUnexamined(
+        keys=TransactionKeys(
+            topics=tuple(topic for topic, _ in topics),
+            topic_ids=tuple(topic_id for _, topic_id in topics),
+            topic=table[:, 0].astype(np.int32),
+            partition=table[:, 1].astype(np.int32),
+            producer_id=table[:, 2],
+            start_offset=table[:, 3],
+        ),
+        first_seen_ms=table[:, 4],
+        last_seen_ms=table[:, 5],
+        producer_epoch=table[:, 6].astype(np.int32),
+        coordinator_start_ms=table[:, 7],
+    )
+
+
+def still_possible(snapshot: Snapshot, memory: Memory, oldest_ms: int) -> SeenUnexamined:
+    """Those of the last cycle on partitions that were not read in this one: they may be open still."""
+    before = memory.unexamined
+    if not len(before) or memory.cluster_id != snapshot.cluster_id:
+        return before.those(np.zeros(len(before), dtype=np.bool_))
+    row = _rows(snapshot.partitions, before.keys)
+    is_read = (row >= 0) & (snapshot.partitions.answer[row] == Answer.READ)
+    return before.those(~is_read & (before.last_seen_ms >= oldest_ms))
+
+
+def _rows(partitions: Partitions, keys: TransactionKeys) -> Int64Column:
+    """(N,) the row of each one's partition; -1 where it is not there."""
+    if not len(partitions):
+        return np.full(len(keys), -1, dtype=np.int64)
+    index = {name: at for at, name in enumerate(partitions.topics)}
+    topic = np.array([index.get(name, -1) for name in keys.topics], dtype=np.int64)[keys.topic]
+    known = partition_keys(partitions.topic, partitions.partition)
+    wanted = partition_keys(topic, keys.partition)
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where((topic >= 0) & (known[place] == wanted), place, -1)

@@ -1,0 +1,137 @@
+"""Receiving responses in no more memory than has come: a buffer grows with its bytes, and all of the process share a limit.
+
+kafka-python reserves what a response announces: twenty brokers that announce 100 MB and send nothing would take 2 GB.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import Any
+
+import kafka.errors as foreign
+from kafka.protocol.frame import KafkaBytes
+from kafka.protocol.parser import KafkaProtocol
+
+FRAME_BYTES_MAX = 100 * 1024 * 1024
+"""No answer may be larger. A partition with 1,000,000 producer entries takes 37 MB; kafka-python's own limit is 1 MB."""
+RECEIVE_LIMIT_BYTES = 512_000_000
+FIRST_BYTES = 256 * 1024
+"""Of a buffer; then it doubles. Most responses are smaller than twice that."""
+_LENGTH_BYTES = 4
+
+
+class ReceiveLimitError(foreign.KafkaProtocolError):  # type: ignore[misc]
+    """A response is not received to its end, for want of memory that it may take."""
+
+
+class ReceiveBudget:
+    """Bytes of responses that are held at once, being received or not yet let go. For any thread."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+        # A buffer may be let go of by the garbage collector, in the midst of anything.
+        self._lock = threading.RLock()
+
+    def take(self, count: int, announced: int) -> None:
+        """Take so many for a response that announces so many in all. Raises ReceiveLimitError."""
+        with self._lock:
+            if self.held_bytes + count > self.limit_bytes:
+                raise ReceiveLimitError(
+                    f"it announces a response of {announced:,} bytes, and all responses together may take "
+                    f"{self.limit_bytes:,} (scan.receive_limit)"
+                )
+            self.held_bytes += count
+
+    def give_back(self, count: int) -> None:
+        """Let go of so many."""
+        with self._lock:
+            self.held_bytes -= count
+
+
+PROCESS = ReceiveBudget(RECEIVE_LIMIT_BYTES)
+"""That of this process: clusters of a fleet share it."""
+
+
+class GrowingBuffer(KafkaBytes):  # type: ignore[misc]
+    """A response that is being received: as long as what there is room for, and not as what is announced."""
+
+    def __init__(self, announced: int, budget: ReceiveBudget) -> None:
+        super().__init__(0)
+        self.announced = announced
+        self._budget = budget
+        self._taken = 0
+
+    def __del__(self) -> None:
+        self._budget.give_back(self._taken)
+
+    def let_go(self) -> None:
+        """Be empty, whoever still has it: an exception keeps what it went through."""
+        with suppress(BufferError):  # somebody reads it; then it is let go with them
+            self.clear()
+            self._budget.give_back(self._taken)
+            self._taken = 0
+
+    @property
+    def missing(self) -> int:
+        """Bytes that have not come."""
+        return self.announced - int(self.tell())
+
+    def grow(self) -> None:
+        """Have room for a byte at least, unless all have come. Raises ReceiveLimitError."""
+        if self.tell() < len(self) or not self.missing:
+            return
+        size = min(max(FIRST_BYTES, 2 * len(self)), self.announced)
+        more = size - len(self)
+        self._budget.take(more, self.announced)
+        self._taken += more
+        self.extend(bytes(more))
+
+
+class Parser(KafkaProtocol):  # type: ignore[misc]
+    """kafka-python's parser with buffers that grow. `tests/kafka/test_client_contract.py` watches what is relied on."""
+
+    def __init__(self, budget: ReceiveBudget = PROCESS, **config: Any) -> None:
+        super().__init__(**config)
+        self._budget = budget
+        self._rbuffer: GrowingBuffer | None = None
+
+    @property
+    def buffer(self) -> GrowingBuffer | None:
+        """Of the response that has begun to come."""
+        return self._rbuffer
+
+    def drop(self) -> None:
+        """Let go of what has come: no more will."""
+        if self._rbuffer is not None:
+            self._rbuffer.let_go()
+            self._rbuffer = None
+
+    def receive_bytes(self, data: bytes | memoryview) -> list[tuple[int, Any]]:
+        """(correlation id, response) of each that is whole now. Raises KafkaProtocolError and CorrelationIdError."""
+        at, responses = 0, []
+        while at < len(data):
+            if self._rbuffer is None:
+                at += self._take_length(data[at : at + _LENGTH_BYTES - self._header.tell()])
+            if self._rbuffer is None:
+                continue
+            buffer = self._rbuffer
+            buffer.grow()
+            count = min(len(buffer) - buffer.tell(), len(data) - at)
+            buffer.write(data[at : at + count])
+            at += count
+            if not buffer.missing:
+                self._rbuffer = None
+                buffer.seek(0)
+                responses.append(self._process_response(buffer))
+        return responses
+
+    def _take_length(self, data: bytes | memoryview) -> int:
+        self._header.write(data)
+        if self._header.tell() == _LENGTH_BYTES:
+            announced = int.from_bytes(self._header, "big", signed=True)
+            self._header.seek(0)
+            self._validate_frame_size(announced)
+            self._rbuffer = GrowingBuffer(announced, self._budget)
+        return len(data)

@@ -1,0 +1,129 @@
+"""Open transactions beyond the number that one cycle examines one by one: columns only, whatever their number.
+
+They are open, and their leaders said so; nobody was asked about those that would need it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from exporter.snapshot.partitions import BoolColumn, Int32Column, Int64Column, OpenTransactions, Partitions
+
+_TOPIC_SHIFT = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionKeys:
+    """What identifies N open transactions for as long as they stay open."""
+
+    topics: tuple[str, ...]
+    topic_ids: tuple[str, ...]
+    """(T,) "" where it is not known."""
+    topic: Int32Column
+    """(N,) index into `topics`."""
+    partition: Int32Column
+    producer_id: Int64Column
+    start_offset: Int64Column
+
+    def __len__(self) -> int:
+        return len(self.topic)
+
+    def those(self, rows: BoolColumn | Int64Column) -> TransactionKeys:
+        """Some of them."""
+        return TransactionKeys(
+            topics=self.topics,
+            topic_ids=self.topic_ids,
+            topic=self.topic[rows],
+            partition=self.partition[rows],
+            producer_id=self.producer_id[rows],
+            start_offset=self.start_offset[rows],
+        )
+
+    def places_in(self, other: TransactionKeys) -> Int64Column:
+        """(N,) where `other` has each of them; -1 where it has not. A topic id that is not known is any."""
+        if not len(self) or not len(other):
+            return np.full(len(self), -1, dtype=np.int64)
+        topic = _topics_of(self, other)[self.topic]
+        columns = (
+            np.concatenate((other.start_offset, self.start_offset)),
+            np.concatenate((other.producer_id, self.producer_id)),
+            np.concatenate((partition_keys(other.topic, other.partition), partition_keys(topic, self.partition))),
+        )
+        order = np.lexsort(columns)  # stable: those of `other` stand before the same ones of ours
+        is_first = np.ones(len(order), dtype=np.bool_)
+        is_first[1:] = False
+        for column in columns:
+            is_first[1:] |= np.diff(column[order]) != 0
+        first = order[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]]
+        places = np.empty(len(order), dtype=np.int64)
+        places[order] = np.where(first < len(other), first, -1)
+        found: Int64Column = places[len(other) :]
+        return np.where(topic < 0, -1, found)
+
+
+def partition_keys(topic: Int32Column | Int64Column, partition: Int32Column) -> Int64Column:
+    """(N,) topic and partition in one number, in the order of both."""
+    keys: Int64Column = (topic.astype(np.int64) << _TOPIC_SHIFT) + partition
+    return keys
+
+
+def _topics_of(keys: TransactionKeys, other: TransactionKeys) -> Int64Column:
+    """(T,) the index in `other` of each topic of `keys`; -1 where it has none of that name and id."""
+    known: dict[str, int] = {name: index for index, name in enumerate(other.topics)}
+    found = [known.get(name, -1) for name in keys.topics]
+    pairs = zip(found, keys.topic_ids, strict=True)
+    return np.array(
+        [-1 if at < 0 or (mine and other.topic_ids[at] and mine != other.topic_ids[at]) else at for at, mine in pairs],
+        dtype=np.int64,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unexamined:
+    """One row per open transaction that was not examined."""
+
+    partition_row: Int32Column
+    """(N,) row in `Partitions`."""
+    producer_id: Int64Column
+    producer_epoch: Int32Column
+    last_timestamp_ms: Int64Column
+    start_offset: Int64Column
+    needs_examination: BoolColumn
+    """(N,) seen in an earlier cycle, or its producer is listed by no coordinator; else it began just now."""
+    is_completing: BoolColumn
+    """(N,) its producer is listed as completing."""
+
+    def __len__(self) -> int:
+        return len(self.partition_row)
+
+
+def keys_of(partitions: Partitions, open_: OpenTransactions | Unexamined) -> TransactionKeys:
+    """What identifies each of them."""
+    return TransactionKeys(
+        topics=partitions.topics,
+        topic_ids=partitions.topic_ids or ("",) * len(partitions.topics),
+        topic=partitions.topic[open_.partition_row],
+        partition=partitions.partition[open_.partition_row],
+        producer_id=open_.producer_id,
+        start_offset=open_.start_offset,
+    )
+
+
+_INT32: Int32Column = np.empty(0, dtype=np.int32)
+_INT64: Int64Column = np.empty(0, dtype=np.int64)
+_BOOL: BoolColumn = np.empty(0, dtype=np.bool_)
+
+NO_KEYS = TransactionKeys(
+    topics=(), topic_ids=(), topic=_INT32, partition=_INT32, producer_id=_INT64, start_offset=_INT64
+)
+ALL_EXAMINED = Unexamined(
+    partition_row=_INT32,
+    producer_id=_INT64,
+    producer_epoch=_INT32,
+    last_timestamp_ms=_INT64,
+    start_offset=_INT64,
+    needs_examination=_BOOL,
+    is_completing=_BOOL,
+)

@@ -1,0 +1,159 @@
+"""Whatever brokers send, what a cycle does and keeps is bounded by what it received: counted in calls and bytes."""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from exporter.kafka.errors import ErrorCode, error_name
+from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.leaders import Scan, ask_again_where_moved
+from exporter.kafka.metadata import MetadataAnswer
+from exporter.kafka.topology import GAPS_MAX, Topology, topology_of
+from exporter.snapshot import NO_LEADER
+from tests.kafka.fake_broker import Asked, FakeCluster
+from tests.kafka.fake_model import Model, Partition
+from tests.kafka.scene import collector_of
+from tests.kafka.test_topology import answer
+
+CALLS_MAX = 2_000
+"""Of functions, however many partitions there are: far below one for each."""
+MANY = 20_000
+FAR = 999_999
+
+
+def calls(do: Callable[[], object]) -> int:
+    """How many functions `do` calls, Python's own included."""
+    count = 0
+
+    def note(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in {"call", "c_call"}
+
+    sys.setprofile(note)
+    try:
+        do()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def peak_bytes(do: Callable[[], object]) -> int:
+    """The most memory that `do` holds at once."""
+    tracemalloc.start()
+    try:
+        do()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def result(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Of a coroutine that waits for nothing."""
+    with pytest.raises(StopIteration) as ended:
+        coroutine.send(None)
+    return ended.value.value
+
+
+@dataclass
+class AnsweredAtOnce:
+    """As much of an Inquiry as asking again needs, where nothing is left to be asked."""
+
+    fresh: Topology
+
+    def remaining_s(self) -> float:
+        return 1.0
+
+    async def topology(self) -> Topology:
+        return self.fresh
+
+    async def gather(self, coroutines: Any) -> list[Any]:
+        assert list(coroutines) == []
+        return []
+
+
+def led_by_one(partitions: int) -> MetadataAnswer:
+    return answer({"t": dict.fromkeys(range(partitions), (1, 0))})
+
+
+def test_partitions_of_a_dead_broker_are_asked_about_in_few_steps() -> None:
+    """The number of calls does not grow with the partitions that are unread."""
+    told = led_by_one(MANY)
+
+    def after_a_dead_broker() -> None:
+        scan = Scan.unasked(topology_of(told))
+        scan.fail(np.arange(MANY), "unreachable")
+        result(ask_again_where_moved(cast("Inquiry", AnsweredAtOnce(topology_of(told))), scan))
+        assert not scan.answer.min() < 1
+
+    assert calls(after_a_dead_broker) < CALLS_MAX
+
+
+def test_a_refusal_of_every_partition_costs_few_steps() -> None:
+    """A partition that may not be read is not an object of its own."""
+    scan = Scan.unasked(topology_of(led_by_one(MANY)))
+    rows = np.arange(MANY)
+
+    assert calls(lambda: scan._refused(rows, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED))) < CALLS_MAX
+    assert set(scan.reason) == {error_name(ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
+
+
+def test_partitions_are_found_again_in_other_metadata() -> None:
+    """By topic and partition, wherever their rows are; what is not there any more is nowhere."""
+    one = topology_of(answer({"a": dict.fromkeys(range(3), (1, 0)), "gone": {0: (1, 0)}, "z": {0: (1, 0), 1: (1, 0)}}))
+    other = topology_of(answer({"a": {0: (2, 1)}, "b": dict.fromkeys(range(4), (1, 0)), "z": {0: (2, 1), 1: (2, 1)}}))
+    rows = np.arange(len(one))
+
+    assert one.rows_in(other, rows).tolist() == [
+        -1 if (found := other.row(one.topics[one.topic[row]], int(one.partition[row]))) is None else found
+        for row in rows
+    ]
+    assert one.rows_in(other, rows[:0]).tolist() == []
+
+
+def test_gaps_of_all_topics_together_are_bounded_by_what_was_received() -> None:
+    """200 topics of the one partition 999,999 each would be 200 million rows: they get a row for each that is named."""
+    told = answer({f"far-{number:03d}": {FAR: (1, 0)} for number in range(200)} | {"near": {0: (1, 0), 2: (1, 5)}})
+    made: list[Topology] = []
+
+    assert peak_bytes(lambda: made.append(topology_of(told))) < 10_000_000
+    (topology,) = made
+    assert len(topology) == 203
+    assert topology.left_out == {f"far-{number:03d}": 1 for number in range(200)}
+    assert topology.row("far-000", FAR) is None
+    assert topology.leader_of("near", 2) == (1, 5)
+    assert topology.replicas.of(topology.rows_of("near")[2]) == (0, 1, 2)
+
+
+def test_few_gaps_are_filled_wherever_they_are() -> None:
+    """A topic whose partitions are not all named keeps its rows while all gaps together are few."""
+    topology = topology_of(answer({"t": {0: (1, 0), GAPS_MAX: (1, 3)}}))
+
+    assert topology.left_out == {}
+    assert topology.leader_of("t", GAPS_MAX) == (1, 3)
+    assert topology.leader_of("t", 1) == (NO_LEADER, -1)
+
+
+def test_partitions_without_a_row_are_a_gap_of_coverage() -> None:
+    """They are counted, their topic is named, and the others are read."""
+    model = Model(topics={"far": [Partition(1)], "near": [Partition(1)]})
+
+    def far_away(asked: Asked, told: Any) -> None:
+        if asked.api == "Metadata":
+            for topic in told.topics:
+                if topic.name == "far":
+                    topic.partitions[0].partition_index = FAR
+
+    with FakeCluster(model) as cluster, collector_of(cluster) as collector:
+        cluster.on_answer = far_away
+        snapshot = collector.collect()
+
+    assert not snapshot.is_complete
+    assert [it for it in snapshot.visibility.gaps if "(far)" in it and it.startswith("1 partitions of 1 topics")]
+    assert snapshot.partitions.row("near", 0) is not None

@@ -1,0 +1,72 @@
+"""The canary of `tests/test_canary.py` in what Spark writes: its Kafka source is handed a password as an option."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from examples.workload.producers import run_transaction
+from tests.brokers.maven import spark_kafka_jars
+from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
+from tests.real_brokers.exporting import command
+
+CANARY = "c4nary"
+LOUD = """
+rootLogger.level = info
+rootLogger.appenderRef.stdout.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %p %c %m%n%ex
+logger.sql.name = org.apache.spark.sql
+logger.sql.level = debug
+logger.kafka.name = org.apache.kafka
+logger.kafka.level = debug
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_spark_tells_no_password(tmp_path: Path, mechanism: str) -> None:
+    """Not in its event log, which holds every query's plan, its loudest log, checkpoints, or tables."""
+    spark, events, tables = tmp_path / "conf", tmp_path / "events", tmp_path / "tables"
+    for folder in (spark, events):
+        folder.mkdir()
+    (spark / "spark-defaults.conf").write_text(f"spark.eventLog.enabled true\nspark.eventLog.dir file:{events}\n")
+    (spark / "log4j2.properties").write_text(LOUD)
+    cluster = SecureCluster("4.3.1", Certificates.made_in(tmp_path / "certificates"))
+    with cluster:
+        cluster.add_scram_users()
+        run_transaction(cluster.bootstrap, "app", [(cluster.topics.create("orders"), 0)])
+        (tmp_path / "config.yaml").write_text(
+            f"kafka:\n  bootstrap.servers: {cluster.door('LOGIN')}\n  security.protocol: SASL_PLAINTEXT\n"
+            f"  sasl.mechanism: {mechanism}\n  sasl.username: {USER}\n  sasl.password: ${{env:MINE}}\n"
+        )
+        made = subprocess.run(
+            command(
+                "pipeline",
+                "transaction-log",
+                f"--tables={tables}",
+                f"--jars={spark_kafka_jars()}",
+                f"--config.file={tmp_path / 'config.yaml'}",
+                "--master=local[2]",
+                "--memory=512m",
+            ),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            env={**os.environ, "SPARK_CONF_DIR": str(spark), "HOME": str(tmp_path), "MINE": PASSWORD},
+        )
+
+    seen = {"said": made.stdout + made.stderr}
+    for folder in (events, tables):
+        seen |= {str(it): it.read_text(errors="replace") for it in folder.rglob("*") if it.is_file()}
+    assert made.returncode == 0, seen["said"][-3000:]
+    assert any(it.startswith(str(events)) for it in seen), "Spark wrote no event log"
+    assert f"sasl.mechanism = {mechanism}" in seen["said"], "Kafka's own client, which writes its options, was not loud"
+    assert [place for place, text in seen.items() if CANARY in text] == []

@@ -1,0 +1,36 @@
+"""A broker with every way of logging in, for all tests of this room that need one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from examples.workload.planting import plant_hang
+from tests.brokers.secure import Certificates, SecureCluster
+from tests.brokers.token_endpoint import TokenEndpoint
+from tests.conftest import HANGS_CAN_BE_PLANTED
+
+TOPIC = "guarded"
+
+
+@pytest.fixture(scope="package")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates.made_in(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="package")
+def cluster(certificates: Certificates) -> Iterator[SecureCluster]:
+    """A hang on its topic is what everybody must see."""
+    made = SecureCluster("4.3.1", certificates, properties=HANGS_CAN_BE_PLANTED)
+    with made:
+        made.add_scram_users()
+        made.topics.create(TOPIC)
+        plant_hang(made.bootstrap, TOPIC, 0, "hang")
+        yield made
+
+
+@pytest.fixture(scope="package")
+def tokens() -> Iterator[TokenEndpoint]:
+    with TokenEndpoint() as endpoint:
+        yield endpoint
