@@ -67,8 +67,6 @@ def gaps(peer: Peer, count: int) -> None:
     topic_type = MetadataResponse.MetadataResponseTopic
     partition_type = topic_type.MetadataResponsePartition
 
-    index = GAP_MAX if count > 1 else 10_000
-
     def on_answer(asked: Asked, answer: Any) -> None:
         if asked.api == "Metadata" and asked.request.topics is None:
             answer.topics += [
@@ -79,7 +77,7 @@ def gaps(peer: Peer, count: int) -> None:
                         partition_type(
                             version=answer.API_VERSION,
                             error_code=0,
-                            partition_index=index,
+                            partition_index=GAP_MAX,
                             leader_id=1,
                             replica_nodes=[1],
                             isr_nodes=[1],

@@ -67,13 +67,13 @@ SHAPES: Final = (
     Shape(
         name="topics with partition 999,999 alone",
         arrange=attacks.gaps,
-        small=Size(count=1, bounds=Bounds(printed_kb=4000)),
+        small=Size(count=20),
         large=Size(count=200, bounds=Bounds(cpu_s=20, mb=200)),
     ),
     Shape(
         name="100 MB announced by every broker",
         arrange=attacks.announced,
-        small=Size(nodes=3, bounds=Bounds(mb=400)),
+        small=Size(nodes=4),
         large=Size(nodes=20, bounds=Bounds(mb=100)),
         deadline="2s",
         says=r"\((?:timed_out|receive_limit)\)",
@@ -152,7 +152,7 @@ SHAPES: Final = (
     Shape(
         name="open transactions in a response",
         arrange=attacks.many_open,
-        small=Size(count=2000, bounds=Bounds(printed_kb=4000)),
+        small=Size(count=10_000, bounds=Bounds(mb=120, printed_kb=20_000)),
         large=Size(count=1_000_000, bounds=Bounds(cpu_s=60, mb=1200, printed_kb=100_000)),
         status=EITHER,
         says="hanging_no_transactional_id",
@@ -200,8 +200,8 @@ SHAPES: Final = (
     Shape(
         name="ids that are no UTF-8",
         arrange=attacks.surrogates("ListTransactions"),
-        says=r"ListTransactions",
-        proves=False,
+        says=r"1 transactions were listed and could not be described",
+        proves=True,
     ),
     Shape(
         name="messages of an error",
