@@ -13,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help install demo test test-all test-helm bench bench-all bench-pipeline soak model fuzz wheel sbom kerberos chart dashboard-pictures lint types contracts tools java clean constraints
+.PHONY: help install demo test test-all test-helm bench bench-all bench-pipeline soak hostile model fuzz wheel sbom kerberos chart dashboard-pictures lint types contracts tools java clean constraints
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 14
@@ -59,6 +59,10 @@ bench-pipeline: java install  ## Spark's tables of a generated history beside Du
 soak: java install  ## three brokers, live producers and a fault every few seconds, for 20 minutes (SOAK_MINUTES, SOAK_SEED)
 	$(BIN)/python -m tests.soak
 	$(BIN)/python -m tests.soak.flat
+	$(BIN)/python -m tests.verification.hostile
+
+hostile: install  ## brokers that mean harm, at full size, within bounds of CPU, memory and requests; a part of make soak
+	$(BIN)/python -m tests.verification.hostile
 
 model: install  ## the proof against every order of events, by machine: 1,000,000 schedules and all single events (MODEL_SCHEDULES; MODEL_SECONDS ends a search early)
 	$(BIN)/python -m tests.verification.model all --processes 2 --schedules $${MODEL_SCHEDULES:-1000000} $${MODEL_SECONDS:+--seconds $$MODEL_SECONDS}

@@ -126,7 +126,7 @@ def _one(planned: PlannedAbort, before: Judged, means: Means, audit: AuditLog) -
     """Judge once more, now that nobody else writes, and abort. What was not agreed to stays as it is."""
     if before.plan is None or before.standing is not Standing.HANGS:
         return _done(planned, before, means, audit)
-    with audit.exclusively(), logged_failure(audit, before.plan):
+    with logged_failure(audit, before.plan), audit.exclusively():
         return _done(planned, judge(planned, means), means, audit)
 
 

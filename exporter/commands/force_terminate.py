@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from contextlib import ExitStack
 
 from exporter.commands.consent import agrees, audit_log
 from exporter.commands.describe import described
@@ -49,7 +50,14 @@ def _on(options: argparse.Namespace, collector: Collector, it: CoordinatorTransa
     audit.step("planned", action="force-terminate", transaction=described(it, int(time.time() * 1000)))
     if not agrees(options, audit):
         return ExitStatus.REFUSED
-    with audit.exclusively():
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(audit.exclusively())
+        except KeyboardInterrupt:
+            audit.step(
+                "ended", transactional_id=it.transactional_id, done=False, error="Ctrl-C, before anything was sent"
+            )
+            raise
         return _terminate(collector, it, audit)
 
 

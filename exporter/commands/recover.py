@@ -74,7 +74,7 @@ def recover(options: argparse.Namespace, means: Means, action: Action, *, forced
         return refused(audit, plan, against)
     if not agrees(options, audit):
         return ExitStatus.REFUSED
-    with audit.exclusively(), logged_failure(audit, plan):
+    with logged_failure(audit, plan), audit.exclusively():
         return _judged_and_done(options, means, plan, forced, audit)
 
 
@@ -96,14 +96,22 @@ def _judged_and_done(
     return told(carry_out(plan, means.partition(row.topic, row.partition), audit))
 
 
+class LoggedInterrupt(KeyboardInterrupt):
+    """The operator left, and the audit log has what became of the marker."""
+
+
 @contextmanager
 def logged_failure(audit: AuditLog, plan: Plan) -> Iterator[None]:
-    """Log that nothing was written where judging once more fails, and go on with the failure. Raises AuditError."""
+    """Log the end where waiting for the lock or judging once more fails, and go on with the failure. Raises AuditError."""
     try:
         yield
-    except (BrokerFault, RefusedError, ClusterUnavailableError) as error:
+    except LoggedInterrupt:
+        raise
+    except (BrokerFault, RefusedError, ClusterUnavailableError, KeyboardInterrupt) as error:
         row = plan.row
         sentence = f"nothing was written: {error}"
+        if isinstance(error, KeyboardInterrupt):
+            sentence = "left by Ctrl-C: a marker was sent only where `sending` is logged"
         audit.step("ended", topic=row.topic, partition=row.partition, start_offset=row.start_offset, sentence=sentence)
         raise
 
@@ -155,11 +163,11 @@ def refused(audit: AuditLog, plan: Plan, against: str) -> int:
 
 
 def told(result: Result) -> int:
-    """Say what became of a plan. Goes on as KeyboardInterrupt where the person left."""
+    """Say what became of a plan. Raises LoggedInterrupt where the operator left."""
     if result.is_done:
         print(result.sentence)
         return ExitStatus.ANSWERED
     complain(result.sentence)
     if result.outcome is Outcome.INTERRUPTED:
-        raise KeyboardInterrupt
+        raise LoggedInterrupt
     return ExitStatus.COULD_NOT_RUN

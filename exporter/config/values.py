@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from exporter.patterns import bounded
+
 Parser = Callable[[Any], Any]
 
 
@@ -157,9 +159,11 @@ def groups(value: Any) -> tuple[tuple[str, re.Pattern[str]], ...]:
         if name in found:
             raise ValueError(f"must name each group once; {name!r} is there twice")
         try:
-            found[name] = re.compile(match)
+            found[name] = bounded(match)
         except (re.error, TypeError, RecursionError) as error:
             raise ValueError(f"must have regular expressions; {match!r} of {name!r} is none: {error}") from error
+        except ValueError as error:
+            raise ValueError(f"must have regular expressions that end soon; {match!r} of {name!r}: {error}") from error
     return tuple(found.items())
 
 

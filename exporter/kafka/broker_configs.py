@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +14,7 @@ from exporter.snapshot import MaxTimeout
 
 NAME = "transaction.max.timeout.ms"
 _BROKER_RESOURCE = 4
+_INT32_MAX = 2**31 - 1
 
 
 async def max_timeout(inquiry: Inquiry, brokers: Iterable[int]) -> MaxTimeout:
@@ -61,6 +63,13 @@ def _value(answer: Any) -> int | str:
         if result.error_code != ErrorCode.NONE:
             return error_name(result.error_code)
         for config in result.configs:
-            if config.name == NAME and config.value is not None and config.value.isdigit():
-                return int(config.value)
+            if config.name == NAME and (told := int32(config.value)) is not None:
+                return told
     return f"the answer does not hold {NAME}"
+
+
+def int32(value: str | None) -> int | None:
+    """A configuration of Kafka's type INT that is not negative; None for anything else."""
+    if value is None or re.fullmatch("[0-9]{1,10}", value) is None or int(value) > _INT32_MAX:
+        return None
+    return int(value)

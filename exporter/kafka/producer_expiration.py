@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 
+from exporter.kafka.broker_configs import int32
 from exporter.kafka.errors import BrokerFault, ErrorCode
 from exporter.kafka.inquiry import Inquiry
 
@@ -42,4 +43,4 @@ def _value(answer: Any) -> int | None:
         for config in result.configs
         if config.name == NAME
     ]
-    return int(values[0]) if len(values) == 1 and values[0] is not None and values[0].isdigit() else None
+    return int32(values[0]) if len(values) == 1 else None

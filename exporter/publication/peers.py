@@ -21,7 +21,7 @@ class PeerLimits:
     """Stated caps of the web server."""
 
     connections_max: int = 64
-    """Each TLS connection costs about 0.35 MB; when all are taken, one of the address that has most makes room."""
+    """Each TLS connection costs about 0.1 MB; when all are taken, one of the address that has most makes room."""
     first_request_seconds: float = 10
     """From accept to the end of the first request's headers, the TLS handshake included."""
     idle_seconds: float = 120

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from exporter.patterns import is_matched
 from exporter.transaction_log.events import Event, Happening, Outcome
 
 OTHER_GROUP = "other"
@@ -112,6 +113,6 @@ class Counts:
     def _group(self, transactional_id: str) -> _GroupCounts:
         group = self._group_of.get(transactional_id)
         if group is None:
-            matching = (rule.name for rule in self._rules if rule.match.fullmatch(transactional_id))
+            matching = (rule.name for rule in self._rules if is_matched(rule.match, transactional_id))
             group = self._group_of[transactional_id] = self._groups[next(matching, OTHER_GROUP)]
         return group

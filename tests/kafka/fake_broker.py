@@ -3,7 +3,8 @@
 What it simplifies: see there; and requests are answered in the order in which they come, one thread for each connection.
 
 `FakeCluster.on_request` sees every request before it is answered. It may change the model, and return a fault: a `Fault`,
-or a Kafka error code that the answer shall carry. `on_answer` sees the answer as well, and may change it.
+or a Kafka error code that the answer shall carry. `on_answer` sees the answer as well, and may change it. `on_frame` sees
+the bytes of every response, ApiVersions included, and may have others sent in their place.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
@@ -78,6 +79,8 @@ class Asked:
 OnRequest = Callable[[Asked], "Fault | int | None"]
 """A number is a Kafka error code."""
 OnAnswer = Callable[[Asked, Any], None]
+OnFrame = Callable[[int, str, bytes], "Iterable[bytes] | None"]
+"""(node, API, framed response) -> the pieces that are sent in its place; None: it is sent as it is."""
 
 
 class FakeCluster:
@@ -87,6 +90,7 @@ class FakeCluster:
         self.model = model
         self.on_request: OnRequest = lambda _: None
         self.on_answer: OnAnswer = lambda _asked, _answer: None
+        self.on_frame: OnFrame = lambda _node, _api, _frame: None
         self.asked: list[Asked] = []
         self.offered = {node: dict(EVERYTHING) for node in range(1, nodes + 1)}
         """Node -> API -> newest version. A request for more ends its connection, as a real broker ends it."""
@@ -129,7 +133,9 @@ class FakeCluster:
         for frame in frames(connection):
             api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
             if api_key == API_VERSIONS:
-                answer, fault = _api_versions(version, self.offered[node]), None
+                api, answer, fault = "ApiVersions", _api_versions(version, self.offered[node]), None
+            elif api_key not in APIS:
+                return
             else:
                 api, _, request_class, answer_with = APIS[api_key]
                 if version > self.offered[node].get(api, -1):
@@ -145,7 +151,12 @@ class FakeCluster:
                 carry(answer, fault)
                 fault = None
             answer.with_header(correlation_id=correlation_id)
-            if not _send(connection, bytes(answer.encode(header=True, framed=True)), fault):
+            whole = bytes(answer.encode(header=True, framed=True))
+            pieces = self.on_frame(node, api, whole)
+            if pieces is not None:
+                for piece in pieces:
+                    connection.sendall(piece)
+            elif not _send(connection, whole, fault):
                 return
 
 

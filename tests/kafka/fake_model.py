@@ -34,6 +34,7 @@ from kafka.protocol.admin.transactions import (
 )
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.producer.transaction import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 from exporter.kafka.broker_configs import NAME
 from exporter.kafka.coordinators import state_partition
@@ -379,10 +380,40 @@ class Answers:
             ],
         )
 
+    def write_markers(self, _node: int, request: Any, version: int) -> Any:
+        """Whatever the marker says, what its producer has open there is closed."""
+        marker_type = WriteTxnMarkersResponse.WritableTxnMarkerResult
+        topic_type = marker_type.WritableTxnMarkerTopicResult
+        partition_type = topic_type.WritableTxnMarkerPartitionResult
+
+        def closed(producer_id: int, topic: str, index: int) -> Any:
+            for producer in self.model.topics[topic][index].producers:
+                if producer.producer_id == producer_id:
+                    producer.start_offset = -1
+            return partition_type(version=version, partition_index=index, error_code=0)
+
+        markers = [
+            marker_type(
+                version=version,
+                producer_id=marker.producer_id,
+                topics=[
+                    topic_type(
+                        version=version,
+                        name=it.name,
+                        partitions=[closed(marker.producer_id, it.name, index) for index in it.partition_indexes],
+                    )
+                    for it in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+        return WriteTxnMarkersResponse(version=version, markers=markers)
+
 
 APIS: dict[int, tuple[str, int, Any, Callable[[Answers, int, Any, int], Any]]] = {
     2: ("ListOffsets", 8, ListOffsetsRequest, Answers.list_offsets),
     3: ("Metadata", 12, MetadataRequest, Answers.metadata),
+    27: ("WriteTxnMarkers", 1, WriteTxnMarkersRequest, Answers.write_markers),
     29: ("DescribeAcls", 3, DescribeAclsRequest, Answers.describe_acls),
     55: ("DescribeQuorum", 1, DescribeQuorumRequest, Answers.describe_quorum),
     32: ("DescribeConfigs", 4, DescribeConfigsRequest, Answers.describe_configs),

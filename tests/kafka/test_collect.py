@@ -313,3 +313,16 @@ def test_the_limit_is_asked_of_every_broker() -> None:
 
     told = collected(scene(), on_request=refuse_one).max_timeout
     assert told == MaxTimeout(timeout_ms=900_000, timeout_ms_min=900_000, unread=((2, "CLUSTER_AUTHORIZATION_FAILED"),))
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "2147483648", "\u00b2", "\u0661", "-1", "1e3", " 1", ""])
+def test_a_limit_that_is_no_int_of_kafka_is_not_known(value: str) -> None:
+    """One of 5,000 digits, and a superscript, were digits to Python, and ended the cycle."""
+
+    def on_answer(asked: Asked, answer: Any) -> None:
+        for result in answer.results if asked.api == "DescribeConfigs" else ():
+            result.configs[0].value = value
+
+    told = collected(scene(), on_answer=on_answer).max_timeout
+
+    assert (told.timeout_ms, len(told.unread)) == (None, 2)

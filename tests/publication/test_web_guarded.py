@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import bcrypt
@@ -430,71 +430,3 @@ def test_the_rate_is_limited() -> None:
     clock.now = 60
     assert refusals(guard, *[nothing] * 4) == [None, None, None, 429]
     guard.close()
-
-
-def drip(peer: socket.socket, stop: threading.Event) -> None:
-    """One header byte after another."""
-    with contextlib.suppress(OSError):
-        for byte in b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 1000:
-            if stop.wait(0.05):
-                return
-            peer.send(bytes([byte]))
-
-
-def pour(peer: socket.socket, stop: threading.Event) -> None:
-    """A body of a gigabyte, as far as it is taken."""
-    with contextlib.suppress(OSError):
-        peer.sendall(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1073741824\r\n\r\n")
-        while not stop.is_set():
-            peer.send(bytes(65536))
-
-
-def babble(peer: socket.socket, stop: threading.Event) -> None:
-    """Requests that are none."""
-    with contextlib.suppress(OSError):
-        while not stop.wait(0.01):
-            peer.send(b"\x00\xff GET nothing\r\n\r\n")
-
-
-def be_idle(peer: socket.socket, stop: threading.Event) -> None:
-    """Nothing at all: with TLS a handshake that never begins. No thread is needed for that."""
-    del peer, stop
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "peers"),
-    [(be_idle, 500), (drip, 20), (pour, 4), (babble, 20)],
-    ids=lambda it: getattr(it, "__name__", it),
-)
-@pytest.mark.parametrize("with_tls", [False, True], ids=["plain", "tls"])
-def test_strangers_do_not_keep_a_scrape_waiting(
-    tmp_path: Path, behaviour: Callable[[socket.socket, threading.Event], None], peers: int, *, with_tls: bool
-) -> None:
-    """A scrape beside them is answered; what it took is told beside an undisturbed one of the same run."""
-    authority = Authority(tmp_path)
-    authority.issue("server")
-    tls = client_tls(authority) if with_tls else None
-
-    def scrape() -> float:
-        began = time.monotonic()
-        assert ask(server, tls)[0] == 200
-        return time.monotonic() - began
-
-    with served(tmp_path, TLS if with_tls else "") as server, contextlib.ExitStack() as stack:
-        undisturbed = min(scrape() for _ in range(9))
-        stop = threading.Event()
-        stack.callback(stop.set)
-        for _ in range(peers):
-            peer = stack.enter_context(socket.socket())
-            if behaviour is be_idle:
-                peer.setblocking(False)  # the kernel connects: nobody waits for hundreds of handshakes
-                peer.connect_ex(("127.0.0.1", server.port))
-            else:
-                peer.settimeout(PATIENCE_S)
-                peer.connect(("127.0.0.1", server.port))
-                threading.Thread(target=behaviour, args=(peer, stop), daemon=True).start()
-        disturbed = min(scrape() for _ in range(9))
-        stop.set()
-
-    print(f"{behaviour.__name__}: {disturbed * 1000:.1f} ms beside {undisturbed * 1000:.1f} ms undisturbed")
-    assert disturbed < undisturbed + 0.1, "the best of nine: what the machine does besides is not counted"

@@ -25,7 +25,7 @@
 
 {{/* Of this release, its test included. */}}
 {{- define "kafka-transaction-exporter.releaseLabels" -}}
-app.kubernetes.io/name: {{ include "kafka-transaction-exporter.name" . }}
+app.kubernetes.io/name: {{ include "kafka-transaction-exporter.name" . | toJson }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
@@ -49,8 +49,8 @@ app.kubernetes.io/component: exporter
 
 {{/* `metadata` of every object. `include` it with a mapping: root, and perhaps name, namespace, component, labels, annotations. */}}
 {{- define "kafka-transaction-exporter.metadata" -}}
-name: {{ default (include "kafka-transaction-exporter.fullname" .root) .name }}
-namespace: {{ default (include "kafka-transaction-exporter.namespace" .root) .namespace }}
+name: {{ default (include "kafka-transaction-exporter.fullname" .root) .name | toJson }}
+namespace: {{ default (include "kafka-transaction-exporter.namespace" .root) .namespace | toJson }}
 labels:
   {{- include "kafka-transaction-exporter.labels" . | nindent 2 }}
 {{- with mergeOverwrite (deepCopy .root.Values.commonAnnotations) (default dict .annotations) }}

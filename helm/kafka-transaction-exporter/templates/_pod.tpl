@@ -14,13 +14,13 @@
 
 {{/* Of the pod: who it is, where it runs. */}}
 {{- define "kafka-transaction-exporter.podSpec" -}}
-serviceAccountName: {{ include "kafka-transaction-exporter.serviceAccountName" . }}
+serviceAccountName: {{ include "kafka-transaction-exporter.serviceAccountName" . | toJson }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with concat .Values.global.imagePullSecrets .Values.imagePullSecrets }}
 imagePullSecrets:
   {{- range . }}
-  - {{ kindIs "string" . | ternary (dict "name" .) . | toYaml }}
+  - {{ kindIs "string" . | ternary (dict "name" .) . | toJson }}
   {{- end }}
 {{- end }}
 securityContext:
@@ -35,7 +35,7 @@ securityContext:
 {{/* Of the container: program and rights. `include` it with a mapping: root and image. */}}
 {{- define "kafka-transaction-exporter.container" -}}
 image: {{ include "kafka-transaction-exporter.image" . | quote }}
-imagePullPolicy: {{ .image.pullPolicy }}
+imagePullPolicy: {{ .image.pullPolicy | toJson }}
 securityContext:
   {{- toYaml .root.Values.securityContext | nindent 2 }}
 {{- with .root.Values.extraEnv }}
@@ -73,21 +73,21 @@ envFrom:
 - name: config
   {{- if .Values.existingConfig.secret }}
   secret:
-    secretName: {{ .Values.existingConfig.secret }}
+    secretName: {{ .Values.existingConfig.secret | toJson }}
     defaultMode: 0440
   {{- else }}
   configMap:
-    name: {{ default (include "kafka-transaction-exporter.fullname" .) .Values.existingConfig.configMap }}
+    name: {{ default (include "kafka-transaction-exporter.fullname" .) .Values.existingConfig.configMap | toJson }}
   {{- end }}
 {{- range (include "kafka-transaction-exporter.kafka" . | fromYaml).mounts }}
 - name: {{ .name }}
   secret:
-    secretName: {{ .secret }}
+    secretName: {{ .secret | toJson }}
     defaultMode: 0440
     items:
       {{- range .keys }}
-      - key: {{ . }}
-        path: {{ . }}
+      - key: {{ . | toJson }}
+        path: {{ . | toJson }}
       {{- end }}
 {{- end }}
 # a PKCS12 store's key passes through here, for a moment: in memory only

@@ -1,0 +1,73 @@
+"""Regular expressions from settings, matched against names that strangers choose: refused where that could take long.
+
+Python's `re` tries one way after another while it holds the interpreter: `(a+)+$` before 40 characters stops the whole
+process. So the ways are counted before a pattern is taken, and long names match nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+try:
+    from re import _constants as constants  # type: ignore[attr-defined]  # not typed
+    from re import _parser as parser  # type: ignore[attr-defined]
+except ImportError:  # Python 3.10
+    import sre_constants as constants
+    import sre_parse as parser
+
+CHARACTERS_MAX: Final = 255
+WAYS_MAX: Final = 20_000_000
+"""Three times `.*` in a row, and 0.03 s for the worst name; 0.4 s where a pattern has as many ways without that."""
+
+_SINGLE: Final = {
+    constants.LITERAL,
+    constants.NOT_LITERAL,
+    constants.ANY,
+    constants.IN,
+    constants.AT,
+    constants.GROUPREF,
+}
+_REPEATS: Final = {constants.MAX_REPEAT, constants.MIN_REPEAT}
+
+
+def bounded(text: str) -> re.Pattern[str]:
+    """The pattern; `re.error` where it is none, ValueError where there are too many ways to match it."""
+    pattern = re.compile(text)
+    if _ways(parser.parse(text)) > WAYS_MAX:
+        raise ValueError(
+            "it could take too long: use `.*`, `+` and the like three times at most, and not within what is repeated"
+        )
+    return pattern
+
+
+def is_matched(pattern: re.Pattern[str], name: str) -> bool:
+    """True where it matches the whole name, and the name is not too long to be tried."""
+    return len(name) <= CHARACTERS_MAX and pattern.fullmatch(name) is not None
+
+
+def _ways(tokens: Iterable[tuple[Any, Any]]) -> int:
+    """In how many ways a name may be divided among the parts of a pattern, at most."""
+    ways = 1
+    for operation, given in tokens:
+        ways = min(ways * _ways_of(operation, given), WAYS_MAX + 1)
+    return ways
+
+
+def _ways_of(operation: Any, given: Any) -> int:
+    if operation in _SINGLE:
+        return 1
+    if operation is constants.SUBPATTERN:
+        return _ways(given[3])
+    if operation is constants.BRANCH:
+        return sum(_ways(branch) for branch in given[1])
+    if operation in {constants.ASSERT, constants.ASSERT_NOT}:
+        return _ways(given[1])
+    if operation in _REPEATS:
+        fewest, most, repeated = given
+        once, longest = _ways(repeated), min(int(most), CHARACTERS_MAX)
+        if once == 1:
+            return max(longest - int(fewest), 0) + 1
+        return sum(min(once**times, WAYS_MAX + 1) for times in range(min(int(fewest), longest), longest + 1))
+    return WAYS_MAX + 1

@@ -1,0 +1,151 @@
+"""Ctrl-C at each step of an abort, and two operators at once: processes of their own against the fake cluster.
+
+At the question on a real terminal, and five operators on a real broker: `tests/real_brokers/test_command_line.py`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.loopback import HOST
+from tests.kafka.scene import scene
+from tests.real_brokers.exporting import command
+
+PATIENCE_S = 60
+INTERRUPTED = 130
+HANG = ("--topic", "hung", "--partition", "0", "--start-offset", "5")
+FORCED = ("--force", "hanging_no_transactional_id")  # the fake cluster has no logs to search
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster(scene(), nodes=2) as fake:
+        yield fake
+
+
+def operator(cluster: FakeCluster, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    line = command("--bootstrap-server", f"{HOST}:{cluster.ports[1]}", *arguments, "--yes")
+    return subprocess.Popen(
+        [*line, "--audit-log", str(folder / "audit.jsonl")],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(folder)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,  # noqa: PLW1509 - ignored in the background
+    )
+
+
+def aborting(cluster: FakeCluster, folder: Path) -> subprocess.Popen[str]:
+    return operator(cluster, folder, "abort", *HANG, *FORCED)
+
+
+def steps(folder: Path) -> list[dict[str, Any]]:
+    """Of a whole log: each line is an object."""
+    log = folder / "audit.jsonl"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def until(seen: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not seen():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.01)
+
+
+def left(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Ctrl-C, and (status, standard error)."""
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, errors
+
+
+def markers(cluster: FakeCluster) -> int:
+    return sum(it.api == "WriteTxnMarkers" for it in cluster.asked)
+
+
+def silent_at(cluster: FakeCluster, api: str, when: Callable[[], bool]) -> None:
+    """Requests of that API are not answered any more once `when` holds."""
+
+    def on_request(asked: Asked) -> Fault | None:
+        return Fault.SILENT if asked.api == api and when() else None
+
+    cluster.on_request = on_request
+
+
+def test_while_it_waits_for_another_s_lock(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The log says that it ended; it said `confirmed` and no more, which leaves open what became of it."""
+    with (tmp_path / "audit.jsonl").open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        process = aborting(cluster, tmp_path)
+        until(lambda: [it["step"] for it in steps(tmp_path)][-1:] == ["confirmed"])
+        time.sleep(0.2)
+        status, errors = left(process)
+
+    assert (status, markers(cluster), "Traceback" in errors) == (INTERRUPTED, 0, False)
+    assert [it["step"] for it in steps(tmp_path)] == ["planned", "confirmed", "ended"]
+    assert steps(tmp_path)[-1]["sentence"].startswith(
+        "left by Ctrl-C: a marker was sent only where `sending` is logged"
+    )
+
+
+def test_while_it_is_judged_once_more(cluster: FakeCluster, tmp_path: Path) -> None:
+    """In the lock, with a broker that does not answer."""
+    silent_at(cluster, "Metadata", lambda: any(it["step"] == "confirmed" for it in steps(tmp_path)))
+    process = aborting(cluster, tmp_path)
+    until(lambda: any(it["step"] == "confirmed" for it in steps(tmp_path)))
+    time.sleep(0.2)
+    status, errors = left(process)
+
+    assert (status, markers(cluster), "Traceback" in errors) == (INTERRUPTED, 0, False)
+    assert [it["step"] for it in steps(tmp_path)] == ["planned", "confirmed", "ended"]
+
+
+def test_after_the_marker_is_sent(cluster: FakeCluster, tmp_path: Path) -> None:
+    """It may be there: log and screen say so, and it is sent once."""
+    silent_at(cluster, "WriteTxnMarkers", lambda: True)
+    process = aborting(cluster, tmp_path)
+    until(lambda: markers(cluster))
+    status, errors = left(process)
+
+    assert (status, markers(cluster), "Traceback" in errors) == (INTERRUPTED, 1, False)
+    assert [it["step"] for it in steps(tmp_path)] == ["planned", "confirmed", "sending", "ended"]
+    assert steps(tmp_path)[-1]["outcome"] == "interrupted"
+    assert "interrupted when the marker may have been written: look again" in errors
+
+
+def test_force_terminate_while_it_waits_for_another_s_lock(cluster: FakeCluster, tmp_path: Path) -> None:
+    """The same for the command that fences."""
+    with (tmp_path / "audit.jsonl").open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        process = operator(cluster, tmp_path, "force-terminate", "--transactional-id", "alive")
+        until(lambda: [it["step"] for it in steps(tmp_path)][-1:] == ["confirmed"])
+        time.sleep(0.2)
+        status, errors = left(process)
+
+    assert (status, "Traceback" in errors) == (INTERRUPTED, False)
+    assert [it["step"] for it in steps(tmp_path)] == ["planned", "confirmed", "ended"]
+
+
+def test_two_operators_at_once_write_one_marker(cluster: FakeCluster, tmp_path: Path) -> None:
+    """Both have confirmed before either may write; the second finds it gone."""
+    with (tmp_path / "audit.jsonl").open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        both = [aborting(cluster, tmp_path) for _ in range(2)]
+        until(lambda: [it["step"] for it in steps(tmp_path)].count("confirmed") == 2)
+    for process in both:
+        process.communicate(timeout=PATIENCE_S)
+
+    assert sorted(it.returncode for it in both) == [0, 1]
+    assert markers(cluster) == 1
+    assert [it["step"] for it in steps(tmp_path)].count("ended") == 2

@@ -1,0 +1,79 @@
+"""`once` in a process of its own in front of a hostile cluster: what it said, and what it took."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.kafka.loopback import HOST
+from tests.verification.hostile.peer import Peer
+from tests.verification.hostile.shapes import Shape, Size
+
+ROOT: Final = Path(__file__).parents[3]
+PATIENCE_S: Final = 300.0
+"""Nothing is measured by it: a process that does not end fails."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One command at its end."""
+
+    status: int
+    """Negative: ended by a signal, the limit of CPU time among them."""
+    cpu_s: float
+    mb: float
+    """The largest resident size."""
+    requests: int
+    out: str
+    errors: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What was printed as JSON; empty where nothing was."""
+        return dict(json.loads(self.out)) if self.out.startswith("{") else {}
+
+
+def once(peer: Peer, *, deadline: str = "20s", output: str = "json") -> Run:
+    """The installed command against `peer`."""
+    servers = ",".join(f"{HOST}:{port}" for port in list(peer.ports.values())[:2])
+    with tempfile.TemporaryDirectory() as folder:
+        took = Path(folder) / "took.json"
+        ended = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "tests.verification.hostile.child",
+                str(took),
+                "--bootstrap-server",
+                servers,
+                "once",
+                f"--format={output}",
+            ],
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            cwd=ROOT,
+            env={"PATH": "/usr/bin:/bin", "HOME": folder, "KAFKA_TRANSACTION_EXPORTER__SCAN__DEADLINE": deadline},
+        )
+        used = json.loads(took.read_text()) if took.exists() else {"mb": float("inf"), "cpu_s": float("inf")}
+    return Run(
+        status=ended.returncode,
+        cpu_s=used["cpu_s"],
+        mb=used["mb"],
+        requests=peer.requests,
+        out=ended.stdout.decode(errors="replace"),
+        errors=ended.stderr.decode(errors="replace"),
+    )
+
+
+def under(shape: Shape, size: Size) -> Run:
+    """`once` under an attack of this size."""
+    with Peer(nodes=size.nodes) as peer:
+        shape.arrange(peer, size.count)
+        return once(peer, deadline=shape.deadline, output=shape.output)

@@ -1,0 +1,30 @@
+"""The table of hostile brokers, in its small form."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.verification.hostile.judge import complaints
+from tests.verification.hostile.measure import once, under
+from tests.verification.hostile.peer import Peer
+from tests.verification.hostile.shapes import SHAPES, Shape
+
+
+@pytest.fixture(scope="module")
+def idle_mb() -> float:
+    """What `once` has at most on a cluster that is not hostile."""
+    with Peer() as peer:
+        return once(peer).mb
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda it: it.name)
+def test_it_is_bounded_and_tells_nothing_untrue(shape: Shape, idle_mb: float) -> None:
+    """It ends by itself, says what is missing, calls nothing hanging that lives, and takes what the table allows.
+
+    Finds work or memory that grows faster than what was sent, a loop of requests without an end, a value that ends the
+    program, and names that reach a terminal or a scraper as they are.
+    """
+    run = under(shape, shape.small)
+
+    print(f"{shape.name}: {run.cpu_s:.2f} s of CPU, {run.mb - idle_mb:+.0f} MB, {run.requests} requests")
+    assert complaints(shape, shape.small.bounds, run, idle_mb) == ()

@@ -1,0 +1,49 @@
+"""The table of strangers at the web server, in its small form."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kafka.loopback import HOST
+from tests.soak.resources import Resources
+from tests.verification.hostile.attacks import many_topics
+from tests.verification.hostile.peer import Peer
+from tests.verification.hostile.web import CROWDS, PATIENCE_S, PROBE, SCRAPER, TOPICS, Crowd, Door, besieged, opened
+
+DESCRIPTORS_MORE = 5
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "tls"])
+def door(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    """One exporter for all crowds: what one of them leaves behind shows at the next."""
+    with Peer() as peer:
+        many_topics(peer, TOPICS)
+        folder = tmp_path_factory.mktemp("web")
+        with opened(folder, f"{HOST}:{peer.ports[1]}", with_tls=request.param) as opened_door:
+            yield opened_door
+
+
+@pytest.mark.parametrize("crowd", CROWDS, ids=lambda it: it.name)
+def test_the_scraper_and_the_probe_are_served_beside_strangers(door: Door, crowd: Crowd) -> None:
+    """Each request of theirs gets its 200, memory stays within its bound, and afterwards no connection is left.
+
+    Finds a crowd that takes all places, work of strangers that keeps the event loop, and connections that stay.
+    """
+    if crowd.only_tls and door.tls is None:
+        pytest.skip("there is no TLS here")
+    assert (door.status("/metrics", SCRAPER), door.status("/-/healthy", PROBE)) == (200, 200)
+    before = Resources.of(door.process)
+
+    siege = besieged(door, crowd, crowd.small)
+
+    print(f"{crowd.name}: {siege}")
+    assert siege.visits >= crowd.small
+    assert (set(siege.scrapes), set(siege.probes)) == ({200}, {200})
+    assert siege.grew_mb < crowd.mb
+    end = time.monotonic() + PATIENCE_S
+    while Resources.of(door.process).descriptors > before.descriptors + DESCRIPTORS_MORE:
+        assert time.monotonic() < end, "connections of strangers are left"
+        time.sleep(0.05)
