@@ -27,6 +27,8 @@ MESSAGE_AT = 6
 TAGS_AT = 36
 """In an entry."""
 
+LENGTHS_MAX = 1_048_576
+"""Bytes that tell lengths, and messages with them, that are kept for the next answer."""
 _COUNT_AT = 7
 """Where there is no message."""
 _START_OFFSET_AT = 28
@@ -53,7 +55,7 @@ class Layout:
     entries_at: Int32Column
     count: Int32Column
     size: int
-    """Bytes of the answer."""
+    """Bytes of the answer; -1 where none is to be compared with it."""
     mark: npt.NDArray[np.uint16]
     """The two bytes that are the whole message and the whole count, or the beginning of either."""
     lengths_at: Int32Column
@@ -131,14 +133,16 @@ def walk(body: bytes) -> Layout:
         index, counts, at_entries = np.array(unusual, dtype=np.int64).T
         count_of[index], entries_at[index] = counts, at_entries
         lengths += [it for i, _, end in unusual for it in (heads[i] + MESSAGE_AT, end)]
-    lengths_at = _positions(lengths)
+    # A position takes twelve bytes while it is worked out: long messages are not looked for in the next answer.
+    is_like_none = sum(lengths[1::2]) - sum(lengths[::2]) > LENGTHS_MAX
+    lengths_at = _positions([] if is_like_none else lengths)
     return Layout(
         topics=tuple(topics),
         partitions=tuple(partitions),
         head_at=head_at.astype(np.int32),
         entries_at=entries_at.astype(np.int32),
         count=count_of.astype(np.int32),
-        size=len(body),
+        size=-1 if is_like_none else len(body),
         mark=everywhere(memoryview(body), ">u2")[head_at + MESSAGE_AT],
         lengths_at=lengths_at,
         lengths=bytes_[lengths_at],
@@ -148,7 +152,7 @@ def walk(body: bytes) -> Layout:
 
 def _positions(bounds: list[int]) -> Int32Column:
     """All positions from the first bound to the second, from the third to the fourth, and so on."""
-    start, end = np.array(bounds, dtype=np.int64).reshape(-1, 2).T
+    start, end = np.array(bounds, dtype=np.int64).reshape(-1, 2).T if bounds else (_NOWHERE, _NOWHERE)
     size = end - start
     positions: Int64Column = np.repeat(start - (np.cumsum(size) - size), size) + np.arange(size.sum())
     return positions.astype(np.int32)

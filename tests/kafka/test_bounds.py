@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from exporter.kafka.describe_producers import ProducersAnswer
+from exporter.kafka.describe_producers import ProducersAnswer, decode
 from exporter.kafka.errors import ErrorCode, error_name
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Scan, ask_again_where_moved
@@ -21,6 +21,7 @@ from exporter.snapshot import NO_LEADER, Answer
 from tests.kafka.fake_broker import Asked, FakeCluster
 from tests.kafka.fake_model import Model, Partition
 from tests.kafka.scene import collector_of
+from tests.kafka.test_describe_producers import Told, by_kafka_python
 from tests.kafka.test_topology import answer
 
 CALLS_MAX = 2_000
@@ -114,6 +115,15 @@ def test_a_refusal_of_every_partition_costs_few_steps() -> None:
 
     assert calls(lambda: scan._refused(rows, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED))) < CALLS_MAX
     assert set(scan.reason) == {error_name(ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
+
+
+def test_long_error_messages_take_no_more_than_a_few_times_their_bytes() -> None:
+    """A position of each of their bytes would take twelve times as much; the next answer is read like the first."""
+    size = 3_000_000
+    body = memoryview(by_kafka_python([("t", [Told(0, 87, "m" * size, ())])], 0))
+
+    assert peak_bytes(lambda: decode(body)) < 4 * size
+    assert decode(body, like=decode(body).layout).error.tolist() == [87]
 
 
 def test_error_codes_that_are_made_up_are_one_reason() -> None:
