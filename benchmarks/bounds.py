@@ -34,7 +34,7 @@ BOUNDS: Final = (
     ),
     Bound("open_listed", 1_000_000, "1,000,000 open transactions that their coordinator lists", 10, 600),
     Bound("listed", 1_000_000, "1,000,000 transactional ids listed, one of them open", 5, 600),
-    Bound("state_partitions", 50_000, "50,000 partitions of `__transaction_state`, one suspect", 10, 600),
+    Bound("state_partitions", 200_000, "200,000 partitions of `__transaction_state`, one suspect", 10, 600),
 )
 
 
