@@ -24,6 +24,7 @@ from exporter.kafka.topology import Topology
 TopicPartition = tuple[str, int]
 CATCH_UP_POLL_S = 0.2
 CATCH_UP_POLLS = 8
+PAST_DEADLINE = "the cycle was at its deadline before its leader was confirmed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +80,13 @@ async def unconfirmed(inquiry: Inquiry, claims: Collection[Claim]) -> Mapping[To
     named = views.keys() | {broker for view in views.values() if view is not None for broker in view.brokers}
     if any(views.get(broker) is None for broker in named):
         quorum = await _caught_up(inquiry, quorum)
-    found = {(it.topic, it.partition): _against(it, views, quorum.get(it.leader), len(named)) for it in claims}
-    return {partition: why for partition, why in found.items() if why is not None}
+    found = {}
+    for it in claims:  # 50,000 of them in a cluster of 100 brokers are 8 s of work
+        is_in_time = inquiry.remaining_s() > 0
+        why = _against(it, views, quorum.get(it.leader), len(named)) if is_in_time else PAST_DEADLINE
+        if why is not None:
+            found[it.topic, it.partition] = why
+    return found
 
 
 async def who_knows(inquiry: Inquiry, topic: str) -> int | None:

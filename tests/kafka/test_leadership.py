@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -14,6 +15,8 @@ from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
 from exporter.kafka.errors import ErrorCode
+from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.leadership import PAST_DEADLINE, Claim, unconfirmed
 from exporter.snapshot import STATE_TOPIC, Snapshot
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import Model, Partition, Producer, QuorumState
@@ -297,3 +300,29 @@ def test_where_nothing_is_kept_too_long_nobody_is_asked_to_confirm() -> None:
         collector.collect(seen_before=None)
         assert not {"DescribeQuorum", "DescribeAcls"} & {it.api for it in cluster.asked}
         assert [it.api for it in cluster.asked].count("Metadata") == 1
+
+
+class Ending:
+    """An inquiry whose time is over after so many looks at it."""
+
+    brokers: Mapping[int, Any] = {}
+
+    def __init__(self, looks: int) -> None:
+        self._left = looks
+
+    def remaining_s(self) -> float:
+        self._left -= 1
+        return float(self._left)
+
+    async def gather(self, coroutines: Iterable[Any]) -> list[Any]:
+        assert list(coroutines) == []
+        return []
+
+
+def test_leaders_that_are_not_compared_before_the_deadline_are_not_confirmed() -> None:
+    """Fifty thousand in a cluster of a hundred brokers are seconds of work in which nothing else is done."""
+    claims = [Claim(topic="t", partition=it, leader=1, leader_epoch=0, topic_id="") for it in range(5)]
+
+    against = asyncio.run(unconfirmed(cast("Inquiry", Ending(3)), claims))
+
+    assert [why == PAST_DEADLINE for why in against.values()] == [False, False, True, True, True]
