@@ -132,6 +132,7 @@ class Case:
             text=True,
             timeout=120,
             check=False,
+            stdin=subprocess.DEVNULL,
             env={**os.environ, "HOME": str(self.folder), **self.environment},
         )
         return made.returncode, made.stdout + made.stderr
@@ -176,9 +177,9 @@ def test_no_page_log_or_file_tells_the_secret(
     seen["log"] = exporter.log
     seen["plan"] = case.run("find-hanging", f"--plan-file={tmp_path / 'plan.json'}")[1]
     place = ("--topic=guarded", "--partition=0", "--start-offset=0")
-    seen["abort"] = case.run("abort", *place, "--dry-run", f"--audit-log={tmp_path / 'audit.jsonl'}")[1]
+    seen["abort"] = case.run("abort", *place, f"--audit-log={tmp_path / 'audit.jsonl'}")[1]
     for path in [*tmp_path.rglob("*.json*"), *tmp_path.rglob("*.parquet")]:
         seen[path.name] = path.read_text(errors="replace")
 
-    assert {"state.json", "plan.json"} <= set(seen) or not right
+    assert {"state.json", "plan.json", "audit.jsonl"} <= set(seen) or not right, seen["abort"]
     assert case.spilt(seen) == {}
