@@ -64,13 +64,13 @@ Large = dict[int, Callable[[Any], bytes]]
 def metadata(port: int, leaders: npt.NDArray[np.int32], *, topic_size: int, state_leaders: int) -> bytes:
     """All topics: `leaders` of the partitions of topics of `topic_size`, and the coordinators' own topic of broker 1."""
     brokers = ((1, port), (DEAD_BROKER, DEAD_PORT))
-    told = [NO_THROTTLING, uvarint(len(brokers) + 1)]
-    told += [struct.pack(">i", it) + compact(HOST) + struct.pack(">i", at) + b"\0\0" for it, at in brokers]
+    response = [NO_THROTTLING, uvarint(len(brokers) + 1)]
+    response += [struct.pack(">i", it) + compact(HOST) + struct.pack(">i", at) + b"\0\0" for it, at in brokers]
     parts = [leaders[at : at + topic_size] for at in range(0, len(leaders), topic_size)]
-    told += [compact(CLUSTER_ID), struct.pack(">i", 1), uvarint(len(parts) + 2)]
-    told += [topic_of(f"topic-{number:05d}", part) for number, part in enumerate(parts)]
-    told += [topic_of(STATE_TOPIC, np.ones(state_leaders, dtype=np.int32)), b"\0"]
-    return b"".join(told)
+    response += [compact(CLUSTER_ID), struct.pack(">i", 1), uvarint(len(parts) + 2)]
+    response += [topic_of(f"topic-{number:05d}", part) for number, part in enumerate(parts)]
+    response += [topic_of(STATE_TOPIC, np.ones(state_leaders, dtype=np.int32)), b"\0"]
+    return b"".join(response)
 
 
 def topic_of(name: str, leaders: npt.NDArray[np.int32]) -> bytes:
@@ -86,20 +86,20 @@ def topic_of(name: str, leaders: npt.NDArray[np.int32]) -> bytes:
 
 def idle_producers(request: Any) -> bytes:
     """Nothing open on whatever is asked for."""
-    told = [NO_THROTTLING, uvarint(len(request.topics) + 1)]
+    response = [NO_THROTTLING, uvarint(len(request.topics) + 1)]
     for topic in request.topics:
         rows = np.zeros(len(topic.partition_indexes), dtype=_IDLE)
         rows["partition"] = topic.partition_indexes
         rows["producers"] = 1
-        told += [compact(topic.name), uvarint(len(rows) + 1), rows.tobytes(), b"\0"]
-    return b"".join([*told, b"\0"])
+        response += [compact(topic.name), uvarint(len(rows) + 1), rows.tobytes(), b"\0"]
+    return b"".join([*response, b"\0"])
 
 
 def open_producers(count: int, partitions: int, now_ms: int) -> Callable[[Any], bytes]:
     """`count` open transactions, as many on each of `partitions` of the first topic; none on others."""
     each = count // partitions
 
-    def told(request: Any) -> bytes:
+    def response(request: Any) -> bytes:
         parts = [NO_THROTTLING, uvarint(len(request.topics) + 1)]
         for topic in request.topics:
             parts += [compact(topic.name), uvarint(len(topic.partition_indexes) + 1)]
@@ -113,7 +113,7 @@ def open_producers(count: int, partitions: int, now_ms: int) -> Callable[[Any], 
             parts.append(b"\0")
         return b"".join([*parts, b"\0"])
 
-    return told
+    return response
 
 
 def listing(count: int) -> bytes:
@@ -129,7 +129,7 @@ def listing(count: int) -> bytes:
 
 
 class BoundsBroker(Replay):
-    """Answers `large` requests as it is told, the others by the model."""
+    """Sends what `large` has for a request, and what the model has for the others."""
 
     def __init__(self, model: Model, large: Callable[[int], Large]) -> None:
         super().__init__(model)
@@ -166,14 +166,14 @@ def broker_of(shape: str, size: int) -> BoundsBroker:
     if shape in {"open", "open_spread", "open_listed"}:
         large: Large = {DESCRIBE_PRODUCERS: open_producers(size, spread, now_ms)}
         if shape == "open_listed":
-            told = listing(size)
-            large[LIST_TRANSACTIONS] = lambda _: told
+            response = listing(size)
+            large[LIST_TRANSACTIONS] = lambda _: response
         return BoundsBroker(model, lambda _: large)
     model.topics[first][0].producers.append(Producer(1, start_offset=5))
     if shape == "listed":
         model.transactions["application-1"] = Transaction(1, start_time_ms=now_ms, partitions={(first, 0)})
-        told = listing(size)
-        return BoundsBroker(model, lambda _: {LIST_TRANSACTIONS: lambda _: told})
+        response = listing(size)
+        return BoundsBroker(model, lambda _: {LIST_TRANSACTIONS: lambda _: response})
     return BoundsBroker(model, lambda _: {})
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from exporter.baseline import BYTES_MAX, NO_BASELINE, Baseline, BaselineError, GroupRules, parse
 from exporter.stamps import Stamp, stamp
-from exporter.whole_file import text as text_of
+from exporter.whole_file import read_text
 
 log = logging.getLogger("exporter")
 
@@ -63,7 +63,7 @@ class BaselineFile:
 
     def _parsed(self) -> Baseline | BaselineError:
         try:
-            return parse(text_of(self._path, bytes_max=BYTES_MAX), self._rules)
+            return parse(read_text(self._path, bytes_max=BYTES_MAX), self._rules)
         except UnicodeDecodeError:
             return BaselineError("it is no UTF-8 text")
         except BaselineError as error:

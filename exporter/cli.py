@@ -25,7 +25,7 @@ from exporter.config.kafka_section import KafkaSettings
 from exporter.config.loading import ConfigurationError, Loaded, load_with_sources
 from exporter.config.settings import Settings
 from exporter.log_lines import formatter_of
-from exporter.whole_file import text as text_of
+from exporter.whole_file import read_text
 
 COMMANDS = {
     "serve": "serve",
@@ -155,7 +155,7 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded
 
 def _text(path: str) -> str:
     try:
-        return text_of(Path(path))
+        return read_text(Path(path))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError([f"{path}: cannot be read: {error}"]) from error
 

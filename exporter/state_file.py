@@ -15,8 +15,7 @@ from typing import Any
 
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.transaction_log.report import LogPosition
-from exporter.whole_file import MEGABYTE, replaced
-from exporter.whole_file import text as text_of
+from exporter.whole_file import MEGABYTE, read_text, replaced
 
 FORMAT = "kafka-transaction-exporter state"
 VERSION = 1
@@ -51,7 +50,7 @@ def load(path: Path) -> State:
     Raises StateFileDamagedError for a damaged or foreign file, StateFileError for one that cannot be read.
     """
     try:
-        text = text_of(path, bytes_max=BYTES_MAX)
+        text = read_text(path, bytes_max=BYTES_MAX)
     except FileNotFoundError:
         return State()
     except OSError as error:

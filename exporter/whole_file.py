@@ -28,7 +28,7 @@ def contents(path: Path, *, bytes_max: int = MEGABYTE) -> bytes:
     return read
 
 
-def text(path: Path, *, bytes_max: int = MEGABYTE) -> str:
+def read_text(path: Path, *, bytes_max: int = MEGABYTE) -> str:
     """All of a text file, with line ends as ours. Raises what `contents` raises, and UnicodeDecodeError."""
     return contents(path, bytes_max=bytes_max).decode().replace("\r\n", "\n").replace("\r", "\n")
 

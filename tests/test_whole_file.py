@@ -20,14 +20,13 @@ from exporter.recovery import plan_file
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.plan_file import PlanFileError
 from exporter.state_file import State, StateFileError
-from exporter.whole_file import MEGABYTE, contents, made, replaced
-from exporter.whole_file import text as text_of
+from exporter.whole_file import MEGABYTE, contents, made, read_text, replaced
 from tests.certificates import Authority
 from tests.test_canary import run
 from tests.test_daemon import settings_with
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "text": text_of,
+    "text": read_text,
     "state": state_file.load,
     "plan": plan_file.load,
     "audit": lambda path: AuditLog(path, wall_clock=lambda: 0.0).step("planned"),
@@ -99,7 +98,7 @@ def test_line_ends_are_ours(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes("a\r\nb\rc\né".encode())
 
-    assert text_of(path) == "a\nb\nc\né"
+    assert read_text(path) == "a\nb\nc\né"
 
 
 def test_files_of_ours_are_for_nobody_else(tmp_path: Path) -> None:

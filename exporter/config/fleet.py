@@ -21,7 +21,7 @@ import yaml
 from exporter.config.loading import ConfigurationError, Loaded, Written, composed, load_with_sources, settings_below
 from exporter.config.references import ReadText
 from exporter.config.settings import ClusterSettings, Settings
-from exporter.whole_file import text as text_of
+from exporter.whole_file import read_text
 
 ROOT: Final = "clusters"
 SECTION: Final = "kafka."
@@ -38,7 +38,7 @@ class Sources:
     flags: Mapping[str, str] = field(default_factory=dict)
 
 
-def load_fleet(sources: Sources, read: ReadText = text_of) -> Loaded:
+def load_fleet(sources: Sources, read: ReadText = read_text) -> Loaded:
     """Settings with their `clusters`, in the file's order. Raises ConfigurationError with every problem found."""
     problems: list[str] = []
     blocks = _blocks(*sources.clusters, problems)

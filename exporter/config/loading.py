@@ -15,7 +15,7 @@ from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
 from exporter.config.references import Elsewhere, ReadText, is_one_reference
 from exporter.config.settings import BY_NAME, SETTINGS, Settings, impossible, settings_of
 from exporter.config.table import FILE_SUFFIX
-from exporter.whole_file import text as text_of
+from exporter.whole_file import read_text
 
 ENVIRONMENT_PREFIX = "KAFKA_TRANSACTION_EXPORTER__"
 """Two underscores, so that the variables which Kubernetes makes for a Service of our name are not taken for settings."""
@@ -74,7 +74,7 @@ def load(
     environment: Mapping[str, str],
     flags: Mapping[str, str],
     java: Mapping[str, Written] = MappingProxyType({}),
-    read: ReadText = text_of,
+    read: ReadText = read_text,
 ) -> Settings:
     """The settings of `file` (its path and text), `java`, `environment` and `flags` (setting name -> value).
 
@@ -90,7 +90,7 @@ def load_with_sources(
     flags: Mapping[str, str],
     java: Mapping[str, Written] = MappingProxyType({}),
     cluster: Mapping[str, Written] = MappingProxyType({}),
-    read: ReadText = text_of,
+    read: ReadText = read_text,
 ) -> Loaded:
     """Like `load`, with where each value came from; `cluster` is said of one cluster, and so before all else.
 

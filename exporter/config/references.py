@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from exporter.whole_file import text as text_of
+from exporter.whole_file import read_text
 
 ReadText = Callable[[Path], str]
 """Raises OSError and UnicodeDecodeError."""
@@ -26,7 +26,7 @@ class Elsewhere:
     """Where values may be fetched from; remembers which files were asked for."""
 
     environment: Mapping[str, str]
-    read: ReadText = text_of
+    read: ReadText = read_text
     files: list[Path] = field(default_factory=list)
 
     def resolve(self, written: str) -> str:

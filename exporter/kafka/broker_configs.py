@@ -42,20 +42,20 @@ def strangers(limit: MaxTimeout) -> frozenset[int]:
 
 async def _ask(inquiry: Inquiry, broker: int) -> int | str:
     """The setting in milliseconds, or why it is not known."""
-    request = DescribeConfigsRequest(
-        resources=[
-            DescribeConfigsRequest.DescribeConfigsResource(
-                resource_type=_BROKER_RESOURCE, resource_name=str(broker), configuration_keys=[NAME]
-            )
-        ],
-        include_synonyms=False,
-        include_documentation=False,
-        min_version=1,
-    )
     try:
-        return await inquiry.ask(broker, "DescribeConfigs", request, _value)
+        return await inquiry.ask(broker, "DescribeConfigs", request_for(broker, NAME), _value)
     except BrokerFault as fault:
         return str(fault)
+
+
+def request_for(broker: int, name: str) -> DescribeConfigsRequest:
+    """Ask a broker for one of its own settings."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=_BROKER_RESOURCE, resource_name=str(broker), configuration_keys=[name]
+    )
+    return DescribeConfigsRequest(
+        resources=[resource], include_synonyms=False, include_documentation=False, min_version=1
+    )
 
 
 def _value(answer: Any) -> int | str:

@@ -34,7 +34,7 @@ from exporter.kafka.scan_requests import ScanRequests
 from exporter.kafka.scope import EVERYTHING, Scope
 from exporter.kafka.tokens import ClientCredentials
 from exporter.kafka.topology import Topology
-from exporter.kafka.visibility import TopicWatch, with_gap
+from exporter.kafka.visibility import TopicWatch, about_source
 from exporter.snapshot import ClockSource, Int32Column, MaxTimeout, Snapshot, TransactionKeys, Visibility
 from exporter.snapshot.unexamined import NO_KEYS
 
@@ -265,7 +265,7 @@ class Collector:
         visibility = await self.look_for_hidden_topics(inquiry, topology, thoroughly=is_check_due)
         if why is None:
             return topology, visibility
-        return topology, with_gap(visibility, why)
+        return topology, visibility.with_gap(about_source(why))
 
     async def _read_leaders(
         self, inquiry: Inquiry, topology: Topology, scope: Scope, progress: Progress | None

@@ -77,7 +77,7 @@ async def complete(
             doubtful = await settle_doubts(inquiry, reading)
         else:
             doubtful = np.zeros(len(reading.entries), dtype=np.bool_)
-            visibility = replace(visibility, gaps=(*visibility.gaps, PAST_DEADLINE))
+            visibility = visibility.with_gap(PAST_DEADLINE)
         stopwatch.lap("proof")
         now_ms_of_cluster = inquiry.cluster_clock.at_ms(inquiry.clock())
         reading.unconfirmed_owners = await unconfirmed_owners(inquiry, reading, now_ms_of_cluster)

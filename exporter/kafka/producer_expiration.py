@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kafka.protocol.admin.configs import DescribeConfigsRequest
-
-from exporter.kafka.broker_configs import int32
+from exporter.kafka.broker_configs import int32, request_for
 from exporter.kafka.errors import BrokerFault, ErrorCode
 from exporter.kafka.inquiry import Inquiry
 
 NAME = "producer.id.expiration.ms"
-_BROKER_RESOURCE = 4
 
 
 async def producers_kept_ms(inquiry: Inquiry, brokers: Iterable[int]) -> int | None:
@@ -23,14 +20,8 @@ async def producers_kept_ms(inquiry: Inquiry, brokers: Iterable[int]) -> int | N
 
 
 async def _ask(inquiry: Inquiry, broker: int) -> int | None:
-    resource = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=_BROKER_RESOURCE, resource_name=str(broker), configuration_keys=[NAME]
-    )
-    request = DescribeConfigsRequest(
-        resources=[resource], include_synonyms=False, include_documentation=False, min_version=1
-    )
     try:
-        return await inquiry.ask(broker, "DescribeConfigs", request, _value)
+        return await inquiry.ask(broker, "DescribeConfigs", request_for(broker, NAME), _value)
     except BrokerFault:
         return None
 

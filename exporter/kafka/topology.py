@@ -13,6 +13,7 @@ from exporter.kafka.connections import Address
 from exporter.kafka.errors import MalformedAnswerError
 from exporter.kafka.metadata import MetadataAnswer
 from exporter.snapshot import NO_LEADER, BoolColumn, Int32Column, Int64Column
+from exporter.snapshot.partitions import NO_ROWS, rows_by_topic
 
 PARTITIONS_OF_A_TOPIC_MAX = 1_000_000
 """Gaps are filled, so a wild partition index must not be believed. Kafka clusters end at about this many in all."""
@@ -20,9 +21,6 @@ PARTITIONS_OF_A_TOPIC_MAX = 1_000_000
 GAPS_MAX = 10_000
 """Rows of partitions that nobody names, beyond one for each partition that is named: a response of 8 kB must not fill the
 memory. Brokers leave out no partition."""
-
-
-_NO_ROWS = range(0)
 
 
 @dataclass(frozen=True)
@@ -69,13 +67,11 @@ class Topology:
 
     def rows_of(self, topic: str) -> range:
         """The rows of one topic; empty when it is not there."""
-        return self._rows_of_topic.get(topic, _NO_ROWS)
+        return self._rows_of_topic.get(topic, NO_ROWS)
 
     @cached_property
     def _rows_of_topic(self) -> Mapping[str, range]:
-        """Worked out once: an index of another type than the column would copy that, at every look."""
-        ends = np.searchsorted(self.topic, np.arange(len(self.topics), dtype=np.int32), side="right").tolist()
-        return {topic: range(self.first_row[topic], end) for topic, end in zip(self.topics, ends, strict=True)}
+        return rows_by_topic(self.topics, self.topic)
 
     def rows_in(self, other: Topology, rows: Int64Column) -> Int64Column:
         """Where `other` has the partitions of `rows` of this one; -1 where it has none."""

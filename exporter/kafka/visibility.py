@@ -117,10 +117,9 @@ async def _is_without_authorizer(inquiry: Inquiry, topology: Topology) -> bool:
     return code == ErrorCode.SECURITY_DISABLED
 
 
-def with_gap(visibility: Visibility, out_of_date: str) -> Visibility:
-    """`visibility` by metadata that may not be current, and why."""
-    gap = f"no broker is known to have current metadata: {out_of_date}"
-    return Visibility(hidden_topics=visibility.hidden_topics, gaps=(*visibility.gaps, gap))
+def about_source(out_of_date: str) -> str:
+    """The gap of metadata that may not be current."""
+    return f"no broker is known to have current metadata: {out_of_date}"
 
 
 async def with_state_topic(inquiry: Inquiry, topology: Topology, visibility: Visibility) -> Visibility:
@@ -128,8 +127,7 @@ async def with_state_topic(inquiry: Inquiry, topology: Topology, visibility: Vis
     if STATE_TOPIC in topology.first_row:
         return visibility
     gap = await _state_topic_gap(inquiry, is_any_open=True)
-    gaps = dict.fromkeys([*visibility.gaps, *([] if gap is None else [gap])])
-    return Visibility(hidden_topics=visibility.hidden_topics, gaps=tuple(gaps))
+    return visibility if gap is None else visibility.with_gap(gap)
 
 
 async def _state_topic_gap(inquiry: Inquiry, *, is_any_open: bool) -> str | None:

@@ -27,7 +27,7 @@ from exporter.pipeline.fleet_clients import CLIENTS
 from exporter.pipeline.fleet_scan import Budget, Share, plan, read
 from exporter.pipeline.scan_table import SCAN, broker_table
 from exporter.snapshot import NO_LEADER
-from exporter.whole_file import text as text_of
+from exporter.whole_file import read_text
 
 NAME: Final = "kafka_transactions"
 PACKED_NAME: Final = "kafka_transactions_packed"
@@ -101,11 +101,11 @@ def settings_of_options(options: Mapping[str, str]) -> Settings:
     """
     flags = {name: value for name, value in options.items() if name not in (CLUSTERS, CONFIG_FILE)}
     config = options.get(CONFIG_FILE)
-    file = None if config is None else (config, text_of(Path(config)))
+    file = None if config is None else (config, read_text(Path(config)))
     path = options.get(CLUSTERS)
     if path is None:
         return alone(load(file=file, environment={}, flags=flags))
-    clusters = (path, text_of(Path(path)))
+    clusters = (path, read_text(Path(path)))
     return load_fleet(Sources(clusters=clusters, file=file, flags=flags)).settings
 
 

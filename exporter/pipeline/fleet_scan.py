@@ -38,7 +38,7 @@ from exporter.kafka.examined import Seen
 from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leaders import Scan, ask_again_where_moved, read_rows
 from exporter.kafka.metadata_source import Source
-from exporter.kafka.visibility import with_gap
+from exporter.kafka.visibility import about_source
 from exporter.pipeline.fleet_clients import Clients
 from exporter.pipeline.scan_table import (
     ClusterScan,
@@ -295,7 +295,9 @@ def _complete(
             search_logs=False,
             stopwatch=stopwatch,
             now_ms=lambda: int(wall_clock() * 1000),
-            visibility=visibility if source.out_of_date is None else with_gap(visibility, source.out_of_date),
+            visibility=visibility
+            if source.out_of_date is None
+            else visibility.with_gap(about_source(source.out_of_date)),
         )
         if source.clock_ahead_ms is not None and snapshot.clock_source is ClockSource.EXPORTER:
             # The planner has heard the controller; `taken_at_ms` is by its wall clock.

@@ -13,7 +13,7 @@ from pathlib import Path
 from exporter.config.loading import ConfigurationError
 from exporter.config.web_config import WebConfig, web_config
 from exporter.stamps import stamp
-from exporter.whole_file import text as text_of
+from exporter.whole_file import read_text
 
 log = logging.getLogger("exporter")
 
@@ -54,7 +54,7 @@ class WebFile:
 
 def _read(path: Path) -> WebConfig:
     try:
-        text = text_of(path)
+        text = read_text(path)
     except OSError as error:
         raise ConfigurationError([f"{path}: cannot be read: {error.strerror}"]) from error
     except UnicodeDecodeError as error:

@@ -15,8 +15,7 @@ from typing import Any
 
 from exporter.config.values import whole_number
 from exporter.evaluation.verdicts import TransactionRow, Verdict
-from exporter.whole_file import MEGABYTE
-from exporter.whole_file import text as text_of
+from exporter.whole_file import MEGABYTE, read_text
 
 FORMAT = "kafka-transaction-exporter plan"
 VERSION = 2
@@ -112,7 +111,7 @@ def written(cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionR
 def load(path: Path) -> PlanFile:
     """Read a plan file. Raises PlanFileError."""
     try:
-        text = text_of(path, bytes_max=BYTES_MAX)
+        text = read_text(path, bytes_max=BYTES_MAX)
     except (OSError, UnicodeDecodeError) as error:
         raise PlanFileError([f"{path}: cannot be read: {error}"]) from error
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 
@@ -89,6 +89,10 @@ class Visibility:
     """Topics that were visible to us and are no more, though no broker says that they are deleted."""
     gaps: tuple[str, ...] = ()
     """A sentence for each thing that cannot be seen, with the grant that is missing."""
+
+    def with_gap(self, gap: str) -> Visibility:
+        """The same with one more gap, unless it is there already."""
+        return self if gap in self.gaps else replace(self, gaps=(*self.gaps, gap))
 
 
 NOTHING_HIDDEN = Visibility()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -65,6 +65,18 @@ class SecondRead(IntEnum):
     """Unchanged, but the broker that was read is not confirmed to lead the partition: `CoordinatorProof.unconfirmed`."""
 
 
+NO_ROWS = range(0)
+
+
+def rows_by_topic(topics: Sequence[str], topic: Int32Column) -> Mapping[str, range]:
+    """The rows of each of `topics` in a sorted column of indexes into them.
+
+    To be worked out once: an index of another type than the column would copy that, at every look.
+    """
+    bounds = np.searchsorted(topic, np.arange(len(topics) + 1, dtype=np.int32)).tolist()
+    return {name: range(first, end) for name, (first, end) in zip(topics, pairwise(bounds), strict=True)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Partitions:
     """One row per partition of the cluster that the metadata shows us, in the order of topic and partition."""
@@ -98,16 +110,14 @@ class Partitions:
         return self.topic_ids[self.topic[row]] if self.topic_ids else ""
 
     @cached_property
-    def _rows_of_topic(self) -> Mapping[str, tuple[int, int]]:
-        """Topic -> its first row, and the one behind its last."""
-        bounds = np.searchsorted(self.topic, np.arange(len(self.topics) + 1, dtype=np.int32)).tolist()
-        return dict(zip(self.topics, pairwise(bounds), strict=True))
+    def _rows_of_topic(self) -> Mapping[str, range]:
+        return rows_by_topic(self.topics, self.topic)
 
     def row(self, topic: str, partition: int) -> int | None:
         """The row of one partition; None when it is not there."""
-        first, end = self._rows_of_topic.get(topic, (0, 0))
-        row = first + int(np.searchsorted(self.partition[first:end], partition))
-        return row if row < end and self.partition[row] == partition else None
+        rows = self._rows_of_topic.get(topic, NO_ROWS)
+        row = rows.start + int(np.searchsorted(self.partition[rows.start : rows.stop], partition))
+        return row if row < rows.stop and self.partition[row] == partition else None
 
 
 @dataclass(frozen=True, kw_only=True)
