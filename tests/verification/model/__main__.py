@@ -13,9 +13,14 @@ from tests.verification.model import workers
 from tests.verification.model.workers import Task
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.verification.model.explore import Reached
 
 STORIES_MAX = 12
+PART_SCHEDULES = 5_000
+DEPTH_PARTS = 64
+"""At least one for each situation."""
 RESULT = Path("build/model.json")
 
 
@@ -27,25 +32,37 @@ def main() -> int:
     if options.command == "all":
         return _all(options)
     began = time.monotonic()
-    reached = workers.reached_by(_tasks(options, options.depth), options.processes)
+    reached = workers.reached_by(_tasks(options, options.depth), options.processes, _progress("searched"))
     _tell(reached, time.monotonic() - began)
     return 1 if reached.found else 0
 
 
 def _tasks(options: argparse.Namespace, depth: int) -> list[Task]:
-    """One for each process."""
+    """Parts small enough that a search of hours says how far it is; one part where there is one process."""
+    ends_at = time.monotonic() + options.seconds
+    common = {"ends_at": ends_at, "depth": depth, "situations": tuple(options.situation), "code": options.code}
+    if options.processes == 1:
+        return [Task(schedules=options.schedules, seed=options.seed, **common)]
+    if depth:
+        return [Task(schedules=0, seed=number, step=DEPTH_PARTS, **common) for number in range(DEPTH_PARTS)]
+    size = max(min(PART_SCHEDULES, options.schedules // options.processes), 1)
     return [
-        Task(
-            schedules=max(options.schedules // options.processes, 1),
-            seed=options.seed + number,
-            step=options.processes,
-            seconds=options.seconds,
-            depth=depth,
-            situations=tuple(options.situation),
-            code=options.code,
-        )
-        for number in range(options.processes)
+        Task(schedules=min(size, options.schedules - first), seed=options.seed + first, **common)
+        for first in range(0, options.schedules, size)
     ]
+
+
+def _progress(title: str) -> Callable[[int, Reached], None]:
+    """A line on stderr for each part that has ended."""
+    began = time.monotonic()
+
+    def told(parts: int, reached: Reached) -> None:
+        seconds = time.monotonic() - began
+        found = sum(reached.violations.values())
+        line = f"{title}: {parts} parts, {reached.schedules} schedules in {seconds:.0f} s, {found} violations"
+        print(line, file=sys.stderr, flush=True)
+
+    return told
 
 
 def _all(options: argparse.Namespace) -> int:
@@ -54,10 +71,10 @@ def _all(options: argparse.Namespace) -> int:
     for title, tasks in (
         ("by chance", _tasks(options, 0)),
         ("one event, everywhere", _tasks(options, 1)),
-        ("two events, where a lie was", workers.pairs_of_lies(options.seconds)),
+        ("two events, where a lie was", workers.pairs_of_lies(time.monotonic() + options.seconds)),
     ):
         part_began = time.monotonic()
-        reached = workers.reached_by(tasks, options.processes)
+        reached = workers.reached_by(tasks, options.processes, _progress(title))
         _tell_stories(reached)
         parts.append((title, reached, time.monotonic() - part_began))
         print(f"{title}: {reached.schedules} schedules in {parts[-1][2]:.0f} s, {len(reached.found)} lies", flush=True)

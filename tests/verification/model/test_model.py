@@ -265,10 +265,7 @@ def test_a_schedule_is_the_same_when_it_is_played_again() -> None:
 def reached() -> Reached:
     """What the same schedules reach in every run."""
     processes = 2
-    tasks = [
-        Task(schedules=SCHEDULES // processes, seed=1 + number, step=processes, seconds=float("inf"))
-        for number in range(processes)
-    ]
+    tasks = [Task(schedules=SCHEDULES // processes, seed=1 + number, step=processes) for number in range(processes)]
     return reached_by(tasks, processes)
 
 

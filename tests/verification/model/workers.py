@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import sys
+import threading
+import time
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.verification.model.explore import Reached
     from tests.verification.model.lies import Result
 
@@ -20,8 +26,9 @@ class Task(NamedTuple):
 
     schedules: int
     seed: int
-    step: int
-    seconds: float
+    step: int = 1
+    ends_at: float = float("inf")
+    """By `time.monotonic`, which all processes of a machine share: no schedule begins later."""
     depth: int = 0
     situations: tuple[str, ...] = ()
     kinds: tuple[str, ...] | None = None
@@ -48,6 +55,7 @@ def explore(task: Task) -> Reached:
 
     chosen = tuple(situations.BY_NAME[name] for name in task.situations) or situations.SITUATIONS
     reached = Reached()
+    seconds = task.ends_at - time.monotonic()
     gc.collect()
     gc.freeze()  # what is there stays: cycles of the collector need not walk it
     with drive.repeatable():
@@ -56,7 +64,7 @@ def explore(task: Task) -> Reached:
             exhaustively(
                 reached,
                 depth=task.depth,
-                seconds=task.seconds,
+                seconds=seconds,
                 situations=mine,
                 kinds=task.kinds,
                 places=task.places,
@@ -66,25 +74,41 @@ def explore(task: Task) -> Reached:
                 reached,
                 seed=task.seed,
                 schedules=task.schedules,
-                seconds=task.seconds,
+                seconds=seconds,
                 situations=chosen,
                 step=task.step,
             )
     return reached
 
 
-def reached_by(tasks: list[Task], processes: int = 2) -> Reached:
-    """What the tasks reach, in so many processes where there are several."""
+def reached_by(
+    tasks: list[Task], processes: int = 2, progress: Callable[[int, Reached], None] = lambda _, __: None
+) -> Reached:
+    """What the tasks reach, in so many processes where there are several; `progress` learns of each task that has ended."""
     if len(tasks) == 1:
         return explore(tasks[0])
-    with multiprocessing.get_context("spawn").Pool(min(processes, len(tasks))) as pool:
-        answers = pool.map_async(explore, tasks, chunksize=1)
+    with multiprocessing.get_context("spawn").Pool(min(processes, len(tasks)), _end_with_parent) as pool:
+        responses = pool.imap(explore, tasks)
         if "exporter" not in sys.modules:
             use(tasks[0].code)  # what they hand back is of its types
-        first, *others = answers.get()
-    for other in others:
-        first.merge(other)
-    return first
+        whole = next(responses)
+        progress(1, whole)
+        for number, other in enumerate(responses, 2):
+            whole.merge(other)
+            progress(number, whole)
+    return whole
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed cannot end its workers: they would search on for hours, for nobody."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def find_lies(code: str | None, seed: int) -> tuple[tuple[Result, ...], tuple[str, ...]]:
@@ -105,7 +129,7 @@ def find_lies(code: str | None, seed: int) -> tuple[tuple[Result, ...], tuple[st
     return results, stories
 
 
-def pairs_of_lies(seconds: float) -> list[Task]:
+def pairs_of_lies(ends_at: float) -> list[Task]:
     """Every pair of the events that a known lie is made of, in its situation, at the moments where such a lie is made.
 
     All pairs everywhere are some ten million; these are what can be tried in an hour.
@@ -116,8 +140,7 @@ def pairs_of_lies(seconds: float) -> list[Task]:
         Task(
             schedules=0,
             seed=0,
-            step=1,
-            seconds=seconds,
+            ends_at=ends_at,
             depth=2,
             situations=(it.situation,),
             kinds=it.kinds,
