@@ -13,7 +13,7 @@ from exporter.kafka.inquiry import Inquiry
 from exporter.kafka.leadership import Claim, unconfirmed
 from exporter.kafka.reading import Reading
 from exporter.kafka.suspects import is_kept_too_long
-from exporter.snapshot import NO_LEADER, STATE_TOPIC, CoordinatorTransaction
+from exporter.snapshot import NO_LEADER, STATE_TOPIC, ClockSource, CoordinatorTransaction
 
 
 async def unconfirmed_owners(inquiry: Inquiry, reading: Reading, now_ms: int) -> Mapping[int, str]:
@@ -21,7 +21,8 @@ async def unconfirmed_owners(inquiry: Inquiry, reading: Reading, now_ms: int) ->
 
     Without a transaction that is kept too long nobody is asked.
     """
-    kept = dict(_kept_too_long(reading, now_ms))
+    is_clock_known = inquiry.cluster_clock.source is ClockSource.CONTROLLER
+    kept = dict(_kept_too_long(reading, now_ms, is_clock_known=is_clock_known))
     claims = {entry: _claims(reading, entry, transaction) for entry, transaction in kept.items()}
     against = await unconfirmed(inquiry, {it for both in claims.values() for it in both if it.leader != NO_LEADER})
     found = {}
@@ -33,13 +34,21 @@ async def unconfirmed_owners(inquiry: Inquiry, reading: Reading, now_ms: int) ->
     return found
 
 
-def _kept_too_long(reading: Reading, now_ms: int) -> Iterator[tuple[int, CoordinatorTransaction]]:
-    """Each entry whose transaction is: the proof's description, which is later, or else the cycle's first."""
+def _kept_too_long(
+    reading: Reading, now_ms: int, *, is_clock_known: bool
+) -> Iterator[tuple[int, CoordinatorTransaction]]:
+    """Each entry whose transaction is: the proof's description, which is later, or else the cycle's first.
+
+    Where only the exporter's clock is known, any described transaction may turn out to be kept too long by how long it
+    was watched, and a clock that is behind would not show it.
+    """
     proved = () if reading.proof is None else reading.proof.transactions
     described = {**by_producer_id(reading.transactions), **by_producer_id(proved)}
     for entry, producer_id in enumerate(reading.entries.producer_id.tolist()):
         transaction = described.get(producer_id)
-        if transaction is not None and is_kept_too_long(transaction, now_ms):
+        if transaction is None or not transaction.is_described:
+            continue
+        if not is_clock_known or is_kept_too_long(transaction, now_ms):
             yield entry, transaction
 
 

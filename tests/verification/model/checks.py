@@ -212,7 +212,7 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
     world, partitions = cycle.world, cycle.evaluation.snapshot.partitions
     read = {partitions.name(row) for row in range(len(partitions)) if partitions.answer[row] == Answer.READ}
     shown = {topic for topic, _ in read} - {STATE_TOPIC}
-    shown |= _visible_topics(world, cycle.moments[0])
+    shown |= _visible_topics(cycle.moments[0])
     lasting = frozenset.intersection(*(moment.topics for moment in cycle.moments))
     for name, _, count in sorted(lasting):
         if all((name, index) in read for index in range(count)):
@@ -232,16 +232,18 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
         yield Violation("I4", "coordinator", "coverage is complete, and a coordinator could not be read")
 
 
-def _visible_topics(world: World, moment: Moment) -> set[str]:
+def _visible_topics(moment: Moment) -> set[str]:
     """What could be seen when the metadata were read, though it may have been deleted before it was read."""
-    allowed = world.cluster.image.rights
     names = {name for name, _, _ in moment.topics} - {STATE_TOPIC}
-    return {it for it in names if rights.allows(allowed, rights.DESCRIBE, rights.TOPIC, it)}
+    return {it for it in names if rights.allows(moment.rights, rights.DESCRIBE, rights.TOPIC, it)}
 
 
 def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, str] | None:  # noqa: FBT001
-    """Which invariant is broken by not reading a topic; None where nobody could know of it, or not yet."""
-    allowed = cycle.world.cluster.image.rights
+    """Which invariant is broken by not reading a topic; None where nobody could know of it, or not yet.
+
+    By the rights with which the cycle began: what is denied after the metadata were read is missed in the next cycle.
+    """
+    allowed = cycle.moments[0].rights
     if not rights.allows(allowed, rights.DESCRIBE, rights.TOPIC, name):
         if not is_anything_shown:
             return "I7", "nothing shown"

@@ -9,6 +9,7 @@ from exporter.kafka.errors import BrokerFault, FaultReason
 from tests.verification.model import coordinator
 from tests.verification.model.answers import HOST, PORT, Answers
 from tests.verification.model.cluster import Broker, Cluster
+from tests.verification.model.rights import Rights
 from tests.verification.model.truth import Standings, standings
 from tests.verification.model.wire import body_of, read_offsets, read_producers
 
@@ -48,6 +49,7 @@ class Moment(NamedTuple):
     committed: frozenset[int]
     topics: frozenset[tuple[str, int, int]]
     """(name, topic id, partitions)"""
+    rights: Rights
 
 
 class World:
@@ -109,7 +111,7 @@ class World:
         cluster = self.cluster
         committed = frozenset(serial for serial, outcome in cluster.outcomes.items() if outcome == "commit")
         topics = frozenset((name, it.topic_id, len(it.partitions)) for name, it in cluster.image.topics.items())
-        self.moments.append(Moment(standings(cluster), committed, topics))
+        self.moments.append(Moment(standings(cluster), committed, topics, cluster.image.rights))
 
     def begin_cycle(self) -> int:
         """Forget what was read before; the moment at which the cycle begins."""
