@@ -212,7 +212,7 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
     world, partitions = cycle.world, cycle.evaluation.snapshot.partitions
     read = {partitions.name(row) for row in range(len(partitions)) if partitions.answer[row] == Answer.READ}
     shown = {topic for topic, _ in read} - {STATE_TOPIC}
-    shown |= _visible_topics(cycle.moments[0])
+    shown |= _visible_topics(world.moments[world.metadata_at])
     lasting = frozenset.intersection(*(moment.topics for moment in cycle.moments))
     for name, _, count in sorted(lasting):
         if all((name, index) in read for index in range(count)):
@@ -241,9 +241,9 @@ def _visible_topics(moment: Moment) -> set[str]:
 def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, str] | None:  # noqa: FBT001
     """Which invariant is broken by not reading a topic; None where nobody could know of it, or not yet.
 
-    By the rights with which the cycle began: what is denied after the metadata were read is missed in the next cycle.
+    By the rights with which the metadata were read: what is denied after that is missed in the next cycle.
     """
-    allowed = cycle.moments[0].rights
+    allowed = cycle.world.moments[cycle.world.metadata_at].rights
     if not rights.allows(allowed, rights.DESCRIBE, rights.TOPIC, name):
         if not is_anything_shown:
             return "I7", "nothing shown"

@@ -76,6 +76,8 @@ class World:
         """Transactional id -> the transactions that its descriptions told of, by serial."""
         self.last_asked_coordinator = 0
         """The moment of it."""
+        self.metadata_at = 0
+        """The moment at which the metadata were read whose partitions the cycle then read."""
         self.requests: list[int] = []
         """API keys in order."""
         self.failed = 0
@@ -164,6 +166,8 @@ class World:
                     partition = it.view.partition(topic, index)
                     if partition is not None and partition.leader == broker:
                         self.reads.setdefault((topic, index), []).append(now)
+        elif key == METADATA and not self.reads:
+            self.metadata_at = now
         elif key in {LIST, DESCRIBE}:
             self.last_asked_coordinator = now
             if key == DESCRIBE:
