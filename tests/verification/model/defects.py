@@ -27,7 +27,7 @@ _BY_ITEM = {it.item: it for it in LIES}
 
 
 SCHEDULES_MAX = 600
-"""Each was found within 39, but for the memory's topic ids: within 429."""
+"""Each was found within 39, but for the memory's topic ids (429) and the visibility of ids (495)."""
 
 
 class Defect(NamedTuple):

@@ -37,7 +37,7 @@ class Schedule(NamedTuple):
 
     events: tuple[tuple[int, Event], ...] = ()
     order: int = 0
-    """Seed of the order in which coroutines go on; 0: as they were begun."""
+    """Seed of the order in which coroutines go on, and of made-up ids; order 0: as they were begun."""
     ending: str = ""
     """What follows the events: nothing, QUIET cycles, or QUIET cycles after everything was HEALED."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import random
 import secrets
 import sys
 import time
@@ -261,6 +262,10 @@ class _Tokens:
         self.count = (self.count * 6364136223846793005 + 1442695040888963407) % 2**64
         return f"{self.count:016x}{self.count ^ 0x5DEECE66D1234567:016x}"
 
+    def token_bytes(self, count: int) -> bytes:
+        """So many."""
+        return random.Random(self.token_urlsafe()).randbytes(count)
+
 
 TOKENS = _Tokens()
 
@@ -271,6 +276,7 @@ def repeatable() -> Iterator[None]:
     decoders = ((metadata, "decode"), (describe_producers, "decode"), (list_offsets, "decode"))
     with ExitStack() as undone:
         undone.enter_context(replaced(secrets, "token_urlsafe", TOKENS.token_urlsafe))
+        undone.enter_context(replaced(secrets, "token_bytes", TOKENS.token_bytes))
         for module, name in decoders:
             undone.enter_context(replaced(module, name, _once_each(getattr(module, name))))
         undone.enter_context(replaced(inquiry, "topology_of", _once_for_each_object(topology.topology_of)))

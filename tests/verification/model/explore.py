@@ -73,7 +73,7 @@ class Reached:
 
 def replay(situation: Situation, schedule: Schedule, *, strictly: bool = False) -> Run:
     """The run of a schedule. `strictly`: raises ImpossibleError where one of its events cannot happen."""
-    TOKENS.count = 1
+    TOKENS.count = 1 + schedule.order
     return run(situation, Played(schedule, strictly=strictly), schedule.ending)
 
 
@@ -110,8 +110,8 @@ def by_chance(
         rng = random.Random(one)
         situation = rng.choice(situations)
         ending = rng.choice(endings)
-        TOKENS.count = 1
         director = Chance(rng, letters[situation.name], situation.weights, reached.pairs, situation.places)
+        TOKENS.count = 1 + director.order
         _note(reached, situation, run(situation, director, ending), one)
 
 
@@ -230,7 +230,7 @@ def story(situation: Situation, schedule: Schedule) -> str:
             chapters.append([])
         chapters[-1].append(line)
 
-    TOKENS.count = 1
+    TOKENS.count = 1 + schedule.order
     ran = run(situation, Played(schedule), schedule.ending, tell)
     lines = chapters[0]
     for chapter in chapters[1:]:
