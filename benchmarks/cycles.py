@@ -20,10 +20,10 @@ from exporter.config.settings import HistorySettings
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
-from exporter.history import History
+from exporter.history.writer import History
 from exporter.publication.exposition import Renderer
 from exporter.publication.facts import Publication, PublishOptions
-from exporter.publication.page import render_page
+from exporter.publication.page.page import render_page
 from tests.brokers.cluster import KafkaCluster
 
 ROUNDS: Final = 21

@@ -17,14 +17,14 @@ from benchmarks.listed import collector_at
 from exporter.baseline import NO_BASELINE
 from exporter.config.fleet import Sources, load_fleet
 from exporter.config.settings import Settings
+from exporter.daemon.wiring import policy_of
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
-from exporter.pipeline.fleet import Known, SparkEngine
-from exporter.pipeline.fleet_clients import CLIENTS
-from exporter.pipeline.fleet_scan import Budget, plan
+from exporter.fleet.clients import CLIENTS
+from exporter.fleet.engine import Known, SparkEngine
+from exporter.fleet.scan import Budget, plan
 from exporter.pipeline.session import open_session
 from exporter.snapshot import Answer, Snapshot
-from exporter.wiring import policy_of
 
 PLANS = 5
 Cycle = Callable[[], list[Snapshot]]

@@ -8,10 +8,10 @@ import numpy as np
 
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ScanSettings
-from exporter.kafka.collect import Collector, open_collector
-from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.leaders import scan_leaders
-from exporter.kafka.scan_requests import Rows
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.collect.collector import Collector, open_collector
+from exporter.kafka.collect.scan import scan_leaders
+from exporter.kafka.collect.scan_requests import Rows
 from exporter.kafka.topology import Topology
 from exporter.publication.facts import ExporterFacts
 from exporter.snapshot import Int32Column

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import duckdb
 
-from exporter.history_schema import CYCLES, OBSERVATIONS, VERSION
+from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.pipeline.legs import EXACT_RANK, START_SOURCES
 
 _KEY: Final = "cluster_id, topic, partition, producer_id, start_offset"

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporter.history import arrow_schema
-from exporter.history_schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
+from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
+from exporter.history.writer import arrow_schema
 
 BEGIN_MS: Final = 1_793_491_200_000  # 2026-11-01, midnight
 CYCLE_MS: Final = 30_000

@@ -7,7 +7,7 @@ import sys
 import time
 
 from exporter.config.loading import load
-from exporter.log_reader import LogReader
+from exporter.daemon.log_follower import LogReader
 from exporter.transaction_log.report import LogPosition
 
 bootstrap, records = sys.argv[1], int(sys.argv[2])

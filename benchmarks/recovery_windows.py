@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from exporter.commands import force_terminate
-from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.cluster_client import Inquiry
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.real_brokers.attacking import aborts, options_of, settings_of

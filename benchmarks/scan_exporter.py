@@ -7,9 +7,9 @@ import sys
 import time
 
 from benchmarks.listed import collector_at
-from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.leaders import scan_leaders
-from exporter.kafka.scan_requests import ScanRequests
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.collect.scan import scan_leaders
+from exporter.kafka.collect.scan_requests import ScanRequests
 from exporter.kafka.topology import Topology
 from exporter.snapshot import Answer, Int32Column
 

@@ -13,8 +13,8 @@ import time
 import numpy as np
 
 from benchmarks.listed import Listed, listed
-from exporter.kafka import describe_producers
-from exporter.kafka.scan_requests import chunks
+from exporter.kafka.collect.scan_requests import chunks
+from exporter.kafka.messages import describe_producers
 
 PRODUCERS_AT_ONCE_MAX = 2**31 - 1
 

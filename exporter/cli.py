@@ -24,8 +24,8 @@ from exporter.config.java_properties import from_java
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.loading import ConfigurationError, Loaded, load_with_sources
 from exporter.config.settings import Settings
-from exporter.log_lines import formatter_of
-from exporter.whole_file import read_text
+from exporter.files import read_text
+from exporter.log_format import formatter_of
 
 COMMANDS = {
     "serve": "serve",
@@ -143,7 +143,7 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded
     else:
         clusters = clusters_file, _text(clusters_file)
         loaded = load_fleet(Sources(clusters=clusters, file=file, java=java, environment=environment, flags=flags))
-    from exporter.kafka.credentials import CredentialsError, client_options  # noqa: PLC0415 - not for completion
+    from exporter.kafka.client.credentials import CredentialsError, client_options  # noqa: PLC0415 - not for completion
 
     try:
         for kafka in (loaded.settings.kafka, *(it.kafka for it in loaded.settings.clusters)):

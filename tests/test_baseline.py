@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.baseline import FORMAT, NO_BASELINE, Baseline, BaselineError, Usual, parse
-from exporter.baseline_file import BaselineFile
+from exporter.daemon.baseline_file import BaselineFile
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy, Verdict

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from importlinter.api import read_configuration
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "exporter").rglob("*.py"))
 FILE_LINES_MAX = 400
@@ -38,6 +40,29 @@ def test_files_and_functions_stay_small() -> None:
 def test_every_file_opens_with_what_it_is() -> None:
     """A newcomer reads the first lines of a file and knows what lives there."""
     assert [str(path) for path in SOURCES if ast.get_docstring(ast.parse(path.read_text())) is None] == []
+
+
+def test_every_file_is_described_in_one_sentence() -> None:
+    """The first line ends with a full stop and fits into a table."""
+    firsts = {path: (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[0] for path in SOURCES}
+    assert [f"{path}: {first}" for path, first in firsts.items() if not first.endswith((".", "?"))] == []
+
+
+def test_no_room_escapes_the_contracts() -> None:
+    """Contracts that must hold for all rooms but one list all of them."""
+    contracts = read_configuration(str(ROOT / "pyproject.toml"))["contracts_options"]
+    at_the_border = next(it for it in contracts if it["id"] == "clients-at-the-border")
+    there = {
+        path.stem if path.is_file() else path.name
+        for path in (ROOT / "exporter").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert {it.removeprefix("exporter.") for it in at_the_border["source_modules"]} == there - {"__init__", "kafka"}
+
+
+def test_few_files_lie_loose() -> None:
+    """What belongs together is a room."""
+    assert len(list((ROOT / "exporter").glob("[!_]*.py"))) <= 8
 
 
 def test_the_command_line_is_the_only_reader_of_environment_and_argv() -> None:

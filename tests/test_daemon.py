@@ -13,16 +13,16 @@ import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter.api_statistics import ApiStatistics
 from exporter.config.loading import load
 from exporter.config.settings import Settings
-from exporter.daemon import Daemon
-from exporter.kafka.collect import Collector
+from exporter.daemon.daemon import Daemon
+from exporter.daemon.reload import Reloaded, Reloader
+from exporter.daemon.scheduler import CYCLE_JOB, Order, Orders
+from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
-from exporter.loop import CYCLE_JOB, Order, Orders
-from exporter.publication.site import Request
-from exporter.reloading import Reloaded, Reloader, ReloadFacts
 from exporter.snapshot import Snapshot, TransactionKeys
+from exporter.status import ApiStatistics, ReloadStatus
+from exporter.web.routes import Request
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
 
 FLAGS = {"kafka.bootstrap.servers": "a:1", "scan.interval": "10s", "scan.deadline": "9s"}
@@ -195,7 +195,7 @@ class Reloads:
     def __init__(self, *results: Reloaded | None) -> None:
         self.results = list(results)
         self.asked: list[str] = []
-        self.facts = ReloadFacts(succeeded=True, last_success_at_ms=NOW_MS)
+        self.facts = ReloadStatus(succeeded=True, last_success_at_ms=NOW_MS)
 
     def now(self) -> Reloaded | None:
         self.asked.append("now")
@@ -207,7 +207,7 @@ class Reloads:
 
     def _next(self) -> Reloaded | None:
         result = self.results.pop(0)
-        self.facts = ReloadFacts(succeeded=result is not None, last_success_at_ms=NOW_MS + len(self.asked))
+        self.facts = ReloadStatus(succeeded=result is not None, last_success_at_ms=NOW_MS + len(self.asked))
         return result
 
 

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from exporter.heap import HEAPS_MAX
+from exporter.daemon.malloc import HEAPS_MAX
 
 THREADS = 8
 PROGRAM = f"""
 import ctypes, sys, threading
 if sys.argv[1] == "shared":
-    from exporter.heap import share_heaps
+    from exporter.daemon.malloc import share_heaps
     share_heaps()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p

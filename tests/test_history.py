@@ -19,13 +19,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from exporter import history as module
 from exporter.config.settings import HistorySettings
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
-from exporter.history import History, arrow_schema
-from exporter.history_schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
+from exporter.history import writer as module
+from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
+from exporter.history.writer import History, arrow_schema
 from exporter.snapshot import SecondRead
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from exporter.log_lines import formatter_of
+from exporter.log_format import formatter_of
 
 NASTY = 'broker "a\\b" said\nts=0 level=info\x1b[2J = caf\u00e9 \u202e'
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from exporter.config.loading import load
+from exporter.daemon.log_follower import LogReader
 from exporter.kafka.state_log import Batch, LogRecord, LogUnreadableError, StateLog
-from exporter.log_reader import LogReader
 from exporter.transaction_log.counts import Counted
 from exporter.transaction_log.report import LogPosition, LogReport
 
@@ -201,7 +201,7 @@ def test_it_goes_on_where_it_was_after_any_failure(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log that cannot be opened, one that breaks, a defect of ours: each is said, and nothing is read twice or lost."""
-    monkeypatch.setattr("exporter.log_reader.OPEN_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("exporter.daemon.log_follower.OPEN_AGAIN_SECONDS", 0.01)
     records = commits(0, 0, 4)
     broken = Log([Batch(tuple(records[:5])), LogUnreadableError("all brokers are down")], {0: 12})
     defect = Log([Batch(tuple(records[5:8])), ZeroDivisionError("oh")], {0: 12})
@@ -226,7 +226,7 @@ def test_it_goes_on_where_it_was_after_any_failure(
 
 def test_while_nothing_is_read_no_partition_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     """Absence is not health: the ends that were known a moment ago are not known now."""
-    monkeypatch.setattr("exporter.log_reader.OPEN_AGAIN_SECONDS", 60)
+    monkeypatch.setattr("exporter.daemon.log_follower.OPEN_AGAIN_SECONDS", 60)
     broken = Log([Batch(tuple(commits(0, 0, 1))), LogUnreadableError("all brokers are down")], {0: 3})
     reader = reader_of(Logs(broken))
     reader.start()
@@ -240,7 +240,7 @@ def test_while_nothing_is_read_no_partition_is_current(monkeypatch: pytest.Monke
 
 def test_another_cluster_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other brokers in the settings: positions of the old cluster mean nothing there, counters go on."""
-    monkeypatch.setattr("exporter.log_reader.OPEN_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("exporter.daemon.log_follower.OPEN_AGAIN_SECONDS", 0.01)
     first, surprise = Log([Batch(tuple(commits(0, 0, 2)))], {0: 6}), Log([], {0: 6})
     again = Log([Batch(tuple(commits(0, 0, 1)))], {0: 3})
     surprise.cluster_id = again.cluster_id = "cluster-2"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.config.loading import Loaded, load_with_sources
-from exporter.reloading import Reloader
+from exporter.daemon.reload import Reloader
 
 
 class Files:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter import state_file
+from exporter.daemon import state_file
+from exporter.daemon.state_file import State, StateFileDamagedError, StateFileError
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
-from exporter.state_file import State, StateFileDamagedError, StateFileError
 from exporter.transaction_log.report import LogPosition
 
 INTEGERS = st.integers(min_value=-1, max_value=2**63 - 1)

@@ -11,7 +11,7 @@ import argparse
 
 from pyspark.sql import SparkSession
 
-from exporter.pipeline.data_source import NAME, KafkaTransactions
+from exporter.fleet.data_source import NAME, KafkaTransactions
 
 
 def main() -> None:

@@ -1,1 +1,1 @@
-"""One file per command. A command gets parsed arguments and settings, prints, and returns its exit status."""
+"""One file per command of the command line, and what they share: arguments, tables, reports, consent."""

@@ -15,12 +15,12 @@ from exporter.commands.status import ExitStatus
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation
-from exporter.kafka.scope import Scope
+from exporter.files import contents
+from exporter.kafka.collect.scope import Scope
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import Outcome, carry_out
 from exporter.recovery.plan import Action, Plan, in_words, plan_for, refusal, what_changed
 from exporter.recovery.plan_file import BYTES_MAX, PlanFile, PlanFileError, PlannedAbort, load
-from exporter.whole_file import contents
 
 ABORTS_MAX = 10
 """Without `--max-aborts`: a plan that is longer deserves a thought."""

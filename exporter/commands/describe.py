@@ -9,8 +9,8 @@ from exporter.commands.report import with_collector
 from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
-from exporter.kafka.collect import Collector
-from exporter.kafka.questions import describe_id
+from exporter.kafka.collect.collector import Collector
+from exporter.kafka.lookups import describe_id
 from exporter.snapshot import CoordinatorTransaction
 
 HEADINGS = {

@@ -10,8 +10,8 @@ from exporter.commands.report import with_collector
 from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
-from exporter.kafka.collect import Collector
-from exporter.kafka.questions import ProducerEntry, producers_of
+from exporter.kafka.collect.collector import Collector
+from exporter.kafka.lookups import ProducerEntry, producers_of
 
 HEADINGS = {
     "producer_id": "ProducerId",

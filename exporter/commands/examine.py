@@ -10,13 +10,13 @@ from typing import Protocol
 
 from exporter.commands.progress import Progress
 from exporter.config.settings import Settings
+from exporter.daemon.wiring import policy_of
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory, TransactionKey
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
-from exporter.kafka.leaders import Progress as Report
-from exporter.kafka.scope import Scope
+from exporter.kafka.collect.scan import Progress as Report
+from exporter.kafka.collect.scope import Scope
 from exporter.snapshot import Snapshot
-from exporter.wiring import policy_of
 
 REREAD_SECONDS = 1.0
 

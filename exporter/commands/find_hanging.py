@@ -18,11 +18,11 @@ from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import worst_first
 from exporter.evaluation.gaps import gaps as gaps_of
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
-from exporter.kafka.collect import Collector
-from exporter.kafka.scope import Scope
+from exporter.files import made
+from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.scope import Scope
 from exporter.recovery.plan_file import written
 from exporter.snapshot import TransactionState
-from exporter.whole_file import made
 
 HEADINGS = {
     "topic": "Topic",

@@ -14,9 +14,9 @@ from exporter.commands.describe import described
 from exporter.commands.report import complain, with_collector
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
-from exporter.kafka.collect import Collector
+from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
-from exporter.kafka.questions import RefusedError, describe_id
+from exporter.kafka.lookups import RefusedError, describe_id
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.termination import CoordinatorOnBrokers, Ending, terminate
 from exporter.snapshot import CoordinatorTransaction, TransactionState

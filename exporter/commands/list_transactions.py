@@ -12,10 +12,10 @@ from exporter.commands.rows import Row, in_format
 from exporter.commands.states import states
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
-from exporter.kafka.collect import Collector
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.collect.collector import Collector
 from exporter.kafka.coordinators import describe
-from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.questions import Listings, list_all
+from exporter.kafka.lookups import Listings, list_all
 from exporter.snapshot import ACTIVE_STATES, CoordinatorTransaction, TransactionState
 
 HEADINGS = {

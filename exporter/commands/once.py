@@ -17,13 +17,13 @@ from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
 from exporter.commands.table import duration, render
 from exporter.config.settings import Settings
+from exporter.daemon.wiring import policy_of, publish_options_of
 from exporter.evaluation.evaluate import all_rows, evaluate, worst_first
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation
-from exporter.kafka.collect import Collector
+from exporter.kafka.collect.collector import Collector
 from exporter.publication.facts import ExporterFacts, Publication
-from exporter.wiring import policy_of, publish_options_of
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:

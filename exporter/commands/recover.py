@@ -15,10 +15,10 @@ from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
-from exporter.kafka.collect import Collector
+from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
-from exporter.kafka.questions import RefusedError
-from exporter.kafka.scope import Scope
+from exporter.kafka.lookups import RefusedError
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.carry_out import Outcome, Result, carry_out
 from exporter.recovery.partition import Partition, PartitionOnBrokers

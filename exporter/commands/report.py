@@ -10,9 +10,9 @@ from exporter.commands.arguments import PROGRAM
 from exporter.commands.status import ExitStatus
 from exporter.commands.table import printable
 from exporter.config.settings import Settings
-from exporter.kafka.collect import Collector, open_collector
+from exporter.kafka.collect.collector import Collector, open_collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
-from exporter.kafka.questions import RefusedError
+from exporter.kafka.lookups import RefusedError
 
 
 def complain(sentence: str) -> None:

@@ -12,23 +12,23 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from exporter.baseline_file import BaselineFile
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError
 from exporter.config.settings import Settings
-from exporter.daemon import Daemon, Recorder
-from exporter.heap import share_heaps
-from exporter.kafka.collect import open_collector
-from exporter.log_reader import LogReader
-from exporter.loop import Order, Orders
-from exporter.publication.guard import Guard
-from exporter.publication.server_tls import RenewingContext, ServerTlsError
-from exporter.publication.site import Site
-from exporter.publication.web import WebServer, WebServerError
-from exporter.publication.web_file import WebFile
-from exporter.reloading import Reloader
+from exporter.daemon.baseline_file import BaselineFile
+from exporter.daemon.daemon import Daemon, Recorder
+from exporter.daemon.log_follower import LogReader
+from exporter.daemon.malloc import share_heaps
+from exporter.daemon.reload import Reloader
+from exporter.daemon.scheduler import Order, Orders
+from exporter.kafka.collect.collector import open_collector
 from exporter.transaction_log.report import LogPosition
+from exporter.web.auth import Guard
+from exporter.web.config_file import WebFile
+from exporter.web.routes import Site
+from exporter.web.server import WebServer, WebServerError
+from exporter.web.tls import RenewingContext, ServerTlsError
 
 log = logging.getLogger("exporter")
 
@@ -139,7 +139,7 @@ def history_of(settings: Settings) -> Recorder | None:
     """Who records the cycles; None for nobody."""
     if settings.history.directory is None:
         return None
-    from exporter.history import History  # noqa: PLC0415 - loads Arrow, which is large and an extra
+    from exporter.history.writer import History  # noqa: PLC0415 - loads Arrow, which is large and an extra
 
     return History(settings.history, interval_ms=settings.scan.interval_ms)
 

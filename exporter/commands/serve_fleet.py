@@ -20,7 +20,7 @@ from exporter.commands.serve import (
 )
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import ClusterSettings, Settings
-from exporter.loop import Orders
+from exporter.daemon.scheduler import Orders
 
 MASTER = "local[8]"
 """Tasks wait for brokers more than they compute: more of them than cores."""
@@ -32,8 +32,8 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     if server_of is None:
         return ExitStatus.COULD_NOT_RUN
     try:
-        from exporter.fleet_daemon import FleetDaemon  # noqa: PLC0415 - Spark is an extra
-        from exporter.pipeline.fleet import SparkEngine  # noqa: PLC0415
+        from exporter.daemon.fleet import FleetDaemon  # noqa: PLC0415 - Spark is an extra
+        from exporter.fleet.engine import SparkEngine  # noqa: PLC0415
         from exporter.pipeline.session import open_session  # noqa: PLC0415
     except ModuleNotFoundError as error:
         complain(f"{NEEDED} ({error})")

@@ -1,1 +1,1 @@
-"""Settings: what may be set, what it is by default, and where a value came from. Reads no environment by itself."""
+"""Settings: declared once in tables, read from file, environment and flags, checked, documented."""

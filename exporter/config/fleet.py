@@ -21,7 +21,7 @@ import yaml
 from exporter.config.loading import ConfigurationError, Loaded, Written, composed, load_with_sources, settings_below
 from exporter.config.references import ReadText
 from exporter.config.settings import ClusterSettings, Settings
-from exporter.whole_file import read_text
+from exporter.files import read_text
 
 ROOT: Final = "clusters"
 SECTION: Final = "kafka."

@@ -15,7 +15,7 @@ from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
 from exporter.config.references import Elsewhere, ReadText, is_one_reference
 from exporter.config.settings import BY_NAME, SETTINGS, Settings, impossible, settings_of
 from exporter.config.table import FILE_SUFFIX
-from exporter.whole_file import read_text
+from exporter.files import read_text
 
 ENVIRONMENT_PREFIX = "KAFKA_TRANSACTION_EXPORTER__"
 """Two underscores, so that the variables which Kubernetes makes for a Service of our name are not taken for settings."""

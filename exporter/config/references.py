@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from exporter.whole_file import read_text
+from exporter.files import read_text
 
 ReadText = Callable[[Path], str]
 """Raises OSError and UnicodeDecodeError."""

@@ -1,1 +1,1 @@
-"""Pure: what is to be thought of a snapshot. No clock, no network, no log, no environment."""
+"""Pure: from a snapshot and a memory to verdicts with their evidence. No clock, network, log or environment."""

@@ -1,1 +1,1 @@
-"""The only room with Kafka sockets: requests to leaders and coordinators, `collect` their answers into a `Snapshot`."""
+"""The only room that speaks to Kafka: what clients raise becomes a `BrokerFault`, what brokers say a `Snapshot`."""

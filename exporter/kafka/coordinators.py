@@ -20,14 +20,14 @@ import numpy as np
 import numpy.typing as npt
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 
-from exporter.kafka import listing
+from exporter.kafka.cluster_client import Inquiry
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, error_name
-from exporter.kafka.id_visibility import id_visibility
-from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.leadership import Claim
-from exporter.kafka.listing import NOTHING_LISTED, ListedTransactions
-from exporter.kafka.raw_request import RawAnswer
+from exporter.kafka.leadership.confirm import Claim
+from exporter.kafka.messages import list_transactions as listing
+from exporter.kafka.messages.list_transactions import NOTHING_LISTED, ListedTransactions
+from exporter.kafka.messages.raw_request import RawAnswer
 from exporter.kafka.topology import Topology
+from exporter.kafka.visibility.ids import id_visibility
 from exporter.snapshot import (
     ACTIVE_STATES,
     NO_LEADER,

@@ -11,8 +11,8 @@ from typing import Any
 
 from kafka.protocol.producer.transaction import InitProducerIdRequest, WriteTxnMarkersRequest
 
+from exporter.kafka.cluster_client import Inquiry
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
-from exporter.kafka.inquiry import Inquiry
 from exporter.snapshot import CoordinatorTransaction
 
 UNCLEAR_FAULTS = frozenset({FaultReason.TIMED_OUT, FaultReason.CONNECTION_LOST, FaultReason.MALFORMED_ANSWER})

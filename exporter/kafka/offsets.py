@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from exporter.kafka import list_offsets
+from exporter.kafka.cluster_client import Inquiry
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
-from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.raw_request import RawAnswer, RawRequest
+from exporter.kafka.messages import list_offsets
+from exporter.kafka.messages.raw_request import RawAnswer, RawRequest
 from exporter.snapshot import UNKNOWN_OFFSET
 
 READ_UNCOMMITTED = 0

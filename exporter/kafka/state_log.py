@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from exporter.config.kafka_section import KafkaSettings
-from exporter.kafka.credentials import CredentialsError, librdkafka_properties
+from exporter.kafka.client.credentials import CredentialsError, librdkafka_properties
 from exporter.snapshot import STATE_TOPIC
 
 BATCH_RECORDS_MAX = 2000

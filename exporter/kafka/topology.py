@@ -9,9 +9,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from exporter.kafka.connections import Address
+from exporter.kafka.client.connections import Address
 from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.metadata import MetadataAnswer
+from exporter.kafka.messages.metadata import MetadataAnswer
 from exporter.snapshot import NO_LEADER, BoolColumn, Int32Column, Int64Column
 from exporter.snapshot.partitions import NO_ROWS, rows_by_topic
 

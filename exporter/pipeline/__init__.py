@@ -1,1 +1,1 @@
-"""Tables, incidents and baselines made of the history by Spark, in a process of their own (extra `spark`)."""
+"""Spark jobs: from history files to tables of transactions, incidents, outcomes and baselines, and the report."""

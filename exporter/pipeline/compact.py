@@ -17,11 +17,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporter.history_schema import CYCLES, OBSERVATIONS, TEMPORARY, file_name
+from exporter.files import replaced
+from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, file_name
 from exporter.pipeline.files import HistoryFile, damaged_among, history_files
 from exporter.pipeline.increment import bucket_of
 from exporter.pipeline.manifest import Bucket, Tables
-from exporter.whole_file import replaced
 
 SETTLED_MS: Final = 2 * 86_400_000
 """A day is over for good when the newest file is so much younger than its end: late files are taken by then."""

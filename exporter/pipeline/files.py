@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporter.history_schema import CYCLES, OBSERVATIONS, TABLES, VERSION, Column, instants_of
+from exporter.history.schema import CYCLES, OBSERVATIONS, TABLES, VERSION, Column, instants_of
 from exporter.pipeline.manifest import DamagedFile
 
 PLACE_PARTS = 3

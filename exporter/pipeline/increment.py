@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from exporter.history_schema import CYCLES, OBSERVATIONS, VERSION
+from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.pipeline import schemas
 from exporter.pipeline.ends import with_ends
 from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, waiting

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from exporter.baseline import GroupRules
-from exporter.history_schema import CYCLES
+from exporter.history.schema import CYCLES
 from exporter.pipeline import schemas
 from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.compact import compact_history, compact_tables

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from exporter.history_schema import TEMPORARY, VERSION, folder_of_cluster
-from exporter.whole_file import replaced
+from exporter.files import replaced
+from exporter.history.schema import TEMPORARY, VERSION, folder_of_cluster
 
 FORMAT: Final = "kafka-transaction-exporter tables"
 FORMAT_VERSION: Final = 1

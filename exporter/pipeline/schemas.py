@@ -7,7 +7,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import types as t
 
-from exporter.history_schema import CYCLE_COLUMNS, OBSERVATION_COLUMNS, Column, Kind
+from exporter.history.schema import CYCLE_COLUMNS, OBSERVATION_COLUMNS, Column, Kind
 
 _TYPES: Final = {
     Kind.TEXT: t.StringType(),

@@ -1,1 +1,1 @@
-"""What others see: the metric table, exposition bytes, the status page and the web server."""
+"""From evaluations to bytes: the expositions of `/metrics`, and the pages."""

@@ -13,12 +13,11 @@ from prometheus_client import Metric as ForeignMetric
 from prometheus_client import ProcessCollector
 
 from exporter.publication.facts import Publication
-from exporter.publication.families import Kind, Metric
-from exporter.publication.metrics import METRICS
-from exporter.publication.negotiation import accepts_gzip, prefers_openmetrics
+from exporter.publication.metrics.model import Kind, Metric
+from exporter.publication.metrics.table import METRICS
 from exporter.publication.rendering import family_chunks
-from exporter.publication.resting import Chunk, RestingLines
 from exporter.publication.text import labels_text, number
+from exporter.publication.zero_series import Chunk, RestingLines
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -55,12 +54,6 @@ class Exposition:
     text_gzip: Representation
     openmetrics: Representation
     openmetrics_gzip: Representation
-
-    def choose(self, accept: str, accept_encoding: str) -> Representation:
-        """What a client with these two headers gets; plain text when it asks for nothing that we have."""
-        if prefers_openmetrics(accept):
-            return self.openmetrics_gzip if accepts_gzip(accept_encoding) else self.openmetrics
-        return self.text_gzip if accepts_gzip(accept_encoding) else self.text
 
 
 class Renderer:

@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from exporter.api_statistics import ApiStatistics
-from exporter.baseline_file import BaselineFacts
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
-from exporter.history_facts import HistoryFacts
+from exporter.status import ApiStatistics, BaselineStatus, HistoryStatus
 from exporter.transaction_log.report import LogReport
 
 
@@ -65,9 +63,9 @@ class ExporterFacts:
     """(phase, seconds) of the last cycle, in order."""
     transaction_log: LogReport | None = None
     """None where it is not read by choice."""
-    baseline: BaselineFacts | None = None
+    baseline: BaselineStatus | None = None
     """None where nothing is known to be usual by choice."""
-    history: HistoryFacts | None = None
+    history: HistoryStatus | None = None
     """None where nothing is recorded by choice."""
 
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from exporter.publication.facts import Publication
-from exporter.publication.families import Distribution, Metric, PartitionSeries, Sample
-from exporter.publication.resting import Chunk, RestingLines
+from exporter.publication.metrics.model import Distribution, Metric, PartitionSeries, Sample
 from exporter.publication.text import Labels, labels_text, number
+from exporter.publication.zero_series import Chunk, RestingLines
 
 
 def family_chunks(metric: Metric, publication: Publication, resting: RestingLines) -> tuple[Chunk, ...]:

@@ -1,1 +1,1 @@
-"""A safe way out: plan -> guards -> marker -> check. Run by a person, never by the daemon, never over HTTP."""
+"""The only way to write: plan, guards, last look, marker, audit log."""

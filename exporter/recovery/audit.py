@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
 
-from exporter.whole_file import opened_for_appending
+from exporter.files import opened_for_appending
 
 
 class AuditError(Exception):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
+from exporter.kafka.lookups import RefusedError
 from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
-from exporter.kafka.questions import RefusedError
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.partition import Look, Partition
 from exporter.recovery.plan import Action, Plan, coordinated, document, is_closed, is_open, is_unchanged

@@ -1,7 +1,7 @@
 """What a recovery needs of one partition: what its confirmed leader shows, and one marker written by that very broker.
 
 A broker that is cut off from its controller goes on answering as the leader that it was, and takes a marker as one. So
-every look confirms the leader first (`exporter/kafka/leadership.py`), and the marker goes to the broker of the last look.
+every look confirms the leader first (`kafka/leadership/confirm.py`), and the marker goes to the broker of the last look.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from exporter.kafka.cluster_client import Inquiry
 from exporter.kafka.coordinators import state_partition
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
-from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.leadership import Claim, unconfirmed
+from exporter.kafka.leadership.confirm import Claim, unconfirmed
+from exporter.kafka.lookups import ProducerEntry, RefusedError, leader_of, producers_at, producers_of
 from exporter.kafka.markers import Marker, MarkerAnswer, write_marker
 from exporter.kafka.offsets import LOG_START, latest_offsets, offset_at_time
-from exporter.kafka.questions import ProducerEntry, RefusedError, leader_of, producers_at, producers_of
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, STATE_TOPIC, UNKNOWN_OFFSET
 

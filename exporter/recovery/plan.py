@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Any, Protocol
 
 from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
+from exporter.kafka.lookups import ProducerEntry
 from exporter.kafka.markers import Marker
-from exporter.kafka.questions import ProducerEntry
 from exporter.recovery.partition import Coordinated, Look
 from exporter.snapshot import TransactionState
 

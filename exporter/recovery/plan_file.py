@@ -15,7 +15,7 @@ from typing import Any
 
 from exporter.config.values import whole_number
 from exporter.evaluation.verdicts import TransactionRow, Verdict
-from exporter.whole_file import MEGABYTE, read_text
+from exporter.files import MEGABYTE, read_text
 
 FORMAT = "kafka-transaction-exporter plan"
 VERSION = 2

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
+from exporter.kafka.cluster_client import Inquiry
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
-from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.lookups import RefusedError, describe_at
 from exporter.kafka.markers import fence
-from exporter.kafka.questions import RefusedError, describe_at
 from exporter.recovery.partition import confirm_all, coordinator_of
 from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction, TransactionState
 

@@ -1,1 +1,1 @@
-"""The coordinators' own log, `__transaction_state`: its records, and what they say happened. Pure."""
+"""Pure: from records of `__transaction_state` to events, counts and a journal of decisions."""

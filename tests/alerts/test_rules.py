@@ -13,7 +13,7 @@ import pytest
 from alerts.rules import ALERTS, RECORDING, RUNBOOK_BASE, load, rules_of, thresholds
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
-from exporter.publication.metrics import METRICS
+from exporter.publication.metrics.table import METRICS
 from exporter.snapshot import Answer
 from exporter.transaction_log.events import Outcome
 from tests.alerts.promtool import TIMELINES, timeline_file

@@ -42,7 +42,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from exporter.publication.exporter_metrics import EXPORTER_METRICS, HISTORY_METRICS, TRANSACTION_LOG_METRICS
+from exporter.publication.metrics.exporter_table import EXPORTER_METRICS, HISTORY_METRICS, TRANSACTION_LOG_METRICS
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 JOB: Final = "kafka-transaction-exporter"

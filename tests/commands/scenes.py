@@ -11,8 +11,8 @@ from exporter.commands.recover import Means
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
-from exporter.kafka.questions import ProducerEntry
-from exporter.kafka.scope import Scope
+from exporter.kafka.collect.scope import Scope
+from exporter.kafka.lookups import ProducerEntry
 from exporter.snapshot import BrokerCoverage, GroupOffset, Impact, SecondRead
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction
 from tests.recovery.stand_in import PartitionStandIn

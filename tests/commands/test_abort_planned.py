@@ -15,7 +15,7 @@ from exporter.commands.document import transaction
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
-from exporter.kafka.scope import Scope
+from exporter.kafka.collect.scope import Scope
 from exporter.recovery.plan import what_changed
 from exporter.recovery.plan_file import PlanFileError, load, parsed, written
 from tests.commands.scenes import World, committed, hang, live, nothing, options_of

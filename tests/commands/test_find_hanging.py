@@ -21,8 +21,8 @@ from exporter.commands.states import states
 from exporter.commands.watch import CLEAR, watch
 from exporter.config.loading import load
 from exporter.evaluation.verdicts import Evaluation, Verdict
+from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
-from exporter.kafka.scope import Scope
 from exporter.snapshot import CoordinatorCoverage, Snapshot
 from tests.commands.scenes import ODD_ID, every_kind, hang, nothing, options_of
 from tests.commands.test_terminal import Terminal

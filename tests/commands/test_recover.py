@@ -15,8 +15,8 @@ from exporter.commands.consent import agrees, audit_log
 from exporter.commands.recover import recover
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation
+from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
-from exporter.kafka.scope import Scope
 from exporter.recovery.plan import Action
 from tests.commands.scenes import World, hang, live, nothing, options_of
 from tests.commands.test_terminal import Terminal

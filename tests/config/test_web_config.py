@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.config.loading import ConfigurationError
-from exporter.config.web_config import RateLimit, web_config
+from exporter.web.config import RateLimit, web_config
 from tests.certificates import Authority
 
 CORPUS = Path(__file__).parent / "web_config"

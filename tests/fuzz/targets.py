@@ -16,17 +16,18 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporter import baseline, state_file
+from exporter import baseline
 from exporter.config.fleet import Sources, load_fleet
 from exporter.config.java_properties import from_java
 from exporter.config.loading import ConfigurationError, load
-from exporter.config.web_config import web_config
-from exporter.history import arrow_schema
-from exporter.history_schema import TABLES, Kind, file_name
-from exporter.kafka import describe_producers, list_offsets, listing, metadata
+from exporter.daemon import state_file
+from exporter.history.schema import TABLES, Kind, file_name
+from exporter.history.writer import arrow_schema
+from exporter.kafka.messages import describe_producers, list_offsets, list_transactions, metadata
 from exporter.pipeline.files import HistoryFile, batch_of, damage_of
 from exporter.recovery import plan_file
 from exporter.transaction_log import records
+from exporter.web.config import web_config
 from tests.kafka import test_describe_producers as producers_answers
 from tests.kafka import test_list_offsets as offsets_answers
 from tests.kafka import test_listing as listing_answers
@@ -176,7 +177,7 @@ TARGETS: Final[dict[str, Target]] = {
     ),
     "ListTransactions response": Target(
         _with_tags(lambda tags: listing_answers.by_hand(listing_answers.SMALL, tags)),
-        TwoDecoders(listing.decode, listing.decode_slowly).same_or_refused,
+        TwoDecoders(list_transactions.decode, list_transactions.decode_slowly).same_or_refused,
     ),
     "record of the transaction log": Target(
         tuple(

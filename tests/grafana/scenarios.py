@@ -11,13 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from exporter.api_statistics import ApiStatistics
 from exporter.baseline import NO_BASELINE, Baseline, Usual
-from exporter.baseline_file import BaselineFacts
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
-from exporter.history_facts import HistoryFacts
 from exporter.publication.exposition import Renderer
 from exporter.publication.facts import ExporterFacts, Publication, PublishOptions
 from exporter.snapshot import (
@@ -30,6 +27,7 @@ from exporter.snapshot import (
     Snapshot,
     StatePartitionProof,
 )
+from exporter.status import ApiStatistics, BaselineStatus, HistoryStatus
 from exporter.transaction_log.counts import DURATION_BUCKETS_SECONDS, MARKER_BUCKETS_SECONDS, Counted, Histogram
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.report import LogReport
@@ -51,7 +49,7 @@ HANGING_SINCE_MS: Final = BREAKS_MS // 2
 
 Telling = Callable[[int], LogReport]
 """From the milliseconds since the beginning to what the transaction log has told until then."""
-Keeping = Callable[[int], HistoryFacts]
+Keeping = Callable[[int], HistoryStatus]
 """The same for the history."""
 Taking = Callable[[int, int], Snapshot | None]
 """From the instant and the milliseconds since the beginning to what the cycle read; None where it read nothing."""
@@ -229,11 +227,11 @@ def troubled_applications(since_ms: int) -> LogReport:
     )
 
 
-def full_disk(since_ms: int) -> HistoryFacts:
+def full_disk(since_ms: int) -> HistoryStatus:
     """After an hour the disk of the history is full, and after another quarter too many observations wait."""
     full = max(since_ms - BREAKS_MS, 0) // CYCLE_MS
     written = min(since_ms, BREAKS_MS) // CYCLE_MS
-    return HistoryFacts(
+    return HistoryStatus(
         rows=2 * written,
         rows_waiting=min(2 * full, 60),
         rows_lost=max(2 * full - 60, 0),
@@ -305,7 +303,7 @@ def played(target: Scraped, begins_ms: int) -> Iterator[Scrape]:
                 is_stale=newest is None and taken_at_ms is not None,
                 transaction_log=None if target.telling is None else target.telling(since_ms),
                 history=None if target.keeping is None else target.keeping(since_ms),
-                baseline=None if target.usual is NO_BASELINE else BaselineFacts(begins_ms, None),
+                baseline=None if target.usual is NO_BASELINE else BaselineStatus(begins_ms, None),
             )
             publication = Publication(evaluation=newest, facts=facts, options=PublishOptions())
             text = renderer.render(publication).openmetrics.body.decode()

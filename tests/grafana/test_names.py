@@ -9,7 +9,7 @@ import pytest
 import yaml
 from promql_parser import AggregateExpr
 
-from exporter.publication.metrics import METRICS
+from exporter.publication.metrics.table import METRICS
 from tests.grafana.promql import nodes, parsed, selectors
 from tests.grafana.reading import COMMITTED, Target, panels, targets
 from tests.grafana.recorded import ROOT, rules

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from alerts.rules import Choices, key_of, rule_groups, rules_of, thresholds
-from exporter.publication.site import _PATHS
+from exporter.web.routes import _PATHS
 from helm.made import CHART, ROOT
 from tests.helm.chart import render, render_values
 from tests.helm.manifests import of_kind, only

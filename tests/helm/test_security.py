@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from exporter.publication.site import _PATHS
+from exporter.web.routes import _PATHS
 from tests.helm.chart import EXAMPLES, render, render_text
 from tests.helm.manifests import Manifest, containers, of_kind, only, pods
 from tests.helm.pod_files import container_of

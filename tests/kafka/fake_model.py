@@ -36,7 +36,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsRespo
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
-from exporter.kafka.broker_configs import NAME
+from exporter.kafka.collect.broker_configs import NAME
 from exporter.kafka.coordinators import state_partition
 from exporter.kafka.errors import ErrorCode
 from exporter.snapshot import STATE_TOPIC

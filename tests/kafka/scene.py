@@ -10,8 +10,8 @@ from typing import Any
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, Verdict
-from exporter.kafka.collect import CollectOptions, Collector
-from exporter.kafka.connections import Address, Connections
+from exporter.kafka.client.connections import Address, Connections
+from exporter.kafka.collect.collector import CollectOptions, Collector
 from exporter.kafka.errors import ClusterUnavailableError, ErrorCode
 from exporter.snapshot import STATE_TOPIC, Answer, SecondRead, Snapshot
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault

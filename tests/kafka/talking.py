@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from exporter.kafka.connections import Address, Connections
+from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.errors import BrokerFault
-from exporter.kafka.raw_request import RawRequest
+from exporter.kafka.messages.raw_request import RawRequest
 from tests.kafka.loopback import HOST, Listener, framed, frames, wait_for_end
 
 API_VERSIONS, FETCH, METADATA, SASL_HANDSHAKE, SASL_AUTHENTICATE, RAW = 18, 1, 3, 17, 36, 61

@@ -12,10 +12,10 @@ import pytest
 
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import InconclusiveReason
-from exporter.kafka import id_visibility, topic_visibility
-from exporter.kafka.collect import Collector
+from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ErrorCode, MalformedAnswerError
-from exporter.kafka.metadata_source import CHECKED_EVERY_CYCLES
+from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES
+from exporter.kafka.visibility import ids, topics
 from exporter.snapshot import STATE_TOPIC, Snapshot
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import Model, Partition
@@ -194,7 +194,7 @@ def acl(name: str | None, pattern: int) -> SimpleNamespace:
 
 
 @pytest.mark.parametrize("pattern", [LITERAL, PREFIXED])
-@pytest.mark.parametrize("read", [id_visibility._patterns, topic_visibility._names])
+@pytest.mark.parametrize("read", [ids._patterns, topics._names])
 def test_an_acl_on_no_name_is_no_answer(read: Callable[[Any], object], pattern: int) -> None:
     """Null where a name must be is the broker's fault, and no exception of ours."""
     with pytest.raises(MalformedAnswerError):
@@ -206,7 +206,7 @@ def test_made_up_topics_match_no_longer_prefix_by_chance() -> None:
     ours = [*"0123456789abcdef", *(f"team-{it}" for it in "0123456789abcdef")]
     answer = SimpleNamespace(error_code=0, resources=[acl(it, PREFIXED) for it in (*ours, "team-")])
 
-    names = topic_visibility._names(answer)
+    names = topics._names(answer)
 
     assert any(not name.startswith((*ours, "team-")) for name in names), "one that no ACL names"
     assert any(name.startswith("team-") and not name.startswith(tuple(ours)) for name in names)

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from exporter.kafka.collect import Collector
+from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import UNKNOWN_OFFSET, IdVisibility, Snapshot
 from tests.kafka.fake_broker import EVERYTHING, Asked, FakeCluster

@@ -11,11 +11,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from exporter.kafka.describe_producers import ProducersAnswer, decode
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.collect.scan import Scan, ask_again_where_moved
 from exporter.kafka.errors import ErrorCode, error_name
-from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.leaders import Scan, ask_again_where_moved
-from exporter.kafka.metadata import MetadataAnswer
+from exporter.kafka.messages.describe_producers import ProducersAnswer, decode
+from exporter.kafka.messages.metadata import MetadataAnswer
 from exporter.kafka.topology import GAPS_MAX, Topology, topology_of
 from exporter.snapshot import NO_LEADER, Answer
 from tests.kafka.fake_broker import Asked, FakeCluster

@@ -1,4 +1,4 @@
-"""The few members of kafka-python that `exporter.kafka.connections` and `raw_request` rest on do what is relied on.
+"""The few members of kafka-python that `exporter.kafka.client.connections` and `raw_request` rest on do what is relied on.
 
 A new release of kafka-python that fails here must not be allowed in `pyproject.toml` before the border is adapted.
 """
@@ -21,11 +21,11 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import MetadataRequest
 
-from exporter.kafka import connections as border
-from exporter.kafka.connections import Address
+from exporter.kafka.client import connections as border
+from exporter.kafka.client.connections import Address
+from exporter.kafka.client.receiving import FRAME_BYTES_MAX, Parser
 from exporter.kafka.errors import FaultReason, MalformedAnswerError
-from exporter.kafka.raw_request import RawAnswer
-from exporter.kafka.receiving import FRAME_BYTES_MAX, Parser
+from exporter.kafka.messages.raw_request import RawAnswer
 from tests.kafka.loopback import HOST, framed
 from tests.kafka.talking import (
     METADATA,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
-from exporter.kafka.connections import Address, Connections
+from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason
 from tests.kafka.loopback import HOST, Listener, wait_for_end
 from tests.kafka.talking import (

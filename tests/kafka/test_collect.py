@@ -9,7 +9,7 @@ from uuid import NAMESPACE_DNS, uuid5
 import pytest
 from kafka.protocol.admin.transactions import DescribeProducersResponse
 
-from exporter.kafka.collect import Collector
+from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError, ErrorCode
 from exporter.snapshot import STATE_TOPIC, Answer, MaxTimeout
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault

@@ -17,7 +17,8 @@ from kafka.protocol.admin.transactions import ListTransactionsResponse
 from examples.workload.planting import init_producer_id
 from examples.workload.wire import metadata, open_wire
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
-from exporter.kafka.connections import Address, Connections
+from exporter.kafka.client.connections import Address, Connections
+from exporter.kafka.cluster_client import Inquiry
 from exporter.kafka.coordinators import (
     _partitions_of,
     _random_ids,
@@ -26,7 +27,6 @@ from exporter.kafka.coordinators import (
     prove,
     state_partition,
 )
-from exporter.kafka.inquiry import Inquiry
 from exporter.snapshot import STATE_TOPIC, CoordinatorTransaction, IdVisibility, TransactionState
 from tests.brokers.cluster import KafkaCluster
 from tests.kafka.fake_broker import Asked, FakeCluster

@@ -16,9 +16,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kafka.protocol.admin.transactions import DescribeProducersRequest, DescribeProducersResponse
 
-from exporter.kafka import describe_producers, producers_layout
-from exporter.kafka.describe_producers import ProducersAnswer, decode, decode_slowly
-from exporter.kafka.producers_layout import ENTRY_BYTES
+from exporter.kafka.messages import describe_producers, producers_layout
+from exporter.kafka.messages.describe_producers import ProducersAnswer, decode, decode_slowly
+from exporter.kafka.messages.producers_layout import ENTRY_BYTES
 from tests.kafka.two_decoders import TwoDecoders, assert_refused_for_little
 
 if sys.version_info >= (3, 11):

@@ -9,9 +9,9 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
-from exporter.kafka import end_markers
+from exporter.kafka.collect import end_markers
 from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.log_batches import Stretch
+from exporter.kafka.messages.log_batches import Stretch
 from exporter.snapshot import EndMarker
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Producer

@@ -12,12 +12,12 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, Verdict
-from exporter.kafka.collect import CollectOptions, Collector
-from exporter.kafka.connections import Address, Connections
-from exporter.publication.cluster_samples import inconclusive_by_reason, open_by_verdict, suspects_hidden
+from exporter.kafka.client.connections import Address, Connections
+from exporter.kafka.collect.collector import CollectOptions, Collector
 from exporter.publication.facts import Publication, PublishOptions
-from exporter.publication.families import Sample
-from exporter.publication.headline import headline
+from exporter.publication.metrics.cluster_samples import inconclusive_by_reason, open_by_verdict, suspects_hidden
+from exporter.publication.metrics.model import Sample
+from exporter.publication.page.summary import headline
 from exporter.snapshot import STATE_TOPIC
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction

@@ -12,13 +12,13 @@ from kafka import KafkaAdminClient
 
 from examples.workload.planting import plant_hang, plant_hang_without_id
 from examples.workload.producers import OpenTransaction, run_transaction
-from exporter.kafka import describe_producers
-from exporter.kafka.broker_configs import max_timeout, strangers
-from exporter.kafka.connections import Address, Connections
+from exporter.kafka.client.connections import Address, Connections
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.collect.broker_configs import max_timeout, strangers
 from exporter.kafka.coordinators import describe_ids, list_transactions
-from exporter.kafka.id_visibility import id_visibility
-from exporter.kafka.inquiry import Inquiry
+from exporter.kafka.messages import describe_producers
 from exporter.kafka.offsets import latest_offsets
+from exporter.kafka.visibility.ids import id_visibility
 from exporter.snapshot import STATE_TOPIC
 from tests.brokers.cluster import KafkaCluster
 from tests.kafka.fake_broker import FakeCluster

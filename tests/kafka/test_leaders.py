@@ -9,10 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exporter.kafka import describe_producers, offsets, scan_requests
-from exporter.kafka.describe_producers import ProducersAnswer
-from exporter.kafka.producers_layout import ENTRY_BYTES, PARTITION_BYTES
-from exporter.kafka.scan_requests import CHUNK_BYTES_MAX, CHUNK_PARTITIONS_MAX, chunks
+from exporter.kafka import offsets
+from exporter.kafka.collect import scan_requests
+from exporter.kafka.collect.scan_requests import CHUNK_BYTES_MAX, CHUNK_PARTITIONS_MAX, chunks
+from exporter.kafka.messages import describe_producers
+from exporter.kafka.messages.describe_producers import ProducersAnswer
+from exporter.kafka.messages.producers_layout import ENTRY_BYTES, PARTITION_BYTES
 from exporter.snapshot import Answer
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import Model, Partition, Producer

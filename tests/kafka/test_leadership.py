@@ -14,9 +14,9 @@ from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
+from exporter.kafka.cluster_client import Inquiry
 from exporter.kafka.errors import ErrorCode
-from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.leadership import PAST_DEADLINE, Claim, unconfirmed
+from exporter.kafka.leadership.confirm import PAST_DEADLINE, Claim, unconfirmed
 from exporter.snapshot import STATE_TOPIC, Snapshot
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import Model, Partition, Producer, QuorumState

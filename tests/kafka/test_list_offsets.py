@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 
-from exporter.kafka import list_offsets
-from exporter.kafka.flexible import compact, uvarint
-from exporter.kafka.list_offsets import API_VERSION, Offsets, decode, decode_slowly
+from exporter.kafka.messages import list_offsets
+from exporter.kafka.messages.list_offsets import API_VERSION, Offsets, decode, decode_slowly
+from exporter.kafka.messages.primitives import compact, uvarint
 from tests.kafka.two_decoders import TwoDecoders
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

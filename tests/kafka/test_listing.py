@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kafka.protocol.admin.transactions import ListTransactionsRequest, ListTransactionsResponse
 
-from exporter.kafka import listing
 from exporter.kafka.coordinators import Listing
-from exporter.kafka.flexible import compact, uvarint
-from exporter.kafka.listing import API_VERSION, ListedTransactions, decode, decode_slowly
+from exporter.kafka.messages import list_transactions as listing
+from exporter.kafka.messages.list_transactions import API_VERSION, ListedTransactions, decode, decode_slowly
+from exporter.kafka.messages.primitives import compact, uvarint
 from exporter.snapshot import TransactionState
 from tests.kafka.test_bounds import CALLS_MAX, calls
 from tests.kafka.test_scan_structure import OBJECTS_MAX, objects

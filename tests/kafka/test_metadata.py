@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from exporter.kafka import metadata
-from exporter.kafka.flexible import compact, uvarint
-from exporter.kafka.metadata import API_VERSION, MetadataAnswer, decode, decode_slowly
+from exporter.kafka.messages import metadata
+from exporter.kafka.messages.metadata import API_VERSION, MetadataAnswer, decode, decode_slowly
+from exporter.kafka.messages.primitives import compact, uvarint
 from tests.kafka.two_decoders import TwoDecoders, assert_refused_for_little
 
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -15,7 +15,7 @@ from kafka.protocol.admin.transactions import DescribeProducersResponse
 
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import InconclusiveReason
-from exporter.kafka.collect import Collector
+from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import STATE_TOPIC, Snapshot
 from tests.kafka.fake_broker import Asked, FakeCluster

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from exporter.kafka.connections import Address, Connections
+from exporter.kafka.client.connections import Address, Connections
+from exporter.kafka.client.resolver import LOOKUPS_MAX
 from exporter.kafka.errors import BrokerFault, FaultReason
-from exporter.kafka.names import LOOKUPS_MAX
 from tests.kafka.loopback import HOST, Listener
 from tests.kafka.talking import PATIENCE_S, broker, client, echo, raw_request, until
 

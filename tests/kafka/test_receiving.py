@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from exporter.evaluation.gaps import gaps
+from exporter.kafka.client.receiving import FIRST_BYTES, PROCESS, Parser, ReceiveBudget, ReceiveLimitError
 from exporter.kafka.errors import FaultReason
-from exporter.kafka.receiving import FIRST_BYTES, PROCESS, Parser, ReceiveBudget, ReceiveLimitError
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer
 from tests.kafka.loopback import HOST, wait_for_end
@@ -118,7 +118,7 @@ def test_brokers_that_announce_much_take_little() -> None:
         from functools import partial
         from contextlib import ExitStack
         from benchmarks.contestants import peak_mb
-        from exporter.kafka.connections import Address
+        from exporter.kafka.client.connections import Address
         from tests.kafka.loopback import HOST
         from tests.kafka.talking import broker, client, raw_request
         from tests.kafka.test_receiving import announce

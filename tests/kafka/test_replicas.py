@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.kafka.replicas import OpenAtLeader, has_ended
+from exporter.kafka.collect.replicas import OpenAtLeader, has_ended
 
 OPEN = OpenAtLeader(
     partition=("orders", 0), producer_id=7, producer_epoch=3, last_sequence=12, last_timestamp_ms=1, start_offset=100

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from exporter.kafka import describe_producers, metadata
-from exporter.kafka.collect import Collector
-from exporter.kafka.leaders import Scan
-from exporter.kafka.scan_requests import CHUNK_PARTITIONS_MAX, ScanRequests, chunks
+from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.scan import Scan
+from exporter.kafka.collect.scan_requests import CHUNK_PARTITIONS_MAX, ScanRequests, chunks
+from exporter.kafka.messages import describe_producers, metadata
 from exporter.kafka.topology import topology_of
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer

@@ -10,7 +10,7 @@ import kafka.errors as foreign
 import pytest
 
 from exporter.config.kafka_section import OauthSettings
-from exporter.kafka.tokens import ClientCredentials
+from exporter.kafka.client.oauth import ClientCredentials
 from tests.brokers.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
 
 

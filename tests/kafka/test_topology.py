@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataResponse
 
-from exporter.kafka import metadata
-from exporter.kafka.connections import Address
+from exporter.kafka.client.connections import Address
 from exporter.kafka.errors import ErrorCode, MalformedAnswerError
-from exporter.kafka.metadata import MetadataAnswer
+from exporter.kafka.messages import metadata
+from exporter.kafka.messages.metadata import MetadataAnswer
 from exporter.kafka.topology import PARTITIONS_OF_A_TOPIC_MAX, Topology, topology_of
 from exporter.snapshot import NO_LEADER
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from exporter.kafka.connections import Address, Connections, Sent
-from exporter.kafka.transport import RECEIVE_BYTES
+from exporter.kafka.client.connections import Address, Connections, Sent
+from exporter.kafka.client.transport import RECEIVE_BYTES
 from tests.certificates import Authority
 from tests.kafka.loopback import HOST, Listener, frames
 from tests.kafka.talking import (

@@ -12,7 +12,7 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
 from exporter.kafka.errors import ErrorCode
-from exporter.kafka.metadata_source import CHECKED_EVERY_CYCLES
+from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES
 from exporter.snapshot import STATE_TOPIC, ClockSource
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import ALLOW_DESCRIBE_ALL, CLUSTER_ID, Acl, Model, Partition, QuorumState, Transaction

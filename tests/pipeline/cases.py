@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from exporter.history import arrow_schema
-from exporter.history_schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
+from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
+from exporter.history.writer import arrow_schema
 
 FOLDER: Final = Path(__file__).parent / "cases"
 BEGIN_MS: Final = 1_793_491_200_000

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from exporter.history_schema import CYCLES, OBSERVATIONS, VERSION
+from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.manifest import Tables
 from tests.pipeline import cases

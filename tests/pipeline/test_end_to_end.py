@@ -15,7 +15,7 @@ from exporter.config.settings import HistorySettings
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
-from exporter.history import History
+from exporter.history.writer import History
 from exporter.pipeline.manifest import Tables
 from tests.brokers.cluster import KafkaCluster
 from tests.evaluation.builders import Entry, snapshot, transaction

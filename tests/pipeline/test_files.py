@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from exporter.history_schema import CYCLES
+from exporter.history.schema import CYCLES
 from exporter.pipeline.compact import compact_history
 from exporter.pipeline.files import HistoryFile, damage_of, history_files
 from exporter.pipeline.manifest import Tables

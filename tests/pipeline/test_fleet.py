@@ -16,12 +16,12 @@ from examples.workload.producers import OpenTransaction
 from exporter.config.fleet import Sources, alone, load_fleet
 from exporter.config.loading import load
 from exporter.config.settings import Settings
-from exporter.daemon import Daemon
-from exporter.fleet_daemon import FleetDaemon
-from exporter.kafka.collect import open_collector
-from exporter.pipeline.data_source import NAME, KafkaTransactions
-from exporter.pipeline.fleet import SparkEngine
-from exporter.publication.site import Request, Site
+from exporter.daemon.daemon import Daemon
+from exporter.daemon.fleet import FleetDaemon
+from exporter.fleet.data_source import NAME, KafkaTransactions
+from exporter.fleet.engine import SparkEngine
+from exporter.kafka.collect.collector import open_collector
+from exporter.web.routes import Request, Site
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
 

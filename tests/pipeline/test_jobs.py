@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from exporter.cli import main
 from exporter.commands.pipeline import repeat
-from exporter.history_schema import VERSION
+from exporter.history.schema import VERSION
 from exporter.pipeline import compact as compact_module
 from exporter.pipeline.compact import compact_history, compact_tables
 from exporter.pipeline.jobs import Jobs

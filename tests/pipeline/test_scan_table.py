@@ -9,11 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.api_statistics import ApiStatistics
-from exporter.kafka.connections import Address
-from exporter.kafka.leaders import Scan
-from exporter.kafka.topology import Replicas, Topology
-from exporter.pipeline.scan_table import (
+from exporter.fleet.scan_table import (
     SCAN,
     PartitionRows,
     broker_table,
@@ -22,7 +18,11 @@ from exporter.pipeline.scan_table import (
     rows_led_by,
     topology_of_rows,
 )
+from exporter.kafka.client.connections import Address
+from exporter.kafka.collect.scan import Scan
+from exporter.kafka.topology import Replicas, Topology
 from exporter.snapshot import NO_LEADER, Answer, Int64Column
+from exporter.status import ApiStatistics
 
 BROKERS = {1: Address("one", 9092), 2: Address("::2", 9093)}
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from exporter.api_statistics import ApiStatistics
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import (
     Evaluation,
@@ -32,6 +31,7 @@ from exporter.snapshot import (
     Partitions,
     Snapshot,
 )
+from exporter.status import ApiStatistics
 
 TAKEN_AT_MS = 1_800_000_000_000
 """2027-01-15 08:00:00 UTC."""

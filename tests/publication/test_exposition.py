@@ -19,12 +19,12 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from exporter.evaluation.verdicts import Evaluation
-from exporter.publication import resting
+from exporter.publication import zero_series
 from exporter.publication.exposition import OPENMETRICS, TEXT, Exposition, Renderer
 from exporter.publication.facts import Publication, PublishOptions
-from exporter.publication.families import Distribution, Metric, PartitionSeries, Sample
-from exporter.publication.resting import RestingLines
+from exporter.publication.metrics.model import Distribution, Metric, PartitionSeries, Sample
 from exporter.publication.text import number
+from exporter.publication.zero_series import RestingLines
 from exporter.snapshot import Answer
 from tests.publication.builders import TAKEN_AT_MS, Partition, evaluation, evaluation_of, facts, many_partitions
 from tests.publication.scenarios import EXPECTED, SCENARIOS, render, stale
@@ -174,7 +174,7 @@ def test_patched_blocks_say_what_lines_made_anew_would(
         for (topic, index), value in zip(map(partitions.name, rows.tolist()), values, strict=True)
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resting, "BLOCK_ROWS", block_rows)
+        patch.setattr(zero_series, "BLOCK_ROWS", block_rows)
         lines = RestingLines()
         for _ in range(2):
             assert b"".join(it.data for it in lines.patched("m", ("topic", "partition"), series)).decode() == expected
@@ -183,7 +183,7 @@ def test_patched_blocks_say_what_lines_made_anew_would(
 def test_only_blocks_with_something_open_are_made_anew() -> None:
     """Of 40 blocks of partitions the two with an open transaction are new in the next publication, plain and deflated."""
     renderer = Renderer(process=ProcessCollector(proc="/nonexistent", registry=None))
-    partitions = many_partitions(40, resting.BLOCK_ROWS)
+    partitions = many_partitions(40, zero_series.BLOCK_ROWS)
     before, after = (
         renderer.render(_publication(evaluation_of(partitions, {17: duration_ms, 30_000: duration_ms})))
         for duration_ms in (1000, 2000)

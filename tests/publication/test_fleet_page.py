@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from exporter.publication.exposition import Renderer
 from exporter.publication.facts import Publication
-from exporter.publication.fleet_page import render_pages
-from exporter.publication.site import Request, Site
+from exporter.publication.page.fleet import render_pages
+from exporter.web.routes import Request, Site
 from tests.publication.scenarios import before_first_cycle, healthy, three_hangs
 
 NASTY = 'a/../b <i>"&\n%41'

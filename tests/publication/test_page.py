@@ -14,10 +14,10 @@ from exporter.baseline import Usual
 from exporter.evaluation.verdicts import InconclusiveReason, StartSource, TransactionRow, Verdict, WaitingGroup
 from exporter.publication.exposition import Renderer
 from exporter.publication.facts import ExporterFacts, Publication, PublishOptions
-from exporter.publication.headline import Level, coverage_gaps, headline
-from exporter.publication.page import render_page
-from exporter.publication.page_style import DARK, LIGHT, style_sheet
-from exporter.publication.words import duration_words, instant_words
+from exporter.publication.page.humanize import duration_words, instant_words
+from exporter.publication.page.page import render_page
+from exporter.publication.page.style import DARK, LIGHT, style_sheet
+from exporter.publication.page.summary import Level, coverage_gaps, headline
 from exporter.snapshot import (
     CoordinatorCoverage,
     CoordinatorProof,
@@ -396,7 +396,7 @@ def test_transactional_ids_can_be_kept_from_readers() -> None:
     hidden = replace(shown, options=PublishOptions(transactional_ids=False))
 
     def texts(publication: Publication) -> list[str]:
-        metrics = b"".join(Renderer().render(publication).choose("", "").chunks).decode()
+        metrics = b"".join(Renderer().render(publication).text.chunks).decode()
         return [render_page(publication).with_alarm(None).decode(), metrics]
 
     assert all("payments-7" in text for text in texts(shown))

@@ -13,9 +13,9 @@ import pytest
 from exporter.evaluation.verdicts import Verdict
 from exporter.publication.exposition import Renderer
 from exporter.publication.facts import Publication, PublishOptions
-from exporter.publication.page import render_page
-from exporter.publication.site import Site
-from exporter.publication.web import WebServer
+from exporter.publication.page.page import render_page
+from exporter.web.routes import Site
+from exporter.web.server import WebServer
 from tests.browser import Browser, assert_painted, open_browser
 from tests.publication.builders import Partition, evaluation, facts, hanging, inconclusive
 from tests.publication.scenarios import healthy, partial_coverage, stale, three_hangs

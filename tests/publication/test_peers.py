@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from exporter.publication.peers import Listener, Peer, PeerLimits
+from exporter.web.connections import Listener, Peer, PeerLimits
 
 PATIENCE_SECONDS = 30
 

@@ -20,10 +20,10 @@ import pytest
 
 from exporter.publication.exposition import OPENMETRICS, TEXT, Renderer
 from exporter.publication.facts import Publication, PublishOptions
-from exporter.publication.page import render_page
-from exporter.publication.peers import PeerLimits
-from exporter.publication.site import Request, Site
-from exporter.publication.web import WebServer, WebServerError
+from exporter.publication.page.page import render_page
+from exporter.web.connections import PeerLimits
+from exporter.web.routes import Request, Site
+from exporter.web.server import WebServer, WebServerError
 from tests.publication.builders import evaluation_of, facts, many_partitions
 from tests.publication.scenarios import healthy, render, three_hangs
 

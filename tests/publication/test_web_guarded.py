@@ -19,12 +19,12 @@ import pytest
 
 from exporter.commands.serve import web_server
 from exporter.config.loading import ConfigurationError, load
-from exporter.config.web_config import RateLimit, WebConfig
-from exporter.publication.guard import REMEMBERED_MAX, WAITING_MAX, WAITING_PER_ADDRESS_MAX, Guard
-from exporter.publication.page import render_page
-from exporter.publication.server_tls import is_allowed
-from exporter.publication.site import Request, Site
-from exporter.publication.web import WebServer
+from exporter.publication.page.page import render_page
+from exporter.web.auth import REMEMBERED_MAX, WAITING_MAX, WAITING_PER_ADDRESS_MAX, Guard
+from exporter.web.config import RateLimit, WebConfig
+from exporter.web.routes import Request, Site
+from exporter.web.server import WebServer
+from exporter.web.tls import is_allowed
 from tests.certificates import Authority, Issued
 from tests.publication.scenarios import render, three_hangs
 

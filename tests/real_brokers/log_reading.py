@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from exporter.config.loading import load
-from exporter.log_reader import LogReader
+from exporter.daemon.log_follower import LogReader
 from exporter.transaction_log.report import LogPosition, LogReport
 from tests.real_brokers.exporting import Exporter, Series, serving
 

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from exporter.daemon.log_follower import NOT_YET
 from exporter.kafka.markers import Marker, MarkerOutcome, write_marker
-from exporter.log_reader import NOT_YET
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.real_brokers.log_reading import reading, until
 from tests.real_brokers.privileges import (

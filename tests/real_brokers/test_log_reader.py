@@ -136,7 +136,7 @@ def test_a_broker_s_death_is_said_and_costs_no_event(cluster: KafkaCluster, tmp_
 @pytest.mark.slow
 def test_a_cluster_without_transactions_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The topic comes with the first transactional id: until then the reader says why it reads nothing."""
-    monkeypatch.setattr("exporter.log_reader.OPEN_AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr("exporter.daemon.log_follower.OPEN_AGAIN_SECONDS", 0.2)
     with KafkaCluster("4.3.1", properties=QUICK) as empty:
         empty.topics.create("t")
         with reading(empty.bootstrap) as reader:

@@ -11,9 +11,9 @@ from kafka.protocol.metadata import MetadataResponse
 
 from examples.workload.planting import plant_hang_without_id, plant_producers
 from examples.workload.wire import first_address
-from exporter.kafka import describe_producers, list_offsets, metadata
-from exporter.kafka.connections import Address, Connections
-from exporter.kafka.raw_request import RawRequest
+from exporter.kafka.client.connections import Address, Connections
+from exporter.kafka.messages import describe_producers, list_offsets, metadata
+from exporter.kafka.messages.raw_request import RawRequest
 from tests.brokers.cluster import KafkaCluster
 from tests.kafka.test_describe_producers import columns as producer_columns
 from tests.kafka.test_metadata import columns as metadata_columns

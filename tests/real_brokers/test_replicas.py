@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from exporter.evaluation.verdicts import TransactionRow, Verdict
-from exporter.kafka.questions import producers_of
+from exporter.kafka.lookups import producers_of
 from tests.brokers.broker import Broker
 from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.watching import Watch, rows_on

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException
 
 from exporter.config.loading import load
-from exporter.kafka.credentials import librdkafka_properties
+from exporter.kafka.client.credentials import librdkafka_properties
 from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
 from tests.brokers.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
 from tests.certificates import key_store

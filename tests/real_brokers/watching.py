@@ -7,7 +7,7 @@ from exporter.config.settings import ScanSettings
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
-from exporter.kafka.collect import Collector, open_collector
+from exporter.kafka.collect.collector import Collector, open_collector
 
 REQUEST_TIMEOUT_MS = 5000
 

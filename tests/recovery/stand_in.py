@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from exporter.kafka.lookups import ProducerEntry
 from exporter.kafka.markers import Marker, MarkerAnswer, MarkerOutcome
-from exporter.kafka.questions import ProducerEntry
 from exporter.recovery.partition import Coordinated, Look
 
 WRITTEN = MarkerAnswer(MarkerOutcome.WRITTEN)

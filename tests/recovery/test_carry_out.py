@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
+from exporter.kafka.lookups import RefusedError
 from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
-from exporter.kafka.questions import RefusedError
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.carry_out import CHECK_SECONDS, EXPLANATIONS, Outcome, Result, carry_out
 from exporter.recovery.partition import Coordinated

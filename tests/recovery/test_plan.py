@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
-from exporter.kafka.questions import ProducerEntry
+from exporter.kafka.lookups import ProducerEntry
 from exporter.recovery.partition import Look
 from exporter.recovery.plan import Action, document, in_words, is_open, is_unchanged, plan_for, refusal, what_changed
 from tests.publication.builders import transaction

@@ -15,9 +15,9 @@ from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.config.settings import SETTINGS
 from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, Verdict
+from exporter.kafka.collect.scan import NO_LEADER_REASON
 from exporter.kafka.errors import ErrorCode, FaultReason
-from exporter.kafka.leaders import NO_LEADER_REASON
-from exporter.publication.metrics import METRICS
+from exporter.publication.metrics.table import METRICS
 from exporter.snapshot import TransactionState
 from exporter.transaction_log.events import Outcome
 from tests.runbooks.desk import KAFKA_TOOLS

@@ -13,7 +13,7 @@ from exporter.config.loading import environment_name, load
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
-from exporter.kafka.collect import open_collector
+from exporter.kafka.collect.collector import open_collector
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.second_door import PASSWORD
 from tests.situations.java_tool import PATIENCE_S, JavaAnswer, find_hanging

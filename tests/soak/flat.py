@@ -14,9 +14,9 @@ import numpy as np
 
 from examples.workload.planting import plant_hang, plant_producers
 from exporter.config.loading import load
-from exporter.daemon import Daemon
-from exporter.kafka.collect import open_collector
-from exporter.publication.site import Request
+from exporter.daemon.daemon import Daemon
+from exporter.kafka.collect.collector import open_collector
+from exporter.web.routes import Request
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.maven import BrokersUnavailable
 from tests.conftest import HANGS_CAN_BE_PLANTED

@@ -1,4 +1,4 @@
-"""`exporter.kafka.connections.Connections` without sockets and threads: each `ask` is one step at one broker.
+"""`exporter.kafka.client.connections.Connections` without sockets and threads: each `ask` is one step at one broker.
 
 Coroutines run on a trampoline. A coroutine stops before each request, and where several run side by side the schedule
 chooses which goes on: so requests come in every order in which real ones could.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from typing import Any, TypeVar
 
-from exporter.api_statistics import ApiStatistics
-from exporter.kafka.connections import Address
+from exporter.kafka.client.connections import Address
 from exporter.kafka.errors import BrokerFault, FaultReason, MalformedAnswerError
+from exporter.status import ApiStatistics
 from tests.verification.model.world import World
 
 T = TypeVar("T")

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from exporter.commands import recover
 from exporter.evaluation import evidence, rules
 from exporter.evaluation.memory import TransactionKey
-from exporter.kafka import collect, coordinators, cycle, doubts
-from exporter.kafka.inquiry import Inquiry
-from exporter.kafka.replicas import EVERYBODY_AGREES
+from exporter.kafka import coordinators
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.collect import collector, complete, verify
+from exporter.kafka.collect.replicas import EVERYBODY_AGREES
 from exporter.kafka.topology import Topology
 from exporter.recovery import carry_out
 from exporter.recovery.audit import AuditLog
@@ -69,17 +70,17 @@ async def _unchecked(inquiry: Inquiry) -> tuple[Topology, str | None]:
 DEFECTS: tuple[Defect, ...] = (
     Defect(
         "no leader is confirmed",
-        ((doubts, "unconfirmed", _answers({})),),
+        ((verify, "unconfirmed", _answers({})),),
         _BY_ITEM["1"],
     ),
     Defect(
         "both reads are compared by their epoch alone",
-        ((doubts, "_KEPT_STILL", ("producer_epoch",)),),
+        ((verify, "_KEPT_STILL", ("producer_epoch",)),),
         _BY_ITEM["2"],
     ),
     Defect(
         "followers are not asked",
-        ((doubts, "ask_followers", _answers(EVERYBODY_AGREES)),),
+        ((verify, "ask_followers", _answers(EVERYBODY_AGREES)),),
         _BY_ITEM["7"]._replace(kinds=(), needs=()),
     ),
     Defect(
@@ -94,12 +95,12 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "who keeps a transaction too long is not confirmed",
-        ((cycle, "unconfirmed_owners", _answers({})),),
+        ((complete, "unconfirmed_owners", _answers({})),),
         _BY_ITEM["1b"]._replace(kinds=("cut_off", "pass_time")),
     ),
     Defect(
         "the source of the metadata is not checked",
-        ((collect, "checked_topology", _unchecked),),
+        ((collector, "checked_topology", _unchecked),),
         _BY_ITEM["1c"]._replace(situation="idle"),  # without a suspect, whose proof would find it out
     ),
     Defect(

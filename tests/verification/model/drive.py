@@ -17,19 +17,20 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 from types import SimpleNamespace
 from typing import Any
 
-from exporter import state_file
 from exporter.commands import abort_planned, force_terminate
 from exporter.commands import recover as recover_command
 from exporter.commands.examine import Judge
+from exporter.daemon import state_file
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
-from exporter.kafka import describe_producers, inquiry, list_offsets, metadata, topology
-from exporter.kafka.collect import CollectOptions, Collector
-from exporter.kafka.connections import Address
+from exporter.kafka import cluster_client, topology
+from exporter.kafka.client.connections import Address
+from exporter.kafka.collect.collector import CollectOptions, Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
-from exporter.kafka.questions import RefusedError
-from exporter.publication.metrics import COVERAGE_METRICS
+from exporter.kafka.lookups import RefusedError
+from exporter.kafka.messages import describe_producers, list_offsets, metadata
+from exporter.publication.metrics.table import COVERAGE_METRICS
 from exporter.recovery import plan_file
 from exporter.recovery.plan import Action
 from tests.verification.model.answers import CLUSTER_ID, HOST, PORT
@@ -279,7 +280,7 @@ def repeatable() -> Iterator[None]:
         undone.enter_context(replaced(secrets, "token_bytes", TOKENS.token_bytes))
         for module, name in decoders:
             undone.enter_context(replaced(module, name, _once_each(getattr(module, name))))
-        undone.enter_context(replaced(inquiry, "topology_of", _once_for_each_object(topology.topology_of)))
+        undone.enter_context(replaced(cluster_client, "topology_of", _once_for_each_object(topology.topology_of)))
         yield
 
 

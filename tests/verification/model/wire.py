@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from exporter.kafka.raw_request import RawAnswer
+from exporter.kafka.messages.raw_request import RawAnswer
 from tests.verification.model.image import TopicPartition
 from tests.verification.model.logs import Entry
 

@@ -237,7 +237,7 @@ def _told(key: int, answer: Any, request: Any) -> str:
 
 def _told_producers(answer: Any, request: Any) -> str:
     if hasattr(request, "_body"):
-        from exporter.kafka import describe_producers  # noqa: PLC0415 - only where a story is told
+        from exporter.kafka.messages import describe_producers  # noqa: PLC0415 - only where a story is told
 
         told = describe_producers.decode(answer.body)
         rows = [

@@ -1,0 +1,69 @@
+"""The file of baselines while the daemon runs: read when it has changed. What is wrong with it is said, no more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from exporter.baseline import BYTES_MAX, NO_BASELINE, Baseline, BaselineError, GroupRules, parse
+from exporter.files import Signature, read_text, signature
+from exporter.status import BaselineStatus
+
+log = logging.getLogger("exporter")
+
+
+class BaselineFile:
+    """The file at `path`, used until it is older than `age_ms_max`."""
+
+    def __init__(self, path: Path, rules: GroupRules, *, age_ms_max: int, wall_clock: Callable[[], float]) -> None:
+        self._path = path
+        self._rules = rules
+        self._age_ms_max = age_ms_max
+        self._wall_clock = wall_clock
+        self._stamp: Signature | None = None
+        self._newest: Baseline | BaselineError = BaselineError("it was not read yet")
+        self._said: str | None = None
+        self.facts = BaselineStatus(None, str(self._newest))
+
+    def current(self, *cluster_ids: str) -> Baseline:
+        """What is usual on those clusters, or on any if none is named; empty where the file is of no use now."""
+        newest = self._read()
+        failure = self._failure(newest, cluster_ids)
+        self.facts = BaselineStatus(newest.made_at_ms if isinstance(newest, Baseline) else None, failure)
+        if failure != self._said:
+            self._said = failure
+            if failure is not None:
+                log.warning("nothing is unusually long: %s: %s", self._path, failure, extra={"subject": "baseline"})
+            else:
+                log.info("what is usual is read from %s", self._path, extra={"subject": "baseline"})
+        return newest if failure is None and isinstance(newest, Baseline) else NO_BASELINE
+
+    def _read(self) -> Baseline | BaselineError:
+        newest = signature(self._path)
+        if newest is None or newest != self._stamp:
+            try:
+                self._newest = self._parsed()
+                self._stamp = newest
+            except OSError as error:
+                self._stamp = None
+                self._newest = BaselineError(f"it cannot be read: {error.strerror}")
+        return self._newest
+
+    def _parsed(self) -> Baseline | BaselineError:
+        try:
+            return parse(read_text(self._path, bytes_max=BYTES_MAX), self._rules)
+        except UnicodeDecodeError:
+            return BaselineError("it is no UTF-8 text")
+        except BaselineError as error:
+            return error
+
+    def _failure(self, newest: Baseline | BaselineError, cluster_ids: tuple[str, ...]) -> str | None:
+        if isinstance(newest, BaselineError):
+            return str(newest)
+        age_ms = int(self._wall_clock() * 1000) - newest.made_at_ms
+        if age_ms > self._age_ms_max:
+            return f"it was made {age_ms / 86_400_000:.1f} days ago, which is longer than baseline.max_age"
+        if cluster_ids and not newest.cluster_ids.intersection(cluster_ids):
+            return f"it is of other clusters than {', '.join(cluster_ids)}"
+        return None

@@ -1,0 +1,144 @@
+"""What the loop knows of one cluster from cycle to cycle: how they went, what was found last, what must be remembered.
+
+Instants in milliseconds since 1970 UTC, durations in seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from exporter.daemon import state_file
+from exporter.daemon.state_file import State, StateFileDamagedError, StateFileError
+from exporter.evaluation.gaps import gaps
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation
+from exporter.publication.facts import ExporterFacts
+from exporter.status import ApiStatistics
+from exporter.transaction_log.report import LogPosition
+
+log = logging.getLogger("exporter")
+
+
+class ClusterRecord:
+    """Written by the threads of the loop, each of which may come at any time."""
+
+    def __init__(self, state_path: Path | None, *, name: str | None = None) -> None:
+        """`state_path` is where it outlives a restart, None for nowhere; `name` tells it apart in the log."""
+        self._lock = threading.Lock()
+        self._state_path = state_path
+        self._name = name
+        self._cycles = self._failed_cycles = self._missed_cycles = 0
+        self._missed_in_a_row = 0
+        """Cycles since the last snapshot that brought none: failed, or never begun because the last one would not end."""
+        self._last_seconds: float | None = None
+        self._last_failure: str | None = None
+        self._last_success_at_ms: int | None = None
+        self._phases: tuple[tuple[str, float], ...] = ()
+        self._said: dict[str, str] = {}
+        """The latest line logged about each subject: a broker that is down for an hour gives a line, not 120."""
+        self.evaluation: Evaluation | None = None
+        state = self._recall()
+        self.memory: Memory = state.memory
+        self.log_position: LogPosition = state.log_position
+        """Up to where the transaction log is counted in what was published."""
+        self.topics: tuple[str, ...] = state.topics
+        """What was visible of the cluster, and what of it is missed."""
+
+    def succeeded(
+        self, evaluation: Evaluation, *, seconds: float, now_ms: int, phases: tuple[tuple[str, float], ...]
+    ) -> None:
+        """A cycle has brought this; it is remembered by `keep`."""
+        with self._lock:
+            self._cycles += 1
+            self._last_seconds = seconds
+            self.evaluation = evaluation
+            self.memory = evaluation.memory
+            self.topics = (*evaluation.snapshot.partitions.topics, *evaluation.snapshot.visibility.hidden_topics)
+            self._last_failure = None
+            self._missed_in_a_row = 0
+            self._last_success_at_ms = now_ms
+            self._phases = phases
+        self._say("cycle", "cycles succeed", logging.INFO)
+        missing = gaps(evaluation.snapshot)
+        self._say(
+            "coverage", "; ".join(missing) or "coverage is complete", logging.WARNING if missing else logging.INFO
+        )
+
+    def failed(self, sentence: str, *, seconds: float) -> None:
+        """A cycle has brought nothing, and why."""
+        with self._lock:
+            self._cycles += 1
+            self._last_seconds = seconds
+            self._failed_cycles += 1
+            self._last_failure = sentence
+            self._missed_in_a_row += 1
+        self._say("cycle", f"cycle failed: {sentence}", logging.ERROR)
+
+    def missed(self) -> None:
+        """The schedule came round while a cycle was still running."""
+        with self._lock:
+            self._missed_cycles += 1
+            self._missed_in_a_row += 1
+        self._say("cycle", "a cycle did not end before the next was due", logging.ERROR)
+
+    def facts(self, process: ExporterFacts, api_statistics: tuple[ApiStatistics, ...]) -> ExporterFacts:
+        """`process`, which holds what is true of the whole program, with what is true of this cluster."""
+        with self._lock:
+            return replace(
+                process,
+                cycles=self._cycles,
+                failed_cycles=self._failed_cycles,
+                missed_cycles=self._missed_cycles,
+                last_cycle_duration_seconds=self._last_seconds,
+                last_cycle_succeeded=None if self._cycles == 0 else self._last_failure is None,
+                last_failure=self._last_failure,
+                last_success_at_ms=self._last_success_at_ms,
+                snapshot_taken_at_ms=None if self.evaluation is None else self.evaluation.snapshot.taken_at_ms,
+                is_stale=self.evaluation is not None and self._missed_in_a_row >= process.stale_after_cycles,
+                phase_durations=self._phases,
+                api_statistics=api_statistics,
+            )
+
+    def keep(self) -> None:
+        """Write what must outlive a restart."""
+        if self._state_path is None:
+            return
+        try:
+            state_file.save(self._state_path, State(self.memory, self.log_position, self.topics))
+        except StateFileError as error:
+            self._say("state", f"first-seen times would be lost by a restart: {error}", logging.WARNING)
+        else:
+            self._say("state", f"first-seen times are kept in {self._state_path}", logging.INFO)
+
+    def _say(self, subject: str, sentence: str, level: int) -> None:
+        if self._said.get(subject) != sentence:
+            self._said[subject] = sentence
+            log.log(level, self._of_this(sentence), extra={"subject": subject})
+
+    def _of_this(self, sentence: str) -> str:
+        return sentence if self._name is None else f"{self._name}: {sentence}"
+
+    def _recall(self) -> State:
+        """What the last run left. What cannot be read is said, kept, and not overwritten."""
+        if self._state_path is None:
+            return State()
+        try:
+            return state_file.load(self._state_path)
+        except StateFileDamagedError as error:
+            return self._set_aside(self._state_path, error)
+        except StateFileError as error:
+            log.warning(self._of_this(f"first-seen times are not kept in this run: {error}"))
+            self._state_path = None
+        return State()
+
+    def _set_aside(self, path: Path, damage: StateFileDamagedError) -> State:
+        try:
+            aside = state_file.set_aside(path)
+            log.warning(self._of_this(f"first-seen times start anew: {damage}; it is now {aside}"))
+        except StateFileError as error:
+            log.warning(self._of_this(f"first-seen times are not kept in this run: {damage}; {error}"))
+            self._state_path = None
+        return State()

@@ -1,0 +1,175 @@
+"""The daemon of one cluster: collect -> evaluate -> record -> publish -> remember, at its own pace, until told to stop.
+
+A scrape never reaches in here: it sends the bytes that the last cycle left at the `Site`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from exporter.baseline import NO_BASELINE
+from exporter.config.settings import Settings
+from exporter.daemon.baseline_file import BaselineFile
+from exporter.daemon.cluster_state import ClusterRecord
+from exporter.daemon.log_follower import LogReader
+from exporter.daemon.reload import Reloader
+from exporter.daemon.scheduler import Loop, Orders
+from exporter.daemon.wiring import policy_of, process_facts, publish_options_of
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.verdicts import Evaluation
+from exporter.kafka.collect.collector import Collector
+from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
+from exporter.publication.exposition import Renderer
+from exporter.publication.facts import Publication
+from exporter.publication.page.page import render_page
+from exporter.snapshot import Snapshot
+from exporter.status import HistoryStatus
+from exporter.transaction_log.journal import NO_JOURNAL, Journal
+from exporter.transaction_log.report import LogPosition
+from exporter.web.routes import Site
+
+Follow = Callable[[LogPosition], LogReader]
+"""Makes the reader of the transaction log, which goes on counting at a position."""
+
+
+class Recorder(Protocol):
+    """Keeps every cycle: `exporter.history.writer`, whose library is loaded only where something is recorded."""
+
+    def start(self) -> None: ...
+
+    def record(self, evaluation: Evaluation) -> None: ...
+
+    def facts(self) -> HistoryStatus: ...
+
+    def close(self) -> None: ...
+
+
+class Daemon:
+    """Runs cycles on one cluster and publishes them at its `site`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        collector: Collector,
+        *,
+        state_path: Path | None,
+        follow: Follow | None = None,
+        history: Recorder | None = None,
+        baseline: BaselineFile | None = None,
+        reloader: Reloader | None = None,
+        orders: Orders | None = None,
+        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.loop = Loop(settings, self, reloader=reloader, orders=orders, wall_clock=wall_clock, clock=clock)
+        self._collector = collector
+        self.site = Site(self.loop.liveness, reload=self.loop.reload_on_request)
+        self._renderer = Renderer()
+        self._wall_clock = wall_clock
+        self._clock = clock
+        self._publishing = threading.Lock()
+        self._started_at_ms = self._now_ms()
+        self._record = ClusterRecord(state_path)
+        collector.recall(self._record.memory.cluster_id, self._record.topics)
+        self._history = history
+        self._baseline = baseline
+        self._log_reader = None if follow is None else follow(self._record.log_position)
+        self._beside = tuple(it for it in (self._log_reader, self._history) if it is not None)
+        self._publish()  # a scrape between the first listening and the first cycle is answered too
+
+    def run(self) -> None:
+        """Cycle until the order to stop, then end within a second, even in the middle of a cycle."""
+        for beside in self._beside:
+            beside.start()
+        self.loop.run()
+        self._collector.close()
+        for beside in self._beside:
+            beside.close()
+
+    def cycle(self) -> None:
+        """One pass: this function is the architecture."""
+        began = self._clock()
+        try:
+            self._take_settings()
+            known = self._record.memory
+            snapshot = self._collector.collect(
+                seen_before=known.transactions.keys(), seen_unexamined=known.unexamined.keys
+            )
+        except ClientClosedError:
+            return
+        except ClusterUnavailableError as error:
+            self._failed(str(error), seconds=self._clock() - began)
+            return
+        journal = self._journal(snapshot)
+        baseline = NO_BASELINE if self._baseline is None else self._baseline.current(snapshot.cluster_id)
+        evaluation = evaluate(snapshot, self._record.memory, policy_of(self.loop.settings), journal, baseline)
+        self.loop.beat()
+        self._record.succeeded(
+            evaluation, seconds=self._clock() - began, now_ms=self._now_ms(), phases=self._collector.phases
+        )
+        if self._history is not None:
+            self._history.record(evaluation)
+        self._publish()
+        self._record.keep()
+
+    def missed(self) -> None:
+        self._record.missed()
+        self._publish()
+
+    def defect(self, error: BaseException) -> None:
+        """A defect of ours: the loop goes on, and it is told."""
+        self._failed(f"defect in the exporter: {type(error).__name__}: {error}", seconds=0.0)
+
+    def settings_were_read(self) -> None:
+        self._publish()
+
+    def _take_settings(self) -> None:
+        """Go by the settings that were read since the last cycle."""
+        old = self.loop.settings
+        reloaded = self.loop.take_settings()
+        if reloaded is None:
+            return
+        reconnect = reloaded.files_changed or old.kafka != reloaded.settings.kafka
+        self._collector.use(reloaded.settings.kafka, reloaded.settings.scan, reconnect=reconnect)
+        if reconnect and self._log_reader is not None:
+            self._log_reader.use(reloaded.settings.kafka)
+
+    def _journal(self, snapshot: Snapshot) -> Journal:
+        """What the transaction log says of the producers that have something open."""
+        if self._log_reader is None:
+            return NO_JOURNAL
+        return self._log_reader.journal(set(snapshot.open_transactions.producer_id.tolist()))
+
+    def _now_ms(self) -> int:
+        return int(self._wall_clock() * 1000)
+
+    def _failed(self, sentence: str, *, seconds: float) -> None:
+        self.loop.beat()
+        self._record.failed(sentence, seconds=seconds)
+        self._publish()
+
+    def _publish(self) -> None:
+        """Make the bytes that scrapes are sent from now on."""
+        with self._publishing:
+            report = None if self._log_reader is None else self._log_reader.report()
+            process = process_facts(
+                self.loop.settings,
+                self.loop.reloader,
+                started_at_ms=self._started_at_ms,
+                transaction_log=report,
+                baseline=None if self._baseline is None else self._baseline.facts,
+                history=None if self._history is None else self._history.facts(),
+            )
+            facts = self._record.facts(process, self._collector.statistics())
+            publication = Publication(
+                evaluation=None if facts.is_stale else self._record.evaluation,
+                facts=facts,
+                options=publish_options_of(self.loop.settings),
+            )
+            self.site.publish(self._renderer.render(publication), render_page(publication), is_ready=facts.cycles > 0)
+            if report is not None and report.counted is not None:
+                self._record.log_position = report.position

@@ -1,0 +1,105 @@
+"""Reading the settings again: when somebody says so, and when a file that they are made of has changed.
+
+Law of this file: settings are taken whole or not at all. What is wrong with a new file is said once, and the old ones stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.config.loading import ConfigurationError, Loaded, Written
+from exporter.config.settings import SETTINGS, Settings
+from exporter.files import MEGABYTE, contents
+from exporter.status import ReloadStatus
+
+log = logging.getLogger("exporter")
+
+_BYTES_MAX = 16 * MEGABYTE
+"""Of a file that settings were read from; a larger one cannot be read."""
+
+Digests = Mapping[Path, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """New settings, all of them good."""
+
+    settings: Settings
+    files_changed: bool
+    """A file that they refer to has other contents: a password, a certificate."""
+
+
+class Reloader:
+    """Knows how to load the settings, and what they were made of last time."""
+
+    def __init__(
+        self,
+        load: Callable[[], Loaded],
+        current: Loaded,
+        sources: tuple[Path, ...],
+        *,
+        wall_clock: Callable[[], float],
+    ) -> None:
+        """`sources` are the files that `load` begins with; those that they refer to are in `current`."""
+        self._load = load
+        self._current = current
+        self._sources = sources
+        self._wall_clock = wall_clock
+        self._digests = self._digest_all()
+        self.facts = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
+
+    def if_changed(self) -> Reloaded | None:
+        """The new settings, when a file has changed and they are good; None otherwise."""
+        return None if self._digest_all() == self._digests else self.now()
+
+    def now(self) -> Reloaded | None:
+        """The settings as they are now; None, with a line in the log for each problem, when they are wrong."""
+        loaded, problems = self._attempt()
+        if loaded is None:
+            self._digests = self._digest_all()  # so that it is said once
+            self.facts = ReloadStatus(succeeded=False, last_success_at_ms=self.facts.last_success_at_ms)
+            for problem in problems:
+                log.error("settings are not reloaded, the old ones stay: %s", problem, extra={"subject": "settings"})
+            return None
+        for name in restart_needed(self._current.written, loaded.written):
+            log.warning("%s has changed, and takes effect at the next start", name, extra={"subject": "settings"})
+        before = self._digests
+        self._current = loaded
+        self._digests = self._digest_all()
+        self.facts = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
+        log.info("settings are reloaded", extra={"subject": "settings"})
+        return Reloaded(loaded.settings, any(before.get(file) != self._digests[file] for file in loaded.files))
+
+    def _attempt(self) -> tuple[Loaded | None, tuple[str, ...]]:
+        try:
+            return self._load(), ()
+        except ConfigurationError as error:
+            return None, error.problems
+
+    def _digest_all(self) -> Digests:
+        # By contents: Kubernetes swaps a symbolic link, and a copy may carry an old time.
+        return {path: _digest(path) for path in (*self._sources, *self._current.files)}
+
+    def _now_ms(self) -> int:
+        return int(self._wall_clock() * 1000)
+
+
+def restart_needed(old: Mapping[str, Written], new: Mapping[str, Written]) -> tuple[str, ...]:
+    """Settings that differ and are looked at when the program starts, only then."""
+
+    def value(written: Mapping[str, Written], name: str) -> object:
+        return written[name].value if name in written else None
+
+    return tuple(it.name for it in SETTINGS if it.needs_restart and value(old, it.name) != value(new, it.name))
+
+
+def _digest(path: Path) -> bytes | None:
+    """None when it cannot be read."""
+    try:
+        return hashlib.sha256(contents(path, bytes_max=_BYTES_MAX)).digest()
+    except OSError:
+        return None

@@ -1,0 +1,136 @@
+"""The file that outlives a restart: first-seen times, the place in the transaction log, the topics that were visible.
+
+One JSON document, replaced atomically.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from exporter.evaluation.memory import Memory, Remembered, TransactionKey
+from exporter.files import MEGABYTE, read_text, replaced
+from exporter.transaction_log.report import LogPosition
+
+FORMAT = "kafka-transaction-exporter state"
+VERSION = 1
+BYTES_MAX = 256 * MEGABYTE
+"""A million open transactions take about 100 MB."""
+_NUMBERED = 4
+"""Topic, partition, producer id and start offset; the topic id comes last: files of versions before 0.3 have none."""
+_REMEMBERED = ("first_seen_ms", "last_seen_ms", "producer_epoch", "coordinator_start_ms", "completing_since_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is kept."""
+
+    memory: Memory = field(default_factory=Memory)
+    log_position: LogPosition = field(default_factory=LogPosition)
+    topics: tuple[str, ...] = ()
+    """Of the memory's cluster: one that is hidden after the restart is missed."""
+
+
+class StateFileError(Exception):
+    """The file cannot be read or written; the sentence says why. No verdict depends on it."""
+
+
+class StateFileDamagedError(StateFileError):
+    """The file is there and can be read, and is not what it should be."""
+
+
+def load(path: Path) -> State:
+    """What the file remembers; nothing when there is none yet.
+
+    Raises StateFileDamagedError for a damaged or foreign file, StateFileError for one that cannot be read.
+    """
+    try:
+        text = read_text(path, bytes_max=BYTES_MAX)
+    except FileNotFoundError:
+        return State()
+    except OSError as error:
+        raise StateFileError(f"{path} cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise StateFileDamagedError(f"{path} is not a state file of this program: {error}") from error
+    try:
+        document = json.loads(text)
+        return State(_memory(document), _log_position(document), _topics(document))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StateFileDamagedError(f"{path} is not a state file of this program: {error}") from error
+
+
+def set_aside(path: Path) -> Path:
+    """Move a damaged file out of the way, where somebody can look at it; its new place. Raises StateFileError."""
+    for number in range(1, 1000):
+        aside = path.with_name(f"{path.name}.damaged-{number}")
+        if not aside.exists():
+            try:
+                return path.rename(aside)
+            except OSError as error:
+                raise StateFileError(f"{path} cannot be moved to {aside}: {error}") from error
+    raise StateFileError(f"{path.parent} holds too many damaged state files: remove some")
+
+
+def save(path: Path, state: State) -> None:
+    """Replace the file as a whole: a reader, or a crash, sees the old one or the new one. Raises StateFileError."""
+    try:
+        with replaced(path, beside=f"{path.name}.{os.getpid()}.tmp") as file:
+            file.write(json.dumps(_document(state), separators=(",", ":")).encode())
+    except OSError as error:
+        raise StateFileError(f"{path} cannot be written: {error}") from error
+
+
+def _document(state: State) -> dict[str, Any]:
+    memory, position = state.memory, state.log_position
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "cluster_id": memory.cluster_id,
+        "transactions": [
+            [*key[:_NUMBERED], *(getattr(remembered, name) for name in _REMEMBERED), key.topic_id]
+            for key, remembered in memory.transactions.items()
+        ],
+        "topics": state.topics,
+        "transaction_log": {"cluster_id": position.cluster_id, "offsets": sorted(position.offsets.items())},
+    }
+
+
+def _memory(document: Mapping[str, Any]) -> Memory:
+    if document["format"] != FORMAT or document["version"] != VERSION:
+        raise ValueError(f"format {document.get('format')!r}, version {document.get('version')!r}")
+    transactions = {}
+    for topic, partition, producer_id, start_offset, *rest in document["transactions"]:
+        remembered, (topic_id,) = rest[: len(_REMEMBERED)], rest[len(_REMEMBERED) :] or ("",)
+        numbers = (partition, producer_id, start_offset, *remembered)
+        if not (isinstance(topic, str) and isinstance(topic_id, str)) or not all(
+            type(number) is int for number in numbers
+        ):
+            raise ValueError("a transaction is not a topic and numbers")
+        key = TransactionKey(topic, partition, producer_id, start_offset, topic_id)
+        transactions[key] = Remembered(**dict(zip(_REMEMBERED, remembered, strict=True)))
+    if not isinstance(document["cluster_id"], str):
+        raise TypeError("cluster_id is not a string")
+    return Memory(cluster_id=document["cluster_id"], transactions=MappingProxyType(transactions))
+
+
+def _topics(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Files of versions before 0.3 have none."""
+    topics = document.get("topics", [])
+    if not isinstance(topics, list) or not all(isinstance(it, str) for it in topics):
+        raise TypeError("the topics are not names")
+    return tuple(topics)
+
+
+def _log_position(document: Mapping[str, Any]) -> LogPosition:
+    """Files of versions before 0.2 have none."""
+    if "transaction_log" not in document:
+        return LogPosition()
+    cluster_id, offsets = document["transaction_log"]["cluster_id"], dict(document["transaction_log"]["offsets"])
+    if not isinstance(cluster_id, str) or not all(type(it) is int for pair in offsets.items() for it in pair):
+        raise TypeError("the position in the transaction log is not a cluster and numbers")
+    return LogPosition(cluster_id=cluster_id, offsets=MappingProxyType(offsets))

@@ -1,0 +1,57 @@
+"""Settings turned into what each room takes: the rooms do not know of settings."""
+
+from __future__ import annotations
+
+import platform
+
+from exporter import __version__
+from exporter.config.settings import Settings
+from exporter.daemon.reload import Reloader
+from exporter.evaluation.verdicts import Policy
+from exporter.publication.facts import ExporterFacts, PublishOptions
+from exporter.status import BaselineStatus, HistoryStatus
+from exporter.transaction_log.report import LogReport
+
+
+def policy_of(settings: Settings) -> Policy:
+    """What an evaluation is told."""
+    return Policy(
+        late_padding_ms=settings.verdicts.late_padding_ms,
+        max_timeout_fallback_ms=settings.verdicts.max_timeout_fallback_ms,
+        overdue_slack_ms=settings.verdicts.overdue_slack_ms,
+        stuck_after_ms=settings.verdicts.stuck_after_ms,
+    )
+
+
+def publish_options_of(settings: Settings) -> PublishOptions:
+    """How much is published."""
+    return PublishOptions(
+        partition_series=settings.publish.partition_series,
+        partition_series_limit=settings.publish.partition_series_limit,
+        suspects_limit=settings.publish.suspects_limit,
+        transactional_ids=settings.publish.transactional_ids,
+    )
+
+
+def process_facts(
+    settings: Settings,
+    reloader: Reloader | None,
+    *,
+    started_at_ms: int,
+    transaction_log: LogReport | None = None,
+    baseline: BaselineStatus | None = None,
+    history: HistoryStatus | None = None,
+) -> ExporterFacts:
+    """What is true of the whole program, whichever cluster is spoken of."""
+    return ExporterFacts(
+        version=__version__,
+        python_version=platform.python_version(),
+        started_at_ms=started_at_ms,
+        interval_ms=settings.scan.interval_ms,
+        stale_after_cycles=settings.publish.stale_after_cycles,
+        transaction_log=transaction_log,
+        baseline=baseline,
+        history=history,
+        settings_reloaded=True if reloader is None else reloader.facts.succeeded,
+        settings_loaded_at_ms=started_at_ms if reloader is None else reloader.facts.last_success_at_ms,
+    )

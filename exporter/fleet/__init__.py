@@ -1,0 +1,1 @@
+"""Many clusters in one cycle of Spark, and the public table source `kafka_transactions`."""

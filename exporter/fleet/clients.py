@@ -1,0 +1,63 @@
+"""Clients that an executor keeps: a login and a handshake for each cluster, and not for each cycle.
+
+Spark uses its Python processes again, one task at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from exporter.config.kafka_section import KafkaSettings
+from exporter.config.settings import ScanSettings
+from exporter.files import signature
+from exporter.kafka.collect.collector import Collector, open_collector
+
+IDLE_SECONDS_MAX = 600.0
+
+
+class Clients:
+    """Of one process, by what they were made of."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._clients: dict[bytes, tuple[Collector, float]] = {}
+
+    def of(self, kafka: KafkaSettings, *, budget_ms: int) -> Collector:
+        """A client of that cluster whose questions may take that long. Raises CredentialsError."""
+        self._close_idle()
+        key = _key(kafka, budget_ms)
+        known = self._clients.get(key)
+        client = known[0] if known is not None else open_collector(kafka, _pace(budget_ms))
+        self._clients[key] = client, self._clock()
+        return client
+
+    def close(self) -> None:
+        """All of them."""
+        for client, _ in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    def _close_idle(self) -> None:
+        oldest = self._clock() - IDLE_SECONDS_MAX
+        for key in [key for key, (_, used) in self._clients.items() if used < oldest]:
+            self._clients.pop(key)[0].close()
+
+
+def _pace(budget_ms: int) -> ScanSettings:
+    return ScanSettings(interval_ms=budget_ms + 1, deadline_ms=budget_ms)
+
+
+def _key(kafka: KafkaSettings, budget_ms: int) -> bytes:
+    """Of the settings, and of the certificates that they name as they are on this machine now."""
+    named = {} if kafka.tls is None else asdict(kafka.tls)
+    files = [signature(Path(it)) for name, it in named.items() if name.endswith("_location") and it is not None]
+    return hashlib.sha256(pickle.dumps((kafka, budget_ms, files))).digest()
+
+
+CLIENTS = Clients()
+"""Those of this process."""

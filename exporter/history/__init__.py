@@ -1,0 +1,1 @@
+"""Writes every observation to Parquet files, whose schema the pipeline shares."""

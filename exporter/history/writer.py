@@ -1,0 +1,323 @@
+"""Records every cycle as Parquet: rotated, renamed when whole, kept for a stated time and size.
+
+Law of this file: nothing that a disk does reaches a cycle. Rows wait in memory, up to a stated number; a thread of its own
+writes them. A reader sees whole files only, and a kill loses at most what waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from exporter import __version__
+from exporter.config.settings import HistorySettings
+from exporter.evaluation.memory import TransactionKey
+from exporter.evaluation.verdicts import Evaluation, StartSource, Verdict
+from exporter.files import replaced
+from exporter.history.schema import (
+    CYCLES,
+    OBSERVATIONS,
+    TABLES,
+    TEMPORARY,
+    VERSION,
+    Column,
+    Kind,
+    file_name,
+    folder_of_cluster,
+    instants_of,
+)
+from exporter.snapshot import Answer
+from exporter.status import HistoryStatus
+
+log = logging.getLogger("exporter")
+
+WAITING_ROWS_MAX = 500_000
+"""Observations in memory: some 100 MB. Beyond that the oldest cycles are given up, and counted."""
+ROTATE_ROWS = 100_000
+"""A file is written before its time when so many observations wait."""
+WRITE_AGAIN_SECONDS = 60.0
+END_SECONDS = 5.0
+_STALE_TEMPORARY_SECONDS = 24 * 60 * 60
+_TYPES = {
+    Kind.TEXT: pa.string(),
+    Kind.INTEGER: pa.int32(),
+    Kind.LONG: pa.int64(),
+    Kind.FLAG: pa.bool_(),
+    Kind.INSTANT: pa.timestamp("ms", tz="UTC"),
+    Kind.TEXTS: pa.list_(pa.field("element", pa.string(), nullable=False)),
+}
+
+
+def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
+    """Of one table."""
+    return pa.schema([pa.field(it.name, _TYPES[it.kind], nullable=it.nullable) for it in columns])
+
+
+_SCHEMAS = {table: arrow_schema(columns) for table, columns in TABLES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Cycle:
+    cluster_id: str
+    taken_at_ms: int
+    observations: pa.Table
+    cycle: pa.Table
+
+
+class History:
+    """What `directory` gets. `record` and `facts` may be called from any thread, and never wait for a disk."""
+
+    def __init__(
+        self,
+        settings: HistorySettings,
+        *,
+        interval_ms: int,
+        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        writer: str | None = None,
+    ) -> None:
+        """`writer` tells the files of processes apart that write to one directory."""
+        self._settings = settings
+        self._interval_ms = interval_ms
+        self._wall_clock = wall_clock
+        self._clock = clock
+        self._writer = writer or uuid.uuid4().hex[:12]
+        self._condition = threading.Condition()
+        self._waiting: deque[_Cycle] = deque()
+        self._waiting_rows = 0
+        self._due_at = clock() + settings.rotate_interval_ms / 1000
+        self._is_ending = False
+        self._rows = self._rows_lost = self._files = self._bytes = 0
+        self._newest_ms: int | None = None
+        self._failure: str | None = None
+        self._thread = threading.Thread(target=self._run, name="history", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def record(self, evaluation: Evaluation) -> None:
+        """Keep one cycle, to be written with the others of its file."""
+        cycle = _cycle(evaluation, self._interval_ms, self._writer)
+        with self._condition:
+            self._waiting.append(cycle)
+            self._waiting_rows += len(cycle.observations)
+            while self._waiting_rows > WAITING_ROWS_MAX:
+                lost = self._waiting.popleft()
+                self._waiting_rows -= len(lost.observations)
+                self._rows_lost += len(lost.observations)
+            if self._waiting_rows >= ROTATE_ROWS and self._failure is None:
+                self._due_at = self._clock()
+            self._condition.notify()
+
+    def facts(self) -> HistoryStatus:
+        """How it fares."""
+        with self._condition:
+            return HistoryStatus(
+                rows=self._rows,
+                rows_waiting=self._waiting_rows,
+                rows_lost=self._rows_lost,
+                files=self._files,
+                size_bytes=self._bytes,
+                newest_ms=self._newest_ms,
+                failure=self._failure,
+            )
+
+    def close(self) -> None:
+        """Write what waits, within a few seconds."""
+        with self._condition:
+            self._is_ending = True
+            self._condition.notify()
+        if self._thread.is_alive():
+            self._thread.join(END_SECONDS)
+
+    def rotate(self) -> None:
+        """Write what waits now, and keep to the limits. What goes wrong is told by `facts`, and tried again later."""
+        with self._condition:
+            cycles = tuple(self._waiting)
+        try:
+            self._tidy_up()
+            for cluster_id, day in dict.fromkeys((it.cluster_id, _day(it.taken_at_ms)) for it in cycles):
+                part = [it for it in cycles if (it.cluster_id, _day(it.taken_at_ms)) == (cluster_id, day)]
+                self._write(cluster_id, day, part)
+                self._forget(part)
+            self._tidy_up()
+        except (OSError, pa.ArrowException) as error:
+            self._failed(f"{self._settings.directory}: {_why(error)}")
+        else:
+            self._failed(None)
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                while not self._is_ending and self._clock() < self._due_at:
+                    self._condition.wait(max(self._due_at - self._clock(), 0.001))
+                is_ending = self._is_ending
+            self.rotate()
+            if is_ending:
+                return
+            wait_s = self._settings.rotate_interval_ms / 1000
+            with self._condition:
+                self._due_at = self._clock() + (wait_s if self._failure is None else min(wait_s, WRITE_AGAIN_SECONDS))
+
+    def _forget(self, cycles: Iterable[_Cycle]) -> None:
+        """They are on disk."""
+        written = {id(it) for it in cycles}
+        with self._condition:
+            gone = [it for it in self._waiting if id(it) in written]
+            self._waiting = deque(it for it in self._waiting if id(it) not in written)
+            rows = sum(len(it.observations) for it in gone)
+            self._waiting_rows -= rows
+            self._rows += rows
+            self._newest_ms = max([it.taken_at_ms for it in gone], default=self._newest_ms)
+
+    def _write(self, cluster_id: str, day: str, cycles: list[_Cycle]) -> None:
+        first, last = min(it.taken_at_ms for it in cycles), max(it.taken_at_ms for it in cycles)
+        name = file_name(first, last, self._writer)
+        # In this order: a cycle without its observations would look as if all transactions had ended.
+        for table, parts in (
+            (OBSERVATIONS, [it.observations for it in cycles]),
+            (CYCLES, [it.cycle for it in cycles]),
+        ):
+            folder = self._root / table / folder_of_cluster(cluster_id) / f"date={day}"
+            with replaced(folder / name, beside=f"{TEMPORARY}{name}") as file:
+                pq.write_table(pa.concat_tables(parts), file, compression="zstd")
+
+    @property
+    def _root(self) -> Path:
+        return Path(self._settings.directory or ".") / VERSION
+
+    def _tidy_up(self) -> None:
+        """Remove what is too old, and the oldest of what is too much; count the rest."""
+        now_s = self._wall_clock()
+        files = sorted(self._files_with_their_end(), key=lambda it: it[1])
+        oldest_ms = now_s * 1000 - self._settings.retention_age_ms
+        total = sum(size for _, _, size in files)
+        kept = len(files)
+        for path, last_ms, size in files:
+            if last_ms >= oldest_ms and total <= self._settings.retention_bytes:
+                break
+            path.unlink(missing_ok=True)
+            with suppress(OSError):  # holds other files
+                path.parent.rmdir()
+            total -= size
+            kept -= 1
+        for path in self._root.glob(f"*/*/*/{TEMPORARY}*"):
+            with suppress(OSError):
+                if now_s - path.stat().st_mtime > _STALE_TEMPORARY_SECONDS:
+                    path.unlink()
+        with self._condition:
+            self._files, self._bytes = kept, total
+
+    def _files_with_their_end(self) -> Iterable[tuple[Path, int, int]]:
+        """(file, instant of its last cycle in ms, bytes), of names that are ours."""
+        for path in self._root.glob("*/cluster_id=*/date=*/*.parquet"):
+            instants = instants_of(path.name)
+            with suppress(OSError):
+                if instants is not None:
+                    yield path, instants[1], path.stat().st_size
+
+    def _failed(self, sentence: str | None) -> None:
+        with self._condition:
+            before, self._failure = self._failure, sentence
+        if sentence is not None and sentence != before:
+            log.error("the history is not written: %s", sentence, extra={"subject": "history"})
+        elif sentence is None and before is not None:
+            log.info("the history is written again", extra={"subject": "history"})
+
+
+def _cycle(evaluation: Evaluation, interval_ms: int, writer: str) -> _Cycle:
+    snapshot = evaluation.snapshot
+    return _Cycle(
+        cluster_id=snapshot.cluster_id,
+        taken_at_ms=snapshot.taken_at_ms,
+        observations=_table(OBSERVATIONS, _observations(evaluation)),
+        cycle=_table(CYCLES, _coverage(evaluation, interval_ms, writer)),
+    )
+
+
+def _table(name: str, columns: dict[str, Any]) -> pa.Table:
+    schema = _SCHEMAS[name]
+    return pa.table([pa.array(columns[field.name], type=field.type) for field in schema], schema=schema)
+
+
+def _observations(evaluation: Evaluation) -> dict[str, Any]:
+    snapshot, transactions = evaluation.snapshot, evaluation.transactions
+    open_, partitions = snapshot.open_transactions, snapshot.partitions
+    row = open_.partition_row
+    lag = evaluation.partitions.last_stable_offset_lag[row]
+    told = [it.transaction for it in evaluation.evidence]
+    suspects = {
+        TransactionKey(it.topic, it.partition, it.producer_id, it.start_offset, it.topic_id): it
+        for it in evaluation.suspects
+    }
+    suspect = [suspects.get(it.key) for it in evaluation.evidence]
+    return {
+        "taken_at": np.full(len(open_), snapshot.taken_at_ms, dtype=np.int64),
+        "topic": [partitions.topics[topic] for topic in partitions.topic[row].tolist()],
+        "partition": partitions.partition[row],
+        "producer_id": open_.producer_id,
+        "producer_epoch": open_.producer_epoch,
+        "start_offset": open_.start_offset,
+        "started_at": transactions.start_timestamp_ms,
+        "start_source": [StartSource(it).label for it in transactions.start_source.tolist()],
+        "duration_ms": transactions.duration_ms,
+        "idle_ms": transactions.idle_ms,
+        "is_late": transactions.is_late,
+        "verdict": [Verdict(it).label for it in transactions.verdict.tolist()],
+        "inconclusive_reason": [
+            None if it is None or it.inconclusive_reason is None else it.inconclusive_reason.value for it in suspect
+        ],
+        "transactional_id": [it.transactional_id for it in evaluation.evidence],
+        "coordinator_state": [None if it.state is None else it.state.value for it in evaluation.evidence],
+        "timeout_ms": [None if it is None or not it.is_described else it.timeout_ms for it in told],
+        "last_stable_offset_lag": [None if it < 0 else it for it in lag.tolist()],
+        "groups": [() if it is None else tuple(group.group for group in it.groups) for it in suspect],
+        "outcome_evidence": [None if it is None else it.outcome_evidence.value for it in suspect],
+    }
+
+
+def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str, Any]:
+    snapshot = evaluation.snapshot
+    is_unread = snapshot.partitions.answer != Answer.READ
+    count = int(np.count_nonzero(is_unread))
+    # What was not examined has no observation: its partition must not look as if nothing were open there any more.
+    is_unread[snapshot.unexamined.partition_row] = True
+    rows = np.flatnonzero(is_unread).tolist()
+    unread = [f"{topic}-{partition}" for topic, partition in map(snapshot.partitions.name, rows)]
+    return {
+        "taken_at": [snapshot.taken_at_ms],
+        "finished_at": [snapshot.finished_at_ms],
+        "interval_ms": [interval_ms],
+        "writer": [writer],
+        "exporter_version": [__version__],
+        "open_transactions": [evaluation.open_count],
+        "partitions_read": [len(snapshot.partitions) - count],
+        "partitions_unread": [count],
+        "unread": [unread],
+        "brokers_failed": [sum(it.failure is not None for it in snapshot.brokers)],
+        "coordinators_failed": [sum(it.failure is not None for it in snapshot.coordinators)],
+        "is_complete": [bool(snapshot.is_complete)],
+        "max_timeout_ms": [evaluation.max_timeout_ms],
+    }
+
+
+def _day(instant_ms: int) -> str:
+    return datetime.fromtimestamp(instant_ms / 1000, timezone.utc).strftime("%Y-%m-%d")
+
+
+def _why(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error)

@@ -1,0 +1,1 @@
+"""Connections to brokers: names, TLS, logins, deadlines, limits, and kafka-python's transports where they need help."""

@@ -1,0 +1,400 @@
+"""The border over kafka-python: one connection per broker, requests in, answers or `BrokerFault`s out.
+
+Connecting, TLS, SASL, ApiVersions and framing are kafka-python's (3.0.x, `tests/kafka/test_client_contract.py` watches the
+calls that are used). What is ours is that every step has a deadline (its TLS handshake has none), that a refused login is
+tried again next time (its connection manager never does), and that nothing happens in the background.
+
+Everything but `run` and `close` belongs to the client's own thread: coroutines that `run` starts there.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import kafka.errors as foreign
+from kafka.future import Future
+from kafka.net.inet import KafkaNetSocket
+from kafka.net.selector import NetworkSelector
+
+from exporter.kafka.client.fault_text import in_words, is_tls_spoken, tls_error_in
+from exporter.kafka.client.receiving import FRAME_BYTES_MAX, ReceiveLimitError
+from exporter.kafka.client.resolver import Names
+from exporter.kafka.client.transport import Connection, PlainTransport, Selector, TlsTransport
+from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason, MalformedAnswerError
+from exporter.kafka.messages.raw_request import RawRequest
+from exporter.status import LATENCY_BUCKETS_SECONDS, ApiStatistics
+
+T = TypeVar("T")
+
+THROTTLE_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(slots=True)
+class _Tally:
+    requests: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    latencies: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BUCKETS_SECONDS) + 1))
+
+    def answered(self, seconds: float) -> None:
+        self.seconds += seconds
+        bucket = sum(seconds > bound for bound in LATENCY_BUCKETS_SECONDS)
+        self.latencies[bucket] += 1
+
+
+def _as_it_is(answer: Any) -> Any:
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request that is under way: `Connections.ask` waits for its answer."""
+
+    answer: Any
+    """The future of it."""
+    at: float
+    """Instant of the clock."""
+
+
+class Connections:
+    """Connections to the brokers of one cluster, opened when they are first needed.
+
+    `options` are kafka-python's names (`security_protocol`, `sasl_mechanism`, `ssl_cafile`, ...).
+    """
+
+    def __init__(
+        self, options: Mapping[str, Any], *, client_id: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._options = _all_options(options, client_id)
+        self._clock = clock
+        self._net = NetworkSelector(client_id=client_id, slow_task_threshold_secs=0, selector=Selector)
+        self._names = Names(self._net.call_soon_threadsafe)
+        self._connections: dict[Address, Any] = {}
+        self._opening: dict[Address, Any] = {}
+        self._opening_sockets: dict[Address, list[Any]] = {}
+        self._tallies: dict[str, _Tally] = {}
+        self._closed = False
+        self._net.start()
+
+    def run(self, coroutine: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+        """Run `coroutine(*arguments)` on the client's thread and wait for it.
+
+        Raises ClientClosedError when the client is closed meanwhile, else whatever the coroutine raises.
+        """
+        if self._closed:
+            raise ClientClosedError
+        try:
+            result: T = self._net.run(coroutine, *arguments)
+        except Exception:
+            if self._closed:
+                raise ClientClosedError from None
+            raise
+        return result
+
+    def use(self, options: Mapping[str, Any], *, client_id: str) -> None:
+        """Connect with these options from now on; connections that are open are ended. Between two calls of `run`."""
+        self._options = _all_options(options, client_id)
+        self.run(self._drop_all)
+
+    async def _drop_all(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def close(self) -> None:
+        """Close every connection; a `run` that waits in another thread ends with ClientClosedError. May be repeated."""
+        if self._closed:
+            return
+        self._closed = True
+        self._net.call_soon_threadsafe(self._close_all)
+        self._net.stop(timeout_ms=500)
+        with suppress(RuntimeError):  # its thread is still held up; it ends by itself
+            self._net.close()
+
+    def _close_all(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        for sockets in self._opening_sockets.values():
+            _close_all(sockets)
+
+    def statistics(self) -> tuple[ApiStatistics, ...]:
+        """What was asked so far, by API. May be called from any thread."""
+        return tuple(
+            ApiStatistics(
+                api=api,
+                requests=tally.requests,
+                failures=tally.failures,
+                seconds_total=tally.seconds,
+                latency_counts=tuple(tally.latencies),
+            )
+            for api, tally in sorted(self._tallies.copy().items())
+        )
+
+    async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """Run `coroutines` side by side; their results in order. Raises the first one's exception, after all ended."""
+        coroutines = tuple(coroutines)
+        if len(coroutines) == 1:
+            return [await coroutines[0]]
+        futures = [self._net.call_soon_with_future(coroutine) for coroutine in coroutines]
+        results: list[T] = []
+        failure: Exception | None = None
+        for future in futures:
+            try:
+                results.append(await future)
+            except Exception as error:  # noqa: BLE001 - raised again below, once nothing runs any more
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return results
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, and let others go on."""
+        await self._net.sleep(seconds)
+
+    async def ask(
+        self,
+        address: Address,
+        request: Any,
+        *,
+        api: str,
+        timeout_s: float,
+        read: Callable[[Any], Any] = _as_it_is,
+        once: bool = False,
+        sent: Sent | None = None,
+    ) -> Any:
+        """Send `request` to the broker at `address`; what `read` makes of its answer within `timeout_s` seconds.
+
+        With `sent` it is under way already: see `send_ahead`.
+
+        Raises BrokerFault, also when `read` raises MalformedAnswerError, or TypeError: null where something must be. A
+        connection that had been idle and turns out to be lost is opened anew, once: the broker may have restarted since
+        the last cycle. Not with `once`: a request that writes may have been carried out.
+        """
+        tally = self._tallies.setdefault(api, _Tally())
+        tally.requests += 1
+        began = self._clock() if sent is None else sent.at
+        timeout_at = began + timeout_s
+        try:
+            was_open = sent is not None or self._usable(address) is not None
+            try:
+                answer = await (
+                    self._ask_once(address, request, timeout_at) if sent is None else _answer_to(sent, address)
+                )
+            except BrokerFault as fault:
+                if once or self._closed or not (was_open and fault.reason is FaultReason.CONNECTION_LOST):
+                    raise
+                answer = await self._ask_once(address, request, timeout_at)
+            answered_after_s = self._clock() - began
+            result = self._understood(address, api, answer, read)
+        except BrokerFault:
+            if self._closed:
+                raise ClientClosedError from None  # no broker's fault: not to be told as one
+            tally.failures += 1
+            raise
+        tally.answered(answered_after_s)
+        return result
+
+    def send_ahead(self, address: Address, request: RawRequest, *, timeout_s: float) -> Sent | None:
+        """Send `request` before it is asked for; None where that must wait, and then it is to be asked for as ever.
+
+        For the moment in which an answer has come and is still to be read: the broker works meanwhile.
+        """
+        connection = self._usable(address)
+        if connection is None or connection.paused:
+            return None
+        return Sent(connection.send_request(request, request_timeout_ms=timeout_s * 1000), self._clock())
+
+    def _understood(self, address: Address, api: str, answer: Any, read: Callable[[Any], Any]) -> Any:
+        """What `read` makes of `answer`. A connection that sent nonsense is not used again: not even its throttling."""
+        try:
+            return read(answer)
+        except (MalformedAnswerError, TypeError) as error:
+            connection = self._usable(address)
+            if connection is not None:
+                connection.close()
+            raise BrokerFault(
+                FaultReason.MALFORMED_ANSWER,
+                f"broker at {address} sent an answer to {api} that cannot be read: {error}",
+            ) from error
+
+    async def _ask_once(self, address: Address, request: Any, timeout_at: float) -> Any:
+        connection = self._usable(address) or await self._open(address, timeout_at)
+        offered = connection.broker_version_data.api_versions.get(request.API_KEY)
+        version = request.API_VERSION  # None is negotiated later; what is sent as bytes has one
+        if offered is None or (version is not None and not offered[0] <= version <= offered[1]):
+            raise _unsupported(address, request)
+        await self._wait_while_throttled(address, connection, timeout_at)
+        remaining_ms = max((timeout_at - self._clock()) * 1000, 1)
+        with _Border(address, "asked"):
+            return await connection.send_request(request, request_timeout_ms=remaining_ms)
+
+    def _usable(self, address: Address) -> Any | None:
+        connection = self._connections.get(address)
+        if connection is not None and connection.closed:
+            del self._connections[address]
+            return None
+        return connection
+
+    async def _wait_while_throttled(self, address: Address, connection: Any, timeout_at: float) -> None:
+        """KIP-219: a client that exceeds its quota must hold back. kafka-python refuses to send meanwhile."""
+        while "throttle" in connection.paused:
+            if self._clock() >= timeout_at:
+                raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {address} throttles this client (request quota)")
+            await self._net.sleep(THROTTLE_POLL_SECONDS)
+
+    async def _open(self, address: Address, timeout_at: float) -> Any:
+        """A ready connection. Two that ask for the same address at once share one attempt."""
+        if address not in self._opening:
+            attempt = self._net.call_soon_with_future(self._open_alone, address, timeout_at)
+            self._opening[address] = attempt
+            attempt.add_both(lambda _: self._opening.pop(address, None))
+        return await self._opening[address]
+
+    async def _open_alone(self, address: Address, timeout_at: float) -> Any:
+        with _Border(address, "connected to"):
+            sockets = self._opening_sockets[address] = []
+            try:
+                transport = await self._build_transport(address, timeout_at, sockets)
+                connection = Connection(self._net, node_id=str(address), **self._options)
+                connection.connection_made(transport)
+                await connection.initialize(timeout_at=timeout_at)
+                if connection.login_failure is not None:
+                    raise connection.login_failure
+                await connection  # raises what initialize only noted
+            finally:
+                self._opening_sockets.pop(address, None)
+        self._connections[address] = connection
+        return connection
+
+    async def _build_transport(self, address: Address, timeout_at: float, sockets: list[Any]) -> Any:
+        """TCP and TLS handshake, cut off at `timeout_at`; nothing of a failed attempt is left behind."""
+        made = Future()
+
+        async def attempt() -> None:
+            try:
+                made.success(await self._handshake(address, timeout_at, sockets))
+            except Exception as error:  # noqa: BLE001 - handed to the one who waits
+                _close_all(sockets)
+                made.failure(error)
+
+        task = self._net.call_soon(attempt)
+
+        def expire() -> None:
+            if not made.is_done:
+                self._net.cancel(task)
+                _close_all(sockets)
+                made.failure(foreign.KafkaTimeoutError("the handshake takes too long"))
+
+        timer = self._net.call_at(timeout_at, expire)
+        try:
+            return await made
+        finally:
+            self._net.cancel(timer)
+
+    async def _connect(self, address: Address, timeout_at: float, sockets: list[Any]) -> Any:
+        """A TCP connection to the first of the host's addresses that takes one.
+
+        kafka-python's own loop over the addresses leaves the sockets of failed attempts to the garbage collector.
+        """
+        factory = KafkaNetSocket()
+        failure: Exception | None = None
+        for family, kind, protocol, _, where in await self._names.addresses(address.host, address.port):
+            sock = factory.socket(family, kind, protocol)
+            sockets.append(sock)
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            try:
+                return await factory.sock_connect(self._net, sock, where, timeout_at=timeout_at)
+            except (OSError, foreign.KafkaError) as error:
+                sock.close()
+                failure = error
+        raise failure or foreign.KafkaConnectionError(f"{address.host} has no address")
+
+    async def _handshake(self, address: Address, timeout_at: float, sockets: list[Any]) -> Any:
+        sock = await self._connect(address, timeout_at, sockets)
+        if self._options.get("security_protocol") in ("SSL", "SASL_SSL"):
+            tls = {name: value for name, value in self._options.items() if name.startswith("ssl_")}
+            transport = TlsTransport(self._net, sock, host=address.host, **tls)
+            sockets.append(transport._sock)  # noqa: SLF001 - the wrapped socket, to be closed should the handshake stall
+        else:
+            transport = PlainTransport(self._net, sock, host=address.host)
+        await transport.handshake()
+        return transport
+
+
+def _all_options(options: Mapping[str, Any], client_id: str) -> dict[str, Any]:
+    return {**options, "client_id": client_id, "receive_message_max_bytes": FRAME_BYTES_MAX}
+
+
+def _close_all(sockets: list[Any]) -> None:
+    for sock in sockets:
+        sock.close()
+
+
+def _unsupported(address: Address, request: Any) -> BrokerFault:
+    name = getattr(request, "name", type(request).__name__).removesuffix("Request")
+    return BrokerFault(
+        FaultReason.UNSUPPORTED_API,
+        f"broker at {address} does not offer {name} (API key {request.API_KEY}): "
+        "DescribeProducers needs Apache Kafka 2.8 or later, ListTransactions and DescribeTransactions 3.0 or later",
+    )
+
+
+async def _answer_to(sent: Sent, address: Address) -> Any:
+    with _Border(address, "asked"):
+        return await sent.answer
+
+
+class _Border:
+    """Turns every foreign exception into a BrokerFault that says what was being done to which broker."""
+
+    def __init__(self, address: Address, doing: str) -> None:
+        self._address = address
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, BrokerFault) or not isinstance(error, Exception):
+            return
+        reason = _reason(error, connecting=self._doing != "asked")
+        raise BrokerFault(
+            reason, f"broker at {self._address} cannot be {self._doing} ({reason.value}): {in_words(error)}"
+        ) from error
+
+
+def _reason(error: Exception, *, connecting: bool) -> FaultReason:
+    if isinstance(error, ReceiveLimitError):
+        return FaultReason.RECEIVE_LIMIT
+    if isinstance(error, foreign.KafkaTimeoutError | foreign.RequestTimedOutError | TimeoutError):
+        return FaultReason.TIMED_OUT
+    if tls_error_in(error) is not None or is_tls_spoken(error):
+        return FaultReason.TLS_FAILED if connecting else FaultReason.CONNECTION_LOST
+    if isinstance(
+        error,
+        foreign.SaslAuthenticationFailedError | foreign.UnsupportedSaslMechanismError | foreign.IllegalSaslStateError,
+    ):
+        return FaultReason.AUTHENTICATION_FAILED
+    if isinstance(error, foreign.IncompatibleBrokerVersion | foreign.UnsupportedVersionError):
+        return FaultReason.UNSUPPORTED_API
+    if isinstance(error, foreign.KafkaConnectionError | foreign.NodeNotReadyError | foreign.Cancelled | OSError):
+        return FaultReason.UNREACHABLE if connecting else FaultReason.CONNECTION_LOST
+    return FaultReason.MALFORMED_ANSWER

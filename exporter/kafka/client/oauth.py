@@ -1,0 +1,112 @@
+"""Tokens for OAUTHBEARER: the client credentials grant of RFC 6749, section 4.4.
+
+kafka-python asks for a token on the thread that speaks with all brokers, so nothing is fetched there: a cycle fetches,
+before it asks anybody, when the token is missing or soon over. What went wrong is told by the login that lacks it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import kafka.errors as foreign
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from exporter.config.kafka_section import OauthSettings
+from exporter.files import check_regular
+
+FRESH_SHARE = 0.2
+"""A token is renewed when less than this of its life is left."""
+LIFE_SECONDS_UNTOLD = 300
+"""For an endpoint that does not say how long its token lives."""
+ANSWER_BYTES_MAX = 1_000_000
+
+
+class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
+    """One token at a time, for all connections."""
+
+    def __init__(self, oauth: OauthSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._oauth = oauth
+        self._clock = clock
+        self._token = ""
+        self._renew_at = self._over_at = 0.0
+        self._failure = "no token was asked for yet"
+
+    def refresh(self, timeout_s: float) -> None:
+        """Fetch a token when the one at hand is soon over. Never raises: the login that lacks it tells."""
+        now = self._clock()
+        if now < self._renew_at:
+            return
+        try:
+            token, life_s = _fetch(self._oauth, timeout_s)
+        except (OSError, ValueError) as error:
+            self._failure = f"token endpoint {self._oauth.token_endpoint_url} gives no token: {_why(error)}"
+            return
+        self._token = token
+        self._renew_at, self._over_at = now + life_s * (1 - FRESH_SHARE), now + life_s
+
+    def token(self) -> str:
+        """The token at hand. Raises kafka-python's SaslAuthenticationFailedError when there is none that is still good."""
+        if self._clock() >= self._over_at:
+            raise foreign.SaslAuthenticationFailedError(self._failure)
+        return self._token
+
+    def extensions(self) -> dict[str, str]:
+        """Sent with the token."""
+        return dict(self._oauth.extensions)
+
+
+def _fetch(oauth: OauthSettings, timeout_s: float) -> tuple[str, float]:
+    """(token, seconds that it lives). Raises OSError and ValueError."""
+    form = {"grant_type": "client_credentials", **({} if oauth.scope is None else {"scope": oauth.scope})}
+    pair = ":".join(urllib.parse.quote(part, safe="") for part in (oauth.client_id, oauth.client_secret))
+    if urllib.parse.urlsplit(oauth.token_endpoint_url).scheme not in {"http", "https"}:
+        raise ValueError("its URL is neither http nor https")
+    request = urllib.request.Request(  # noqa: S310 - the scheme is looked at above
+        oauth.token_endpoint_url,
+        data=urllib.parse.urlencode(form).encode(),
+        headers={
+            "Authorization": "Basic " + base64.b64encode(pair.encode()).decode(),
+            "Accept": "application/json",
+        },
+    )
+    if oauth.https_ca_location is not None:
+        check_regular(oauth.https_ca_location)
+    tls = ssl.create_default_context(cafile=oauth.https_ca_location)
+    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=tls), _NoRedirects())
+    with opener.open(request, timeout=max(timeout_s, 0.1)) as answer:
+        told: Any = json.loads(answer.read(ANSWER_BYTES_MAX))
+    token = told.get("access_token") if isinstance(told, dict) else None
+    if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
+        raise ValueError("its answer holds no access_token")
+    life_s = told.get("expires_in", LIFE_SECONDS_UNTOLD)
+    if life_s is None or isinstance(life_s, bool | list | dict):
+        raise ValueError(f"its answer says {json.dumps(life_s)} for expires_in")
+    if not float(life_s) > 0:
+        raise ValueError("its token is over already")
+    return token, float(life_s)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The secret goes to the endpoint that was named, and nowhere else."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none: the answer is told as the error that it is."""
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"it answers {error.code} {error.reason}"
+    if isinstance(error, urllib.error.URLError):
+        return str(error.reason)
+    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+        return "its answer is no JSON"
+    return str(error) or type(error).__name__

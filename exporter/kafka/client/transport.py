@@ -1,0 +1,174 @@
+"""kafka-python's connection, transports and selector, where they would lose what a broker said last, or much time.
+
+A scan sends few requests and gets long answers. kafka-python takes two turns of its loop to send one, and copies an answer
+three times; here a request is sent at once, and the rest of an answer is received where the parser has room for it.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import ssl
+from contextlib import suppress
+from typing import Any
+
+import kafka.errors as foreign
+from kafka.net.connection import KafkaConnection
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+from exporter.kafka.client.fault_text import TLS_SPOKEN_HERE, login_in_words
+from exporter.kafka.client.receiving import Parser
+
+RECEIVE_BYTES = 16 * 1024
+"""At a time, where it is not known yet how much is to come."""
+_TLS_ALERT = b"\x15\x03"
+"""As the length of an answer it would be 350 MB."""
+
+
+class Connection(KafkaConnection):  # type: ignore[misc]
+    """kafka-python's connection, which ends when bytes come that cannot be decoded, whatever that raises.
+
+    kafka-python expects only its own exceptions there: any other would end its reading, and the request would wait for
+    its time-out. And why a login failed is kept: brokers close right behind the refusal, and the end of the connection
+    would be noted before the refusal is looked at.
+    """
+
+    login_failure: Exception | None = None
+    parser: Parser | None
+
+    def data_received(self, data: bytes) -> None:
+        if self.initializing and data.startswith(_TLS_ALERT):
+            raise foreign.KafkaProtocolError(TLS_SPOKEN_HERE)
+        try:
+            super().data_received(memoryview(data))  # it is sliced: a copy of every megabyte less
+        except foreign.KafkaProtocolError:
+            raise
+        except Exception as error:
+            raise foreign.KafkaProtocolError(f"not a decodable answer: {error!r}") from error
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.parser = Parser(
+            client_id=self.config["client_id"], receive_message_max_bytes=self.config["receive_message_max_bytes"]
+        )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.parser is not None:
+            self.parser.drop()
+        super().connection_lost(exc)
+
+    def room(self) -> memoryview | None:
+        """For what is missing of the response that has begun to come, but its last byte; None where nothing is.
+
+        The last byte goes through `data_received`, by which the parser learns that the response is whole. Raises
+        ReceiveLimitError.
+        """
+        buffer = None if self.parser is None else self.parser.buffer
+        if buffer is None or buffer.missing <= 1:
+            return None
+        buffer.grow()
+        return memoryview(buffer)[buffer.tell() : min(len(buffer), buffer.announced - 1)]
+
+    def filled(self, count: int) -> None:
+        """`count` bytes were received into `room`."""
+        buffer = None if self.parser is None else self.parser.buffer
+        if buffer is not None:
+            buffer.seek(buffer.tell() + count)
+
+    async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
+        try:
+            await super()._sasl_authenticate(timeout_at)
+        except (foreign.SaslAuthenticationFailedError, foreign.UnsupportedSaslMechanismError) as error:
+            self.login_failure = error
+            raise
+        except foreign.KafkaError:
+            raise
+        except Exception as error:
+            # Kerberos and AWS have libraries and exceptions of their own: no ticket, no credentials.
+            self.login_failure = foreign.SaslAuthenticationFailedError(login_in_words(error))
+            raise self.login_failure from error
+
+
+class _WholeReads:
+    """For a transport: requests go out at once, and what came before the end of a connection is handed over.
+
+    kafka-python drops it, so that the last answer of a broker that closes, and its reason for refusing a login, are lost.
+    Here the end is told after it.
+    """
+
+    _sock: socket.socket
+    _closed: bool
+    _protocol: Connection
+
+    def write(self, data: bytes) -> None:
+        """Send what the socket takes now; the loop sends the rest, and finds out what is wrong where something is."""
+        sent = 0
+        if not (self._writing or self._closed) and self._write:  # type: ignore[attr-defined]
+            with suppress(OSError):  # also where the socket takes nothing now
+                sent = self._sock.send(data)
+        if sent < len(data):
+            super().write(memoryview(data)[sent:])  # type: ignore[misc]
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        """Receive all that is there. It is handed over piece by piece: then the parser has room for what follows.
+
+        Nothing is left for the caller to hand over, but the end.
+        """
+        end: Exception | None = None
+        try:
+            while not self._closed and self._recv_some():  # handing over may close it
+                pass
+            end = foreign.KafkaConnectionError("socket disconnected")
+        except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        except foreign.KafkaProtocolError as error:
+            end = error
+        except OSError as error:
+            end = foreign.KafkaConnectionError(error)
+        return b"", end
+
+    def _recv_some(self) -> int:
+        """Bytes that were received and handed over; 0 at the end of the connection."""
+        room = self._protocol.room()
+        if room is not None:
+            count = self._sock.recv_into(room)
+            self._protocol.filled(count)
+            return count
+        data = self._sock.recv(RECEIVE_BYTES)
+        if data:
+            self._protocol.data_received(data)
+        return len(data)
+
+
+class PlainTransport(_WholeReads, KafkaTCPTransport):  # type: ignore[misc]
+    """TCP."""
+
+
+class TlsTransport(_WholeReads, KafkaSSLTransport):  # type: ignore[misc]
+    """TLS over TCP."""
+
+
+class Selector(selectors.DefaultSelector):
+    """Of kafka-python's loop, which asks for a socket's key before it registers it.
+
+    The standard answer, when there is none, describes the socket twice with two calls of the kernel each time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._keys: dict[Any, selectors.SelectorKey] = {}
+
+    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._keys[fileobj]
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        key = self._keys[fileobj] = super().register(fileobj, events, data)
+        return key
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        self._keys.pop(fileobj, None)
+        return super().unregister(fileobj)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        key = self._keys[fileobj] = super().modify(fileobj, events, data)
+        return key

@@ -1,0 +1,173 @@
+"""Asking within one cycle: every question shares the cycle's deadline, and a broker is named by its id."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from exporter.kafka.client.connections import Address, Connections, Sent
+from exporter.kafka.cluster_clock import ClusterClock
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
+from exporter.kafka.messages import metadata
+from exporter.kafka.messages.raw_request import RawAnswer, RawRequest
+from exporter.kafka.topology import Topology, topology_of
+
+T = TypeVar("T")
+TRANSACTIONS_LIMIT = 50_000
+_THROTTLE_TIME_BYTES = 4
+
+
+class LatestMetadata:
+    """What was told last of all topics: not decoded again for as long as brokers say the same, byte for byte."""
+
+    def __init__(self) -> None:
+        self._told = b""
+        self._topology: Topology | None = None
+
+    def topology_of(self, answer: RawAnswer) -> Topology:
+        """The topology of this answer; the very object of the last one where nothing has changed."""
+        told = answer.body[_THROTTLE_TIME_BYTES:].tobytes()
+        if self._topology is None or told != self._told:
+            self._topology = topology_of(metadata.decode(answer.body))
+            self._told = told
+        return self._topology
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """The means of one cycle. Coroutines of this class run on the client's thread."""
+
+    connections: Connections
+    bootstrap: tuple[Address, ...]
+    request_timeout_s: float
+    deadline: float
+    """Instant of `clock` after which nothing is asked any more."""
+    clock: Callable[[], float] = time.monotonic
+    brokers: Mapping[int, Address] | None = None
+    """Addresses by broker id, from the latest metadata."""
+    latest: LatestMetadata = field(default_factory=LatestMetadata)
+    cluster_clock: ClusterClock = field(default_factory=lambda: ClusterClock(time.time, time.monotonic))
+    source: Address | None = None
+    """The broker whose metadata are gone by: it gave the latest of all topics."""
+    out_of_touch: set[Address] = field(default_factory=set)
+    """Brokers that were found to be cut off from their controller: asked last for metadata."""
+    transactions_limit: int = TRANSACTIONS_LIMIT
+    """How many open transactions are examined one by one."""
+    silent: set[Address] = field(default_factory=set)
+    """Brokers that let a request time out in this cycle: they are not waited for again."""
+
+    def remaining_s(self) -> float:
+        """Seconds until the deadline, never negative."""
+        return max(self.deadline - self.clock(), 0.0)
+
+    async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """Run `coroutines` side by side; their results in order."""
+        return await self.connections.gather(coroutines)
+
+    async def ask(
+        self,
+        broker: int,
+        api: str,
+        request: Any,
+        read: Callable[[Any], T],
+        *,
+        once: bool = False,
+        sent: Sent | None = None,
+        patience_s: float | None = None,
+    ) -> T:
+        """What `read` makes of the answer of `broker`. Raises BrokerFault, also for an answer that `read` cannot read.
+
+        `once`: never sent again, not even over a fresh connection; for requests that write. `sent`: see `send_ahead`.
+        `patience_s`: a shorter time-out, for what the broker has to ask of another: that one's silence is not its own.
+        """
+        address = (self.brokers or {}).get(broker)
+        if address is None:
+            raise BrokerFault(
+                FaultReason.UNKNOWN_BROKER,
+                f"broker {broker} leads partitions, but the metadata gives no address for it",
+            )
+        if patience_s is None:
+            return await self._ask_at(address, api, request, self.request_timeout_s, read, once=once, sent=sent)
+        was_silent = address in self.silent
+        try:
+            return await self._ask_at(address, api, request, min(self.request_timeout_s, patience_s), read, once=once)
+        finally:
+            if not was_silent:
+                self.silent.discard(address)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, and let others go on; not beyond the deadline."""
+        await self.connections.sleep(min(seconds, self.remaining_s()))
+
+    def send_ahead(self, broker: int, request: RawRequest) -> Sent | None:
+        """Have `broker` work on `request` while its last answer is read; None where it must be asked for as ever."""
+        address = (self.brokers or {}).get(broker)
+        timeout_s = min(self.request_timeout_s, self.remaining_s())
+        if address is None or timeout_s <= 0:
+            return None
+        return self.connections.send_ahead(address, request, timeout_s=timeout_s)
+
+    async def _ask_at(
+        self,
+        address: Address,
+        api: str,
+        request: Any,
+        timeout_s: float,
+        read: Callable[[Any], T],
+        *,
+        once: bool = False,
+        sent: Sent | None = None,
+    ) -> T:
+        timeout_s = min(timeout_s, self.remaining_s())
+        if timeout_s <= 0:
+            raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {address} was not asked: the cycle's deadline is over")
+        if address in self.silent:
+            raise BrokerFault(
+                FaultReason.TIMED_OUT, f"broker at {address} is not asked again in this cycle: it timed out"
+            )
+        try:
+            result: T = await self.connections.ask(
+                address, request, api=api, timeout_s=timeout_s, read=read, once=once, sent=sent
+            )
+        except BrokerFault as fault:
+            if fault.reason is FaultReason.TIMED_OUT:
+                self.silent.add(address)
+            raise
+        return result
+
+    async def topology(self, topics: tuple[str, ...] | None = None, *, broker: int | None = None) -> Topology:
+        """The metadata of `topics` or of all, from `broker` or whoever answers first; its addresses are used from now on.
+
+        Raises BrokerFault when `broker` does not answer, ClusterUnavailableError when nobody does.
+        """
+        if broker is not None:
+            return await self.ask(broker, "Metadata", metadata.request(topics), _topology)
+        topology = await self._ask_anyone(topics)
+        self.brokers = topology.brokers
+        return topology
+
+    async def _ask_anyone(self, topics: tuple[str, ...] | None) -> Topology:
+        """The source so far first, other known brokers, then the bootstrap addresses; each gets its share."""
+        known = dict.fromkeys([*(self.brokers or {}).values(), *self.bootstrap])
+        addresses = sorted(known, key=lambda it: (it in self.out_of_touch, it != self.source))
+        faults: list[str] = []
+        read = self.latest.topology_of if topics is None else _topology
+        for tried, address in enumerate(addresses):
+            share = self.remaining_s() / (len(addresses) - tried)
+            try:
+                topology = await self._ask_at(
+                    address, "Metadata", metadata.request(topics), min(self.request_timeout_s, share), read
+                )
+            except BrokerFault as fault:
+                faults.append(str(fault))
+                continue
+            if topics is None:
+                self.source = address
+            return topology
+        raise ClusterUnavailableError("no broker answered: " + "; ".join(dict.fromkeys(faults)))
+
+
+def _topology(answer: RawAnswer) -> Topology:
+    return topology_of(metadata.decode(answer.body))

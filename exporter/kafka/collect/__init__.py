@@ -1,0 +1,1 @@
+"""One cycle: scan the leaders, ask the coordinators, verify what they contradict, build the snapshot."""

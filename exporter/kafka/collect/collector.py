@@ -1,0 +1,299 @@
+"""One cycle's reading, in an order that makes its answers evidence: `Collector.collect() -> Snapshot`.
+
+    metadata -> every leader's producers -> active transactions -> descriptions of those that last
+    and for what the coordinators contradict ("doubtful"):
+    read again -> probes, listing, descriptions, probes (`coordinators.prove`) -> read once more, at the current leader
+
+A transaction that ends meanwhile drops out at one of the re-reads: only what stays open at the same start offset, before
+and after its coordinator was asked, was open *while* it was asked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from exporter.config.kafka_section import KafkaSettings
+from exporter.config.settings import ScanSettings
+from exporter.kafka.client.connections import Address, Connections
+from exporter.kafka.client.credentials import client_options
+from exporter.kafka.client.oauth import ClientCredentials
+from exporter.kafka.client.receiving import PROCESS
+from exporter.kafka.cluster_client import TRANSACTIONS_LIMIT, Inquiry, LatestMetadata
+from exporter.kafka.cluster_clock import ClusterClock
+from exporter.kafka.collect.broker_configs import max_timeout
+from exporter.kafka.collect.complete import Stopwatch, complete
+from exporter.kafka.collect.examined import Seen, SeenTransaction
+from exporter.kafka.collect.scan import Progress, Scan, scan_leaders
+from exporter.kafka.collect.scan_requests import ScanRequests
+from exporter.kafka.collect.scope import EVERYTHING, Scope
+from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES, Source, checked_topology
+from exporter.kafka.topology import Topology
+from exporter.kafka.visibility.cluster import TopicWatch, about_source
+from exporter.snapshot import ClockSource, Int32Column, MaxTimeout, Snapshot, TransactionKeys, Visibility
+from exporter.snapshot.unexamined import NO_KEYS
+from exporter.status import ApiStatistics
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectOptions:
+    """How long a cycle may take, in seconds, and how much it may examine."""
+
+    deadline_s: float
+    request_timeout_s: float
+    transactions_limit: int = TRANSACTIONS_LIMIT
+
+
+def open_collector(
+    kafka: KafkaSettings, scan: ScanSettings, *, wall_clock: Callable[[], float] = time.time
+) -> Collector:
+    """A collector for the cluster of these settings. Nothing is connected yet. Raises CredentialsError."""
+    options = client_options(kafka)
+    PROCESS.limit_bytes = scan.receive_limit_bytes
+    connections = Connections(options, client_id=kafka.client_id)
+    collect_options = _collect_options(kafka, scan)
+    return Collector(connections, _bootstrap(kafka), collect_options, tokens=_tokens(options), wall_clock=wall_clock)
+
+
+def _tokens(options: Mapping[str, Any]) -> ClientCredentials | None:
+    """Where the client gets its tokens; None where it logs in otherwise, or not at all."""
+    provider = options.get("sasl_oauth_token_provider")
+    return provider if isinstance(provider, ClientCredentials) else None
+
+
+def _bootstrap(kafka: KafkaSettings) -> tuple[Address, ...]:
+    return tuple(Address(host, port) for host, port in kafka.bootstrap_servers)
+
+
+def _collect_options(kafka: KafkaSettings, scan: ScanSettings) -> CollectOptions:
+    return CollectOptions(
+        deadline_s=scan.deadline_ms / 1000,
+        request_timeout_s=kafka.request_timeout_ms / 1000,
+        transactions_limit=scan.transactions_limit,
+    )
+
+
+class Collector:
+    """Reads snapshots of one cluster over connections that it keeps."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        bootstrap: Sequence[Address],
+        options: CollectOptions,
+        *,
+        tokens: ClientCredentials | None = None,
+        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connections = connections
+        self._tokens = tokens
+        self._bootstrap = tuple(bootstrap)
+        self._options = options
+        self._wall_clock = wall_clock
+        self._clock = clock
+        self._topology: Topology | None = None
+        self._producers: Int32Column | None = None
+        self._requests = ScanRequests()
+        self._metadata = LatestMetadata()
+        self._topics = TopicWatch()
+        self._cluster_clock = ClusterClock(wall_clock, clock)
+        self._out_of_touch: set[Address] = set()
+        self._source: Address | None = None
+        self._out_of_date: str | None = None
+        """Where the metadata are from, and what the last check had against that."""
+        self._cycles = 0
+        self.phases: tuple[tuple[str, float], ...] = ()
+        """(phase, seconds) of the latest cycle."""
+
+    def collect(
+        self,
+        *,
+        seen_before: Collection[SeenTransaction] | None = (),
+        seen_unexamined: TransactionKeys = NO_KEYS,
+        scope: Scope = EVERYTHING,
+        progress: Progress | None = None,
+        search_logs: bool = False,
+    ) -> Snapshot:
+        """Read one snapshot of what is in `scope`.
+
+        Only transactions in `seen_before` are described: those that come and go between two cycles cost nothing; None
+        describes all. `seen_unexamined` are others that were seen, and not examined. `search_logs` has other partitions'
+        logs read for how suspects ended there: for a person who asks, not for every cycle. Raises ClusterUnavailableError
+        when no broker tells the metadata, ClientClosedError when the connections are closed meanwhile; everything less is
+        told in the snapshot's coverage.
+        """
+        self._refresh_token()
+        seen = Seen(keys=seen_before, unexamined=seen_unexamined)
+        snapshot: Snapshot = self._connections.run(self._collect, seen, scope, progress, search_logs)
+        return snapshot
+
+    def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
+        """Go by these settings from now on. Not while it collects. Raises CredentialsError, and then nothing changes.
+
+        `reconnect`: end the connections and forget the cluster, as it may be another one, or other credentials.
+        """
+        options = client_options(kafka) if reconnect else {}
+        self._options = _collect_options(kafka, scan)
+        PROCESS.limit_bytes = scan.receive_limit_bytes
+        self._bootstrap = _bootstrap(kafka)
+        if reconnect:
+            self._topology = self._producers = None
+            self._out_of_touch.clear()
+            self._cycles, self._source, self._out_of_date = 0, None, None
+            self._cluster_clock = ClusterClock(self._wall_clock, self._clock)
+            self._tokens = _tokens(options)
+            self._connections.use(options, client_id=kafka.client_id)
+
+    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
+        """The topics that were visible before a restart; one that is hidden now is missed."""
+        self._topics.recall(cluster_id, topics)
+
+    def metadata(self) -> tuple[Topology, Source]:
+        """The metadata of all topics, and what is known of their source.
+
+        Raises ClusterUnavailableError and ClientClosedError.
+        """
+
+        async def question(inquiry: Inquiry) -> tuple[Topology, Source]:
+            topology, why = await self._topology_of_cycle(inquiry)
+            self._cycles += 1
+            is_known = self._cluster_clock.source is ClockSource.CONTROLLER
+            ahead_ms = self._cluster_clock.at_ms(self._clock()) - self._now_ms() if is_known else None
+            return topology, Source(out_of_date=why, clock_ahead_ms=ahead_ms)
+
+        return self.inquire(question)
+
+    async def look_for_hidden_topics(
+        self, inquiry: Inquiry, topology: Topology, *, thoroughly: bool = False
+    ) -> Visibility:
+        """What of the cluster the metadata do not show us; on the client's thread."""
+        return await self._topics.look(inquiry, topology, thoroughly=thoroughly)
+
+    def statistics(self) -> tuple[ApiStatistics, ...]:
+        """Requests so far, by API. May be called from any thread."""
+        return self._connections.statistics()
+
+    def close(self) -> None:
+        """Close the connections; a `collect` that runs in another thread ends with ClientClosedError."""
+        self._connections.close()
+
+    def inquire(self, question: Callable[[Inquiry], Coroutine[Any, Any, T]]) -> T:
+        """Run `question` with the means and the deadline of one cycle. Raises what it raises, and ClientClosedError."""
+        self._refresh_token()
+        return self._connections.run(question, self._inquiry())
+
+    def _refresh_token(self) -> None:
+        if self._tokens is not None:
+            self._tokens.refresh(self._options.request_timeout_s)
+
+    def _inquiry(self) -> Inquiry:
+        return Inquiry(
+            connections=self._connections,
+            bootstrap=self._bootstrap,
+            request_timeout_s=self._options.request_timeout_s,
+            deadline=self._clock() + self._options.deadline_s,
+            transactions_limit=self._options.transactions_limit,
+            clock=self._clock,
+            brokers=self._topology.brokers if self._topology is not None else None,
+            latest=self._metadata,
+            cluster_clock=self._cluster_clock,
+            out_of_touch=self._out_of_touch,
+            source=self._source,
+        )
+
+    async def _collect(
+        self,
+        seen: Seen,
+        scope: Scope,
+        progress: Progress | None,
+        search_logs: bool,  # noqa: FBT001 - handed on by position
+    ) -> Snapshot:
+        stopwatch = Stopwatch(self._clock)
+        inquiry = self._inquiry()
+        topology, visibility = await self._look(inquiry)
+        stopwatch.lap("metadata")
+        taken_at_ms, taken_at_s = self._now_ms(), self._clock()
+        scan, limit = await self._read_leaders(inquiry, topology, scope, progress)
+        stopwatch.lap("producers")
+        snapshot = await complete(
+            inquiry,
+            scan,
+            limit,
+            taken_at_ms=taken_at_ms,
+            seen=seen,
+            search_logs=search_logs,
+            stopwatch=stopwatch,
+            now_ms=self._now_ms,
+            visibility=visibility,
+            taken_at_s=taken_at_s,
+        )
+        is_doubted = snapshot.proof is not None and snapshot.proof.unconfirmed
+        self._cycles = 0 if is_doubted or any(snapshot.open_transactions.unconfirmed) else self._cycles + 1
+        self._topology, self._producers = scan.topology, scan.producers
+        self.phases = stopwatch.laps()
+        return snapshot
+
+    @property
+    def _is_check_due(self) -> bool:
+        return self._cycles % CHECKED_EVERY_CYCLES == 0
+
+    async def _topology_of_cycle(self, inquiry: Inquiry) -> tuple[Topology, str | None]:
+        """The metadata of all topics, and why they are of no broker in touch with its controller, as it was last checked.
+
+        Another source than was checked is checked at once.
+        """
+        if not self._is_check_due:
+            topology = await inquiry.topology()
+            if inquiry.source == self._source:
+                return topology, self._out_of_date
+        self._out_of_touch.clear()
+        topology, self._out_of_date = await checked_topology(inquiry)
+        self._source = inquiry.source
+        return topology, self._out_of_date
+
+    async def _look(self, inquiry: Inquiry) -> tuple[Topology, Visibility]:
+        """The cluster's metadata, and what they do not show; now and then, whether their source is in touch."""
+        is_check_due = self._is_check_due
+        topology, why = await self._topology_of_cycle(inquiry)
+        visibility = await self.look_for_hidden_topics(inquiry, topology, thoroughly=is_check_due)
+        if why is None:
+            return topology, visibility
+        return topology, visibility.with_gap(about_source(why))
+
+    async def _read_leaders(
+        self, inquiry: Inquiry, topology: Topology, scope: Scope, progress: Progress | None
+    ) -> tuple[Scan, MaxTimeout]:
+        expected = self._expected_producers(topology)
+        wanted = scope.rows(topology)
+        scan, limit = await inquiry.gather(
+            (
+                scan_leaders(
+                    inquiry,
+                    topology,
+                    wanted=wanted,
+                    expected_producers=expected,
+                    progress=progress,
+                    requests=self._requests,
+                ),
+                max_timeout(inquiry, sorted(topology.brokers)),
+            )
+        )
+        assert isinstance(scan, Scan)
+        assert isinstance(limit, MaxTimeout)
+        return scan, limit
+
+    def _expected_producers(self, topology: Topology) -> Int32Column | None:
+        """Entries per partition as the last cycle counted them; None where the partitions have changed since."""
+        last = self._topology
+        same = last is not None and last.topics == topology.topics and np.array_equal(last.topic, topology.topic)
+        return self._producers if same else None
+
+    def _now_ms(self) -> int:
+        return int(self._wall_clock() * 1000)

@@ -1,0 +1,228 @@
+"""From what the leaders said to a snapshot: the coordinators, the doubts, whom they hurt, the offsets.
+
+Everything here is of one cluster and in one order in time; who asked the leaders, and from how many machines, is not
+known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.collect.examined import Seen, set_aside, were_seen
+from exporter.kafka.collect.owners import unconfirmed_owners
+from exporter.kafka.collect.replicas import OpenAtLeader
+from exporter.kafka.collect.scan import Scan
+from exporter.kafka.collect.state import Reading
+from exporter.kafka.collect.suspects import ask_around
+from exporter.kafka.collect.verify import settle_doubts
+from exporter.kafka.coordinators import (
+    by_producer_id,
+    coordinators_of,
+    coverage_of,
+    describe,
+    list_transactions,
+)
+from exporter.kafka.offsets import latest_offsets
+from exporter.kafka.topology import Topology
+from exporter.kafka.visibility.cluster import with_state_topic
+from exporter.snapshot import (
+    NO_LEADER,
+    NOTHING_HIDDEN,
+    Answer,
+    BoolColumn,
+    BrokerCoverage,
+    Int16Column,
+    Int64Column,
+    MaxTimeout,
+    OpenTransactions,
+    Partitions,
+    SecondRead,
+    Snapshot,
+    Visibility,
+)
+
+PAST_DEADLINE = "scan.deadline passed before suspect transactions could be proved"
+
+
+async def complete(
+    inquiry: Inquiry,
+    scan: Scan,
+    limit: MaxTimeout,
+    *,
+    taken_at_ms: int,
+    seen: Seen,
+    search_logs: bool,
+    stopwatch: Stopwatch,
+    now_ms: Callable[[], int],
+    visibility: Visibility = NOTHING_HIDDEN,
+    taken_at_s: float | None = None,
+) -> Snapshot:
+    """The snapshot of the partitions in `scan`, which was begun at `taken_at_ms`.
+
+    `seen` and `search_logs` are those of `Collector.collect`. `taken_at_s`: the same instant by the monotonic clock
+    of `inquiry`; None where the scan began on another machine.
+    """
+    entries = scan.entries()
+    scan.parts.clear()  # a million of them take 44 MB twice
+    second_read = np.full(len(entries), SecondRead.NOT_ASKED, dtype=np.int8)
+    reading = Reading(scan.topology, scan, limit, entries, second_read)
+    if len(entries):
+        await _ask_coordinators(inquiry, reading, seen)
+        stopwatch.lap("transactions")
+        if inquiry.remaining_s() > 0:
+            doubtful = await settle_doubts(inquiry, reading)
+        else:
+            doubtful = np.zeros(len(reading.entries), dtype=np.bool_)
+            visibility = visibility.with_gap(PAST_DEADLINE)
+        stopwatch.lap("proof")
+        now_ms_of_cluster = inquiry.cluster_clock.at_ms(inquiry.clock())
+        reading.unconfirmed_owners = await unconfirmed_owners(inquiry, reading, now_ms_of_cluster)
+        await ask_around(inquiry, reading, doubtful, now_ms_of_cluster, search_logs=search_logs)
+        stopwatch.lap("impact")
+        visibility = await with_state_topic(inquiry, reading.topology, visibility)
+    open_transactions = await _with_offsets(inquiry, reading)
+    stopwatch.lap("offsets")
+    finished_at_ms = now_ms()
+    begun_s = inquiry.clock() - (finished_at_ms - taken_at_ms) / 1000 if taken_at_s is None else taken_at_s
+    return replace(
+        _snapshot(reading, open_transactions, taken_at_ms, finished_at_ms),
+        visibility=visibility,
+        took_ms=max(int((inquiry.clock() - begun_s) * 1000), 0),
+        clock_offset_ms=inquiry.cluster_clock.at_ms(begun_s) - taken_at_ms,
+        clock_source=inquiry.cluster_clock.source,
+        monotonic_ms=None if taken_at_s is None else int(taken_at_s * 1000),
+    )
+
+
+class Stopwatch:
+    """How long each phase of a cycle took."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._last = clock()
+        self._laps: dict[str, float] = {}
+
+    def lap(self, phase: str) -> None:
+        """`phase` has ended, and began when the one before did."""
+        now = self._clock()
+        self._laps[phase] = now - self._last
+        self._last = now
+
+    def laps(self) -> tuple[tuple[str, float], ...]:
+        """(phase, seconds), in order."""
+        return tuple(self._laps.items())
+
+
+async def _ask_coordinators(inquiry: Inquiry, reading: Reading, seen: Seen) -> None:
+    """List the active transactions, and describe those behind an entry that was open in an earlier cycle."""
+    reading.listings = await list_transactions(inquiry, coordinators_of(reading.topology))
+    set_aside(reading, seen, inquiry.transactions_limit)
+    entries = reading.entries
+    producer_ids = set(entries.producer_id.tolist())
+    active = by_producer_id(it for listing in reading.listings for it in listing.of_producers(producer_ids))
+    is_active = np.fromiter((it in active for it in entries.producer_id.tolist()), np.bool_, count=len(entries))
+    lasting = set(entries.producer_id[were_seen(reading, seen, is_active)].tolist())
+    described, reading.unclear_producer_ids = await describe(
+        inquiry, [active[producer_id] for producer_id in sorted(lasting)]
+    )
+    reading.transactions = tuple({**active, **by_producer_id(described)}.values())
+
+
+async def _with_offsets(inquiry: Inquiry, reading: Reading) -> OpenTransactions:
+    """The open transactions with their partitions' high watermark and last stable offset."""
+    topology, entries = reading.topology, reading.entries
+    partitions = [reading.partition(i) for i in range(len(entries))]
+    leaders = {
+        partition: int(topology.leader[row])
+        for partition, row in zip(partitions, entries.row, strict=True)
+        if topology.leader[row] != NO_LEADER
+    }
+    offsets = await latest_offsets(inquiry, leaders)
+    pairs: Int64Column = np.array(
+        [offsets.get(partition, (-1, -1)) for partition in partitions], dtype=np.int64
+    ).reshape(-1, 2)
+    return OpenTransactions(
+        partition_row=entries.row.astype(np.int32),
+        producer_id=entries.producer_id,
+        producer_epoch=entries.producer_epoch,
+        last_sequence=entries.last_sequence,
+        last_timestamp_ms=entries.last_timestamp_ms,
+        coordinator_epoch=entries.coordinator_epoch,
+        start_offset=entries.start_offset,
+        second_read=reading.second_read,
+        diverged_replicas=_by_entry(reading, reading.followers.diverged),
+        silent_replicas=_by_entry(reading, reading.followers.silent),
+        unconfirmed=tuple(map(reading.unconfirmed_owners.get, range(len(entries))))
+        if reading.unconfirmed_owners
+        else (),
+        last_stable_offset=pairs[:, 0].copy(),
+        high_watermark=pairs[:, 1].copy(),
+    )
+
+
+def _by_entry(reading: Reading, found: Mapping[OpenAtLeader, tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """(N,) the brokers found for each entry; empty where none is for any, which is every ordinary cycle."""
+    if not found:
+        return ()
+    return tuple(found.get(reading.at_leader(i), ()) for i in range(len(reading.entries)))
+
+
+def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms: int, finished_at_ms: int) -> Snapshot:
+    topology, scan = reading.topology, reading.scan
+    exists = scan.is_subject()
+    new_row = np.cumsum(exists) - 1
+    unread = np.flatnonzero(scan.answer[exists] != Answer.READ)
+    code = scan.reason_code[exists][unread]
+    reasons = tuple(sorted({scan.reasons[it] for it in np.flatnonzero(np.bincount(code)).tolist()}))
+    index = np.array([reasons.index(it) if it in reasons else -1 for it in scan.reasons], dtype=np.int16)
+    reason: Int16Column = np.full(np.count_nonzero(exists), -1, dtype=np.int16)
+    reason[unread] = index[code]
+    partitions = Partitions(
+        topics=topology.topics,
+        topic_ids=topology.topic_ids,
+        topic=topology.topic[exists],
+        partition=topology.partition[exists],
+        leader=topology.leader[exists],
+        answer=scan.answer[exists],
+        reasons=reasons,
+        reason=reason,
+        producers=scan.producers[exists],
+    )
+    moved = replace(open_transactions, partition_row=new_row[open_transactions.partition_row].astype(np.int32))
+    aside = replace(reading.unexamined, partition_row=new_row[reading.unexamined.partition_row].astype(np.int32))
+    return Snapshot(
+        cluster_id=topology.cluster_id,
+        taken_at_ms=taken_at_ms,
+        finished_at_ms=finished_at_ms,
+        partitions=partitions,
+        open_transactions=moved,
+        unexamined=aside,
+        transactions=reading.transactions,
+        unclear_producer_ids=reading.unclear_producer_ids,
+        proof=reading.proof,
+        impact=reading.impact,
+        end_markers=reading.end_markers,
+        brokers=_brokers(topology, scan, exists),
+        coordinators=coverage_of(reading.listings),
+        max_timeout=reading.max_timeout,
+    )
+
+
+def _brokers(topology: Topology, scan: Scan, exists: BoolColumn) -> tuple[BrokerCoverage, ...]:
+    led_by = topology.leader[exists & (topology.leader != NO_LEADER)]
+    asked, count = np.unique(led_by, return_counts=True)
+    led = dict(zip(asked.tolist(), count.tolist(), strict=True))
+    return tuple(
+        BrokerCoverage(
+            broker=broker,
+            host=topology.brokers[broker].host if broker in topology.brokers else "",
+            port=topology.brokers[broker].port if broker in topology.brokers else -1,
+            partitions=led.get(broker, 0),
+            failure=scan.faults.get(broker),
+        )
+        for broker in sorted(led.keys() | scan.faults.keys())
+    )

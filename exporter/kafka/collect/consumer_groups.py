@@ -1,0 +1,102 @@
+"""Who waits behind a suspect: the consumer groups that commit offsets on its partition, and those that live on it.
+
+Every broker lists the groups that it coordinates (ListGroups), and is then asked for their offsets on the suspects'
+partitions in one request (OffsetFetch version 8, KIP-709). Groups that we may not DESCRIBE are left out silently, so this
+is a help for a person and never part of a verdict.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from functools import partial
+from typing import Any
+
+from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.consumer.group import OffsetFetchRequest
+
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.coordinators import java_hash_partition
+from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
+from exporter.kafka.topology import Topology
+from exporter.snapshot import OFFSETS_TOPIC, GroupOffset, Impact
+
+REQUEST_GROUPS_MAX = 500
+NO_OFFSET = -1
+
+TopicPartition = tuple[str, int]
+
+
+async def impact_on(inquiry: Inquiry, topology: Topology, partitions: Collection[TopicPartition]) -> Impact:
+    """The groups behind `partitions`, from every broker that answers."""
+    answers = await inquiry.gather(_of_broker(inquiry, broker, partitions) for broker in sorted(topology.brokers))
+    groups = [group for groups, _, _ in answers for group in groups]
+    return Impact(
+        offsets=tuple(offset for _, offsets, _ in answers for offset in offsets),
+        residents=_residents(topology, partitions, groups),
+        failures=tuple(failure for _, _, failure in answers if failure is not None),
+    )
+
+
+def _residents(
+    topology: Topology, partitions: Collection[TopicPartition], groups: Iterable[str]
+) -> tuple[tuple[int, str], ...]:
+    """(partition of `__consumer_offsets`, group) of the groups whose offsets are written to a suspect's partition."""
+    homes = {partition for topic, partition in partitions if topic == OFFSETS_TOPIC}
+    count = len(topology.rows_of(OFFSETS_TOPIC))
+    if not homes or not count:
+        return ()
+    placed = sorted((java_hash_partition(group, count), group) for group in groups)
+    return tuple((partition, group) for partition, group in placed if partition in homes)
+
+
+async def _of_broker(
+    inquiry: Inquiry, broker: int, partitions: Collection[TopicPartition]
+) -> tuple[list[str], list[GroupOffset], str | None]:
+    """(groups, their offsets, what went wrong) of one broker."""
+    offsets: list[GroupOffset] = []
+    groups: list[str] = []
+    try:
+        code, groups = await inquiry.ask(broker, "ListGroups", ListGroupsRequest(), _listed)
+        if code != ErrorCode.NONE:
+            return groups, offsets, f"broker {broker} answers {error_name(code)} to ListGroups"
+        for start in range(0, len(groups), REQUEST_GROUPS_MAX):
+            request = _offsets_request(groups[start : start + REQUEST_GROUPS_MAX], partitions)
+            offsets += await inquiry.ask(broker, "OffsetFetch", request, partial(_offsets, set(partitions)))
+    except BrokerFault as fault:
+        return groups, offsets, str(fault)
+    return groups, offsets, None
+
+
+def _listed(answer: Any) -> tuple[int, list[str]]:
+    return answer.error_code, [group.group_id for group in answer.groups]
+
+
+def _offsets_request(groups: Iterable[str], partitions: Collection[TopicPartition]) -> Any:
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in partitions:
+        by_topic[topic].append(partition)
+    group_type = OffsetFetchRequest.OffsetFetchRequestGroup
+    topics = [
+        group_type.OffsetFetchRequestTopics(name=topic, partition_indexes=indexes)
+        for topic, indexes in by_topic.items()
+    ]
+    return OffsetFetchRequest(
+        groups=[group_type(group_id=group, topics=topics) for group in groups],
+        require_stable=False,
+        min_version=8,
+        max_version=9,  # 10 names topics by id
+    )
+
+
+def _offsets(asked: set[TopicPartition], answer: Any) -> list[GroupOffset]:
+    return [
+        GroupOffset(group=group.group_id, topic=topic.name, partition=row.partition_index, offset=row.committed_offset)
+        for group in answer.groups
+        if group.error_code == ErrorCode.NONE
+        for topic in group.topics
+        for row in topic.partitions
+        if row.error_code == ErrorCode.NONE
+        and row.committed_offset != NO_OFFSET
+        and (topic.name, row.partition_index) in asked
+    ]

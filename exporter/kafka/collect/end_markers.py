@@ -1,0 +1,294 @@
+"""How a producer's transactions ended: its COMMIT and ABORT markers on every partition that remembers it (KIP-98).
+
+A producer that hangs on one partition has often written to others in the same transaction, and there its marker came. It
+may also have come on the partition itself, before a late record opened the transaction again. Each of these logs is looked
+at near the times at which a marker is likely, and where that shows no commit, it is read from its start to its end: clocks
+of clients may be wrong, so no part is left out for its time. What is not read, and what is in no log any more, is told.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from kafka.protocol.consumer.fetch import FetchRequest
+
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.collect.producer_expiration import producers_kept_ms
+from exporter.kafka.collect.replicas import OpenAtLeader
+from exporter.kafka.collect.scan import Entries, Scan, scan_leaders
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
+from exporter.kafka.leadership.confirm import Claim, unconfirmed
+from exporter.kafka.messages.log_batches import Stretch
+from exporter.kafka.offsets import LOG_START, offset_at_time
+from exporter.kafka.topology import Topology
+from exporter.kafka.visibility.topics import what_hides_topics
+from exporter.snapshot import Answer, EndMarker, EndMarkers
+
+MEGABYTE = 1_048_576
+FETCH_BYTES = MEGABYTE
+FETCHES_NEAR_MAX = 4
+"""Near each likely time: a marker is rarely further from where it is looked for."""
+PLACE_BYTES_MAX = 64 * MEGABYTE
+"""Read of one partition's log from its start."""
+BYTES_MAX = 256 * MEGABYTE
+"""Read of all logs in one search. The search also ends when half of the time that the cycle had left is over."""
+_FETCH_VERSION_MAX = 12
+"""Later versions name topics by id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A partition that remembers a producer whose markers are looked for."""
+
+    topic: str
+    partition: int
+    leader: int
+    producer_id: int
+    epochs: frozenset[int]
+    """Of the transactions whose end is looked for."""
+    newest: tuple[int, int]
+    """(epoch, timestamp in ms) of the producer's newest batch here."""
+    times_ms: tuple[int, ...]
+    """Where a marker is likely."""
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    def is_settled_by(self, marker: EndMarker) -> bool:
+        """True for the commit of all that is looked for, whatever else is in the log.
+
+        A commit at the very epoch of the records may be that of the epoch before; what it ended must be seen.
+        """
+        return marker.commit and all(
+            marker.may_end(epoch) and (marker.ended_epoch is not None or marker.producer_epoch > epoch)
+            for epoch in self.epochs
+        )
+
+
+@dataclass(slots=True)
+class _Search:
+    """The state of one search over all places."""
+
+    inquiry: Inquiry
+    deadline: float
+    bytes_left: int = BYTES_MAX
+    committed: set[int] = field(default_factory=set)
+    """Producer ids whose commit is found: nothing more is to be learned."""
+    markers: list[EndMarker] = field(default_factory=list)
+    unread: list[tuple[int, str]] = field(default_factory=list)
+    lost: list[tuple[int, str]] = field(default_factory=list)
+
+
+async def end_markers(inquiry: Inquiry, topology: Topology, suspects: Collection[OpenAtLeader]) -> EndMarkers:
+    """The end markers of the suspects' producers on every partition of `topology` that remembers them."""
+    producer_ids = frozenset(it.producer_id for it in suspects)
+    scan = await scan_leaders(inquiry, topology, producer_ids=producer_ids)
+    search = _Search(inquiry, deadline=inquiry.clock() + inquiry.remaining_s() / 2)
+    by_leader: dict[int, list[Place]] = defaultdict(list)
+    for place in _places(scan.topology, scan.entries(), suspects):
+        by_leader[place.leader].append(place)
+    await inquiry.gather(_look_at_all(search, places) for places in by_leader.values())
+    unread, hidden = [_unread_partitions(scan)], ""
+    if {it.producer_id for it in search.markers if not it.commit} - search.committed:
+        unread.append(await _unconfirmed_leaders(inquiry, scan))
+        hidden = await what_hides_topics(inquiry, min(scan.topology.brokers))
+    search.unread += [(producer_id, why) for producer_id in sorted(producer_ids) for why in unread if why]
+    search.lost += [(producer_id, hidden) for producer_id in sorted(producer_ids) if hidden]
+    return EndMarkers(
+        markers=tuple(
+            sorted(search.markers, key=lambda it: (it.producer_id, it.timestamp_ms, it.topic, it.partition, it.offset))
+        ),
+        unread=tuple(search.unread),
+        lost=tuple(search.lost),
+        producers_kept_ms=await producers_kept_ms(inquiry, sorted(scan.topology.brokers)),
+    )
+
+
+def _unread_partitions(scan: Scan) -> str:
+    """Empty where every partition told whether it remembers the producers."""
+    rows = np.flatnonzero((scan.answer != Answer.READ) & scan.is_subject())
+    if not len(rows):
+        return ""
+    first = int(rows[0])
+    name = f"{scan.topology.topics[scan.topology.topic[first]]}-{scan.topology.partition[first]}"
+    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    return f"{name}{more} could not be read ({scan.reason[first]}), so their logs were not searched for its end"
+
+
+async def _unconfirmed_leaders(inquiry: Inquiry, scan: Scan) -> str:
+    """Empty where every partition was read at its leader.
+
+    The logs of a broker that is cut off may be read to their ends, and the commit is at the new leaders.
+    """
+    topology = scan.topology
+    rows = np.flatnonzero(scan.answer == Answer.READ).tolist()
+    names = [(topology.topics[topology.topic[row]], int(topology.partition[row])) for row in rows]
+    against = await unconfirmed(inquiry, [Claim.of(topology, *name) for name in names])
+    if not against:
+        return ""
+    (topic, partition), why = next(iter(against.items()))
+    more = f" and {len(against) - 1} more" if len(against) > 1 else ""
+    return f"{topic}-{partition}{more} may have been searched at a former leader: {why}"
+
+
+def _places(topology: Topology, entries: Entries, suspects: Collection[OpenAtLeader]) -> Iterator[Place]:
+    last_write_ms: dict[int, int] = {}
+    epochs: dict[int, set[int]] = defaultdict(set)
+    for it in suspects:
+        epochs[it.producer_id].add(it.producer_epoch)
+        last_write_ms[it.producer_id] = min(
+            it.last_timestamp_ms, last_write_ms.get(it.producer_id, it.last_timestamp_ms)
+        )
+    for i in range(len(entries)):
+        row, producer_id = int(entries.row[i]), int(entries.producer_id[i])
+        last_heard_ms = int(entries.last_timestamp_ms[i])
+        yield Place(
+            topic=topology.topics[topology.topic[row]],
+            partition=int(topology.partition[row]),
+            leader=int(topology.leader[row]),
+            producer_id=producer_id,
+            epochs=frozenset(epochs[producer_id]),
+            newest=(int(entries.producer_epoch[i]), last_heard_ms),
+            times_ms=tuple(sorted({min(last_write_ms[producer_id], last_heard_ms), last_heard_ms})),
+        )
+
+
+async def _look_at_all(search: _Search, places: list[Place]) -> None:
+    """One after the other: they are at one broker."""
+    for place in places:
+        if place.producer_id in search.committed:
+            continue
+        found: dict[int, EndMarker] = {}
+        try:
+            await _look_near(search, place, found)
+            if not _is_settled(search, place, found):
+                await _look_from_the_start(search, place, found)
+                _is_settled(search, place, found)
+        except BrokerFault as fault:
+            search.unread.append((place.producer_id, f"{place} could not be searched for its end: {fault}"))
+        search.markers += found.values()
+
+
+def _is_settled(search: _Search, place: Place, found: dict[int, EndMarker]) -> bool:
+    is_settled = any(place.is_settled_by(marker) for marker in found.values())
+    if is_settled:
+        search.committed.add(place.producer_id)
+    return is_settled
+
+
+async def _look_near(search: _Search, place: Place, found: dict[int, EndMarker]) -> None:
+    """Read a few megabytes from each likely time on. Raises BrokerFault."""
+    stretch: Stretch | None = None
+    for time_ms in place.times_ms:
+        offset = await offset_at_time(search.inquiry, place.leader, (place.topic, place.partition), time_ms)
+        if offset is None:
+            continue
+        if stretch is None or offset > stretch.next_offset:
+            stretch = _stretch(place, offset)
+        for _ in range(FETCHES_NEAR_MAX):
+            before = stretch.next_offset
+            await _read_on(search, place, stretch)
+            found.update(stretch.markers)
+            if stretch.next_offset == before:
+                break
+
+
+async def _look_from_the_start(search: _Search, place: Place, found: dict[int, EndMarker]) -> None:
+    """Read the whole log, or until the commit is found; note what is unread or lost. Raises BrokerFault."""
+    start = await offset_at_time(search.inquiry, place.leader, (place.topic, place.partition), LOG_START)
+    stretch = _stretch(place, start or 0)
+    cut: str | None = None
+    while cut is None:
+        before = stretch.next_offset
+        high_watermark = await _read_on(search, place, stretch)
+        found.update(stretch.markers)
+        if any(place.is_settled_by(marker) for marker in stretch.markers.values()):
+            return
+        if stretch.next_offset >= high_watermark:
+            break
+        if stretch.next_offset == before:
+            cut = f"broker {place.leader} returns nothing at offset {before}"
+        cut = cut or _cut(search, stretch)
+    if cut is not None:
+        search.unread.append((place.producer_id, f"{place} was not searched to its end: {cut}"))
+    else:
+        search.lost += [(place.producer_id, f"{place} {loss}") for loss in _losses(place, stretch, start or 0)]
+
+
+def _cut(search: _Search, stretch: Stretch) -> str | None:
+    """Why the search goes no further; None while it may."""
+    if stretch.size >= PLACE_BYTES_MAX:
+        return f"only its first {PLACE_BYTES_MAX // MEGABYTE} MB were read"
+    if search.bytes_left <= 0:
+        return f"{BYTES_MAX // MEGABYTE} MB of logs were read in all"
+    if search.inquiry.clock() >= search.deadline:
+        return "the time for it was over"
+    return None
+
+
+def _losses(place: Place, stretch: Stretch, start: int) -> list[str]:
+    """What of the place's markers may be gone from its log, which was read whole, in phrases."""
+    losses = []
+    is_older_there = stretch.oldest_epoch is not None and stretch.oldest_epoch < min(place.epochs)
+    if start > 0 and not is_older_there:
+        losses.append(f"has no records before offset {start} any more")
+    if stretch.has_gaps or stretch.has_empty_marker:
+        losses.append("is compacted: records are gone from its log")
+    if not stretch.has_newest:
+        losses.append("remembers a write of the producer that is not in its log")
+    return losses
+
+
+def _stretch(place: Place, offset: int) -> Stretch:
+    return Stretch(
+        topic=place.topic,
+        partition=place.partition,
+        producer_id=place.producer_id,
+        newest=place.newest,
+        next_offset=offset,
+    )
+
+
+async def _read_on(search: _Search, place: Place, stretch: Stretch) -> int:
+    """Read the next piece of the log into `stretch`; the log's high watermark. Raises BrokerFault."""
+
+    def read(answer: Any) -> tuple[str, int]:
+        error, records, high_watermark = _fetched(answer)
+        if error == ErrorCode.NONE:
+            search.bytes_left -= len(records)
+            stretch.take(records)
+        return error_name(error) if error else "", high_watermark
+
+    error, high_watermark = await search.inquiry.ask(place.leader, "Fetch", _request(place, stretch.next_offset), read)
+    if error:
+        raise BrokerFault(FaultReason.REFUSED, f"broker {place.leader} answers {error}")
+    return high_watermark
+
+
+def _request(place: Place, offset: int) -> Any:
+    topic_type = FetchRequest.FetchTopic
+    partition = topic_type.FetchPartition(
+        partition=place.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
+    )
+    return FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=FETCH_BYTES,
+        topics=[topic_type(topic=place.topic, partitions=[partition])],
+        forgotten_topics_data=[],
+        min_version=4,
+        max_version=_FETCH_VERSION_MAX,
+    )
+
+
+def _fetched(answer: Any) -> tuple[int, bytes, int]:
+    """(error code, records, high watermark) of the one partition. Raises MalformedAnswerError."""
+    partitions = [partition for topic in answer.responses for partition in topic.partitions]
+    if len(partitions) != 1:
+        raise MalformedAnswerError(f"it tells of {len(partitions)} partitions, asked for one")
+    (told,) = partitions
+    return int(told.error_code), bytes(told.records or b""), int(told.high_watermark)

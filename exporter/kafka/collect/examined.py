@@ -1,0 +1,123 @@
+"""Which of the open transactions a cycle examines one by one: all of them, up to a limit.
+
+Beyond it the rest stay columns: they are counted and timed, and whatever would need a question to their coordinators is
+inconclusive. Those that need one come before those that began just now, and the longest idle come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from exporter.kafka.collect.scan import Entries
+from exporter.kafka.collect.state import Reading
+from exporter.kafka.coordinators import Listing
+from exporter.kafka.topology import Topology
+from exporter.snapshot import (
+    ACTIVE_STATES,
+    COMPLETING_STATES,
+    BoolColumn,
+    TransactionKeys,
+    TransactionState,
+    Unexamined,
+)
+from exporter.snapshot.unexamined import NO_KEYS
+
+SeenTransaction = tuple[str, int, int, int, str]
+"""(topic, partition, producer id, start offset, topic id)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What earlier cycles have seen open."""
+
+    keys: Collection[SeenTransaction] | None = ()
+    """Examined ones; None takes every transaction for one that was seen."""
+    unexamined: TransactionKeys = NO_KEYS
+
+    def has(self, key: SeenTransaction) -> bool:
+        """Also where its topic id was not known yet: in an older state file, or from brokers without them."""
+        return self.keys is None or key in self.keys or (*key[:4], "") in self.keys
+
+
+def set_aside(reading: Reading, seen: Seen, limit: int) -> None:
+    """Leave at most `limit` of the entries in `reading`; the others become its unexamined ones."""
+    entries = reading.entries
+    if len(entries) <= limit:
+        return
+    keys = keys_of(reading.topology, entries)
+    is_listed, is_completing = _listed(entries, reading.listings)
+    needs = _was_seen(keys, seen) | ~is_listed
+    order = np.lexsort((entries.last_timestamp_ms, ~needs))
+    is_examined = np.zeros(len(entries), dtype=np.bool_)
+    is_examined[order[:limit]] = True
+    rest = entries.those(~is_examined)
+    reading.unexamined = Unexamined(
+        partition_row=rest.row.astype(np.int32),
+        producer_id=rest.producer_id,
+        producer_epoch=rest.producer_epoch,
+        last_timestamp_ms=rest.last_timestamp_ms,
+        start_offset=rest.start_offset,
+        needs_examination=needs[~is_examined],
+        is_completing=is_completing[~is_examined],
+    )
+    reading.entries = entries.those(is_examined)
+    reading.second_read = reading.second_read[is_examined]
+
+
+def were_seen(reading: Reading, seen: Seen, among: BoolColumn) -> BoolColumn:
+    """(N,) entries that an earlier cycle has seen open; False where they are not `among` those in question."""
+    found = np.zeros(len(reading.entries), dtype=np.bool_)
+    if len(seen.unexamined):
+        found |= keys_of(reading.topology, reading.entries).places_in(seen.unexamined) >= 0
+    for i in np.flatnonzero(among & ~found).tolist():
+        found[i] = seen.has(reading.key(i))
+    return found & among
+
+
+def keys_of(topology: Topology, entries: Entries) -> TransactionKeys:
+    """What identifies them over cycles."""
+    return TransactionKeys(
+        topics=topology.topics,
+        topic_ids=topology.topic_ids,
+        topic=topology.topic[entries.row],
+        partition=topology.partition[entries.row],
+        producer_id=entries.producer_id,
+        start_offset=entries.start_offset,
+    )
+
+
+def _was_seen(keys: TransactionKeys, seen: Seen) -> BoolColumn:
+    if seen.keys is None:
+        return np.ones(len(keys), dtype=np.bool_)
+    found: BoolColumn = keys.places_in(seen.unexamined) >= 0
+    found |= keys.places_in(_as_columns(seen.keys)) >= 0
+    return found
+
+
+def _as_columns(keys: Collection[SeenTransaction]) -> TransactionKeys:
+    """At most as many as were examined."""
+    topics = {(topic, topic_id): 0 for topic, _, _, _, topic_id in keys}
+    topics = {name: index for index, name in enumerate(topics)}
+    rows = [(topics[key[0], key[4]], *key[1:4]) for key in keys]
+    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    return TransactionKeys(
+        topics=tuple(topic for topic, _ in topics),
+        topic_ids=tuple(topic_id for _, topic_id in topics),
+        topic=table[:, 0].astype(np.int32),
+        partition=table[:, 1].astype(np.int32),
+        producer_id=table[:, 2],
+        start_offset=table[:, 3],
+    )
+
+
+def _listed(entries: Entries, listings: Sequence[Listing]) -> tuple[BoolColumn, BoolColumn]:
+    """(N,) entries whose producer some coordinator lists as active, and those that it lists as completing."""
+
+    def is_in(states: Collection[TransactionState]) -> BoolColumn:
+        parts = [it.listed.producer_id[it.listed.is_in(states)] for it in listings]
+        return np.isin(entries.producer_id, np.concatenate([np.empty(0, dtype=np.int64), *parts]))
+
+    return is_in(ACTIVE_STATES), is_in(COMPLETING_STATES)

@@ -1,0 +1,120 @@
+"""Asking followers about transactions that the leader shows open.
+
+A leader can lose a marker that its followers have: a log restored from a backup, or compaction that raced replication.
+Then an abort would hide records that were committed. So every in-sync follower must show the transaction open as well. A
+follower out of sync may be behind, and says nothing for the leader; it counts where it has seen the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.collect.scan import Scan, read_rows
+from exporter.kafka.topology import Topology
+from exporter.snapshot import NO_LEADER, Answer, Int32Column
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAtLeader:
+    """One open transaction as the leader shows it."""
+
+    partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followers:
+    """What the followers say of transactions that their leader shows open; only transactions that some do not agree to."""
+
+    diverged: Mapping[OpenAtLeader, tuple[int, ...]]
+    """Brokers that have seen the transaction end."""
+    silent: Mapping[OpenAtLeader, tuple[int, ...]]
+    """In-sync brokers that did not respond, or do not show the transaction open."""
+
+
+EVERYBODY_AGREES = Followers(diverged={}, silent={})
+
+
+async def ask_followers(inquiry: Inquiry, topology: Topology, transactions: Collection[OpenAtLeader]) -> Followers:
+    """Ask every follower of the partitions of `transactions`, which `topology` must hold, for their producers."""
+    wanted = {it.partition: row for it in transactions if (row := topology.row(*it.partition)) is not None}
+    followers = {row: _followers(topology, row) for row in wanted.values()}
+    seen: dict[tuple[int, int], _Producers | None] = {}
+    producer_ids = frozenset(it.producer_id for it in transactions)
+    for turn in range(max((len(it) for it in followers.values()), default=0)):
+        of_turn = {row: brokers[turn] for row, brokers in followers.items() if turn < len(brokers)}
+        seen.update(await _ask(inquiry, topology, of_turn, producer_ids))
+    diverged, silent = {}, {}
+    for it in transactions:
+        row = wanted.get(it.partition)
+        brokers = () if row is None else followers[row]
+        views = {broker: seen.get((row or 0, broker)) for broker in brokers}
+        ended = tuple(broker for broker, view in views.items() if has_ended(it, view))
+        in_sync = () if row is None else topology.in_sync.of(row)
+        unclear = tuple(b for b, view in views.items() if b in in_sync and b not in ended and not _shows(it, view))
+        if ended:
+            diverged[it] = ended
+        if unclear:
+            silent[it] = unclear
+    return Followers(diverged=diverged, silent=silent)
+
+
+def _followers(topology: Topology, row: int) -> tuple[int, ...]:
+    return tuple(broker for broker in topology.replicas.of(row) if broker != topology.leader[row])
+
+
+_Producers = Mapping[int, tuple[int, int, int]]
+"""Producer id -> (epoch, last sequence, start offset or -1)."""
+
+
+async def _ask(
+    inquiry: Inquiry, topology: Topology, asked: Mapping[int, int], producer_ids: frozenset[int]
+) -> dict[tuple[int, int], _Producers | None]:
+    """(row, follower) -> its entries of these producers, None where it did not respond; one follower for each row."""
+    follower: Int32Column = np.full(len(topology), NO_LEADER, dtype=np.int32)
+    rows = np.array(sorted(asked), dtype=np.int64)
+    follower[rows] = [asked[row] for row in rows.tolist()]
+    scan = Scan.unasked(topology, producer_ids=producer_ids)
+    await read_rows(inquiry, scan, rows, follower)
+    found: dict[tuple[int, int], dict[int, tuple[int, int, int]]] = {
+        (row, asked[row]): {} for row in rows[scan.answer[rows] == Answer.READ].tolist()
+    }
+    entries = scan.entries()
+    for i, row in enumerate(entries.row.tolist()):
+        found[row, asked[row]][int(entries.producer_id[i])] = (
+            int(entries.producer_epoch[i]),
+            int(entries.last_sequence[i]),
+            int(entries.start_offset[i]),
+        )
+    return {(row, broker): found.get((row, broker)) for row, broker in asked.items()}
+
+
+def _shows(at_leader: OpenAtLeader, producers: _Producers | None) -> bool:
+    known = None if producers is None else producers.get(at_leader.producer_id)
+    return known is not None and known[2] == at_leader.start_offset
+
+
+def has_ended(at_leader: OpenAtLeader, producers: _Producers | None) -> bool:
+    """True when a follower has all that the leader has of this transaction, and its end.
+
+    `producers` are the follower's entries of that partition: producer id -> (epoch, last sequence, start offset or -1).
+    """
+    if producers is None or at_leader.producer_id not in producers:
+        return False
+    epoch, last_sequence, start_offset = producers[at_leader.producer_id]
+    if start_offset == at_leader.start_offset:
+        return False
+    # A marker of TransactionVersion 2 bumps the epoch, and the sequence starts anew.
+    return epoch > at_leader.producer_epoch or (
+        epoch == at_leader.producer_epoch and last_sequence >= at_leader.last_sequence
+    )

@@ -1,0 +1,334 @@
+"""Asking every partition leader for its producers, brokers side by side, partitions in bounded chunks.
+
+A broker that fails costs the partitions that it leads, and nothing else. Partitions that answer that their leader has
+moved, or whose leader could not be reached, are asked once more of the leader that fresh metadata names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+
+import numpy as np
+import numpy.typing as npt
+
+from exporter.kafka.client.connections import Sent
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.collect.scan_requests import Rows, ScanRequest, ScanRequests, chunks
+from exporter.kafka.errors import (
+    BrokerFault,
+    ClusterUnavailableError,
+    ErrorCode,
+    error_name,
+)
+from exporter.kafka.messages import describe_producers
+from exporter.kafka.messages.describe_producers import ProducersAnswer
+from exporter.kafka.messages.raw_request import RawAnswer
+from exporter.kafka.topology import Topology
+from exporter.snapshot import NO_LEADER, Answer, BoolColumn, Int8Column, Int16Column, Int32Column, Int64Column
+
+_MOVED = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+    }
+)
+NO_LEADER_REASON = "no_leader"
+NOT_ANSWERED_REASON = "left_out_of_the_answer"
+DELETED_REASON = "deleted"
+NOT_WANTED_REASON = "not_wanted"
+_REASONS = ("", NO_LEADER_REASON, DELETED_REASON, NOT_WANTED_REASON, NOT_ANSWERED_REASON)
+_NONE, _NO_LEADER, _DELETED, _NOT_WANTED, _NOT_ANSWERED = range(len(_REASONS))
+
+Progress = Callable[[int, int], None]
+"""Told (partitions answered, partitions asked) as answers arrive."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entries:
+    """Producer entries as columns, `row` being the row of their partition in the topology that was scanned."""
+
+    row: Int64Column
+    producer_id: Int64Column
+    producer_epoch: Int32Column
+    last_sequence: Int32Column
+    last_timestamp_ms: Int64Column
+    coordinator_epoch: Int32Column
+    start_offset: Int64Column
+    """(N,) -1 where nothing is open: only in a scan for certain producers."""
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def those(self, rows: BoolColumn) -> Entries:
+        """Some of them."""
+        return Entries(**{name: getattr(self, name)[rows] for name in _COLUMNS})
+
+
+_REASONS_MAX = 200
+"""Kinds of reasons in a scan: Kafka has some 130 error codes."""
+_ERRORS_MAX = 50
+"""Error codes told apart in one response."""
+_MORE_REASONS = "more_errors"
+_COLUMNS = (
+    "row",
+    "producer_id",
+    "producer_epoch",
+    "last_sequence",
+    "last_timestamp_ms",
+    "coordinator_epoch",
+    "start_offset",
+)
+_DTYPES = (np.int64, np.int64, np.int32, np.int32, np.int64, np.int32, np.int64)
+
+
+@dataclass(slots=True)
+class Scan:
+    """What the leaders said of the rows that were asked; grows while answers arrive, on the client's thread only."""
+
+    topology: Topology
+    """With the leaders that were asked last."""
+    producer_ids: frozenset[int] | None
+    """Whose entries are kept; None keeps open transactions only, of any producer."""
+    answer: Int8Column
+    reason_code: Int16Column
+    """(P,) index into `reasons`: columns of text would cost an object for each partition."""
+    producers: Int32Column
+    requests: ScanRequests
+    reasons: list[str] = field(default_factory=lambda: list(_REASONS))
+    faults: dict[int, str] = field(default_factory=dict)
+    """Broker id -> sentence, for brokers that failed."""
+    parts: list[tuple[npt.NDArray[np.generic], ...]] = field(default_factory=list)
+
+    @classmethod
+    def unasked(
+        cls,
+        topology: Topology,
+        wanted: BoolColumn | None = None,
+        producer_ids: frozenset[int] | None = None,
+        requests: ScanRequests | None = None,
+    ) -> Scan:
+        """Every `wanted` row unavailable for want of a leader, until an answer says otherwise."""
+        count = len(topology)
+        reason_code = np.full(count, _NO_LEADER, dtype=np.int16)
+        if wanted is not None:
+            reason_code[~wanted] = _NOT_WANTED
+        scan = cls(
+            topology=topology,
+            producer_ids=producer_ids,
+            answer=np.full(count, Answer.UNAVAILABLE, dtype=np.int8),
+            reason_code=reason_code,
+            producers=np.zeros(count, dtype=np.int32),
+            requests=ScanRequests() if requests is None else requests,
+        )
+        scan.requests.begin(topology)
+        return scan
+
+    @property
+    def reason(self) -> npt.NDArray[np.object_]:
+        """(P,) why a row was not read, "" where it was."""
+        return np.array(self.reasons, dtype=object)[self.reason_code]
+
+    def entries(self) -> Entries:
+        """The entries of all answers so far, in the order of partition, producer id and start offset."""
+        columns = [
+            np.concatenate([part[i] for part in self.parts]).astype(dtype) if self.parts else np.empty(0, dtype=dtype)
+            for i, dtype in enumerate(_DTYPES)
+        ]
+        order = np.lexsort((columns[6], columns[1], columns[0]))
+        return Entries(**{name: column[order] for name, column in zip(_COLUMNS, columns, strict=True)})
+
+    def fail(self, rows: Rows, reason: str) -> None:
+        """Note that `rows` could not be read."""
+        self.answer[rows] = Answer.UNAVAILABLE
+        self.reason_code[rows] = self._code(reason)
+
+    def restore(self, rows: Rows, answer: Int8Column, reason: Sequence[str], producers: Int32Column) -> None:
+        """Take in what another scan, perhaps of another process, knows of `rows`; its entries go to `parts`."""
+        codes = {it: self._code(it) for it in set(reason)}
+        self.answer[rows] = answer
+        self.reason_code[rows] = [codes[it] for it in reason]
+        self.producers[rows] = producers
+
+    def has_reason(self, rows: Rows, reasons: Iterable[str]) -> BoolColumn:
+        """True for each of `rows` that could not be read for one of `reasons`."""
+        codes = [self.reasons.index(it) for it in reasons if it in self.reasons]
+        return np.isin(self.reason_code[rows], codes)
+
+    def _code(self, reason: str) -> int:
+        if reason not in self.reasons:
+            # A broker that makes up error codes would make a metric's series of each.
+            reason = reason if len(self.reasons) < _REASONS_MAX else _MORE_REASONS
+            if reason not in self.reasons:
+                self.reasons.append(reason)
+        return self.reasons.index(reason)
+
+    def add(self, rows: Rows, answer: ProducersAnswer) -> None:
+        """Take in the answer to a request for `rows`; partitions that were not asked for are not believed."""
+        self.reason_code[rows] = _NOT_ANSWERED
+        self.answer[rows] = Answer.UNAVAILABLE
+        row, was_asked = self._rows_of(rows, answer)
+        good = was_asked & (answer.error == ErrorCode.NONE)
+        self.answer[row[good]] = Answer.READ
+        self.reason_code[row[good]] = _NONE
+        self.producers[row[good]] = answer.producers[good]
+        refused = was_asked & ~good
+        errors, _ = np.unique(answer.error[refused], return_counts=True)  # without counts it loads numpy.ma, for 20 ms
+        if len(errors) > _ERRORS_MAX:
+            self.fail(row[refused & np.isin(answer.error, errors[_ERRORS_MAX:])], _MORE_REASONS)
+        for error in errors[:_ERRORS_MAX].tolist():
+            self._refused(row[refused & (answer.error == error)], error)
+        keep = good[answer.entry_partition]
+        self.parts.append(
+            (
+                row[answer.entry_partition[keep]],
+                answer.producer_id[keep],
+                answer.producer_epoch[keep],
+                answer.last_sequence[keep],
+                answer.last_timestamp_ms[keep],
+                answer.coordinator_epoch[keep],
+                answer.start_offset[keep],
+            )
+        )
+
+    def _rows_of(self, rows: Rows, answer: ProducersAnswer) -> tuple[Rows, npt.NDArray[np.bool_]]:
+        """(row, believed) per partition of the answer: believed when it was asked for, and the first time it is told."""
+        asked = np.zeros(len(self.topology), dtype=np.bool_)
+        asked[rows] = True
+        first = np.array([self.topology.first_row.get(topic, -1) for topic in answer.topics], dtype=np.int64)
+        first = first[answer.topic] if len(answer.topic) else np.empty(0, dtype=np.int64)
+        row = first + answer.partition
+        known = (first >= 0) & (answer.partition >= 0) & (row < len(self.topology))
+        row[~known] = 0
+        believed = known & asked[row] & (self.topology.partition[row] == answer.partition)
+        asked[row[believed]] = False
+        if np.count_nonzero(believed) == len(rows) - np.count_nonzero(asked[rows]):
+            return row, believed  # none comes twice
+        first_told = np.zeros(len(row), dtype=np.bool_)
+        first_told[np.unique(np.where(believed, row, -1), return_index=True)[1]] = True
+        return row, believed & first_told
+
+    def _refused(self, rows: Rows, error: int) -> None:
+        unauthorized = error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        self.answer[rows] = Answer.UNAUTHORIZED if unauthorized else Answer.UNAVAILABLE
+        self.reason_code[rows] = self._code(error_name(error))
+
+    def is_subject(self) -> BoolColumn:
+        """(P,) rows that the scan is about: wanted, and not deleted meanwhile."""
+        subject: BoolColumn = (self.reason_code != _DELETED) & (self.reason_code != _NOT_WANTED)
+        return subject
+
+    def may_have_moved(self) -> Rows:
+        """Rows worth another question once fresh metadata names another leader."""
+        return np.flatnonzero(self.is_subject() & (self.answer == Answer.UNAVAILABLE))
+
+
+async def scan_leaders(
+    inquiry: Inquiry,
+    topology: Topology,
+    *,
+    wanted: BoolColumn | None = None,
+    producer_ids: frozenset[int] | None = None,
+    expected_producers: Int32Column | None = None,
+    progress: Progress | None = None,
+    requests: ScanRequests | None = None,
+) -> Scan:
+    """Read every `wanted` partition of `topology`, or all; what could not be read is in the result with its reason.
+
+    Open transactions are kept, or every entry of `producer_ids`.
+    `expected_producers` (P,) sizes the chunks; without it every partition is taken to hold few. `requests` has those of
+    an earlier scan ready.
+    """
+    scan = Scan.unasked(topology, wanted, producer_ids, requests)
+    rows = np.flatnonzero(scan.is_subject() & (topology.leader != NO_LEADER))
+    await read_rows(inquiry, scan, rows, topology.leader, expected_producers, progress)
+    await ask_again_where_moved(inquiry, scan)
+    return scan
+
+
+async def ask_again_where_moved(inquiry: Inquiry, scan: Scan) -> None:
+    """Once, with fresh metadata: rows whose leader changed, or that said that their broker is not the leader."""
+    stale = scan.may_have_moved()
+    if len(stale) == 0 or inquiry.remaining_s() <= 0:
+        return
+    try:
+        fresh = await inquiry.topology()
+    except ClusterUnavailableError:
+        return  # the first answers stand, and what is missing says so already
+    known = scan.topology
+    at = known.rows_in(fresh, stale)
+    # Its leader must say so as well: whoever told the metadata may lag behind, and unread is not the same as gone.
+    unknown = scan.has_reason(stale, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name])
+    scan.reason_code[stale[(at < 0) & unknown]] = _DELETED
+    stale, at = stale[at >= 0], at[at >= 0]
+    leader, leader_epoch = known.leader.copy(), known.leader_epoch.copy()
+    leader[stale], leader_epoch[stale] = fresh.leader[at], fresh.leader_epoch[at]
+    has_moved = (leader[stale] != known.leader[stale]) | scan.has_reason(stale, map(error_name, _MOVED))
+    again = stale[(leader[stale] != NO_LEADER) & has_moved]
+    # Later reads of this cycle must not ask a former leader: it answers from its own log, which may lack what is open.
+    brokers = {**scan.topology.brokers, **fresh.brokers}
+    scan.topology = replace(scan.topology, brokers=brokers, leader=leader, leader_epoch=leader_epoch)
+    await read_rows(inquiry, scan, again, leader)
+
+
+async def read_rows(
+    inquiry: Inquiry,
+    scan: Scan,
+    rows: Rows,
+    leader: Int32Column,
+    expected_producers: Int32Column | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Ask the `leader` (P,) of each of `rows` for its producers, and note the answers in `scan`."""
+    answered = 0
+
+    async def ask_broker(broker: int) -> None:
+        nonlocal answered
+        mine = rows_of[broker]
+        requests = [scan.requests.of(scan.topology, chunk) for chunk in chunks(mine, expected_producers)]
+        sent = None
+        for request, following in zip_longest(requests, requests[1:]):
+            is_read, sent = await _read_chunk(inquiry, scan, broker, request, sent, following)
+            if not is_read:
+                last = request.rows[-1]
+                scan.fail(mine[mine > last], scan.reasons[scan.reason_code[last]])
+                break
+            answered += len(request.rows)
+            if progress is not None:
+                progress(answered, len(rows))
+
+    by_leader = np.argsort(leader[rows], kind="stable")
+    leaders, counts = np.unique(leader[rows], return_counts=True)
+    parts = np.split(rows[by_leader], np.cumsum(counts)[:-1])
+    rows_of = dict(zip(leaders.tolist(), parts, strict=False))
+    await inquiry.gather(ask_broker(broker) for broker in rows_of)
+
+
+async def _read_chunk(
+    inquiry: Inquiry, scan: Scan, broker: int, request: ScanRequest, sent: Sent | None, following: ScanRequest | None
+) -> tuple[bool, Sent | None]:
+    """True when the broker answered `request`; else its partitions are noted as unavailable.
+
+    `sent` is the request where it is under way; what is returned is the same of the `following` one. That goes out when
+    this one's answer has come and before it is decoded: a broker never has two of ours, and seldom waits for us.
+    """
+    ahead: Sent | None = None
+
+    def columns(answer: RawAnswer) -> ProducersAnswer:
+        nonlocal ahead
+        if following is not None:
+            ahead = inquiry.send_ahead(broker, following.request)
+        return describe_producers.decode(answer.body, scan.producer_ids, like=request.layout)
+
+    try:
+        answer = await inquiry.ask(broker, "DescribeProducers", request.request, columns, sent=sent)
+    except BrokerFault as fault:
+        scan.fail(request.rows, fault.reason.value)
+        scan.faults[broker] = str(fault)
+        return False, None
+    request.layout = answer.layout
+    scan.add(request.rows, answer)
+    return True, ahead

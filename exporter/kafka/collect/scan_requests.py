@@ -1,0 +1,85 @@
+"""The requests of a scan: partitions cut into chunks by the answer that is expected, and what is known of each kept.
+
+Law of this file: what is kept belongs to one set of partitions, and is forgotten with it. Leaders may change beneath it:
+a request names partitions, whoever it is sent to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from exporter.kafka.messages import describe_producers
+from exporter.kafka.messages.producers_layout import ENTRY_BYTES, PARTITION_BYTES, Layout
+from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.topology import Topology
+from exporter.snapshot import Int32Column
+
+Rows = npt.NDArray[np.int64]
+"""Row numbers of a Topology."""
+
+CHUNK_PARTITIONS_MAX = 2000
+CHUNK_BYTES_MAX = 1_000_000
+"""Of the expected answer. One answer of 7.4 MB costs a broker 1.6 times ten of 0.74 MB."""
+
+
+@dataclass(slots=True)
+class ScanRequest:
+    """A request for the partitions of `rows`, ready to be sent."""
+
+    rows: Rows
+    request: RawRequest
+    layout: Layout | None = None
+    """Of the last answer."""
+
+
+class ScanRequests:
+    """Makes requests, and has those of the last two rounds ready: from one cycle to the next they seldom change."""
+
+    def __init__(self) -> None:
+        self._topic: Int32Column | None = None
+        self._partition: Int32Column | None = None
+        self._ready: dict[bytes, ScanRequest] = {}
+        self._before: dict[bytes, ScanRequest] = {}
+
+    def begin(self, topology: Topology) -> None:
+        """A new round: what was not asked for in the last one is forgotten, and everything if the partitions changed."""
+        known = topology.topic is self._topic and topology.partition is self._partition
+        self._before = self._ready if known else {}
+        self._ready = {}
+        self._topic, self._partition = topology.topic, topology.partition
+
+    def of(self, topology: Topology, rows: Rows) -> ScanRequest:
+        """The request for `rows` of the topology of this round."""
+        assert topology.topic is self._topic
+        key = rows.tobytes()
+        request = self._ready.get(key) or self._before.get(key)
+        if request is None:
+            request = ScanRequest(rows, describe_producers.request(_by_topic(topology, rows)))
+        self._ready[key] = request
+        return request
+
+
+def _by_topic(topology: Topology, rows: Rows) -> dict[str, npt.ArrayLike]:
+    """Topic -> partitions, of ascending rows: those of a topic are neighbours."""
+    topics, starts = np.unique(topology.topic[rows], return_index=True)
+    partitions = np.split(topology.partition[rows], starts[1:])
+    return {topology.topics[topic]: of_it for topic, of_it in zip(topics.tolist(), partitions, strict=True)}
+
+
+def chunks(rows: Rows, expected_producers: Int32Column | None) -> Iterator[Rows]:
+    """Cut `rows` (ascending) so that no request expects more than a bounded answer.
+
+    A partition that is expected to exceed the bound by itself gets a request of its own.
+    """
+    entries = np.zeros(len(rows), dtype=np.int64) if expected_producers is None else expected_producers[rows]
+    expected_bytes = np.cumsum(PARTITION_BYTES + entries.astype(np.int64) * ENTRY_BYTES)
+    start = before = 0
+    while start < len(rows):
+        fitting = int(np.searchsorted(expected_bytes, before + CHUNK_BYTES_MAX, side="right"))
+        end = min(max(fitting, start + 1), start + CHUNK_PARTITIONS_MAX, len(rows))
+        yield rows[start:end]
+        start, before = end, int(expected_bytes[end - 1])

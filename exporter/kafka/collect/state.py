@@ -1,0 +1,65 @@
+"""What a cycle has read so far, before it is a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from exporter.kafka.collect.replicas import EVERYBODY_AGREES, Followers, OpenAtLeader
+from exporter.kafka.collect.scan import Entries, Scan
+from exporter.kafka.coordinators import Listing
+from exporter.kafka.topology import Topology
+from exporter.snapshot import (
+    CoordinatorProof,
+    CoordinatorTransaction,
+    EndMarkers,
+    Impact,
+    Int8Column,
+    MaxTimeout,
+    Unexamined,
+)
+from exporter.snapshot.unexamined import ALL_EXAMINED
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a cycle has read so far; `entries` and `second_read` shrink as transactions are seen to end."""
+
+    topology: Topology
+    scan: Scan
+    max_timeout: MaxTimeout
+    entries: Entries
+    second_read: Int8Column
+    listings: tuple[Listing, ...] = ()
+    transactions: tuple[CoordinatorTransaction, ...] = ()
+    unclear_producer_ids: frozenset[int] = frozenset()
+    proof: CoordinatorProof | None = None
+    impact: Impact | None = None
+    end_markers: EndMarkers | None = None
+    followers: Followers = EVERYBODY_AGREES
+    unconfirmed_owners: Mapping[int, str] = field(default_factory=dict)
+    """Entry -> why the leaders behind it are not confirmed, where its coordinator keeps it too long."""
+    unexamined: Unexamined = ALL_EXAMINED
+    """Entries that were set aside, by their rows in `topology`."""
+
+    def at_leader(self, entry: int) -> OpenAtLeader:
+        """One entry, as its followers are asked about it."""
+        return OpenAtLeader(
+            partition=self.partition(entry),
+            producer_id=int(self.entries.producer_id[entry]),
+            producer_epoch=int(self.entries.producer_epoch[entry]),
+            last_sequence=int(self.entries.last_sequence[entry]),
+            last_timestamp_ms=int(self.entries.last_timestamp_ms[entry]),
+            start_offset=int(self.entries.start_offset[entry]),
+        )
+
+    def key(self, entry: int) -> tuple[str, int, int, int, str]:
+        """(topic, partition, producer id, start offset, topic id) of one entry: what identifies it over cycles."""
+        topic, partition = self.partition(entry)
+        producer_id, start_offset = int(self.entries.producer_id[entry]), int(self.entries.start_offset[entry])
+        return topic, partition, producer_id, start_offset, self.topology.topic_id_of(topic)
+
+    def partition(self, entry: int) -> tuple[str, int]:
+        """(topic, partition) of one entry."""
+        row = int(self.entries.row[entry])
+        return self.topology.topics[self.topology.topic[row]], int(self.topology.partition[row])

@@ -1,0 +1,42 @@
+"""More requests about suspects: how they ended on other partitions, and which consumer groups they block."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.collect.consumer_groups import impact_on
+from exporter.kafka.collect.end_markers import end_markers
+from exporter.kafka.collect.state import Reading
+from exporter.kafka.coordinators import by_producer_id
+from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction
+
+
+async def ask_around(
+    inquiry: Inquiry, reading: Reading, doubtful: npt.NDArray[np.bool_], now_ms: int, *, search_logs: bool
+) -> None:
+    """Find who waits behind what is in doubt, and behind what its coordinator keeps too long.
+
+    `search_logs`: read other partitions' logs for how the doubtful transactions ended there.
+    """
+    in_doubt = [reading.at_leader(int(i)) for i in np.flatnonzero(doubtful)]
+    if in_doubt and search_logs:
+        reading.end_markers = await end_markers(inquiry, reading.topology, in_doubt)
+    described = by_producer_id(reading.transactions)
+    kept_too_long = (
+        i
+        for i in range(len(reading.entries))
+        if is_kept_too_long(described.get(int(reading.entries.producer_id[i])), now_ms)
+    )
+    partitions = {reading.partition(int(i)) for i in [*np.flatnonzero(doubtful), *kept_too_long]}
+    if partitions:
+        reading.impact = await impact_on(inquiry, reading.topology, sorted(partitions))
+
+
+def is_kept_too_long(transaction: CoordinatorTransaction | None, now_ms: int) -> bool:
+    """Described, and completing or past its own time-out: it may be stuck or overdue."""
+    if transaction is None or not transaction.is_described:
+        return False
+    overdue = transaction.start_time_ms >= 0 and now_ms - transaction.start_time_ms > transaction.timeout_ms
+    return transaction.state in COMPLETING_STATES or overdue

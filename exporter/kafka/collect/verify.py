@@ -1,0 +1,222 @@
+"""Settling doubts: what the coordinators contradict is read again, and proved where it is still open.
+
+    read again -> probes, listing, descriptions, probes (`coordinators.prove`) -> followers -> read once more -> confirm
+
+A transaction that ends meanwhile drops out at one of the reads. What is the same at both, the last sequence and timestamp
+included, was open and left alone *while* its coordinator was asked: a producer that goes on takes its old records into its
+next transaction. Last of all every leader that was believed is confirmed (`leadership.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.collect.broker_configs import strangers
+from exporter.kafka.collect.replicas import ask_followers
+from exporter.kafka.collect.scan import Entries, Scan, read_rows
+from exporter.kafka.collect.state import Reading
+from exporter.kafka.coordinators import by_producer_id, prove, state_claims
+from exporter.kafka.errors import ClusterUnavailableError
+from exporter.kafka.leadership.confirm import Claim, unconfirmed, who_knows
+from exporter.kafka.topology import Topology
+from exporter.snapshot import (
+    NO_LEADER,
+    STATE_TOPIC,
+    Answer,
+    CoordinatorProof,
+    Int32Column,
+    Ownership,
+    SecondRead,
+    StateTopic,
+    Unconfirmed,
+    ownership,
+)
+
+_EXPLAINED = frozenset({Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_ACTIVE})
+
+_KEPT_STILL = ("producer_epoch", "last_sequence", "last_timestamp_ms", "coordinator_epoch")
+
+
+async def settle_doubts(inquiry: Inquiry, reading: Reading) -> npt.NDArray[np.bool_]:
+    """Read again what the coordinators contradict, and ask for a proof where it is still open.
+
+    (N,) the entries that are in doubt afterwards, of those that are left.
+    """
+    doubtful = _doubtful(reading)
+    if not np.any(doubtful):
+        return doubtful
+    # Most doubts are transactions that ended between the two requests: one more read of their partitions, and no probes.
+    before = await _current(inquiry, reading, doubtful)
+    doubtful = _refreshed(reading, doubtful, await _read_again(inquiry, reading, doubtful, before), before)
+    if not np.any(doubtful):
+        return doubtful
+    in_doubt = np.flatnonzero(doubtful).tolist()
+    proof = await prove(
+        inquiry,
+        reading.topology,
+        producer_ids={int(producer_id) for producer_id in reading.entries.producer_id[in_doubt]},
+        topics={reading.partition(i)[0] for i in in_doubt},
+    )
+    if before is not None:
+        reading.followers = await ask_followers(inquiry, before, [reading.at_leader(i) for i in in_doubt])
+    after = await _current(inquiry, reading, doubtful)
+    doubtful = _compared(reading, doubtful, await _read_again(inquiry, reading, doubtful, after), before, after)
+    reading.proof = await _confirmed(inquiry, reading, proof, doubtful, after)
+    return doubtful
+
+
+def _doubtful(reading: Reading) -> npt.NDArray[np.bool_]:
+    """(N,) entries that no coordinator's active transaction explains."""
+    active = by_producer_id(reading.transactions)
+    entries = reading.entries
+    return np.array(
+        [
+            ownership(active.get(int(entries.producer_id[i])), reading.partition(i), int(entries.producer_epoch[i]))
+            not in _EXPLAINED
+            for i in range(len(entries))
+        ],
+        dtype=np.bool_,
+    )
+
+
+async def _current(inquiry: Inquiry, reading: Reading, doubtful: npt.NDArray[np.bool_]) -> Topology | None:
+    """Fresh metadata of the doubtful partitions' topics; None when no broker responds.
+
+    A former leader answers from its own log, without an error: it must not be what makes a transaction look ended.
+    """
+    topics = tuple(sorted({reading.partition(i)[0] for i in np.flatnonzero(doubtful).tolist()}))
+    try:
+        return await inquiry.topology(topics)
+    except ClusterUnavailableError:
+        return None
+
+
+_Found = Mapping[int, int | None]
+"""Entry -> where it is among those that were read again, None where it has ended; without entries that were not read."""
+
+
+async def _read_again(
+    inquiry: Inquiry, reading: Reading, doubtful: npt.NDArray[np.bool_], current: Topology | None
+) -> tuple[Entries, _Found]:
+    """What the leaders in `current` show of the doubtful entries' partitions."""
+    entries = reading.entries
+    rows = np.unique(entries.row[doubtful])
+    leader = _leaders(reading.topology, rows, current)
+    again = Scan.unasked(reading.topology)
+    await read_rows(inquiry, again, rows[leader[rows] != NO_LEADER], leader)
+    found = again.entries()
+    # A partition may show many more than are in doubt.
+    found = found.those(np.isin(found.producer_id, entries.producer_id[doubtful]))
+    keys = zip(found.row.tolist(), found.producer_id.tolist(), found.start_offset.tolist(), strict=True)
+    at = {key: i for i, key in enumerate(keys)}
+    led_by_strangers = strangers(reading.max_timeout)
+    return found, {
+        i: at.get((int(entries.row[i]), int(entries.producer_id[i]), int(entries.start_offset[i])))
+        for i in np.flatnonzero(doubtful).tolist()
+        if again.answer[entries.row[i]] == Answer.READ and int(leader[entries.row[i]]) not in led_by_strangers
+    }
+
+
+def _refreshed(
+    reading: Reading, doubtful: npt.NDArray[np.bool_], read: tuple[Entries, _Found], current: Topology | None
+) -> npt.NDArray[np.bool_]:
+    """Let the entries be as the read before the proof shows them; see `_without_ended`."""
+    found, places = read
+    columns = {name: getattr(reading.entries, name).copy() for name in _KEPT_STILL}
+    for i in np.flatnonzero(doubtful).tolist():
+        if i not in places:
+            reading.second_read[i] = SecondRead.UNREAD
+        if (place := places.get(i)) is None:
+            continue
+        for name, column in columns.items():
+            column[i] = getattr(found, name)[place]
+        known, fresh = (
+            it.topic_id_of(reading.partition(i)[0]) for it in (reading.topology, current or reading.topology)
+        )
+        reading.second_read[i] = SecondRead.CHANGED if known != fresh and known and fresh else SecondRead.UNCHANGED
+    reading.entries = replace(reading.entries, **columns)
+    return _without_ended(reading, doubtful, places)
+
+
+def _compared(
+    reading: Reading,
+    doubtful: npt.NDArray[np.bool_],
+    read: tuple[Entries, _Found],
+    before: Topology | None,
+    after: Topology | None,
+) -> npt.NDArray[np.bool_]:
+    """Note which entries are the very same as before the proof, at the same leader and epoch; see `_without_ended`."""
+    found, places = read
+    for i in np.flatnonzero(doubtful).tolist():
+        if i not in places:
+            reading.second_read[i] = SecondRead.UNREAD
+        if (place := places.get(i)) is None:
+            continue
+        is_same = all(getattr(reading.entries, name)[i] == getattr(found, name)[place] for name in _KEPT_STILL)
+        is_led_so = before is not None and after is not None and _claim(reading, i, before) == _claim(reading, i, after)
+        if reading.second_read[i] != SecondRead.CHANGED:
+            reading.second_read[i] = SecondRead.UNCHANGED if is_same and is_led_so else SecondRead.CHANGED
+    return _without_ended(reading, doubtful, places)
+
+
+def _without_ended(reading: Reading, doubtful: npt.NDArray[np.bool_], places: _Found) -> npt.NDArray[np.bool_]:
+    """Drop the entries that were read again and have ended; `doubtful` for those that are left."""
+    keep = np.ones(len(doubtful), dtype=np.bool_)
+    keep[[i for i, place in places.items() if place is None]] = False
+    entries = reading.entries
+    reading.entries = Entries(**{name: getattr(entries, name)[keep] for name in Entries.__dataclass_fields__})
+    reading.second_read = reading.second_read[keep]
+    return doubtful[keep]
+
+
+def _claim(reading: Reading, entry: int, topology: Topology | None) -> Claim:
+    assert topology is not None
+    return Claim.of(topology, *reading.partition(entry))
+
+
+async def _confirmed(
+    inquiry: Inquiry,
+    reading: Reading,
+    proof: CoordinatorProof,
+    doubtful: npt.NDArray[np.bool_],
+    after: Topology | None,
+) -> CoordinatorProof:
+    """`proof` with the state partitions whose leader is not confirmed; entries of such a partition are noted as well."""
+    unchanged = np.flatnonzero(doubtful & (reading.second_read == SecondRead.UNCHANGED)).tolist()
+    if not unchanged:
+        return proof
+    producer_ids = {int(it) for it in reading.entries.producer_id[unchanged]}
+    if proof.state_topic is StateTopic.ABSENT and await who_knows(inquiry, STATE_TOPIC) is not None:
+        proof = replace(proof, state_topic=StateTopic.UNKNOWN)
+    claims = {*(_claim(reading, i, after) for i in unchanged), *state_claims(proof, producer_ids)}
+    against = await unconfirmed(inquiry, claims)
+    for i in unchanged:
+        if reading.partition(i) in against:
+            reading.second_read[i] = SecondRead.UNCONFIRMED
+    return replace(
+        proof,
+        state_partitions=tuple(
+            replace(it, failure="leadership_unconfirmed")
+            if it.failure is None and (STATE_TOPIC, it.partition) in against
+            else it
+            for it in proof.state_partitions
+        ),
+        unconfirmed=tuple(
+            Unconfirmed(topic=topic, partition=partition, why=why)
+            for (topic, partition), why in sorted(against.items())
+        ),
+    )
+
+
+def _leaders(topology: Topology, rows: npt.NDArray[np.int64], current: Topology | None) -> Int32Column:
+    """(P,) leaders of `rows` as `current` has them; NO_LEADER elsewhere."""
+    leaders = np.full(len(topology), NO_LEADER, dtype=np.int32)
+    if current is not None:
+        at = topology.rows_in(current, rows)
+        leaders[rows[at >= 0]] = current.leader[at[at >= 0]]
+    return leaders

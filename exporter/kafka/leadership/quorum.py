@@ -1,0 +1,105 @@
+"""Whether a broker is in touch with its controller, and what time it is there: DescribeQuorum (API key 55, KIP-836).
+
+A broker forwards this request to the active controller. One that is cut off from it goes on answering Metadata,
+DescribeProducers and DescribeTransactions as the leader and coordinator that it was, and cannot answer this one. The
+response names each broker's progress in the controller's metadata log: a broker that has not fetched for a while may lead
+nothing any more. Without DESCRIBE on the cluster it is the controller that refuses: the broker is in touch with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from kafka.protocol.admin.cluster import DescribeQuorumRequest
+
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
+
+CAUGHT_UP_WITHIN_MS = 2000
+"""Brokers fetch the metadata log every half second when nothing happens; controllers append to it as often."""
+PATIENCE_S = 3.0
+"""A forwarded request takes milliseconds; a broker that is cut off holds it back until it times out."""
+_CLUSTER_METADATA = "__cluster_metadata"
+_LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999: no clock shows more."""
+
+
+class Touch(Enum):
+    """How a broker stands to its controller."""
+
+    CURRENT = "current"
+    """The active controller answered through it, and it has fetched the metadata log to its end just now."""
+    IN_TOUCH = "in_touch"
+    """The active controller answered through it, without telling how far the broker has come."""
+    NOT_OFFERED = "not_offered"
+    """Brokers with ZooKeeper, and other servers that speak Kafka's protocol, do not have DescribeQuorum."""
+    OUT_OF_TOUCH = "out_of_touch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumView:
+    """What DescribeQuorum through one broker says of that broker."""
+
+    touch: Touch
+    why: str = ""
+    """Why it is not CURRENT, a sentence without its full stop."""
+    controller_time_ms: int | None = None
+    """The active controller's clock when it answered; None where it did not tell."""
+    caught_up_ms: int | None = None
+    """The instant, by that clock, up to which the broker and a majority of the controllers know the metadata log."""
+
+
+async def quorum_through(inquiry: Inquiry, broker: int) -> QuorumView:
+    """Ask the active controller through `broker`. Never raises BrokerFault."""
+    topic_type = DescribeQuorumRequest.TopicData
+    partitions = [topic_type.PartitionData(partition_index=0)]
+    request = DescribeQuorumRequest(topics=[topic_type(topic_name=_CLUSTER_METADATA, partitions=partitions)])
+    try:
+        view = await inquiry.ask(
+            broker, "DescribeQuorum", request, lambda answer: _view(answer, broker), patience_s=PATIENCE_S
+        )
+        if view.touch is Touch.CURRENT and view.controller_time_ms is not None:
+            inquiry.cluster_clock.hear(view.controller_time_ms)
+    except BrokerFault as fault:
+        if fault.reason is FaultReason.UNSUPPORTED_API:
+            return QuorumView(touch=Touch.NOT_OFFERED, why=f"broker {broker} does not offer DescribeQuorum")
+        why = f"the active controller could not be reached through broker {broker} ({fault.reason.value})"
+        return QuorumView(touch=Touch.OUT_OF_TOUCH, why=why)
+    return view
+
+
+def _view(answer: Any, broker: int) -> QuorumView:
+    if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        why = "how current its metadata are is not known: grant DESCRIBE on the cluster"
+        return QuorumView(touch=Touch.IN_TOUCH, why=why)
+    if answer.error_code in {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST}:
+        return QuorumView(touch=Touch.NOT_OFFERED, why=f"broker {broker} does not offer DescribeQuorum")
+    parts = [partition for topic in answer.topics for partition in topic.partitions]
+    code = answer.error_code or (parts[0].error_code if parts else ErrorCode.INVALID_REQUEST)
+    if code != ErrorCode.NONE:
+        why = f"DescribeQuorum through broker {broker} was answered with {error_name(code)}"
+        return QuorumView(touch=Touch.OUT_OF_TOUCH, why=why)
+    return _progress(parts[0], broker)
+
+
+def _progress(quorum: Any, broker: int) -> QuorumView:
+    caught_up: dict[int, int] = {}
+    for it in (*quorum.observers, *quorum.current_voters):
+        # Twice where its directory was made anew: the one that is gone stays among the observers for minutes.
+        told_ms = -1 if it.last_caught_up_timestamp is None else it.last_caught_up_timestamp
+        caught_up[it.replica_id] = max(told_ms, caught_up.get(it.replica_id, -1))
+    now_ms = caught_up.get(quorum.leader_id, -1)
+    if not 0 <= now_ms <= _LATEST_MS or not quorum.current_voters:
+        return QuorumView(touch=Touch.IN_TOUCH, why="the controller does not tell how current its brokers are")
+    voters = sorted((caught_up[it.replica_id] for it in quorum.current_voters), reverse=True)
+    majority_ms = voters[len(voters) // 2]
+    caught_up_ms = min(caught_up.get(broker, -1), majority_ms)
+    if now_ms - caught_up_ms <= CAUGHT_UP_WITHIN_MS:
+        return QuorumView(touch=Touch.CURRENT, controller_time_ms=now_ms, caught_up_ms=caught_up_ms)
+    behind = "the controllers" if caught_up_ms == majority_ms else f"broker {broker}"
+    why = f"{behind} had not caught up with the metadata log within {CAUGHT_UP_WITHIN_MS} ms"
+    return QuorumView(
+        touch=Touch.OUT_OF_TOUCH, why=why, controller_time_ms=now_ms, caught_up_ms=max(caught_up_ms, 0) or None
+    )

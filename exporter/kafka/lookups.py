@@ -1,0 +1,142 @@
+"""Single questions of the command line: one transactional id, one partition's producers, all listings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin.transactions import DescribeProducersRequest
+
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.coordinators import coordinators_of, describe_ids, list_transactions, state_partition
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
+from exporter.snapshot import NO_LEADER, STATE_TOPIC, CoordinatorTransaction, TransactionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerEntry:
+    """One producer of one partition, as its leader or another replica knows it."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    start_offset: int
+    """Of its open transaction, -1 when none is open."""
+
+
+@dataclass
+class RefusedError(Exception):
+    """A broker answered, and the answer is no. The sentence says what to do."""
+
+    code: str
+    """Kafka's name of the error."""
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+async def leader_of(inquiry: Inquiry, topic: str, partition: int) -> int:
+    """The broker that leads a partition now. Raises RefusedError when there is none."""
+    topology = await inquiry.topology((topic,))
+    leader, _ = topology.leader_of(topic, partition)
+    if leader != NO_LEADER:
+        return leader
+    code = topology.topic_errors.get(topic)
+    if code is not None:
+        raise RefusedError(
+            error_name(code), f"topic {topic} is not there, or we may not describe it ({error_name(code)})"
+        )
+    if topology.row(topic, partition) is None:
+        raise RefusedError(
+            "UNKNOWN_TOPIC_OR_PARTITION", f"{topic} has {len(topology.rows_of(topic))} partitions, no {partition}"
+        )
+    raise RefusedError("LEADER_NOT_AVAILABLE", f"{topic}-{partition} has no leader")
+
+
+async def producers_of(
+    inquiry: Inquiry, topic: str, partition: int, broker: int | None = None
+) -> tuple[ProducerEntry, ...]:
+    """Every producer entry of one partition, at its leader or at `broker`. Raises BrokerFault and RefusedError."""
+    leader = await leader_of(inquiry, topic, partition)
+    return await producers_at(inquiry, leader if broker is None else broker, topic, partition)
+
+
+async def producers_at(inquiry: Inquiry, broker: int, topic: str, partition: int) -> tuple[ProducerEntry, ...]:
+    """Every producer entry of one partition as this broker has them, leader or not. Raises BrokerFault and RefusedError."""
+    request = DescribeProducersRequest(
+        topics=[DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])]
+    )
+    error, entries = await inquiry.ask(broker, "DescribeProducers", request, _entries)
+    if error != ErrorCode.NONE:
+        hint = ": grant READ on the topic" if error == ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
+        raise RefusedError(error_name(error), f"{topic}-{partition} cannot be read ({error_name(error)}){hint}")
+    return entries
+
+
+def _entries(answer: Any) -> tuple[int, tuple[ProducerEntry, ...]]:
+    partitions = [partition for topic in answer.topics for partition in topic.partitions]
+    if len(partitions) != 1:
+        raise MalformedAnswerError(f"it tells of {len(partitions)} partitions, asked for one")
+    return partitions[0].error_code, tuple(
+        ProducerEntry(
+            producer_id=row.producer_id,
+            producer_epoch=row.producer_epoch,
+            coordinator_epoch=row.coordinator_epoch,
+            last_sequence=row.last_sequence,
+            last_timestamp_ms=row.last_timestamp,
+            start_offset=row.current_txn_start_offset,
+        )
+        for row in partitions[0].active_producers
+    )
+
+
+async def describe_id(inquiry: Inquiry, transactional_id: str) -> CoordinatorTransaction:
+    """What its coordinator says of one transactional id. Raises BrokerFault and RefusedError."""
+    topology = await inquiry.topology((STATE_TOPIC,))
+    rows = topology.rows_of(STATE_TOPIC)
+    if not rows:
+        code = error_name(topology.topic_errors.get(STATE_TOPIC, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        raise RefusedError(code, f"{STATE_TOPIC} is not there, or we may not describe it ({code})")
+    coordinator = int(topology.leader[rows[state_partition(transactional_id, len(rows))]])
+    if coordinator == NO_LEADER:
+        raise RefusedError("COORDINATOR_NOT_AVAILABLE", f"the coordinator of {transactional_id!r} is offline")
+    return await describe_at(inquiry, coordinator, transactional_id)
+
+
+async def describe_at(inquiry: Inquiry, coordinator: int, transactional_id: str) -> CoordinatorTransaction:
+    """What this broker says of one transactional id. Raises BrokerFault and RefusedError."""
+    answer = (await describe_ids(inquiry, coordinator, [transactional_id])).get(transactional_id)
+    if isinstance(answer, CoordinatorTransaction):
+        return answer
+    if answer == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND.name:
+        raise RefusedError(answer, f"coordinator {coordinator} knows no transactional id {transactional_id!r}")
+    if answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name:
+        raise RefusedError(answer, f"transactional id {transactional_id!r} is hidden from us: grant DESCRIBE on it")
+    if answer in {None, "coordinator_unanswered"}:
+        raise BrokerFault(FaultReason.CONNECTION_LOST, f"coordinator {coordinator} did not answer")
+    raise RefusedError(str(answer), f"coordinator {coordinator} answers {answer} for {transactional_id!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Listings:
+    """What the coordinators listed, and what is missing from it, a sentence each."""
+
+    transactions: tuple[CoordinatorTransaction, ...]
+    gaps: tuple[str, ...]
+
+
+async def list_all(inquiry: Inquiry, states: tuple[TransactionState, ...] = ()) -> Listings:
+    """Every coordinator's transactions in `states`, or in any."""
+    topology = await inquiry.topology()
+    listings = await list_transactions(inquiry, coordinators_of(topology), states=states)
+    rows = topology.rows_of(STATE_TOPIC)
+    gaps = [listing.failure for listing in listings if listing.failure is not None]
+    gaps += [
+        f"{STATE_TOPIC}-{topology.partition[row]} has no leader" for row in rows if topology.leader[row] == NO_LEADER
+    ]
+    if not rows:
+        gaps.append(f"{STATE_TOPIC} is not there, or hidden from us: every broker was asked")
+    return Listings(tuple(it for listing in listings for it in listing.transactions), tuple(gaps))

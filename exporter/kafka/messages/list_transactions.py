@@ -1,0 +1,196 @@
+"""ListTransactions (API key 66, version 0): the request, and a decoder for its response that makes no objects.
+
+Version 1 adds a filter by duration, which ignores the state; every broker that lists transactions offers version 0. The
+response, after the response header (ListTransactionsResponse.json; every length is an unsigned varint of n + 1):
+
+    throttle_time_ms i32 | error i16 | unknown_state_filters n+1, compact strings | transactions n+1, each:
+        transactional_id compact string | producer_id i64 | state compact string | tagged fields
+    | tagged fields
+
+`decode` steps from transaction to transaction by the two lengths and notes where each begins; numpy reads the rest at once.
+`decode_slowly`, the specification, reads every length in full; it is asked wherever something is not as drawn above.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.messages.primitives import (
+    UNREADABLE,
+    compact,
+    compact_string,
+    everywhere,
+    length,
+    no_tags,
+    skip_tags,
+    uvarint,
+)
+from exporter.kafka.messages.raw_request import RawRequest
+from exporter.snapshot import BoolColumn, Int8Column, Int64Column, TransactionState
+
+API_KEY = 66
+API_VERSION = 0
+
+_ERROR = struct.Struct(">h")
+_PRODUCER_ID_BYTES = 8
+_ONE_BYTE = 0x80
+_STATES = tuple(TransactionState)
+
+Step = Callable[[bytes, int], tuple[int, int, int, int]]
+"""(where the id begins, where the state begins, how many bytes it has, where the next transaction begins)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedTransactions:
+    """What one coordinator lists, as columns of N transactions."""
+
+    error: int = 0
+    """Kafka error code."""
+    body: bytes = b""
+    """The response; the transactional ids are in it."""
+    id_at: Int64Column
+    """(N,) where the length of each id is."""
+    producer_id: Int64Column
+    state: Int8Column
+    """(N,) index into the members of TransactionState."""
+
+    def __len__(self) -> int:
+        return len(self.producer_id)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ListedTransactions):
+            return NotImplemented
+        every = range(len(self))
+        return (
+            self.error == other.error
+            and np.array_equal(self.producer_id, other.producer_id)
+            and np.array_equal(self.state, other.state)
+            and [self.transactional_id(it) for it in every] == [other.transactional_id(it) for it in every]
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def transactional_id(self, index: int) -> str:
+        """Of one transaction."""
+        size, at = length(self.body, int(self.id_at[index]))
+        return str(self.body[at : at + size], "utf-8", "replace")
+
+    def state_of(self, index: int) -> TransactionState:
+        """Of one transaction."""
+        return _STATES[int(self.state[index])]
+
+    def is_in(self, states: Collection[TransactionState]) -> BoolColumn:
+        """(N,) true for transactions in one of `states`."""
+        return np.isin(self.state, [index for index, state in enumerate(_STATES) if state in states])
+
+
+NOTHING_LISTED = ListedTransactions(
+    id_at=np.empty(0, dtype=np.int64), producer_id=np.empty(0, dtype=np.int64), state=np.empty(0, dtype=np.int8)
+)
+
+
+def request(states: Collection[str], producer_ids: Collection[int]) -> RawRequest:
+    """Ask for the transactions in `states` and of `producer_ids`; none of either stand for any."""
+    names = sorted(states)
+    ids = np.array(sorted(producer_ids), dtype=">i8")
+    parts = [uvarint(len(names) + 1), *map(compact, names), uvarint(len(ids) + 1), ids.tobytes(), b"\0"]
+    return RawRequest(name="ListTransactions", api_key=API_KEY, api_version=API_VERSION, body=b"".join(parts))
+
+
+def decode(body: memoryview) -> ListedTransactions:
+    """What is listed. Raises MalformedAnswerError when `body` is not such a response to its last byte."""
+    bytes_ = body.tobytes()
+    try:
+        return _decode(bytes_, None, no_tags)
+    except UNREADABLE:
+        return _read_slowly(bytes_)
+
+
+def decode_slowly(body: memoryview) -> ListedTransactions:
+    """Read every length in full, tagged fields included. Raises MalformedAnswerError like `decode`."""
+    return _read_slowly(body.tobytes())
+
+
+def _read_slowly(body: bytes) -> ListedTransactions:
+    try:
+        return _decode(body, _step, skip_tags)
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise MalformedAnswerError(f"ListTransactions response of {len(body)} bytes ends too early: {error}") from error
+
+
+def _decode(body: bytes, step: Step | None, tags: Callable[[bytes, int], int]) -> ListedTransactions:
+    (error,) = _ERROR.unpack_from(body, 4)
+    unknown, at = length(body, 4 + _ERROR.size)
+    for _ in range(unknown):
+        _, at = compact_string(body, at)
+    count, at = length(body, at)
+    places = (array("q"), array("q"), array("q"), array("q"))
+    at = _walk(body, at, count, places) if step is None else _walk_by(step, body, at, count, places)
+    if tags(body, at) != len(body):
+        raise MalformedAnswerError("bytes after the end of the ListTransactions response")
+    id_at, producer_id_at, state_at, state_size = (np.frombuffer(it, dtype=np.int64) for it in places)
+    view = memoryview(body)
+    return ListedTransactions(
+        error=error,
+        body=body,
+        id_at=id_at,
+        producer_id=everywhere(view, ">i8")[producer_id_at].astype(np.int64),
+        state=_states(view, state_at, state_size),
+    )
+
+
+_Places = tuple["array[int]", "array[int]", "array[int]", "array[int]"]
+"""Of each transaction: its id's length, its producer id, its state, and how long that is."""
+
+
+def _walk(body: bytes, at: int, count: int, places: _Places) -> int:
+    """Where all lengths take one byte and nothing has tagged fields."""
+    ids, producer_ids, states, sizes = (it.append for it in places)
+    for _ in range(count):
+        size = body[at]
+        behind = at + size + _PRODUCER_ID_BYTES
+        state = body[behind]
+        if not 0 < size < _ONE_BYTE or not 0 < state < _ONE_BYTE or body[behind + state]:
+            raise MalformedAnswerError("null, a long string, or tagged fields")
+        ids(at)
+        producer_ids(at + size)
+        states(behind + 1)
+        sizes(state - 1)
+        at = behind + state + 1
+    return at
+
+
+def _walk_by(step: Step, body: bytes, at: int, count: int, places: _Places) -> int:
+    ids, producer_ids, states, sizes = places
+    for _ in range(count):
+        ids.append(at)
+        producer_id_at, state_at, size, at = step(body, at)
+        producer_ids.append(producer_id_at)
+        states.append(state_at)
+        sizes.append(size)
+    return at
+
+
+def _step(body: bytes, at: int) -> tuple[int, int, int, int]:
+    size, at = length(body, at)
+    producer_id_at = at + size
+    state_size, at = length(body, producer_id_at + _PRODUCER_ID_BYTES)
+    return producer_id_at, at, state_size, skip_tags(body, at + state_size)
+
+
+def _states(body: memoryview, at: Int64Column, size: Int64Column) -> Int8Column:
+    """(N,) index into the members of TransactionState: a name that is none of theirs is UNKNOWN."""
+    found = np.full(len(at), _STATES.index(TransactionState.UNKNOWN), dtype=np.int8)
+    for index, state in enumerate(_STATES):
+        name = state.value.encode()
+        same = np.flatnonzero(size == len(name))
+        if len(same):
+            is_it = everywhere(body, f"S{len(name)}")[at[same]] == name
+            found[same[is_it]] = index
+    return found

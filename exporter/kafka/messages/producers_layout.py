@@ -1,0 +1,221 @@
+"""Where the partitions of an answer to DescribeProducers begin, found without an object for a partition.
+
+`describe_producers` draws the answer. `walk` steps from partition to partition by the byte that tells how many producers
+there are, in one stride where all partitions of a topic have as many. The next answer to the same request is laid out as
+the last one unless a producer has come or gone, which `Layout.is_of` tells by two looks at all partitions at once.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.messages.primitives import compact_string, everywhere, length, no_tags
+from exporter.snapshot import Int32Column, Int64Column
+
+ENTRY_BYTES = 37
+PARTITION_BYTES = 9
+"""What a partition without producers and without a message takes."""
+
+THROTTLE_TIME_BYTES = 4
+MESSAGE_AT = 6
+TAGS_AT = 36
+"""In an entry."""
+
+LENGTHS_MAX = 1_048_576
+"""Bytes that tell lengths, and messages with them, that are kept for the next answer."""
+_COUNT_AT = 7
+"""Where there is no message."""
+_START_OFFSET_AT = 28
+_SIGN_BIT = 0x80
+"""Of the first byte of a big-endian number: such a byte or a higher one makes it negative."""
+_RUN_ENTRIES_MIN = 200
+"""A look at a run costs as much as gathering the bytes of so many entries."""
+_NOWHERE: Int64Column = np.empty(0, dtype=np.int64)
+_STEPS = tuple(PARTITION_BYTES + (byte - 1) * ENTRY_BYTES if 0 < byte < 0x80 else 0 for byte in range(256))  # noqa: PLR2004
+"""How far the next partition is from one without a message, by the byte at _COUNT_AT; 0 where it takes more to tell."""
+
+_Run = tuple[int, int, int, int]
+"""Neighbours with as many entries each: (where the first one's entries begin, partitions, entries, bytes to the next)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where the partitions of an answer are: columns of P, in the order of the answer."""
+
+    topics: tuple[str, ...]
+    partitions: tuple[int, ...]
+    """How many each topic has."""
+    head_at: Int32Column
+    entries_at: Int32Column
+    count: Int32Column
+    size: int
+    """Bytes of the answer; -1 where none is to be compared with it."""
+    mark: npt.NDArray[np.uint16]
+    """The two bytes that are the whole message and the whole count, or the beginning of either."""
+    lengths_at: Int32Column
+    lengths: npt.NDArray[np.uint8]
+    """Where the other bytes are that tell a length, and what they are."""
+    runs: tuple[_Run, ...] | None
+    """All partitions that have entries; None where there are too many runs."""
+
+    def is_of(self, body: memoryview, bytes_: npt.NDArray[np.uint8]) -> bool:
+        """True when `body` is laid out so: all that tells a length is where it was, and is what it was.
+
+        Where the first partition begins is known, and from there each one's length leads to the next.
+        """
+        return (
+            len(body) == self.size
+            and np.array_equal(everywhere(body, ">u2")[self.head_at + MESSAGE_AT], self.mark)
+            and np.array_equal(bytes_[self.lengths_at], self.lengths)
+        )
+
+    def open_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column | None:
+        """(N,) where each entry with an open transaction begins; None when an entry has tagged fields."""
+        if self.runs is None:
+            entry_at = self._all_entries(bytes_)
+            return None if entry_at is None else entry_at[bytes_[entry_at + _START_OFFSET_AT] < _SIGN_BIT]
+        found = [_NOWHERE]
+        for first, partitions, entries, step in self.runs:
+            table = np.ndarray((partitions, entries, ENTRY_BYTES), np.uint8, bytes_, first, (step, ENTRY_BYTES, 1))
+            if table[..., TAGS_AT].any():
+                return None
+            partition, entry = np.nonzero(table[..., _START_OFFSET_AT] < _SIGN_BIT)
+            found.append(first + partition * step + entry * ENTRY_BYTES)
+        return np.concatenate(found)
+
+    def entries_of(self, body: memoryview, producer_ids: Collection[int]) -> Int64Column | None:
+        """(N,) where each entry of `producer_ids` begins; None when an entry has tagged fields."""
+        entry_at = self._all_entries(everywhere(body, "u1"))
+        if entry_at is None:
+            return None
+        ids = np.fromiter(producer_ids, dtype=np.int64)
+        return entry_at[np.isin(everywhere(body, ">i8")[entry_at], ids)]
+
+    def _all_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column | None:
+        """(E,) where each entry begins, in order; None when one has tagged fields."""
+        before = np.cumsum(self.count, dtype=np.int64) - self.count
+        first: Int64Column = np.repeat(self.entries_at - before * ENTRY_BYTES, self.count)
+        entry_at = first + np.arange(len(first)) * ENTRY_BYTES
+        return None if np.any(bytes_[entry_at + TAGS_AT]) else entry_at
+
+
+def walk(body: bytes) -> Layout:
+    """Step from partition to partition, assuming that nothing has tagged fields."""
+    topics: list[str] = []
+    partitions: list[int] = []
+    heads = array("q")
+    unusual: list[tuple[int, int, int]] = []
+    lengths = [THROTTLE_TIME_BYTES]
+    topic_count, at = length(body, THROTTLE_TIME_BYTES)
+    for _ in range(topic_count):
+        name, at = compact_string(body, at)
+        count, at = length(body, at)
+        topics.append(name)
+        partitions.append(count)
+        lengths.append(at)
+        at = _step_over_topic(body, at, count, heads, unusual)
+        lengths.append(at)
+        at = no_tags(body, at)
+    if no_tags(body, at) != len(body):
+        raise MalformedAnswerError(f"{len(body) - at} bytes after the end of the answer")
+    lengths.append(len(body))
+    bytes_ = np.frombuffer(body, dtype=np.uint8)
+    head_at = np.frombuffer(heads, dtype=np.int64)
+    entries_at = head_at + _COUNT_AT + 1
+    count_of = bytes_[head_at + _COUNT_AT].astype(np.int64) - 1
+    if unusual:
+        index, counts, at_entries = np.array(unusual, dtype=np.int64).T
+        count_of[index], entries_at[index] = counts, at_entries
+        lengths += [it for i, _, end in unusual for it in (heads[i] + MESSAGE_AT, end)]
+    # A position takes twelve bytes while it is worked out: long messages are not looked for in the next answer.
+    is_like_none = sum(lengths[1::2]) - sum(lengths[::2]) > LENGTHS_MAX
+    lengths_at = _positions([] if is_like_none else lengths)
+    return Layout(
+        topics=tuple(topics),
+        partitions=tuple(partitions),
+        head_at=head_at.astype(np.int32),
+        entries_at=entries_at.astype(np.int32),
+        count=count_of.astype(np.int32),
+        size=-1 if is_like_none else len(body),
+        mark=everywhere(memoryview(body), ">u2")[head_at + MESSAGE_AT],
+        lengths_at=lengths_at,
+        lengths=bytes_[lengths_at],
+        runs=_runs(entries_at, count_of),
+    )
+
+
+def _positions(bounds: list[int]) -> Int32Column:
+    """All positions from the first bound to the second, from the third to the fourth, and so on."""
+    start, end = np.array(bounds, dtype=np.int64).reshape(-1, 2).T if bounds else (_NOWHERE, _NOWHERE)
+    size = end - start
+    positions: Int64Column = np.repeat(start - (np.cumsum(size) - size), size) + np.arange(size.sum())
+    return positions.astype(np.int32)
+
+
+def _runs(entries_at: Int64Column, count: Int64Column) -> tuple[_Run, ...] | None:
+    """Partitions at equal distances with as many entries; None where gathering bytes one by one is less work."""
+    with_entries = np.flatnonzero(count)
+    entries_at, count = entries_at[with_entries], count[with_entries]
+    step = np.diff(entries_at)
+    is_other_count = np.diff(count) != 0
+    is_other_step = np.diff(step, prepend=step[:1]) != 0
+    suspects = np.flatnonzero(is_other_count | is_other_step)
+    if len(suspects) * _RUN_ENTRIES_MIN > count.sum():
+        return None
+    starts, last_end = [0] if len(count) else [], -1
+    for end in suspects.tolist():
+        if is_other_count[end] or last_end != end - 1:  # a run of one has no distance yet
+            starts.append(end + 1)
+            last_end = end
+    sizes = np.diff([*starts, len(count)])
+    steps = np.append(step, 0)[starts]
+    return tuple(zip(entries_at[starts].tolist(), sizes.tolist(), count[starts].tolist(), steps.tolist(), strict=True))
+
+
+def _step_over_topic(body: bytes, at: int, count: int, heads: array[int], unusual: list[tuple[int, int, int]]) -> int:
+    """Note in `heads` where each of `count` partitions begins; where the last one ends."""
+    if count == 0:
+        return at
+    step = _STEPS[body[at + _COUNT_AT]]
+    end = at + step * count
+    if step and _are_alike(body, at, end, step):
+        heads.frombytes(np.arange(at, end, step, dtype=np.int64).tobytes())
+        return end
+    for _ in range(count):
+        step = 0 if body[at + MESSAGE_AT] else _STEPS[body[at + _COUNT_AT]]
+        if step:
+            heads.append(at)
+            at += step
+        else:
+            at = _step_over_unusual(body, at, heads, unusual)
+    return at
+
+
+def _are_alike(body: bytes, at: int, end: int, step: int) -> bool:
+    """True when partitions `step` bytes apart, without messages and each as long as the first, take all from `at` to `end`.
+
+    Each one's length shows where the next begins: that they are where the stride says follows from one to the next.
+    """
+    if end > len(body):
+        return False
+    counts, messages = body[at + _COUNT_AT : end : step], body[at + MESSAGE_AT : end : step]
+    return counts == counts[:1] * len(counts) and messages == bytes(len(messages))
+
+
+def _step_over_unusual(body: bytes, at: int, heads: array[int], unusual: list[tuple[int, int, int]]) -> int:
+    """A partition with a message, or with so many producers that their number takes more than a byte."""
+    message_at = at + MESSAGE_AT
+    count_at = message_at + 1 if body[message_at] == 0 else compact_string(body, message_at)[1]
+    count, entries_at = length(body, count_at)
+    end = entries_at + count * ENTRY_BYTES
+    if end >= len(body):
+        raise MalformedAnswerError("entries reach beyond the answer")
+    unusual.append((len(heads), count, entries_at))
+    heads.append(at)
+    return end + 1

@@ -1,0 +1,1 @@
+"""What this principal cannot see: topics and transactional ids that ACLs hide."""

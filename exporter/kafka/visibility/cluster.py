@@ -1,0 +1,142 @@
+"""What the metadata do not show us: Kafka leaves topics out without a word where DESCRIBE is missing.
+
+A principal without any grant sees a cluster without topics, which looks like one without transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kafka.protocol.admin.acl import ACLResourceType
+
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
+from exporter.kafka.topology import Topology
+from exporter.kafka.visibility.acls import acls_on
+from exporter.snapshot import STATE_TOPIC, Visibility
+
+ASKED_MAX = 1000
+"""Topics that vanished and are asked for by name in one cycle."""
+_NAMED_MAX = 3
+FORGOTTEN_AFTER_S = 86_400
+"""Without DESCRIBE brokers do not say whether a topic exists: one that was deleted must not be missed for ever."""
+
+
+class TopicWatch:
+    """Which topics were visible to us, from cycle to cycle."""
+
+    def __init__(self) -> None:
+        self._cluster_id: str | None = None
+        self._visible: tuple[str, ...] = ()
+        self._hidden: tuple[str, ...] = ()
+        self._hidden_since_s: dict[str, float] = {}
+        self._state_topic_gap: str | None = None
+
+    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
+        """What was visible before a restart: grants are often changed together with one."""
+        self._cluster_id, self._visible = cluster_id, topics
+
+    def _forget_another(self, cluster_id: str) -> None:
+        """Other credentials may lead to another cluster, or show less of the same one, which is to be missed."""
+        if cluster_id != self._cluster_id:
+            self._visible = self._hidden = ()
+        self._cluster_id = cluster_id
+
+    def _not_too_old(self, hidden: tuple[str, ...], now_s: float) -> tuple[str, ...]:
+        """Without those that have been hidden for so long that they are not missed any more: they may be deleted."""
+        self._hidden_since_s = {it: self._hidden_since_s.get(it, now_s) for it in hidden}
+        return tuple(it for it in hidden if now_s - self._hidden_since_s[it] < FORGOTTEN_AFTER_S)
+
+    async def look(self, inquiry: Inquiry, topology: Topology, *, thoroughly: bool = True) -> Visibility:
+        """What is hidden now. Costs a request only where a topic has vanished, or nothing is visible.
+
+        `thoroughly`: also whether the coordinators' topic is hidden, where it is not visible.
+        """
+        self._forget_another(topology.cluster_id)
+        vanished: tuple[str, ...] = ()
+        if topology.topics is not self._visible:
+            vanished = tuple(it for it in self._visible if it not in topology.first_row)
+        if STATE_TOPIC in topology.first_row:
+            self._state_topic_gap = None
+        elif thoroughly:
+            self._state_topic_gap = await _state_topic_gap(inquiry, is_any_open=False)
+        suspects = tuple(dict.fromkeys([*self._hidden, *vanished]))
+        suspects = tuple(it for it in suspects if it not in topology.first_row)
+        self._visible = topology.topics
+        self._hidden = self._not_too_old(await _refused(inquiry, suspects) if suspects else (), inquiry.clock())
+        gaps = [_about_hidden(self._hidden)] if self._hidden else []
+        if all(it == STATE_TOPIC for it in topology.topics) and not await _is_without_authorizer(inquiry, topology):
+            # The grant on the coordinators' topic alone shows one topic, and nothing of what hangs.
+            gaps.append("no topic is visible: not authorized, needs DESCRIBE and READ on the topics to be watched")
+        if self._state_topic_gap is not None:
+            gaps.append(self._state_topic_gap)
+        if topology.left_out:
+            gaps.append(_about_left_out(topology))
+        return Visibility(hidden_topics=self._hidden, gaps=tuple(gaps))
+
+
+def _about_left_out(topology: Topology) -> str:
+    names = _first_of(tuple(topology.left_out))
+    return (
+        f"{sum(topology.left_out.values())} partitions of {len(topology.left_out)} topics ({names}) are not read: too many "
+        "partitions before them are missing from the metadata"
+    )
+
+
+def _about_hidden(topics: tuple[str, ...]) -> str:
+    return (
+        f"{len(topics)} topics that were visible are not any more ({_first_of(topics)}): needs DESCRIBE on them, or they "
+        "are deleted"
+    )
+
+
+def _first_of(topics: tuple[str, ...]) -> str:
+    return ", ".join(topics[:_NAMED_MAX]) + (", ..." if len(topics) > _NAMED_MAX else "")
+
+
+async def _refused(inquiry: Inquiry, topics: Collection[str]) -> tuple[str, ...]:
+    """Those of `topics` that brokers refuse to show by name; without DESCRIBE they do not say whether one exists."""
+    asked = tuple(topics)[:ASKED_MAX]
+    try:
+        told = await inquiry.topology(asked)
+    except ClusterUnavailableError:
+        return tuple(topics)
+    return (
+        *(it for it in asked if told.topic_errors.get(it) == ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        *tuple(topics)[ASKED_MAX:],
+    )
+
+
+async def _is_without_authorizer(inquiry: Inquiry, topology: Topology) -> bool:
+    """True when nothing can be hidden: the cluster has no authorizer."""
+    request = acls_on(ACLResourceType.TOPIC)
+    try:
+        code = await inquiry.ask(min(topology.brokers), "DescribeAcls", request, lambda answer: int(answer.error_code))
+    except BrokerFault:
+        return False
+    return code == ErrorCode.SECURITY_DISABLED
+
+
+def about_source(out_of_date: str) -> str:
+    """The gap of metadata that may not be current."""
+    return f"no broker is known to have current metadata: {out_of_date}"
+
+
+async def with_state_topic(inquiry: Inquiry, topology: Topology, visibility: Visibility) -> Visibility:
+    """`visibility`, for a cycle in which transactions are open: the coordinators' topic must be there, and visible."""
+    if STATE_TOPIC in topology.first_row:
+        return visibility
+    gap = await _state_topic_gap(inquiry, is_any_open=True)
+    return visibility if gap is None else visibility.with_gap(gap)
+
+
+async def _state_topic_gap(inquiry: Inquiry, *, is_any_open: bool) -> str | None:
+    try:
+        told = await inquiry.topology((STATE_TOPIC,))
+    except ClusterUnavailableError:
+        return f"whether topic {STATE_TOPIC} is hidden is not known: no broker answered"
+    if told.topic_errors.get(STATE_TOPIC) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return f"topic {STATE_TOPIC} is not visible: not authorized, needs DESCRIBE on it to know every coordinator"
+    if is_any_open and STATE_TOPIC not in told.first_row:
+        return f"topic {STATE_TOPIC} does not exist, although transactions are open"
+    return None

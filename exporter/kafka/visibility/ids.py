@@ -1,0 +1,116 @@
+"""Whether every transactional id is visible to us: DescribeAcls (API key 29), and probes that the ACLs themselves suggest.
+
+A made-up id that is visible proves nothing about other ids: it may match a granted prefix by chance, and with
+`allow.everyone.if.no.acl.found` exactly those ids are hidden that some ACL names for others. So the ACLs are read, and
+for each pattern that they name an id is tried that no longer pattern matches, and one more that none matches. When all of
+these are visible, so is every id, whether we are a super user, have a literal `*`, or many prefixes (StandardAuthorizer).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from kafka.protocol.admin.acl import (
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ACLResourceType,
+)
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest
+
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
+from exporter.kafka.visibility.acl_probes import Patterns, probes
+from exporter.kafka.visibility.acls import acls_on
+from exporter.snapshot import IdVisibility
+
+PATTERNS_MAX = 1000
+"""More patterns than these are not tried, and nothing is proved then."""
+_HIDING_OPERATIONS = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
+_BEGINNINGS = (
+    "",
+    "~",
+    "|",
+    "}",
+    "{",
+    "^",
+    "`",
+    "@",
+    "?",
+    ">",
+    "=",
+    "<",
+    ";",
+    ":",
+    "/",
+    ",",
+    "+",
+    "(",
+    "$",
+    "#",
+    "!",
+    " ",
+)
+"""Transactional ids may hold any character: where patterns take all the usual ones, one of these is left."""
+
+
+async def id_visibility(inquiry: Inquiry, brokers: Iterable[int]) -> IdVisibility:
+    """The worst of what these coordinators let us see: each has its own view of the ACLs."""
+    found = await inquiry.gather(_at(inquiry, broker) for broker in brokers)
+    worst_first = (IdVisibility.NOT_ANSWERED, IdVisibility.DENY_POSSIBLE, IdVisibility.BY_NAME_ONLY)
+    return next((it for it in worst_first if it in found), IdVisibility.ALL)
+
+
+async def _at(inquiry: Inquiry, broker: int) -> IdVisibility:
+    try:
+        patterns = await inquiry.ask(broker, "DescribeAcls", acls_on(ACLResourceType.TRANSACTIONAL_ID), _patterns)
+        if patterns is None or len(patterns) > PATTERNS_MAX:
+            return IdVisibility.DENY_POSSIBLE
+        ids = tuple(probes(patterns, _made_up)) if patterns is not _NO_AUTHORIZER else ()
+        if None in ids or not await _are_visible(inquiry, broker, [it for it in ids if it is not None]):
+            return IdVisibility.BY_NAME_ONLY
+    except BrokerFault as fault:
+        is_offered = fault.reason is not FaultReason.UNSUPPORTED_API
+        return IdVisibility.NOT_ANSWERED if is_offered else IdVisibility.DENY_POSSIBLE
+    return IdVisibility.ALL
+
+
+_NO_AUTHORIZER: Patterns = frozenset({(False, "")})
+
+
+def _patterns(answer: Any) -> Patterns | None:
+    """None where the ACLs cannot be read, or hold a DENY on describing ids, whoever it is for: ours are not known."""
+    if answer.error_code == ErrorCode.SECURITY_DISABLED:
+        return _NO_AUTHORIZER
+    if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return None
+    if answer.error_code != ErrorCode.NONE:
+        raise BrokerFault(FaultReason.REFUSED, f"DescribeAcls is answered with {error_name(answer.error_code)}")
+    found = set()
+    for resource in answer.resources:
+        for acl in resource.acls:
+            if acl.permission_type == ACLPermissionType.DENY and acl.operation in _HIDING_OPERATIONS:
+                return None
+        if resource.resource_name is None:
+            raise MalformedAnswerError("an ACL on a resource without a name")
+        found.add((resource.pattern_type == ACLResourcePatternType.PREFIXED, resource.resource_name))
+    return frozenset(found)
+
+
+def _made_up(prefix: str) -> Iterator[str]:
+    return (prefix + beginning + secrets.token_urlsafe(24) for beginning in _BEGINNINGS)
+
+
+async def _are_visible(inquiry: Inquiry, broker: int, ids: Collection[str]) -> bool:
+    """True when none of `ids` is refused; authorization comes before coordination and existence."""
+    if not ids:
+        return True
+    request = DescribeTransactionsRequest(transactional_ids=sorted(ids))
+
+    def refused(answer: Any) -> set[str]:
+        told = {it.transactional_id: it.error_code for it in answer.transaction_states}
+        return {it for it in ids if told.get(it) in {None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}}
+
+    return not await inquiry.ask(broker, "DescribeTransactions", request, refused)

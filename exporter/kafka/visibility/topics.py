@@ -1,0 +1,61 @@
+"""Whether every topic is visible to us: DescribeAcls (API key 29), and names that the ACLs themselves suggest.
+
+Metadata leave out topics that we may not describe, without a word. By name they are refused, whether they exist or not. So
+where there is an authorizer, every name and prefix that an ACL has is asked for, and a made-up name that none has.
+"""
+
+from __future__ import annotations
+
+import secrets
+import string
+from typing import Any
+
+from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
+
+from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, MalformedAnswerError
+from exporter.kafka.visibility.acl_probes import probes
+from exporter.kafka.visibility.acls import acls_on
+
+NAMES_MAX = 1000
+_LEGAL = string.ascii_letters + string.digits + "._-"
+"""What topic names consist of."""
+_HIDING = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
+
+
+async def what_hides_topics(inquiry: Inquiry, broker: int) -> str:
+    """Why topics may be hidden from us, a sentence; empty where every topic is visible. Never raises BrokerFault."""
+    try:
+        names = await inquiry.ask(broker, "DescribeAcls", acls_on(ACLResourceType.TOPIC), _names)
+        if isinstance(names, str):
+            return names
+        told = await inquiry.topology(tuple(names)) if names else None
+    except (BrokerFault, ClusterUnavailableError) as error:
+        return f"topics may be hidden from us: {error}"
+    if told is not None and ErrorCode.TOPIC_AUTHORIZATION_FAILED in told.topic_errors.values():
+        return "topics may be hidden from us: needs DESCRIBE on every topic"
+    return ""
+
+
+def _names(answer: Any) -> list[str] | str:
+    """Names to ask for, none without an authorizer; or why nothing can be known."""
+    if answer.error_code == ErrorCode.SECURITY_DISABLED:
+        return []
+    if answer.error_code != ErrorCode.NONE:
+        return "topics may be hidden from us: needs DESCRIBE on the cluster to read the ACLs"
+    patterns = set()
+    for resource in answer.resources:
+        denied = {it.operation for it in resource.acls if it.permission_type == ACLPermissionType.DENY}
+        if denied & _HIDING:
+            return f"topics may be hidden from us: an ACL denies describing {resource.resource_name}"
+        if resource.resource_name is None:
+            raise MalformedAnswerError("an ACL on a resource without a name")
+        patterns.add((resource.pattern_type == ACLResourcePatternType.PREFIXED, resource.resource_name))
+    if len(patterns) > NAMES_MAX:
+        return "topics may be hidden from us: there are too many ACLs to try them all"
+    return [it for it in probes(frozenset(patterns), _made_up) if it]
+
+
+def _made_up(prefix: str) -> tuple[str, ...]:
+    """Where longer prefixes take every legal character, the prefix is the one topic that is left."""
+    return (*(prefix + first + secrets.token_hex(8) for first in _LEGAL), prefix)

@@ -1,0 +1,1 @@
+"""The table of all metrics, and the functions that compute their samples."""

@@ -1,0 +1,1 @@
+"""The status page: state, suspects, coverage; and the page of a fleet."""

@@ -1,0 +1,54 @@
+"""The status pages of a fleet: one line for each cluster, the worst first, and behind each the page of that cluster.
+
+Law of this file: as of `page`.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Sequence
+from html import escape as _e
+
+from exporter.publication.facts import Publication
+from exporter.publication.page.humanize import count_words, instant_words
+from exporter.publication.page.page import Page, as_bytes, head, render_page
+from exporter.publication.page.summary import Level, headline
+
+_BELOW = "/clusters/"
+_WORST_FIRST = (Level.BAD, Level.UNKNOWN, Level.WARNING, Level.GOOD)
+
+
+def render_pages(publications: Sequence[Publication]) -> dict[str, Page]:
+    """Pages by path, as a request has it: `/`, and one below `/clusters/` for each cluster."""
+    pages = {f"{_BELOW}{it.cluster}": render_page(it) for it in publications}
+    return {"/": _overview(publications), **pages}
+
+
+def _overview(publications: Sequence[Publication]) -> Page:
+    lines = sorted(
+        ((headline(it.evaluation, it.facts), it) for it in publications),
+        key=lambda line: (_WORST_FIRST.index(line[0].level), line[1].cluster or ""),
+    )
+    rows = "".join(_row(it, found.level, found.title) for found, it in lines)
+    heading = f"Kafka transactions of {count_words(len(publications), 'cluster')}"
+    table = (
+        '<table id="clusters"><thead><tr><th>cluster</th><th>found</th><th class="number">open</th>'
+        '<th class="number">suspect</th><th>newest snapshot</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></body></html>"
+    )
+    interval_ms = max((it.facts.interval_ms for it in publications), default=0)
+    return Page(head=as_bytes([head("Kafka transactions", heading, interval_ms)]), rest=as_bytes([table]))
+
+
+def _row(publication: Publication, level: Level, title: str) -> str:
+    evaluation, taken_at_ms = publication.evaluation, publication.facts.snapshot_taken_at_ms
+    open_ = suspects = "unknown"
+    if evaluation is not None:
+        open_, suspects = f"{evaluation.open_count:,}", f"{evaluation.suspect_count:,}"
+    when = "none yet" if taken_at_ms is None else instant_words(taken_at_ms)
+    link = _BELOW + urllib.parse.quote(publication.cluster or "", safe="")
+    return (
+        f'<tr><td><a href="{_e(link)}">{_e(publication.cluster or "")}</a></td>'
+        f'<td><span class="tag {level.value}">{_e(title)}</span></td><td class="number">{open_}</td>'
+        f'<td class="number">{suspects}</td><td>{_e(when)}</td></tr>'
+    )

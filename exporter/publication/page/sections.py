@@ -1,0 +1,186 @@
+"""The quieter parts of the status page: figures of the cycle, open transactions by verdict, coverage, own requests.
+
+Law of this file: as of `page`: every text from outside through `_e`, every list with a stated maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape as _e
+
+import numpy as np
+
+from exporter.evaluation.verdicts import Evaluation, Verdict
+from exporter.publication.facts import ExporterFacts
+from exporter.publication.metrics.cluster_samples import is_read, late_transactions, open_by_verdict, unread_by_reason
+from exporter.publication.page.humanize import count_words, duration_words, instant_words
+from exporter.status import ApiStatistics
+
+_FAILURES_SHOWN_MAX = 50
+_EXAMPLES_SHOWN_MAX = 5
+
+
+def facts_section(evaluation: Evaluation | None, facts: ExporterFacts) -> str:
+    """Figures of the last cycle; what is unknown says so."""
+    figures = [_snapshot_figure(facts), _cycle_figure(facts), _counts_figure(facts)]
+    if evaluation is not None:
+        figures += [*_coverage_figures(evaluation), _timeout_figure(evaluation), _late_figure(evaluation)]
+    cells = "".join(
+        f"<div><dt>{_e(name)}</dt><dd>{_e(value)}<small>{_e(note)}</small></dd></div>" for name, value, note in figures
+    )
+    return f'<dl class="facts" id="facts">{cells}</dl>'
+
+
+Figure = tuple[str, str, str]
+
+
+def _snapshot_figure(facts: ExporterFacts) -> Figure:
+    limit = count_words(facts.stale_after_cycles, "missed cycle")
+    note = f"every {duration_words(facts.interval_ms)}; dropped after {limit}"
+    if facts.snapshot_taken_at_ms is None:
+        return "newest snapshot", "none yet", note
+    return "newest snapshot", instant_words(facts.snapshot_taken_at_ms), note
+
+
+def _cycle_figure(facts: ExporterFacts) -> Figure:
+    if facts.last_cycle_succeeded is None:
+        return "last cycle", "none yet", f"started {instant_words(facts.started_at_ms)}"
+    took = (
+        ""
+        if facts.last_cycle_duration_seconds is None
+        else f"took {duration_words(_ms(facts.last_cycle_duration_seconds))}"
+    )
+    return "last cycle", "succeeded" if facts.last_cycle_succeeded else "FAILED", took
+
+
+def _counts_figure(facts: ExporterFacts) -> Figure:
+    return (
+        "cycles since start",
+        f"{facts.cycles:,}",
+        f"{facts.failed_cycles:,} failed, {facts.missed_cycles:,} missed; started {instant_words(facts.started_at_ms)}",
+    )
+
+
+def _coverage_figures(evaluation: Evaluation) -> Iterable[Figure]:
+    snapshot = evaluation.snapshot
+    partitions, read = snapshot.partitions, int(np.count_nonzero(is_read(snapshot.partitions)))
+    note = f"{count_words(evaluation.open_count, 'transaction')} open"
+    yield "partitions read", f"{read:,} of {len(partitions):,}", note
+    yield "brokers answered", _answered([broker.failure for broker in snapshot.brokers]), "leaders asked"
+    coordinators = [coordinator.failure for coordinator in snapshot.coordinators]
+    yield "coordinators answered", _answered(coordinators), "" if coordinators else "not asked: nothing was open"
+
+
+def _answered(failures: Sequence[str | None]) -> str:
+    return f"{sum(failure is None for failure in failures):,} of {len(failures):,}"
+
+
+def _timeout_figure(evaluation: Evaluation) -> Figure:
+    limits = evaluation.snapshot.max_timeout
+    notes = []
+    if evaluation.max_timeout_is_fallback:
+        notes.append("fallback: no broker let us read it")
+    if limits.timeout_ms is not None and limits.timeout_ms_min not in (None, limits.timeout_ms):
+        notes.append(f"brokers differ: smallest {duration_words(limits.timeout_ms_min or 0)}")
+    if limits.unread and not evaluation.max_timeout_is_fallback:
+        notes.append(f"{count_words(len(limits.unread), 'broker')} did not tell")
+    return "transaction.max.timeout.ms", duration_words(evaluation.max_timeout_ms), "; ".join(notes)
+
+
+def _late_figure(evaluation: Evaluation) -> Figure:
+    return (
+        "late transactions",
+        f"{late_transactions(evaluation):,}",
+        "older than transaction.max.timeout.ms plus padding",
+    )
+
+
+def verdicts_section(evaluation: Evaluation) -> str:
+    """Open transactions by verdict, the worst first."""
+    rows = [
+        f'<tr class="{"zero" if sample.value == 0 else "some"}"><td>{_e(verdict.label)}</td>'
+        f'<td class="number">{int(sample.value):,}</td></tr>'
+        for verdict, sample in zip(Verdict, open_by_verdict(evaluation), strict=True)
+    ]
+    return _table("verdicts", "Open transactions by verdict", ("verdict", "#transactions"), rows)
+
+
+def coverage_section(evaluation: Evaluation) -> str:
+    """What could not be asked or was not answered, and why."""
+    snapshot = evaluation.snapshot
+    failures = [(f"broker {it.broker} ({it.host}:{it.port})", it.failure) for it in snapshot.brokers if it.failure]
+    failures += [(f"coordinator {it.broker}", it.failure) for it in snapshot.coordinators if it.failure]
+    failures += [("visibility", sentence) for sentence in snapshot.visibility.gaps]
+    failures += _proof_failures(evaluation)
+    failures += [
+        (f"transaction.max.timeout.ms of broker {broker}", reason) for broker, reason in snapshot.max_timeout.unread
+    ]
+    rows = [
+        f"<tr><td>{count_words(int(sample.value), 'partition')} unread</td><td>{_e(sample.labels[0])}"
+        f'<br><span class="quiet">{_e(_examples(evaluation, sample.labels[0]))}</span></td></tr>'
+        for sample in unread_by_reason(evaluation)
+    ]
+    rows += [f"<tr><td>{_e(what)}</td><td>{_e(why)}</td></tr>" for what, why in failures[:_FAILURES_SHOWN_MAX]]
+    if len(failures) > _FAILURES_SHOWN_MAX:
+        rows.append(f"<tr><td>{count_words(len(failures) - _FAILURES_SHOWN_MAX, 'more failure')}</td><td></td></tr>")
+    if not rows:
+        return '<section id="coverage"><h2>Not read</h2><p>Nothing: all that was asked was answered.</p></section>'
+    return _table("coverage", "Not read", ("what", "why"), rows)
+
+
+def _proof_failures(evaluation: Evaluation) -> list[tuple[str, str]]:
+    proof = evaluation.snapshot.proof
+    if proof is None:
+        return []
+    failures = [
+        (f"__transaction_state-{it.partition} at broker {it.leader}", it.failure) for it in proof.state_partitions
+    ]
+    listed = [(f"list of transactions of broker {broker}", reason) for broker, reason in proof.listing_failures]
+    return [(what, why) for what, why in failures if why is not None] + listed
+
+
+def _examples(evaluation: Evaluation, reason: str) -> str:
+    """The first partitions that could not be read for this reason."""
+    partitions = evaluation.snapshot.partitions
+    index = partitions.reasons.index(reason) if reason in partitions.reasons else -1
+    rows = np.flatnonzero((partitions.reason == index) & ~is_read(partitions))
+    names = [f"{topic}-{partition}" for topic, partition in map(partitions.name, rows[:_EXAMPLES_SHOWN_MAX].tolist())]
+    return ", ".join(names) + (", …" if len(rows) > len(names) else "")
+
+
+def exporter_section(facts: ExporterFacts) -> str:
+    """Requests of this process to Kafka, phases of the last cycle, and versions."""
+    phases = ", ".join(f"{phase} {duration_words(_ms(duration))}" for phase, duration in facts.phase_durations)
+    rows = [_api_row(statistics) for statistics in facts.api_statistics]
+    headings = ("API", "#requests", "#failed", "#mean latency")
+    table = _table("requests", "Requests to Kafka since start", headings, rows) if rows else ""
+    last = f"Last cycle: {_e(phases)}. " if phases else ""
+    return (
+        f'{table}<p class="quiet">{last}kafka-transaction-exporter {_e(facts.version)}, Python '
+        f"{_e(facts.python_version)}. This page is made once per cycle and only reads from Kafka.</p>"
+    )
+
+
+def _api_row(statistics: ApiStatistics) -> str:
+    answered = sum(statistics.latency_counts)
+    mean = f"{1000 * statistics.seconds_total / answered:.1f} ms" if answered else ""
+    figures = (f"{statistics.requests:,}", f"{statistics.failures:,}", mean)
+    cells = "".join(f'<td class="number">{figure}</td>' for figure in figures)
+    return f"<tr><td>{_e(statistics.api)}</td>{cells}</tr>"
+
+
+def _table(name: str, title: str, headings: Sequence[str], rows: Sequence[str]) -> str:
+    """Headings that begin with # stand over numbers."""
+    head = "".join(
+        f'<th class="number">{_e(text[1:])}</th>' if text.startswith("#") else f"<th>{_e(text)}</th>"
+        for text in headings
+    )
+    body = "\n".join(rows)
+    return (
+        f'<section id="{name}"><h2>{_e(title)}</h2><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></section>"
+    )
+
+
+def _ms(duration_seconds: float) -> int:
+    return round(duration_seconds * 1000)

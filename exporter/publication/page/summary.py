@@ -1,0 +1,104 @@
+"""What the status page says first: the worst that is true, and everything that limits it.
+
+Law of this file: pure, and green only when all was read, recently, and nothing wants a person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from exporter.evaluation.gaps import unproved
+from exporter.evaluation.verdicts import Evaluation
+from exporter.publication.facts import ExporterFacts
+from exporter.publication.page.humanize import count_words, instant_words
+from exporter.snapshot import Answer
+
+
+class Level(Enum):
+    """How bad it is; the values are CSS classes."""
+
+    BAD = "bad"
+    WARNING = "warning"
+    UNKNOWN = "unknown"
+    GOOD = "good"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """One title, and sentences that a reader must not miss."""
+
+    level: Level
+    title: str
+    notes: tuple[str, ...]
+
+
+def headline(evaluation: Evaluation | None, facts: ExporterFacts) -> Headline:
+    """All precedence is here: without rows nothing is known; then proofs, suspects, gaps, and only then health."""
+    failure = _failure_notes(facts)
+    if evaluation is None:
+        return Headline(level=Level.UNKNOWN, title=_no_rows_title(facts), notes=failure)
+    gaps = coverage_gaps(evaluation)
+    notes = (*gaps, *_lateness_notes(evaluation), *failure)
+    hanging = sum(row.verdict.is_hanging for row in evaluation.suspects)
+    others = evaluation.suspect_count - hanging
+    if hanging:
+        title = f"{count_words(hanging, 'transaction')} hanging: proved abandoned, nothing will ever close them"
+        return Headline(level=Level.BAD, title=title, notes=(*_other_suspects(others), *notes))
+    if others:
+        return Headline(level=Level.WARNING, title=f"{count_words(others, 'suspect transaction')}", notes=notes)
+    if gaps:
+        return Headline(
+            level=Level.WARNING, title="Nothing suspect in what was read, but not all was read", notes=notes
+        )
+    if failure:
+        return Headline(
+            level=Level.WARNING, title="Nothing suspect in the last snapshot, which is not new", notes=notes
+        )
+    read = count_words(len(evaluation.snapshot.partitions), "partition")
+    return Headline(level=Level.GOOD, title=f"Nothing suspect in {read}, all read", notes=notes)
+
+
+def _no_rows_title(facts: ExporterFacts) -> str:
+    if facts.snapshot_taken_at_ms is not None:
+        return f"Stale: the last snapshot is of {instant_words(facts.snapshot_taken_at_ms)} and no longer shown"
+    return "Nothing has been read yet"
+
+
+def _failure_notes(facts: ExporterFacts) -> tuple[str, ...]:
+    if facts.last_cycle_succeeded is None:
+        return ("The first cycle has not ended.",)
+    if facts.last_cycle_succeeded:
+        return ()
+    return (f"The last cycle failed: {facts.last_failure or 'no reason was given.'}",)
+
+
+def _other_suspects(count: int) -> tuple[str, ...]:
+    return (f"{count_words(count, 'more suspect transaction')}.",) if count else ()
+
+
+def _lateness_notes(evaluation: Evaluation) -> tuple[str, ...]:
+    late = evaluation.late_count
+    limit = "the fallback, because no broker lets us read it" if evaluation.max_timeout_is_fallback else "plus padding"
+    return (
+        (f"{count_words(late, 'transaction')} late: older than transaction.max.timeout.ms ({limit}).",) if late else ()
+    )
+
+
+def coverage_gaps(evaluation: Evaluation) -> tuple[str, ...]:
+    """One sentence for each kind of question that stayed without an answer; empty when coverage is complete."""
+    snapshot = evaluation.snapshot
+    partitions, unread = len(snapshot.partitions), int(np.count_nonzero(snapshot.partitions.answer != Answer.READ))
+    brokers = sum(broker.failure is not None for broker in snapshot.brokers)
+    coordinators = sum(coordinator.failure is not None for coordinator in snapshot.coordinators)
+    gaps = [f"{sentence[0].upper()}{sentence[1:]}." for sentence in snapshot.visibility.gaps]
+    if unread:
+        gaps.append(f"{unread:,} of {count_words(partitions, 'partition')} could not be read.")
+    if brokers:
+        gaps.append(f"{brokers:,} of {count_words(len(snapshot.brokers), 'broker')} failed to answer.")
+    if coordinators:
+        gaps.append(f"{coordinators:,} of {count_words(len(snapshot.coordinators), 'coordinator')} failed to answer.")
+    gaps += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in unproved(snapshot)]
+    return tuple(gaps)

@@ -1,0 +1,94 @@
+"""How the exporter itself is doing: of the process, of one cluster, and of each of its parts.
+
+Plain records that the daemon fills and publication shows. Instants in milliseconds since 1970 UTC, durations in seconds
+unless the name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the latency histograms; the last bucket, +Inf, is implied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiStatistics:
+    """Requests of one Kafka API since the process started."""
+
+    api: str
+    """Kafka's name: `DescribeProducers`."""
+    requests: int
+    failures: int
+    """Requests without a usable response: refused, lost, timed out, not understood."""
+    seconds_total: float
+    """Sum of the latencies of requests with a response."""
+    latency_counts: tuple[int, ...]
+    """Those requests by latency: one more than LATENCY_BUCKETS_SECONDS, not cumulative, the last is +Inf."""
+
+
+def total(parts: Iterable[ApiStatistics]) -> tuple[ApiStatistics, ...]:
+    """What several clients counted, by API."""
+    sums: dict[str, ApiStatistics] = {}
+    for part in parts:
+        sums[part.api] = _plus(sums.get(part.api, _none_of(part.api)), part, 1)
+    return tuple(sums[api] for api in sorted(sums))
+
+
+def since(before: Iterable[ApiStatistics], after: Iterable[ApiStatistics]) -> tuple[ApiStatistics, ...]:
+    """What one client counted between two of its counts."""
+    earlier = {it.api: it for it in before}
+    return tuple(_plus(it, earlier.get(it.api, _none_of(it.api)), -1) for it in after)
+
+
+def _none_of(api: str) -> ApiStatistics:
+    counts = (0,) * (len(LATENCY_BUCKETS_SECONDS) + 1)
+    return ApiStatistics(api=api, requests=0, failures=0, seconds_total=0.0, latency_counts=counts)
+
+
+def _plus(first: ApiStatistics, second: ApiStatistics, sign: int) -> ApiStatistics:
+    return ApiStatistics(
+        api=first.api,
+        requests=first.requests + sign * second.requests,
+        failures=first.failures + sign * second.failures,
+        seconds_total=first.seconds_total + sign * second.seconds_total,
+        latency_counts=tuple(a + sign * b for a, b in zip(first.latency_counts, second.latency_counts, strict=True)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadStatus:
+    """How the latest attempt went; reading the settings at the start counts as the first."""
+
+    succeeded: bool
+    last_success_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineStatus:
+    """How the file of baselines is doing."""
+
+    made_at_ms: int | None
+    """None where it could not be read."""
+    failure: str | None
+    """Why it is not used, in one sentence; None while it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryStatus:
+    """How the recording of the history is doing, at one instant."""
+
+    rows: int = 0
+    """Observations written since the start."""
+    rows_waiting: int = 0
+    """In memory, to be written with the next file: what a kill would lose."""
+    rows_lost: int = 0
+    """Given up because too many waited."""
+    files: int = 0
+    """In the directory, all processes' together, as the next."""
+    size_bytes: int = 0
+    newest_ms: int | None = None
+    """The newest cycle that is on disk; None before the first file."""
+    failure: str | None = None
+    """Why nothing is written, in one sentence; None while it is."""

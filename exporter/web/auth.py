@@ -1,0 +1,120 @@
+"""Who may have an answer: basic auth with bcrypt, and a rate limit.
+
+Law of this file: no sockets. bcrypt is slow on purpose, so it runs off the event loop, one at a time, and what was verified
+is remembered; a scrape that is known never waits for a stranger's guess. A digest is of user, password and hash, so that it
+is good for as long as the user has that hash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import bcrypt
+
+from exporter.web.config import RateLimit, WebConfig
+from exporter.web.routes import Answer, Request, plain
+
+REMEMBERED_MAX = 100
+WAITING_MAX = 20
+"""Passwords that may wait to be checked; whoever comes then is asked to come again."""
+WAITING_PER_ADDRESS_MAX = 4
+"""Of them, from one address: strangers elsewhere leave room."""
+_CLOSE = ("Connection", "close")
+_CHALLENGE = ("WWW-Authenticate", 'Basic realm="kafka-transaction-exporter"')
+_RETRY = ("Retry-After", "1")
+_COST = slice(0, 7)
+"""Of a hash: `$2b$10$`."""
+_NOBODY = b"." * 21 + b"O" + b"A" * 31
+"""Compared with where the user is unknown, at the cost of a user who is known, so that it takes as long."""
+
+
+@dataclass(slots=True)
+class Guard:
+    """Of one web server. Belongs to the thread of its event loop."""
+
+    current: Callable[[], WebConfig] = WebConfig
+    """Users (nobody lets everybody in), headers and rate limit as they are now; called once for every request."""
+    clock: Callable[[], float] = time.monotonic
+    """For the rate limit."""
+    _pepper: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    _verified: dict[bytes, None] = field(default_factory=dict)
+    """Digests of user, password and hash, the last used last."""
+    _checker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "bcrypt"))
+    _waiting: Counter[str] = field(default_factory=Counter)
+    """By address."""
+    _tokens: float = -1.0
+    _filled_at: float = 0.0
+
+    async def refusal(self, request: Request, config: WebConfig) -> Answer | None:
+        """None when the request may be answered."""
+        if config.rate_limit is not None and not self._takes_token(config.rate_limit):
+            return plain(429, "Too many requests.", _CLOSE)
+        if not config.users:
+            return None
+        credentials = _credentials(request.headers.get("authorization", ""))
+        if credentials is None:
+            return plain(401, "Unauthorized.", _CHALLENGE, _CLOSE)
+        return await self._refusal_of(config.users, *credentials, request.address)
+
+    def close(self) -> None:
+        """Ends the thread that checks passwords."""
+        self._checker.shutdown(wait=False, cancel_futures=True)
+
+    async def _refusal_of(self, users: Mapping[str, bytes], user: str, password: bytes, address: str) -> Answer | None:
+        hashed = users.get(user) or next(iter(users.values()))[_COST] + _NOBODY
+        digest = hashlib.blake2b(b"\0".join((user.encode(), password, hashed)), key=self._pepper).digest()
+        if digest not in self._verified:
+            if self._waiting.total() >= WAITING_MAX or self._waiting[address] >= WAITING_PER_ADDRESS_MAX:
+                return plain(503, "Too many passwords wait to be checked: ask again.", _RETRY, _CLOSE)
+            self._waiting[address] += 1
+            try:
+                matches = await asyncio.get_running_loop().run_in_executor(self._checker, _matches, password, hashed)
+            finally:
+                self._waiting -= Counter((address,))
+            if not matches or user not in users:
+                return plain(401, "Unauthorized.", _CHALLENGE, _CLOSE)
+        self._verified.pop(digest, None)
+        self._verified[digest] = None
+        if len(self._verified) > REMEMBERED_MAX:
+            del self._verified[next(iter(self._verified))]
+        return None
+
+    def _takes_token(self, limit: RateLimit) -> bool:
+        now = self.clock()
+        if self._tokens < 0:
+            self._tokens, self._filled_at = float(limit.burst), now
+        gained = (now - self._filled_at) * 1000 / limit.interval_ms
+        self._tokens, self._filled_at = min(self._tokens + gained, float(limit.burst)), now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+def _credentials(header: str) -> tuple[str, bytes] | None:
+    """User and password of RFC 7617; None where the header holds none."""
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        return (user.decode(), password) if colon else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _matches(password: bytes, hashed: bytes) -> bool:
+    # bcrypt looks at 72 bytes; a longer password matches nothing rather than by its beginning.
+    try:
+        return len(password) <= 72 and bcrypt.checkpw(password, hashed)  # noqa: PLR2004
+    except ValueError:
+        return False

@@ -1,0 +1,73 @@
+"""Which representation a client asked for: Accept and Accept-Encoding, with their q-values (RFC 9110, section 12).
+
+Law of this file: pure; a header that makes no sense is a header that was not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from exporter.publication.exposition import Exposition, Representation
+
+_OPENMETRICS = "application/openmetrics-text"
+_TEXT_RANGES = ("text/plain", "text/*", "*/*")
+_OPENMETRICS_VERSIONS = ("", "1.0.0")
+_TEXT_VERSIONS = ("", "0.0.4")
+
+
+class _Choice(NamedTuple):
+    name: str
+    version: str
+    q: float
+
+
+def chosen(exposition: Exposition, accept: str, accept_encoding: str) -> Representation:
+    """What a client with these two headers gets; plain text when it asks for nothing that we have."""
+    is_gzip = accepts_gzip(accept_encoding)
+    if prefers_openmetrics(accept):
+        return exposition.openmetrics_gzip if is_gzip else exposition.openmetrics
+    return exposition.text_gzip if is_gzip else exposition.text
+
+
+def prefers_openmetrics(accept: str) -> bool:
+    """True when OpenMetrics 1.0.0 is named and no less wanted than the text format.
+
+    A wildcard does not name it: browsers and curl get plain text.
+    """
+    openmetrics = text = 0.0
+    for choice in _choices(accept):
+        if choice.name == _OPENMETRICS and choice.version in _OPENMETRICS_VERSIONS:
+            openmetrics = max(openmetrics, choice.q)
+        elif choice.name in _TEXT_RANGES and choice.version in _TEXT_VERSIONS:
+            text = max(text, choice.q)
+    return openmetrics > 0 and openmetrics >= text
+
+
+def accepts_gzip(accept_encoding: str) -> bool:
+    """True when gzip is welcome, by name or by wildcard, and no less so than an unencoded answer."""
+    weights = {choice.name: choice.q for choice in _choices(accept_encoding)}
+    gzip = weights.get("gzip", weights.get("*", 0.0))
+    return gzip > 0 and gzip >= weights.get("identity", 0.0)
+
+
+def _choices(header: str) -> Iterator[_Choice]:
+    for item in header.lower().split(","):
+        name, *parameters = (part.strip() for part in item.split(";"))
+        values = dict(_parameter(parameter) for parameter in parameters)
+        q = _weight(values.get("q", "1"))
+        if name and q is not None:
+            yield _Choice(name, values.get("version", ""), q)
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name.strip(), value.strip().strip('"')
+
+
+def _weight(text: str) -> float | None:
+    try:
+        q = float(text)
+    except ValueError:
+        return None
+    return q if 0 <= q <= 1 else None

@@ -1,0 +1,164 @@
+"""What the web server answers: the newest publication, health, and nothing that could ask or change anything.
+
+Law of this file: a request only sends bytes that exist. No path, header or body leads to Kafka or to a setting; the one
+that may be allowed to do something has the settings read again, and they come from where they came from at the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from exporter.publication.exposition import Exposition
+from exporter.publication.page.page import Page
+from exporter.web.negotiation import chosen
+
+RELOAD_PATH = "/-/reload"
+HEADER_BYTES_MAX = 16 * 1024
+"""Of all headers of one request."""
+
+_PLAIN = "text/plain; charset=utf-8"
+_HTML = "text/html; charset=utf-8"
+_COMMON_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
+_PAGE_HEADERS = (
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    ("Referrer-Policy", "no-referrer"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What matters of a request; header names in lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    header_bytes: int = 0
+    address: str = ""
+    """Of the peer; "" where it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A whole answer, ready to be sent."""
+
+    status: int
+    content_type: str
+    chunks: tuple[bytes, ...]
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def all_headers(self) -> tuple[tuple[str, str], ...]:
+        """With those that every answer has."""
+        length = str(sum(map(len, self.chunks)))
+        return (("Content-Type", self.content_type), ("Content-Length", length), *_COMMON_HEADERS, *self.headers)
+
+
+@dataclass(frozen=True)
+class _Published:
+    exposition: Exposition
+    pages: Mapping[str, Page]
+    is_ready: bool
+
+
+class Site:
+    """Holds the newest publication: one thread replaces it whole, another reads it."""
+
+    def __init__(self, liveness: Callable[[], str | None], *, reload: Callable[[], None] | None = None) -> None:
+        """`liveness` is called for every request to the health endpoint and must be cheap: None, or why not alive.
+
+        `reload` asks for the settings to be read again; None where nobody may ask for that over HTTP.
+        """
+        self._liveness = liveness
+        self._reload = reload
+        self._published: _Published | None = None
+
+    def publish(self, exposition: Exposition, pages: Page | Mapping[str, Page], *, is_ready: bool) -> None:
+        """Every request that begins from now on gets these; `is_ready` is true once the first cycle has ended.
+
+        Several pages are given by their paths; one alone is at `/`.
+        """
+        self._published = _Published(exposition, {"/": pages} if isinstance(pages, Page) else pages, is_ready)
+
+    def answer(self, request: Request) -> Answer:
+        """The answer to one request. HEAD is answered like GET; the server leaves the body out."""
+        refusal = _refusal(request)
+        if refusal is not None:
+            return refusal
+        handler = _PATHS.get(request.path)
+        return self._page(request) if handler is None else handler(self, request)
+
+    def _ask_for_reload(self, request: Request) -> Answer:
+        if self._reload is None:
+            return plain(403, "Reloading over HTTP is off: set publish.reload_endpoint, or send SIGHUP.")
+        if request.method != "POST":
+            return plain(405, "Only POST.", ("Allow", "POST"))
+        if _is_of_another_site(request.headers):
+            return plain(403, "A page of another site may not ask for this.")
+        self._reload()
+        return plain(202, "The settings are read again: the log and /metrics tell how it goes.")
+
+    def _metrics(self, request: Request) -> Answer:
+        published = self._published
+        if published is None:
+            return plain(503, "Nothing is published yet.")
+        headers = request.headers
+        it = chosen(published.exposition, headers.get("accept", ""), headers.get("accept-encoding", ""))
+        encoding = (("Content-Encoding", it.content_encoding),) if it.content_encoding is not None else ()
+        vary = ("Vary", "Accept, Accept-Encoding")
+        return Answer(status=200, content_type=it.content_type, chunks=it.chunks, headers=(vary, *encoding))
+
+    def _healthy(self, _: Request) -> Answer:
+        """Alive is who still makes cycles, whether they succeed or not: Kafka has no part in it."""
+        failure = self._liveness()
+        return plain(200, "Alive.") if failure is None else plain(503, failure)
+
+    def _ready(self, _: Request) -> Answer:
+        is_ready = self._published is not None and self._published.is_ready
+        return plain(200, "Ready.") if is_ready else plain(503, "The first cycle has not ended.")
+
+    def _page(self, request: Request) -> Answer:
+        published = self._published
+        if published is None:
+            return plain(503, "Nothing is published yet.") if request.path == "/" else plain(404, "Not found.")
+        page = published.pages.get(request.path)
+        if page is None:
+            return plain(404, "Not found.")
+        body = page.with_alarm(self._liveness())
+        return Answer(status=200, content_type=_HTML, chunks=(body,), headers=_PAGE_HEADERS)
+
+
+_PATHS: dict[str, Callable[[Site, Request], Answer]] = {
+    "/metrics": Site._metrics,  # noqa: SLF001  # the table of this class's own handlers
+    "/-/healthy": Site._healthy,  # noqa: SLF001
+    "/-/ready": Site._ready,  # noqa: SLF001
+    RELOAD_PATH: Site._ask_for_reload,  # noqa: SLF001
+}
+
+
+def _refusal(request: Request) -> Answer | None:
+    if request.header_bytes > HEADER_BYTES_MAX:
+        return plain(431, "Too many headers.", ("Connection", "close"))
+    if request.method not in ("GET", "HEAD") and (request.method, request.path) != ("POST", RELOAD_PATH):
+        return plain(405, "Only GET and HEAD.", ("Allow", "GET, HEAD"), ("Connection", "close"))
+    if "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0":
+        return plain(413, "No request here has a body.", ("Connection", "close"))
+    return None
+
+
+def _is_of_another_site(headers: Mapping[str, str]) -> bool:
+    """True for what a browser was made to send: it says so (Fetch Metadata; RFC 6454 for older ones)."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    origin = headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc != headers.get("host")
+
+
+def plain(status: int, sentence: str, *headers: tuple[str, str]) -> Answer:
+    """One sentence as text."""
+    return Answer(status=status, content_type=_PLAIN, chunks=(f"{sentence}\n".encode(),), headers=headers)

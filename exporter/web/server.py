@@ -1,0 +1,246 @@
+"""The web server: uvicorn with its own event loop in its own thread, on a listener that caps and times its peers.
+
+Law of this file: the only one that names the server library. Why this one: docs/decisions/0003-web-server.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from types import TracebackType
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from exporter.web.auth import Guard
+from exporter.web.connections import Listener, PeerLimits
+from exporter.web.listener import WebServerError, listen, url_of
+from exporter.web.routes import HEADER_BYTES_MAX, Answer, Request, Site
+from exporter.web.tls import RenewingContext, is_allowed
+
+__all__ = ["WebServer", "WebServerError"]
+
+_log = logging.getLogger(__name__)
+
+_SEND_BYTES = 128 * 1024
+"""At most this much of an answer is buffered for a peer that does not read."""
+_GRACE_SECONDS = 0.3
+"""For answers in flight when the server is closed."""
+_START_SECONDS_MAX = 10.0
+_SECOND_NET_SECONDS = 4
+"""After this uvicorn cancels what is still going on; it never comes to that, because all connections are dropped."""
+_CLOSE_SECONDS_MAX = 8.0
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+
+class WebServer:
+    """Serves a site from `start` to `close`, once."""
+
+    def __init__(
+        self,
+        listen_address: str,
+        site: Site,
+        *,
+        limits: PeerLimits | None = None,
+        tls: ssl.SSLContext | None = None,
+        allowed_sans: frozenset[str] = frozenset(),
+        guard: Guard | None = None,
+    ) -> None:
+        """`allowed_sans`: names of which a peer's certificate must carry one; empty for any."""
+        self._tls = tls
+        self._allowed_sans = allowed_sans
+        self._guard = guard or Guard()
+        self._listen_address = listen_address
+        self._site = site
+        self._limits = limits or PeerLimits()
+        self._serving: _Serving | None = None
+
+    def start(self) -> None:
+        """Returns when requests are answered; WebServerError, in one sentence, when that cannot be."""
+        assert self._serving is None, "a server is started once"
+        listener = listen(self._listen_address, self._limits)
+        self._serving = _Serving(listener, self._site, self._limits, self._tls, self._allowed_sans, self._guard)
+        if not self._serving.started.wait(_START_SECONDS_MAX):
+            raise WebServerError(f"The web server on {self._listen_address} did not start.")
+
+    @property
+    def url(self) -> str:
+        """A URL of this server that works on this machine."""
+        return self._started.url
+
+    @property
+    def port(self) -> int:
+        """The port in use, also where port 0 was asked for."""
+        return self._started.port
+
+    @property
+    def connections(self) -> int:
+        """Open connections."""
+        return self._started.listener.peers
+
+    @property
+    def is_running(self) -> bool:
+        """False when it is not started, closed, or has died."""
+        return self._serving is not None and self._serving.thread.is_alive()
+
+    def close(self) -> None:
+        """Stops listening, gives answers in flight a moment, ends every connection. Takes less than a second."""
+        if self._serving is not None:
+            self._serving.close()
+            self._guard.close()
+
+    def __enter__(self) -> WebServer:
+        self.start()
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def _started(self) -> _Serving:
+        assert self._serving is not None, "the server is not started"
+        return self._serving
+
+
+class _Serving:
+    """One listener, one thread, one event loop."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        site: Site,
+        limits: PeerLimits,
+        tls: ssl.SSLContext | None,
+        allowed_sans: frozenset[str],
+        guard: Guard,
+    ) -> None:
+        self.listener = listener
+        self.url = url_of(listener, "http" if tls is None else "https")
+        self.port: int = listener.getsockname()[1]
+        self.started = threading.Event()
+        self._site = site
+        self._guard = guard
+        self._allowed_sans = allowed_sans
+        self._loop = asyncio.new_event_loop()
+        self._server = uvicorn.Server(self._configuration(limits, tls))
+        self.thread = threading.Thread(target=self._run, name="web", daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        if not self.thread.is_alive():
+            return
+        self._server.should_exit = True
+        self._loop.call_soon_threadsafe(self._loop.call_later, _GRACE_SECONDS, self.listener.drop_all)
+        self.thread.join(_CLOSE_SECONDS_MAX)
+        if self.thread.is_alive():
+            _log.error("The web server did not end within %s s; its thread is left behind.", _CLOSE_SECONDS_MAX)
+
+    def _configuration(self, limits: PeerLimits, tls: ssl.SSLContext | None) -> uvicorn.Config:
+        return uvicorn.Config(
+            self._application,
+            interface="asgi3",
+            http=type("_Protocol", (_NamedPeers,), {"allowed_sans": self._allowed_sans, "tls": tls}),
+            ws="none",
+            lifespan="off",
+            loop="asyncio",
+            log_config=None,
+            log_level=logging.CRITICAL,  # any peer can send nonsense: that is no news for the operator
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            backlog=32,
+            h11_max_incomplete_event_size=HEADER_BYTES_MAX,
+            timeout_keep_alive=int(limits.idle_seconds),
+            timeout_graceful_shutdown=_SECOND_NET_SECONDS,
+            timeout_notify=1,
+            callback_notify=self._tick,
+            ssl_context_factory=None if tls is None else lambda _, __: tls,
+        )
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._server.serve(sockets=[self.listener]))
+        finally:
+            self.listener.close()
+            self._loop.close()
+
+    async def _tick(self) -> None:
+        """Called once at the start and then once a second."""
+        self.started.set()
+        self.listener.drop_overdue()
+
+    async def _application(self, scope: Scope, _: Receive, send: Send) -> None:
+        """An ASGI application for HTTP: what a request says becomes a Request, an Answer becomes messages."""
+        client = scope["client"]
+        self.listener.request_begins(client)
+        try:
+            request = _request(scope, "" if client is None else client[0])
+            config = self._guard.current()
+            answer = await self._guard.refusal(request, config) or self._site.answer(request)
+            await _send_answer(answer, config.headers, send)
+        finally:
+            self.listener.request_ends(client)
+
+
+class _NamedPeers(H11Protocol):
+    """uvicorn's protocol, which ends a connection whose certificate carries none of the allowed names.
+
+    It also ends one that was made by files which are replaced since: its authority may be taken away.
+    """
+
+    allowed_sans: frozenset[str] = frozenset()
+    tls: ssl.SSLContext | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if not is_allowed(transport.get_extra_info("peercert"), self.allowed_sans, now_s=time.time()):
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if isinstance(self.tls, RenewingContext):
+            connection: ssl.SSLObject = self.transport.get_extra_info("ssl_object")
+            if connection.context is not self.tls.current():
+                self.transport.abort()
+                return
+        super().data_received(data)
+
+
+def _request(scope: Scope, address: str) -> Request:
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    return Request(
+        method=scope["method"],
+        path=scope["path"],
+        headers=_joined((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers),
+        header_bytes=sum(len(name) + len(value) for name, value in headers),
+        address=address,
+    )
+
+
+def _joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """A header that comes twice counts as one list (RFC 9110, section 5.3)."""
+    joined: dict[str, str] = {}
+    for name, value in headers:
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+async def _send_answer(answer: Answer, more_headers: Mapping[str, str], send: Send) -> None:
+    """In pieces, each of which waits until the peer has taken what came before. `more_headers` win over the answer's."""
+    own = {name.lower(): value for name, value in answer.all_headers}
+    merged = {**own, **{name.lower(): value for name, value in more_headers.items()}}
+    headers = [(name.encode(), value.encode()) for name, value in merged.items()]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    for chunk in answer.chunks:
+        for begin in range(0, len(chunk), _SEND_BYTES):
+            piece = chunk[begin : begin + _SEND_BYTES]
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,0 +1,117 @@
+"""The web server's side of TLS: a context that is made anew when its files change.
+
+Law of this file: `ssl` and the files that it names, nothing of HTTP.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from asyncio.sslproto import SSLProtocol
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from exporter.files import Signature, check_regular, signature
+from exporter.web.config import ServerTls
+
+log = logging.getLogger("exporter")
+
+# A connection that ends within its handshake leaves a cycle of references: what it read into, 256 KiB, stays until the
+# collector looks at old objects. Strangers who came and said nothing made that 300 MB within seconds.
+SSLProtocol.max_size = 16 * 1024
+
+_AUTH = {
+    "NoClientCert": ssl.CERT_NONE,
+    "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
+    "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
+}
+_SAN_KINDS = {"DNS", "IP Address", "email", "URI"}
+
+
+class ServerTlsError(Exception):
+    """The certificate, key or authority cannot be used; the text is one sentence for the operator."""
+
+
+class RenewingContext(ssl.SSLContext):
+    """What the server is given; each new connection has a context of the files as they are then.
+
+    A context of its own for each state of the files, and not a callback that changes the first one's certificate: whether a
+    session is resumed is decided by the first one, so a certificate stayed good after its authority was taken away.
+    """
+
+    def __new__(cls, options: ServerTls) -> RenewingContext:
+        del options
+        return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
+
+    def __init__(self, options: ServerTls) -> None:
+        """Raises ServerTlsError."""
+        self._files = options
+        self._stamps = self._stamp_all()
+        self._newest = self._build()
+
+    def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
+        """What asyncio asks of a context for each connection."""
+        return self.current().wrap_bio(*arguments, **named)
+
+    def current(self) -> ssl.SSLContext:
+        """Of the files as they are; where they cannot be used, as they were."""
+        stamps = self._stamp_all()
+        if stamps != self._stamps:
+            self._stamps = stamps
+            try:
+                self._newest = self._build()
+            except ServerTlsError as error:
+                log.error("the web server's certificate is not renewed, the old one stays: %s", error)  # noqa: TRY400
+            else:
+                log.info("the web server's certificate is renewed")
+        return self._newest
+
+    def _stamp_all(self) -> Mapping[Path, Signature | None]:
+        it = self._files
+        return {path: signature(path) for path in (it.certificate, it.key, it.client_ca) if path is not None}
+
+    def _build(self) -> ssl.SSLContext:
+        it = self._files
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion[it.version_min]
+        if it.version_max is not None:
+            context.maximum_version = ssl.TLSVersion[it.version_max]
+        if it.ciphers:
+            context.set_ciphers(":".join(it.ciphers))
+        try:
+            for path in (it.certificate, it.key):
+                check_regular(path)
+            context.load_cert_chain(it.certificate, it.key)
+        except (OSError, ssl.SSLError) as error:
+            raise ServerTlsError(
+                f"{it.certificate} and {it.key} are no certificate and its key: {_why(error)}"
+            ) from error
+        context.verify_mode = _AUTH[it.client_auth]
+        if it.client_ca is not None:
+            try:
+                check_regular(it.client_ca)
+                context.load_verify_locations(it.client_ca)
+            except (OSError, ssl.SSLError) as error:
+                raise ServerTlsError(f"{it.client_ca} holds no certificates: {_why(error)}") from error
+            # A session that is resumed is not verified again. What is left is TLS 1.2's cache, for five minutes at most.
+            context.num_tickets = 0
+            context.options |= ssl.OP_NO_TICKET
+        return context
+
+
+def is_allowed(certificate: Mapping[str, Any] | None, sans: frozenset[str], *, now_s: float) -> bool:
+    """True when no names are demanded, or the peer's certificate carries one of them; False when it is expired.
+
+    A session that is resumed brings the certificate of its first connection, which OpenSSL does not look at again.
+    """
+    if certificate and ssl.cert_time_to_seconds(certificate["notAfter"]) < now_s:
+        return False
+    if not sans:
+        return True
+    names = (certificate or {}).get("subjectAltName", ())
+    return any(kind in _SAN_KINDS and value in sans for kind, value in names)
+
+
+def _why(error: OSError) -> str:
+    return (error.strerror or str(error)) if not isinstance(error, ssl.SSLError) else (error.reason or str(error))

@@ -1,0 +1,78 @@
+"""The table of rooms in ARCHITECTURE.md, made of the real packages: `python -m tests.rooms` writes it.
+
+A room's sentence is the first line of its `__init__.py`, what it imports is what its files import.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "ARCHITECTURE.md"
+BEGIN, END = "<!-- rooms: made by `make generate` -->", "<!-- end of rooms -->"
+
+
+def document() -> str:
+    """ARCHITECTURE.md with its table made of what is there."""
+    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table()}{END}{after}"
+
+
+def table() -> str:
+    """One row for each room, in the order of the tree; then the loose files."""
+    rooms = sorted(path.parent for path in (ROOT / "exporter").rglob("__init__.py"))
+    imports = _imports({path: _name(path) for path in rooms})
+    lines = ["| room | what it does | imports |", "|---|---|---|"]
+    for path in rooms[1:]:
+        used = ", ".join(f"`{it}`" for it in sorted(imports[_name(path)]))
+        lines.append(f"| `{_name(path)}/` | {_sentence(path / '__init__.py')} | {used or 'nothing of ours'} |")
+    loose = sorted((ROOT / "exporter").glob("[!_]*.py"))
+    lines += [f"| `{path.name}` | {_sentence(path)} | {_used_by_file(path, rooms)} |" for path in loose]
+    return "\n".join(lines) + "\n"
+
+
+def _name(room: Path) -> str:
+    """As it is written in an import, without `exporter`."""
+    return ".".join(room.relative_to(ROOT / "exporter").parts)
+
+
+def _imports(names: dict[Path, str]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in (ROOT / "exporter").rglob("*.py"):
+        mine = names[path.parent]
+        found[mine] |= {room for module in _modules(path) if (room := _room_of(module, names)) != mine}
+    return found
+
+
+def _used_by_file(path: Path, rooms: list[Path]) -> str:
+    names = {room: _name(room) for room in rooms}
+    used = {_room_of(module, names) for module in _modules(path)}
+    return ", ".join(f"`{it}`" for it in sorted(used)) or "nothing of ours"
+
+
+def _modules(path: Path) -> set[str]:
+    """Our modules that a file imports anywhere, without `exporter.`."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    named = [
+        f"{node.module}.{alias.name}" for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
+    ]
+    return {it.removeprefix("exporter.") for it in named if it.startswith("exporter.") and it != "exporter.__version__"}
+
+
+def _room_of(module: str, names: dict[Path, str]) -> str:
+    """The innermost room of a dotted name; a loose file is a room of its own."""
+    inside = [room for room in names.values() if room and f"{module}.".startswith(f"{room}.")]
+    return max(inside, key=len) if inside else module.split(".", maxsplit=1)[0]
+
+
+def _sentence(path: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring is not None, path
+    return docstring.splitlines()[0]
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document(), encoding="utf-8")

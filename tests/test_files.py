@@ -1,0 +1,154 @@
+"""Files of ours are for nobody else; what is named in a setting is read only where it is a file, and a small one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import exporter
+from exporter.config.loading import ConfigurationError
+from exporter.config.settings import Settings
+from exporter.daemon import state_file
+from exporter.daemon.state_file import State, StateFileError
+from exporter.files import MEGABYTE, contents, made, read_text, replaced
+from exporter.kafka.client.credentials import CredentialsError, client_options
+from exporter.recovery import plan_file
+from exporter.recovery.audit import AuditError, AuditLog
+from exporter.recovery.plan_file import PlanFileError
+from exporter.web.config import web_config
+from exporter.web.config_file import WebFile
+from exporter.web.tls import RenewingContext, ServerTlsError
+from tests.certificates import Authority
+from tests.test_canary import run
+from tests.test_daemon import settings_with
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "text": read_text,
+    "state": state_file.load,
+    "plan": plan_file.load,
+    "audit": lambda path: AuditLog(path, wall_clock=lambda: 0.0).step("planned"),
+    "web": WebFile,
+    "password": lambda path: _settings(kafka__sasl__password_file=str(path)),
+    "authorities": lambda path: client_options(
+        _settings(kafka__security__protocol="SSL", kafka__ssl__ca__location=str(path)).kafka
+    ),
+}
+REFUSALS = (OSError, StateFileError, PlanFileError, AuditError, ConfigurationError, CredentialsError)
+
+
+def _settings(**flags: str) -> Settings:
+    return settings_with(**flags)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, reader: str, kind: str) -> None:
+    """A FIFO that nobody writes would stop the web server, and its liveness probe; /dev/zero has no end."""
+    path = tmp_path / "odd"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+
+    with pytest.raises(REFUSALS, match=r"no regular file|Is a directory|No such device"):
+        READERS[reader](path)
+
+
+def test_a_certificate_that_becomes_a_fifo_stops_no_handshake(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    issued = authority.issue("server")
+    text = f"tls_server_config:\n  cert_file: {issued.certificate}\n  key_file: {issued.key}\n"
+    options = web_config(tmp_path / "web.yml", text).tls
+    assert options is not None
+    context = RenewingContext(options)
+    before = context.current()
+    issued.certificate.unlink()
+    os.mkfifo(issued.certificate)
+
+    assert context.current() is before
+    with pytest.raises(ServerTlsError, match="no regular file"):
+        RenewingContext(options)
+
+
+@pytest.mark.parametrize("text", [None, "kafka: {bootstrap.servers: 'a:1', sasl.password_file: /dev/zero}"])
+def test_a_device_without_an_end_is_a_sentence(tmp_path: Path, text: str | None) -> None:
+    path = Path("/dev/zero") if text is None else tmp_path / "config.yaml"
+    if text is not None:
+        path.write_text(text)
+
+    assert "no regular file" in run("config", "check", f"--config.file={path}")
+
+
+def test_a_file_over_its_cap_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(bytes(MEGABYTE))
+
+    assert len(contents(path)) == MEGABYTE
+    os.truncate(path, MEGABYTE + 1)
+    with pytest.raises(OSError, match="larger than 1 MB"):
+        contents(path)
+
+
+def test_line_ends_are_ours(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("a\r\nb\rc\né".encode())
+
+    assert read_text(path) == "a\nb\nc\né"
+
+
+def test_files_of_ours_are_for_nobody_else(tmp_path: Path) -> None:
+    """State and audit lines hold transactional ids, whatever the umask."""
+    old = os.umask(0)
+    try:
+        state_file.save(tmp_path / "a" / "b" / "state.json", State())
+        AuditLog(tmp_path / "c" / "audit.jsonl", wall_clock=lambda: 0.0).step("planned")
+        with made(tmp_path / "plan.json"):
+            pass
+    finally:
+        os.umask(old)
+
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert modes == {
+        "a": 0o700,
+        "b": 0o700,
+        "c": 0o700,
+        "state.json": 0o600,
+        "audit.jsonl": 0o600,
+        "plan.json": 0o600,
+    }
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_what_lies_where_a_file_is_written_beside_is_not_written_into(tmp_path: Path, kind: str) -> None:
+    """A link that somebody put there, or what a run that was killed has left: in a container the process id is known."""
+    precious, beside, path = tmp_path / "precious", tmp_path / ".tmp", tmp_path / "state.json"
+    precious.write_text("mine")
+    if kind == "link":
+        beside.symlink_to(precious)
+    else:
+        beside.write_text("half")
+
+    with replaced(path, beside=".tmp") as file:
+        file.write(b"whole")
+
+    assert (path.read_text(), precious.read_text(), beside.exists(), path.is_symlink()) == (
+        "whole",
+        "mine",
+        False,
+        False,
+    )
+    path.unlink()
+    path.symlink_to(precious)
+    with pytest.raises(FileExistsError):
+        made(path)
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    """PEP 561: without the file type checkers take nothing of it."""
+    assert (Path(exporter.__file__).parent / "py.typed").is_file()
