@@ -6,12 +6,12 @@ import json
 import sys
 import time
 
-from benchmarks.listed import collector_at, facts
+from benchmarks.listed import collector_at, publication
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.publication.exposition import Renderer
-from exporter.publication.facts import Publication, PublishOptions
+from exporter.publication.publication import PublishOptions
 
 
 def main(address: str, series_max: int = 1_000_000) -> None:
@@ -23,7 +23,7 @@ def main(address: str, series_max: int = 1_000_000) -> None:
         evaluation = evaluate(snapshot, memory, Policy())
         memory = evaluation.memory
         options = PublishOptions(partition_series_limit=series_max)
-        renderer.render(Publication(evaluation=evaluation, facts=facts(snapshot.taken_at_ms), options=options))
+        renderer.render(publication(evaluation, options))
         wall_ms = (time.perf_counter() - began) * 1000
         print(json.dumps({"wall_ms": wall_ms, "entries": len(snapshot.partitions)}), flush=True)
     collector.close()

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from benchmarks.busy import begin_transactions
-from benchmarks.listed import collector_at, facts
+from benchmarks.listed import collector_at, publication
 from benchmarks.replaying import replaying
 from benchmarks.shapes import KAFKA, PROPERTIES
 from exporter.config.settings import HistorySettings
@@ -22,8 +22,8 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.history.writer import History
 from exporter.publication.exposition import Renderer
-from exporter.publication.facts import Publication, PublishOptions
 from exporter.publication.page.page import render_page
+from exporter.publication.publication import PublishOptions
 from tests.brokers.cluster import KafkaCluster
 
 ROUNDS: Final = 21
@@ -81,9 +81,9 @@ def _cycles(address: str) -> tuple[dict[str, int], list[_Phases]]:
             told = phases.take("evaluate", lambda s=snapshot, m=memory: evaluate(s, m, Policy()))  # type: ignore[misc]
             memory = told.memory
             phases.take("history", lambda told=told: history.record(told))  # type: ignore[misc]
-            publication = Publication(evaluation=told, facts=facts(snapshot.taken_at_ms), options=PublishOptions())
-            exposition = phases.take("render", lambda it=publication: renderer.render(it))  # type: ignore[misc]
-            phases.take("page", lambda it=publication: render_page(it))  # type: ignore[misc]
+            published = publication(told, PublishOptions())
+            exposition = phases.take("render", lambda it=published: renderer.render(it))  # type: ignore[misc]
+            phases.take("page", lambda it=published: render_page(it))  # type: ignore[misc]
             there = {
                 "partitions": len(snapshot.partitions),
                 "open_transactions": len(snapshot.open_transactions),

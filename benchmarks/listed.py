@@ -8,13 +8,15 @@ import numpy as np
 
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ScanSettings
+from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.cluster_client import Inquiry
 from exporter.kafka.collect.collector import Collector, open_collector
 from exporter.kafka.collect.scan import scan_leaders
 from exporter.kafka.collect.scan_requests import Rows
 from exporter.kafka.topology import Topology
-from exporter.publication.facts import ExporterFacts
+from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import Int32Column
+from exporter.status import ClusterStatus, ProcessStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +56,12 @@ def listed(address: str, topics: list[str]) -> Listed:
         collector.close()
 
 
-def facts(now_ms: int) -> ExporterFacts:
+def publication(evaluation: Evaluation, options: PublishOptions) -> Publication:
     """Of an exporter that has just begun."""
-    return ExporterFacts(
-        version="bench",
-        python_version="",
-        started_at_ms=now_ms,
-        interval_ms=30_000,
-        stale_after_cycles=3,
-        cycles=1,
-        snapshot_taken_at_ms=now_ms,
+    now_ms = evaluation.snapshot.taken_at_ms
+    return Publication(
+        evaluation=evaluation,
+        process=ProcessStatus(version="bench", python_version="", started_at_ms=now_ms),
+        status=ClusterStatus(interval_ms=30_000, stale_after_cycles=3, cycles=1, snapshot_taken_at_ms=now_ms),
+        options=options,
     )

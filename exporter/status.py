@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from exporter.transaction_log.report import LogReport
+
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the latency histograms; the last bucket, +Inf, is implied."""
 
@@ -92,3 +94,50 @@ class HistoryStatus:
     """The newest cycle that is on disk; None before the first file."""
     failure: str | None = None
     """Why nothing is written, in one sentence; None while it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessStatus:
+    """What is true of the process, whichever cluster is meant."""
+
+    version: str
+    python_version: str
+    started_at_ms: int
+    settings_reloaded: bool = True
+    """False when the latest attempt to read the settings failed, and older ones are in use."""
+    settings_loaded_at_ms: int | None = None
+    """When the settings in use were read."""
+    baseline: BaselineStatus | None = None
+    """None where no file of baselines is configured."""
+    history: HistoryStatus | None = None
+    """None where no history is recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStatus:
+    """How the cycles of one cluster went, up to the instant of publication."""
+
+    interval_ms: int
+    """From the start of one cycle to the start of the next."""
+    stale_after_cycles: int
+    """Missed or failed cycles after which the rows of the cluster are dropped."""
+    cycles: int = 0
+    """Cycles that ended, failed ones included."""
+    failed_cycles: int = 0
+    missed_cycles: int = 0
+    """Cycles that could not begin because the one before was still running."""
+    last_cycle_duration_seconds: float | None = None
+    """None before the first cycle has ended, as the next three."""
+    last_cycle_succeeded: bool | None = None
+    last_failure: str | None = None
+    """Why the last cycle failed, in one sentence; None when it did not."""
+    last_success_at_ms: int | None = None
+    snapshot_taken_at_ms: int | None = None
+    """Of the newest snapshot, also when it has become stale; None before the first."""
+    is_stale: bool = False
+    """True when a snapshot existed and is too old to be shown."""
+    api_statistics: tuple[ApiStatistics, ...] = ()
+    phase_durations: tuple[tuple[str, float], ...] = ()
+    """(phase, seconds) of the last cycle, in order."""
+    transaction_log: LogReport | None = None
+    """None where it is not read by choice."""

@@ -180,7 +180,7 @@ def test_the_file_is_read_again_when_it_changes(file: BaselineFile, path: Path) 
     path.with_name("new").replace(path)
 
     assert file.current("cluster-1").made_at_ms == NOW_MS - 5
-    assert (file.facts.made_at_ms, file.facts.failure) == (NOW_MS - 5, None)
+    assert (file.status.made_at_ms, file.status.failure) == (NOW_MS - 5, None)
 
 
 @pytest.mark.parametrize(
@@ -211,9 +211,9 @@ def test_a_file_that_is_of_no_use_is_said_once(
     for _ in range(3):
         assert file.current("cluster-1") is NO_BASELINE
 
-    assert file.facts.failure is not None
-    assert file.facts.failure.startswith(sentence)
-    assert file.facts.made_at_ms == made_at_ms
+    assert file.status.failure is not None
+    assert file.status.failure.startswith(sentence)
+    assert file.status.made_at_ms == made_at_ms
     assert len([it for it in caplog.records if "nothing is unusually long" in it.message]) == 1
 
 
@@ -223,7 +223,7 @@ def test_a_file_that_is_far_too_large_is_not_read(file: BaselineFile, path: Path
     os.truncate(path, 200_000_000)
 
     assert file.current("cluster-1") is NO_BASELINE
-    assert "larger than 95 MB" in (file.facts.failure or "")
+    assert "larger than 95 MB" in (file.status.failure or "")
 
 
 def test_a_file_that_goes_and_comes_back_is_used_again(file: BaselineFile, path: Path) -> None:

@@ -195,7 +195,7 @@ class Reloads:
     def __init__(self, *results: Reloaded | None) -> None:
         self.results = list(results)
         self.asked: list[str] = []
-        self.facts = ReloadStatus(succeeded=True, last_success_at_ms=NOW_MS)
+        self.status = ReloadStatus(succeeded=True, last_success_at_ms=NOW_MS)
 
     def now(self) -> Reloaded | None:
         self.asked.append("now")
@@ -207,7 +207,7 @@ class Reloads:
 
     def _next(self) -> Reloaded | None:
         result = self.results.pop(0)
-        self.facts = ReloadStatus(succeeded=result is not None, last_success_at_ms=NOW_MS + len(self.asked))
+        self.status = ReloadStatus(succeeded=result is not None, last_success_at_ms=NOW_MS + len(self.asked))
         return result
 
 

@@ -112,7 +112,7 @@ def test_cycles_share_a_file_until_it_is_due(tmp_path: Path) -> None:
 
     assert [len(pq.ParquetFile(file).read()) for file in files(tmp_path, CYCLES)] == [1, 10, 1]
     assert {file.parent.parent.name for file in files(tmp_path, CYCLES)} == {"cluster_id=a%2Fb", "cluster_id=cluster-1"}
-    facts = kept.facts()
+    facts = kept.status()
     assert (facts.rows, facts.rows_waiting, facts.files) == (12, 0, 6)
     assert facts.newest_ms == NOW_MS + DAY_MS
     assert facts.size_bytes == sum(file.stat().st_size for file in tmp_path.rglob("*.parquet"))
@@ -154,11 +154,11 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.Mon
     kept.rotate()
     assert [OBSERVATIONS in calls[0], CYCLES in calls[1]] == [True, True]
     assert [it.name for it in tmp_path.rglob("*") if it.is_file()] == [f"{NOW_MS}-{NOW_MS}-writer-1.parquet"]
-    assert kept.facts().failure == f"{tmp_path}: No space left on device"
-    assert kept.facts().rows_waiting == 1
+    assert kept.status().failure == f"{tmp_path}: No space left on device"
+    assert kept.status().rows_waiting == 1
 
     kept.rotate()
-    assert kept.facts().failure is None
+    assert kept.status().failure is None
     assert len(rows(tmp_path, OBSERVATIONS)) == len(rows(tmp_path, CYCLES)) == 1
 
 
@@ -170,7 +170,7 @@ def test_too_much_that_waits_is_given_up_the_oldest_first(tmp_path: Path, monkey
         kept.record(cycle(NOW_MS + number, open_transactions=2))
     kept.rotate()
 
-    assert (kept.facts().rows_lost, kept.facts().rows) == (4, 4)
+    assert (kept.status().rows_lost, kept.status().rows) == (4, 4)
     assert {int(row["taken_at"].timestamp() * 1000) for row in rows(tmp_path, CYCLES)} == {NOW_MS + 2, NOW_MS + 3}
 
 
@@ -182,7 +182,7 @@ def test_a_directory_that_cannot_be_written_is_said_once(tmp_path: Path, caplog:
     for _ in range(3):
         kept.rotate()
 
-    assert kept.facts().failure == f"{tmp_path / 'file'}: Not a directory"
+    assert kept.status().failure == f"{tmp_path / 'file'}: Not a directory"
     assert len([it for it in caplog.records if "history is not written" in it.message]) == 1
 
 
@@ -191,7 +191,7 @@ def test_its_thread_writes_when_a_file_is_due_and_at_the_end(tmp_path: Path) -> 
     kept = history(tmp_path, rotate_interval_ms=50)
     kept.start()
     kept.record(cycle())
-    _until(lambda: kept.facts().rows == 1)
+    _until(lambda: kept.status().rows == 1)
     kept.close()
     ending = history(tmp_path / "end")
     ending.start()
@@ -214,11 +214,11 @@ def test_a_full_disk_stops_the_recording_and_nothing_else(tmp_path: Path) -> Non
         for number in range(20):
             kept.record(cycle(NOW_MS + number, open_transactions=50))
         kept.rotate()
-        assert "No space left on device" in (kept.facts().failure or "")
-        assert kept.facts().rows_waiting == 1000
+        assert "No space left on device" in (kept.status().failure or "")
+        assert kept.status().rows_waiting == 1000
         (disk / "ballast").unlink()
         kept.rotate()
-        assert kept.facts().failure is None
+        assert kept.status().failure is None
         assert len(rows(disk, OBSERVATIONS)) == 1000
     finally:
         subprocess.run(["umount", str(disk)], check=True)

@@ -42,7 +42,7 @@ def test_nothing_changes_while_no_file_does(files: Files) -> None:
     files.write("10s")
 
     assert files.reloader.if_changed() is None
-    assert (files.reloader.facts.succeeded, files.reloader.facts.last_success_at_ms) == (True, 1_000_000)
+    assert (files.reloader.status.succeeded, files.reloader.status.last_success_at_ms) == (True, 1_000_000)
 
 
 def test_a_changed_file_is_read_once(files: Files) -> None:
@@ -54,7 +54,7 @@ def test_a_changed_file_is_read_once(files: Files) -> None:
 
     assert reloaded is not None
     assert (reloaded.settings.scan.interval_ms, reloaded.files_changed) == (20_000, False)
-    assert files.reloader.facts.last_success_at_ms == 2_000_000
+    assert files.reloader.status.last_success_at_ms == 2_000_000
     assert files.reloader.if_changed() is None
 
 
@@ -101,21 +101,21 @@ def test_a_bad_file_is_told_once_and_changes_nothing(files: Files, caplog: pytes
             "500ms, 30s, 5m or 1h"
         ),
     ]
-    assert (files.reloader.facts.succeeded, files.reloader.facts.last_success_at_ms) == (False, 1_000_000)
+    assert (files.reloader.status.succeeded, files.reloader.status.last_success_at_ms) == (False, 1_000_000)
     assert files.reloader.now() is None
     assert len(caplog.records) == 4
 
     files.write("30s")
     reloaded = files.reloader.if_changed()
     assert reloaded is not None
-    assert files.reloader.facts.succeeded
+    assert files.reloader.status.succeeded
 
 
 def test_a_secret_that_vanishes_keeps_the_old_settings(files: Files) -> None:
     """A file that is not there for a moment, as while it is being replaced."""
     files.password.unlink()
     assert files.reloader.if_changed() is None
-    assert not files.reloader.facts.succeeded
+    assert not files.reloader.status.succeeded
 
     files.password.write_text("back")
     reloaded = files.reloader.if_changed()

@@ -23,7 +23,8 @@ from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
-from exporter.publication.facts import ExporterFacts, Publication
+from exporter.publication.publication import Publication
+from exporter.status import ClusterStatus, ProcessStatus
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
@@ -82,10 +83,10 @@ def _exposition(settings: Settings, evaluation: Evaluation) -> str:
     from exporter.publication.exposition import Renderer  # noqa: PLC0415 - the other formats do without
 
     snapshot = evaluation.snapshot
-    facts = ExporterFacts(
-        version=__version__,
-        python_version=platform.python_version(),
-        started_at_ms=snapshot.taken_at_ms,
+    process = ProcessStatus(
+        version=__version__, python_version=platform.python_version(), started_at_ms=snapshot.taken_at_ms
+    )
+    status = ClusterStatus(
         cycles=1,
         last_cycle_duration_seconds=(snapshot.finished_at_ms - snapshot.taken_at_ms) / 1000,
         last_cycle_succeeded=True,
@@ -94,5 +95,7 @@ def _exposition(settings: Settings, evaluation: Evaluation) -> str:
         interval_ms=settings.scan.interval_ms,
         stale_after_cycles=settings.publish.stale_after_cycles,
     )
-    publication = Publication(evaluation=evaluation, facts=facts, options=publish_options_of(settings))
+    publication = Publication(
+        evaluation=evaluation, process=process, status=status, options=publish_options_of(settings)
+    )
     return Renderer().render(publication).text.body.decode().rstrip("\n")

@@ -24,13 +24,13 @@ class BaselineFile:
         self._stamp: Signature | None = None
         self._newest: Baseline | BaselineError = BaselineError("it was not read yet")
         self._said: str | None = None
-        self.facts = BaselineStatus(None, str(self._newest))
+        self.status = BaselineStatus(None, str(self._newest))
 
     def current(self, *cluster_ids: str) -> Baseline:
         """What is usual on those clusters, or on any if none is named; empty where the file is of no use now."""
         newest = self._read()
         failure = self._failure(newest, cluster_ids)
-        self.facts = BaselineStatus(newest.made_at_ms if isinstance(newest, Baseline) else None, failure)
+        self.status = BaselineStatus(newest.made_at_ms if isinstance(newest, Baseline) else None, failure)
         if failure != self._said:
             self._said = failure
             if failure is not None:

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import replace
 from pathlib import Path
 
+from exporter.config.settings import Settings
 from exporter.daemon import state_file
 from exporter.daemon.state_file import State, StateFileDamagedError, StateFileError
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation
-from exporter.publication.facts import ExporterFacts
-from exporter.status import ApiStatistics
-from exporter.transaction_log.report import LogPosition
+from exporter.status import ApiStatistics, ClusterStatus
+from exporter.transaction_log.report import LogPosition, LogReport
 
 log = logging.getLogger("exporter")
 
@@ -84,11 +83,18 @@ class ClusterRecord:
             self._missed_in_a_row += 1
         self._say("cycle", "a cycle did not end before the next was due", logging.ERROR)
 
-    def facts(self, process: ExporterFacts, api_statistics: tuple[ApiStatistics, ...]) -> ExporterFacts:
-        """`process`, which holds what is true of the whole program, with what is true of this cluster."""
+    def status(
+        self,
+        settings: Settings,
+        api_statistics: tuple[ApiStatistics, ...],
+        transaction_log: LogReport | None = None,
+    ) -> ClusterStatus:
+        """How it is going now, by the settings in use."""
+        stale_after = settings.publish.stale_after_cycles
         with self._lock:
-            return replace(
-                process,
+            return ClusterStatus(
+                interval_ms=settings.scan.interval_ms,
+                stale_after_cycles=stale_after,
                 cycles=self._cycles,
                 failed_cycles=self._failed_cycles,
                 missed_cycles=self._missed_cycles,
@@ -97,9 +103,10 @@ class ClusterRecord:
                 last_failure=self._last_failure,
                 last_success_at_ms=self._last_success_at_ms,
                 snapshot_taken_at_ms=None if self.evaluation is None else self.evaluation.snapshot.taken_at_ms,
-                is_stale=self.evaluation is not None and self._missed_in_a_row >= process.stale_after_cycles,
+                is_stale=self.evaluation is not None and self._missed_in_a_row >= stale_after,
                 phase_durations=self._phases,
                 api_statistics=api_statistics,
+                transaction_log=transaction_log,
             )
 
     def keep(self) -> None:

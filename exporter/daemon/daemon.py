@@ -18,14 +18,14 @@ from exporter.daemon.cluster_state import ClusterRecord
 from exporter.daemon.log_follower import LogReader
 from exporter.daemon.reload import Reloader
 from exporter.daemon.scheduler import Loop, Orders
-from exporter.daemon.wiring import policy_of, process_facts, publish_options_of
+from exporter.daemon.wiring import policy_of, process_status, publish_options_of
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
 from exporter.publication.exposition import Renderer
-from exporter.publication.facts import Publication
 from exporter.publication.page.page import render_page
+from exporter.publication.publication import Publication
 from exporter.snapshot import Snapshot
 from exporter.status import HistoryStatus
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
@@ -43,7 +43,7 @@ class Recorder(Protocol):
 
     def record(self, evaluation: Evaluation) -> None: ...
 
-    def facts(self) -> HistoryStatus: ...
+    def status(self) -> HistoryStatus: ...
 
     def close(self) -> None: ...
 
@@ -156,20 +156,19 @@ class Daemon:
         """Make the bytes that scrapes are sent from now on."""
         with self._publishing:
             report = None if self._log_reader is None else self._log_reader.report()
-            process = process_facts(
-                self.loop.settings,
+            process = process_status(
                 self.loop.reloader,
                 started_at_ms=self._started_at_ms,
-                transaction_log=report,
-                baseline=None if self._baseline is None else self._baseline.facts,
-                history=None if self._history is None else self._history.facts(),
+                baseline=None if self._baseline is None else self._baseline.status,
+                history=None if self._history is None else self._history.status(),
             )
-            facts = self._record.facts(process, self._collector.statistics())
+            status = self._record.status(self.loop.settings, self._collector.statistics(), report)
             publication = Publication(
-                evaluation=None if facts.is_stale else self._record.evaluation,
-                facts=facts,
+                evaluation=None if status.is_stale else self._record.evaluation,
+                process=process,
+                status=status,
                 options=publish_options_of(self.loop.settings),
             )
-            self.site.publish(self._renderer.render(publication), render_page(publication), is_ready=facts.cycles > 0)
+            self.site.publish(self._renderer.render(publication), render_page(publication), is_ready=status.cycles > 0)
             if report is not None and report.counted is not None:
                 self._record.log_position = report.position

@@ -21,13 +21,13 @@ from exporter.daemon.cluster_state import ClusterRecord
 from exporter.daemon.daemon import Recorder
 from exporter.daemon.reload import Reloader
 from exporter.daemon.scheduler import Loop, Orders
-from exporter.daemon.wiring import policy_of, process_facts, publish_options_of
+from exporter.daemon.wiring import policy_of, process_status, publish_options_of
 from exporter.fleet.engine import Known
 from exporter.fleet.scan import ClusterCycle
 from exporter.publication.exposition import Renderer
-from exporter.publication.facts import ExporterFacts, Publication
 from exporter.publication.page.fleet import render_pages
-from exporter.status import ApiStatistics, total
+from exporter.publication.publication import Publication
+from exporter.status import ApiStatistics, ClusterStatus, ProcessStatus, total
 from exporter.web.routes import Site
 
 
@@ -154,24 +154,26 @@ class FleetDaemon:
         """Make the bytes that scrapes are sent from now on."""
         with self._publishing:
             settings = self.loop.settings
-            process = process_facts(
-                settings,
+            process = process_status(
                 self.loop.reloader,
                 started_at_ms=self._started_at_ms,
-                baseline=None if self._baseline is None else self._baseline.facts,
-                history=None if self._history is None else self._history.facts(),
+                baseline=None if self._baseline is None else self._baseline.status,
+                history=None if self._history is None else self._history.status(),
             )
             publications = [
-                self._publication(name, record, record.facts(process, self._requests[name]))
+                self._publication(name, record, process, record.status(settings, self._requests[name]))
                 for name, record in self._records.items()
             ]
             exposition = self._renderer.render(*publications)
             self.site.publish(exposition, render_pages(publications), is_ready=self._cycles_ended > 0)
 
-    def _publication(self, name: str, record: ClusterRecord, facts: ExporterFacts) -> Publication:
+    def _publication(
+        self, name: str, record: ClusterRecord, process: ProcessStatus, status: ClusterStatus
+    ) -> Publication:
         return Publication(
-            evaluation=None if facts.is_stale else record.evaluation,
-            facts=facts,
+            evaluation=None if status.is_stale else record.evaluation,
+            process=process,
+            status=status,
             options=publish_options_of(self.loop.settings),
             cluster=name,
         )

@@ -50,7 +50,7 @@ class Reloader:
         self._sources = sources
         self._wall_clock = wall_clock
         self._digests = self._digest_all()
-        self.facts = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
+        self.status = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
 
     def if_changed(self) -> Reloaded | None:
         """The new settings, when a file has changed and they are good; None otherwise."""
@@ -61,7 +61,7 @@ class Reloader:
         loaded, problems = self._attempt()
         if loaded is None:
             self._digests = self._digest_all()  # so that it is said once
-            self.facts = ReloadStatus(succeeded=False, last_success_at_ms=self.facts.last_success_at_ms)
+            self.status = ReloadStatus(succeeded=False, last_success_at_ms=self.status.last_success_at_ms)
             for problem in problems:
                 log.error("settings are not reloaded, the old ones stay: %s", problem, extra={"subject": "settings"})
             return None
@@ -70,7 +70,7 @@ class Reloader:
         before = self._digests
         self._current = loaded
         self._digests = self._digest_all()
-        self.facts = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
+        self.status = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
         log.info("settings are reloaded", extra={"subject": "settings"})
         return Reloaded(loaded.settings, any(before.get(file) != self._digests[file] for file in loaded.files))
 

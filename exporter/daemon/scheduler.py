@@ -128,7 +128,7 @@ class Loop:
         """Read the settings again; they apply from the next cycle on."""
         if self.reloader is None:
             return
-        before = self.reloader.facts
+        before = self.reloader.status
         reloaded = self.reloader.if_changed() if only_if_changed else self.reloader.now()
         if reloaded is not None:
             with self._lock:
@@ -138,7 +138,7 @@ class Loop:
             logging.getLogger().setLevel(reloaded.settings.log_level.upper())
             if old.scan.interval_ms != reloaded.settings.scan.interval_ms:
                 scheduler.reschedule_job(CYCLE_JOB, trigger=_every(reloaded.settings))
-        if self.reloader.facts != before:
+        if self.reloader.status != before:
             self._work.settings_were_read()
 
     @property

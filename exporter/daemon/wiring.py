@@ -8,9 +8,8 @@ from exporter import __version__
 from exporter.config.settings import Settings
 from exporter.daemon.reload import Reloader
 from exporter.evaluation.verdicts import Policy
-from exporter.publication.facts import ExporterFacts, PublishOptions
-from exporter.status import BaselineStatus, HistoryStatus
-from exporter.transaction_log.report import LogReport
+from exporter.publication.publication import PublishOptions
+from exporter.status import BaselineStatus, HistoryStatus, ProcessStatus
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -33,25 +32,20 @@ def publish_options_of(settings: Settings) -> PublishOptions:
     )
 
 
-def process_facts(
-    settings: Settings,
+def process_status(
     reloader: Reloader | None,
     *,
     started_at_ms: int,
-    transaction_log: LogReport | None = None,
     baseline: BaselineStatus | None = None,
     history: HistoryStatus | None = None,
-) -> ExporterFacts:
-    """What is true of the whole program, whichever cluster is spoken of."""
-    return ExporterFacts(
+) -> ProcessStatus:
+    """What is true of the process, whichever cluster is meant."""
+    return ProcessStatus(
         version=__version__,
         python_version=platform.python_version(),
         started_at_ms=started_at_ms,
-        interval_ms=settings.scan.interval_ms,
-        stale_after_cycles=settings.publish.stale_after_cycles,
-        transaction_log=transaction_log,
         baseline=baseline,
         history=history,
-        settings_reloaded=True if reloader is None else reloader.facts.succeeded,
-        settings_loaded_at_ms=started_at_ms if reloader is None else reloader.facts.last_success_at_ms,
+        settings_reloaded=True if reloader is None else reloader.status.succeeded,
+        settings_loaded_at_ms=started_at_ms if reloader is None else reloader.status.last_success_at_ms,
     )

@@ -78,7 +78,7 @@ class _Cycle:
 
 
 class History:
-    """What `directory` gets. `record` and `facts` may be called from any thread, and never wait for a disk."""
+    """What `directory` gets. `record` and `status` may be called from any thread, and never wait for a disk."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class History:
                 self._due_at = self._clock()
             self._condition.notify()
 
-    def facts(self) -> HistoryStatus:
+    def status(self) -> HistoryStatus:
         """How it fares."""
         with self._condition:
             return HistoryStatus(
@@ -145,7 +145,7 @@ class History:
             self._thread.join(END_SECONDS)
 
     def rotate(self) -> None:
-        """Write what waits now, and keep to the limits. What goes wrong is told by `facts`, and tried again later."""
+        """Write what waits now, and keep to the limits. What goes wrong is told by `status`, and tried again later."""
         with self._condition:
             cycles = tuple(self._waiting)
         try:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from prometheus_client import Metric as ForeignMetric
 from prometheus_client import ProcessCollector
 
-from exporter.publication.facts import Publication
 from exporter.publication.metrics.model import Kind, Metric
 from exporter.publication.metrics.table import METRICS
+from exporter.publication.publication import Publication
 from exporter.publication.rendering import family_chunks
 from exporter.publication.text import labels_text, number
 from exporter.publication.zero_series import Chunk, RestingLines
@@ -59,7 +60,7 @@ class Exposition:
 class Renderer:
     """Makes expositions; between two of them it keeps the resting lines of the partitions and nothing else."""
 
-    def __init__(self, metrics: Sequence[Metric] = METRICS, process: ProcessCollector | None = None) -> None:
+    def __init__(self, metrics: Sequence[Metric[Any]] = METRICS, process: ProcessCollector | None = None) -> None:
         self._metrics = metrics
         self._resting: dict[str | None, RestingLines] = {}
         self._process = ProcessCollector(registry=None) if process is None else process
@@ -82,8 +83,8 @@ class Renderer:
             openmetrics_gzip=_compressed(OPENMETRICS, openmetrics),
         )
 
-    def _chunks_of(self, metric: Metric, publications: Sequence[Publication]) -> tuple[Chunk, ...]:
-        spoken_of = publications[:1] if metric.is_of_process else publications
+    def _chunks_of(self, metric: Metric[Any], publications: Sequence[Publication]) -> tuple[Chunk, ...]:
+        spoken_of = publications[:1] if metric.of.is_of_process else publications
         return tuple(chunk for it in spoken_of for chunk in family_chunks(metric, it, self._resting[it.cluster]))
 
 

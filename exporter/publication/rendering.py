@@ -8,17 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import Any
 
-from exporter.publication.facts import Publication
 from exporter.publication.metrics.model import Distribution, Metric, PartitionSeries, Sample
+from exporter.publication.publication import Publication
 from exporter.publication.text import Labels, labels_text, number
 from exporter.publication.zero_series import Chunk, RestingLines
 
 
-def family_chunks(metric: Metric, publication: Publication, resting: RestingLines) -> tuple[Chunk, ...]:
+def family_chunks(metric: Metric[Any], publication: Publication, resting: RestingLines) -> tuple[Chunk, ...]:
     """All sample lines of one metric, the same in both formats; empty when it has none."""
     samples = metric.samples(publication)
-    fixed = () if metric.is_of_process else resting.fixed
+    fixed = () if metric.of.is_of_process else resting.fixed
     if isinstance(samples, PartitionSeries):
         if len(samples.rows) * 2 >= len(samples.partitions):
             return tuple(resting.patched(metric.name, metric.labels, samples))
@@ -29,20 +30,20 @@ def family_chunks(metric: Metric, publication: Publication, resting: RestingLine
     return (Chunk(lines.encode("utf-8", "replace")),) if lines else ()
 
 
-def _labels(metric: Metric, fixed: Labels, values: Sequence[str], more: Labels = ()) -> str:
+def _labels(metric: Metric[Any], fixed: Labels, values: Sequence[str], more: Labels = ()) -> str:
     """The label text of one series."""
     assert len(metric.labels) == len(values), (metric.name, values)
     pairs = (*fixed, *zip(metric.labels, values, strict=True), *more)
     return labels_text([name for name, _ in pairs], [value for _, value in pairs])
 
 
-def _sample_lines(metric: Metric, fixed: Labels, sample: Sample | Distribution) -> str:
+def _sample_lines(metric: Metric[Any], fixed: Labels, sample: Sample | Distribution) -> str:
     if isinstance(sample, Distribution):
         return _distribution_lines(metric, fixed, sample)
     return f"{metric.name}{_labels(metric, fixed, sample.labels)} {number(sample.value)}\n"
 
 
-def _distribution_lines(metric: Metric, fixed: Labels, distribution: Distribution) -> str:
+def _distribution_lines(metric: Metric[Any], fixed: Labels, distribution: Distribution) -> str:
     bounds = [*map(float, distribution.bounds), math.inf]
     cumulative = list(accumulate(distribution.counts))
     texts = ["+Inf" if math.isinf(bound) else repr(bound) for bound in bounds]  # `1.0`: both formats, one series
@@ -56,7 +57,7 @@ def _distribution_lines(metric: Metric, fixed: Labels, distribution: Distributio
     return "".join(lines)
 
 
-def _few_partition_lines(metric: Metric, fixed: Labels, series: PartitionSeries) -> str:
+def _few_partition_lines(metric: Metric[Any], fixed: Labels, series: PartitionSeries) -> str:
     names = map(series.partitions.name, series.rows.tolist())
     rows = zip(names, series.values.tolist(), strict=True)
     return "".join(

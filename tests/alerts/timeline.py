@@ -42,12 +42,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from exporter.publication.metrics.exporter_table import EXPORTER_METRICS, HISTORY_METRICS, TRANSACTION_LOG_METRICS
+from exporter.publication.metrics import exporter, history, transaction_log
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 JOB: Final = "kafka-transaction-exporter"
 CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qk"
-OWN: Final = {metric.name for metric in (*EXPORTER_METRICS, *TRANSACTION_LOG_METRICS, *HISTORY_METRICS)}
+OWN: Final = {metric.name for metric in (*exporter.METRICS, *transaction_log.METRICS, *history.METRICS)}
 """Metrics that are not made of the snapshot: they stay when there is none."""
 
 FOR_EVER: Final = 10**9

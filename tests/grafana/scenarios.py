@@ -16,7 +16,7 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.publication.exposition import Renderer
-from exporter.publication.facts import ExporterFacts, Publication, PublishOptions
+from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
     Answer,
     BrokerCoverage,
@@ -27,7 +27,7 @@ from exporter.snapshot import (
     Snapshot,
     StatePartitionProof,
 )
-from exporter.status import ApiStatistics, BaselineStatus, HistoryStatus
+from exporter.status import ApiStatistics, BaselineStatus, ClusterStatus, HistoryStatus, ProcessStatus
 from exporter.transaction_log.counts import DURATION_BUCKETS_SECONDS, MARKER_BUCKETS_SECONDS, Counted, Histogram
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.report import LogReport
@@ -297,21 +297,26 @@ def played(target: Scraped, begins_ms: int) -> Iterator[Scrape]:
             else:
                 newest = evaluate(taken, memory, Policy(), baseline=target.usual)
                 memory, taken_at_ms = newest.memory, at_ms
-            facts = _facts(begins_ms, number + 1, failed, taken_at_ms, succeeded=taken is not None)
-            facts = replace(
-                facts,
+            status = _status(number + 1, failed, taken_at_ms, succeeded=taken is not None)
+            status = replace(
+                status,
                 is_stale=newest is None and taken_at_ms is not None,
                 transaction_log=None if target.telling is None else target.telling(since_ms),
+            )
+            process = ProcessStatus(
+                version="0.1.0",
+                python_version="3.11.7",
+                started_at_ms=begins_ms,
                 history=None if target.keeping is None else target.keeping(since_ms),
                 baseline=None if target.usual is NO_BASELINE else BaselineStatus(begins_ms, None),
             )
-            publication = Publication(evaluation=newest, facts=facts, options=PublishOptions())
+            publication = Publication(evaluation=newest, process=process, status=status, options=PublishOptions())
             text = renderer.render(publication).openmetrics.body.decode()
         answers = since_ms < target.answers_until_ms
         yield Scrape(at_ms + 1000, target, text if answers else None)
 
 
-def _facts(begins_ms: int, cycles: int, failed: int, taken_at_ms: int | None, *, succeeded: bool) -> ExporterFacts:
+def _status(cycles: int, failed: int, taken_at_ms: int | None, *, succeeded: bool) -> ClusterStatus:
     lost = failed or cycles // 40
     statistics = (
         ApiStatistics(
@@ -329,10 +334,7 @@ def _facts(begins_ms: int, cycles: int, failed: int, taken_at_ms: int | None, *,
             latency_counts=(0, 0, 0, 0, cycles, *[0] * 9),
         ),
     )
-    return ExporterFacts(
-        version="0.1.0",
-        python_version="3.11.7",
-        started_at_ms=begins_ms,
+    return ClusterStatus(
         interval_ms=CYCLE_MS,
         stale_after_cycles=3,
         cycles=cycles,

@@ -14,17 +14,18 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, Verdict
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.collect.collector import CollectOptions, Collector
-from exporter.publication.facts import Publication, PublishOptions
-from exporter.publication.metrics.cluster_samples import inconclusive_by_reason, open_by_verdict, suspects_hidden
-from exporter.publication.metrics.model import Sample
+from exporter.publication.metrics.coverage import inconclusive_by_reason
+from exporter.publication.metrics.model import Shown
+from exporter.publication.metrics.transactions import open_by_verdict, suspects_hidden
 from exporter.publication.page.summary import headline
+from exporter.publication.publication import PublishOptions
 from exporter.snapshot import STATE_TOPIC
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST
 from tests.kafka.scene import collector_of
 from tests.kafka.test_bounds import CALLS_MAX, calls
-from tests.publication.builders import facts
+from tests.publication.builders import published, status
 
 LIMIT = 4
 NOW_MS = 1_800_000_000_000
@@ -83,9 +84,9 @@ def test_what_was_not_examined_is_told_wherever_an_operator_looks() -> None:
     sentence = "6 of 10 open transactions were not examined: raise scan.transactions_limit"
     assert not evaluation.snapshot.is_complete
     assert gaps(evaluation.snapshot) == (sentence,)
-    assert f"{sentence}." in headline(evaluation, facts()).notes
-    publication = Publication(evaluation=evaluation, facts=facts(), options=PublishOptions(suspects_limit=3))
-    assert suspects_hidden(publication) == (Sample((), 7),)
+    assert f"{sentence}." in headline(evaluation, status()).notes
+    publication = published(evaluation, options=PublishOptions(suspects_limit=3))
+    assert suspects_hidden(Shown(evaluation, publication)) == 7
 
 
 def test_up_to_the_limit_nothing_is_set_aside() -> None:

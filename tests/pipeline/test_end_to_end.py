@@ -54,7 +54,7 @@ def write_history(directory: Path, cluster_id: str, transactional_id: str) -> No
         ):
             kept.record(evaluate(cycle, Memory(), Policy()))
     kept.rotate()
-    assert kept.facts().failure is None
+    assert kept.status().failure is None
 
 
 def test_what_is_learned_comes_back_and_a_hang_is_reported(

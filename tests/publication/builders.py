@@ -20,7 +20,7 @@ from exporter.evaluation.verdicts import (
     TransactionRow,
     Verdict,
 )
-from exporter.publication.facts import ExporterFacts
+from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
     NO_LEADER,
     Answer,
@@ -31,7 +31,7 @@ from exporter.snapshot import (
     Partitions,
     Snapshot,
 )
-from exporter.status import ApiStatistics
+from exporter.status import ApiStatistics, ClusterStatus, ProcessStatus
 
 TAKEN_AT_MS = 1_800_000_000_000
 """2027-01-15 08:00:00 UTC."""
@@ -164,12 +164,33 @@ def evaluation(
     )
 
 
-def facts(**changes: object) -> ExporterFacts:
-    """A daemon that has done seven cycles, all of them well."""
-    usual = ExporterFacts(
-        version="0.1.0",
-        python_version="3.11.7",
-        started_at_ms=TAKEN_AT_MS - 600_000,
+PROCESS = ProcessStatus(version="0.1.0", python_version="3.11.7", started_at_ms=TAKEN_AT_MS - 600_000)
+
+
+def published(
+    of: Evaluation | None,
+    *,
+    status: ClusterStatus | None = None,
+    options: PublishOptions | None = None,
+    cluster: str | None = None,
+) -> Publication:
+    """What such a daemon publishes of an evaluation."""
+    return Publication(
+        evaluation=of,
+        process=PROCESS,
+        status=_usual_status() if status is None else status,
+        options=PublishOptions() if options is None else options,
+        cluster=cluster,
+    )
+
+
+def status(**changes: object) -> ClusterStatus:
+    """Of a daemon that has done seven cycles, all of them well."""
+    return replace(_usual_status(), **changes)  # type: ignore[arg-type]  # the tests' own keywords
+
+
+def _usual_status() -> ClusterStatus:
+    return ClusterStatus(
         interval_ms=30_000,
         stale_after_cycles=3,
         cycles=7,
@@ -192,7 +213,6 @@ def facts(**changes: object) -> ExporterFacts:
         ),
         phase_durations=(("collect", 0.2), ("evaluate", 0.05)),
     )
-    return replace(usual, **changes)  # type: ignore[arg-type]  # the tests' own keywords
 
 
 def broker(number: int, failure: str | None = None) -> BrokerCoverage:

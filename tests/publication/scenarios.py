@@ -12,12 +12,21 @@ from prometheus_client import ProcessCollector
 
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.publication.exposition import Exposition, Renderer
-from exporter.publication.facts import Publication, PublishOptions
+from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import Answer, CoordinatorCoverage, MaxTimeout
 from exporter.transaction_log.counts import Counts, GroupRule
 from exporter.transaction_log.events import Event, Happening, Outcome
 from exporter.transaction_log.report import LogReport
-from tests.publication.builders import Partition, broker, evaluation, facts, hanging, inconclusive, transaction
+from tests.publication.builders import (
+    Partition,
+    broker,
+    evaluation,
+    hanging,
+    inconclusive,
+    published,
+    status,
+    transaction,
+)
 
 EXPECTED = Path(__file__).parent / "expected"
 
@@ -25,9 +34,7 @@ EXPECTED = Path(__file__).parent / "expected"
 def healthy() -> Publication:
     """Two partitions, one of them with an ordinary transaction open."""
     partitions = [Partition(partition=0), Partition(partition=1)]
-    return Publication(
-        evaluation=evaluation(partitions, [transaction(partition=1)]), facts=facts(), options=PublishOptions()
-    )
+    return published(evaluation(partitions, [transaction(partition=1)]))
 
 
 def three_hangs() -> Publication:
@@ -47,7 +54,7 @@ def three_hangs() -> Publication:
         inconclusive(topic="__consumer_offsets", inconclusive_reason=InconclusiveReason.IDS_MAY_BE_DENIED),
     ]
     partitions = [Partition(partition=1), Partition(topic='we"ird\\topic'), Partition(topic="__consumer_offsets")]
-    return Publication(evaluation=evaluation(partitions, rows), facts=facts(), options=PublishOptions())
+    return published(evaluation(partitions, rows))
 
 
 def partial_coverage() -> Publication:
@@ -57,8 +64,8 @@ def partial_coverage() -> Publication:
         Partition(partition=1, unread="timed_out"),
         Partition(topic="payments", unread="TOPIC_AUTHORIZATION_FAILED", answer=Answer.UNAUTHORIZED),
     ]
-    return Publication(
-        evaluation=evaluation(
+    return published(
+        evaluation(
             partitions,
             [transaction(partition=0)],
             brokers=(broker(1), broker(2, "no answer to DescribeProducers within 10 s")),
@@ -67,17 +74,15 @@ def partial_coverage() -> Publication:
                 CoordinatorCoverage(broker=2, failure="connection refused"),
             ),
             max_timeout=MaxTimeout(timeout_ms=None, timeout_ms_min=None, unread=((1, "CLUSTER_AUTHORIZATION_FAILED"),)),
-        ),
-        facts=facts(),
-        options=PublishOptions(),
+        )
     )
 
 
 def stale() -> Publication:
     """There was a snapshot, and it is too old to be shown."""
-    return Publication(
-        evaluation=None,
-        facts=facts(
+    return published(
+        None,
+        status=status(
             cycles=11,
             failed_cycles=4,
             missed_cycles=1,
@@ -87,15 +92,14 @@ def stale() -> Publication:
             api_statistics=(),
             phase_durations=(),
         ),
-        options=PublishOptions(),
     )
 
 
 def before_first_cycle() -> Publication:
     """The process has just begun."""
-    return Publication(
-        evaluation=None,
-        facts=facts(
+    return published(
+        None,
+        status=status(
             cycles=0,
             last_cycle_duration_seconds=None,
             last_cycle_succeeded=None,
@@ -104,25 +108,20 @@ def before_first_cycle() -> Publication:
             api_statistics=(),
             phase_durations=(),
         ),
-        options=PublishOptions(),
     )
 
 
 def more_suspects_than_series() -> Publication:
     """Three hangs where two may have a series: the youngest is counted as hidden."""
     rows = [hanging(producer_id=id_, duration_ms=id_ * 1000, start_timestamp_ms=0) for id_ in (11, 13, 12)]
-    return Publication(
-        evaluation=evaluation([Partition()], rows), facts=facts(), options=PublishOptions(suspects_limit=2)
-    )
+    return published(evaluation([Partition()], rows), options=PublishOptions(suspects_limit=2))
 
 
 def more_partitions_than_series() -> Publication:
     """Three partitions where two may have a series: only the one with an open transaction has one."""
     partitions = [Partition(partition=number) for number in range(3)]
-    return Publication(
-        evaluation=evaluation(partitions, [transaction(partition=2)]),
-        facts=facts(),
-        options=PublishOptions(partition_series_limit=2),
+    return published(
+        evaluation(partitions, [transaction(partition=2)]), options=PublishOptions(partition_series_limit=2)
     )
 
 
@@ -157,9 +156,7 @@ def with_transaction_log() -> Publication:
         transactional_ids=2,
         failure="partition 4: Broker: Topic authorization failed",
     )
-    return Publication(
-        evaluation=evaluation([Partition()], []), facts=facts(transaction_log=report), options=PublishOptions()
-    )
+    return published(evaluation([Partition()], []), status=status(transaction_log=report))
 
 
 SCENARIOS = {

@@ -21,12 +21,20 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from exporter.evaluation.verdicts import Evaluation
 from exporter.publication import zero_series
 from exporter.publication.exposition import OPENMETRICS, TEXT, Exposition, Renderer
-from exporter.publication.facts import Publication, PublishOptions
-from exporter.publication.metrics.model import Distribution, Metric, PartitionSeries, Sample
+from exporter.publication.metrics.model import STATUS, Distribution, Metric, PartitionSeries, Sample
+from exporter.publication.publication import Publication, PublishOptions
 from exporter.publication.text import number
 from exporter.publication.zero_series import RestingLines
 from exporter.snapshot import Answer
-from tests.publication.builders import TAKEN_AT_MS, Partition, evaluation, evaluation_of, facts, many_partitions
+from tests.publication.builders import (
+    TAKEN_AT_MS,
+    Partition,
+    evaluation,
+    evaluation_of,
+    many_partitions,
+    published,
+    status,
+)
 from tests.publication.scenarios import EXPECTED, SCENARIOS, render, stale
 
 Series = tuple[str, frozenset[tuple[str, str]], float]
@@ -99,7 +107,9 @@ numbers = st.floats() | st.integers(-(2**63), 2**63) | st.booleans()
 def test_any_label_and_any_number_is_read_back(values: dict[tuple[str, str], float]) -> None:
     """Whatever names a broker sends and whatever a value is, both parsers get exactly that back."""
     samples = [Sample(labels, value) for labels, value in values.items()]
-    metric = Metric(name="thing", help="A thing.", kind="gauge", labels=("one", "two"), samples=lambda _: samples)
+    metric = Metric(
+        name="thing", help="A thing.", kind="gauge", labels=("one", "two"), of=STATUS, values=lambda _: samples
+    )
     exposition = Renderer([metric], process=ProcessCollector(proc="/nonexistent", registry=None)).render(NOTHING)
     wanted = {frozenset(zip(("one", "two"), labels, strict=True)): float(value) for labels, value in values.items()}
     for families in (
@@ -115,7 +125,9 @@ def test_any_label_and_any_number_is_read_back(values: dict[tuple[str, str], flo
 def test_histograms_are_cumulative_and_end_in_infinity(counts: list[int], total: float) -> None:
     """Buckets add up, the last is the count, and both parsers accept it as a histogram."""
     distribution = Distribution(("x",), (0.5, 1, 2.5), tuple(counts), total)
-    metric = Metric(name="t", help="A time.", kind="histogram", labels=("api",), samples=lambda _: [distribution])
+    metric = Metric(
+        name="t", help="A time.", kind="histogram", labels=("api",), of=STATUS, values=lambda _: [distribution]
+    )
     exposition = Renderer([metric], process=ProcessCollector(proc="/nonexistent", registry=None)).render(NOTHING)
     for families in (
         parse_text(exposition.text.body.decode()),
@@ -228,12 +240,12 @@ def test_content_types_name_format_and_version() -> None:
 
 def test_timestamps_keep_their_milliseconds() -> None:
     """Instants are seconds with nothing lost."""
-    it = Publication(evaluation=None, facts=facts(snapshot_taken_at_ms=TAKEN_AT_MS + 1), options=PublishOptions())
+    it = published(None, status=status(snapshot_taken_at_ms=TAKEN_AT_MS + 1))
     assert _of(render(it), "kafka_transaction_exporter_snapshot_timestamp_seconds") == {(): 1_800_000_000.001}
 
 
 def _publication(it: Evaluation, options: PublishOptions | None = None) -> Publication:
-    return Publication(evaluation=it, facts=facts(), options=options or PublishOptions())
+    return published(it, options=options or PublishOptions())
 
 
 def _large(durations_ms: dict[int, int], unread: set[int]) -> Publication:

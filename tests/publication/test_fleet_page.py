@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 from exporter.publication.exposition import Renderer
-from exporter.publication.facts import Publication
 from exporter.publication.page.fleet import render_pages
+from exporter.publication.publication import Publication
 from exporter.web.routes import Request, Site
 from tests.publication.scenarios import before_first_cycle, healthy, three_hangs
 

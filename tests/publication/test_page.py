@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from exporter.baseline import Usual
 from exporter.evaluation.verdicts import InconclusiveReason, StartSource, TransactionRow, Verdict, WaitingGroup
 from exporter.publication.exposition import Renderer
-from exporter.publication.facts import ExporterFacts, Publication, PublishOptions
 from exporter.publication.page.humanize import duration_words, instant_words
 from exporter.publication.page.page import render_page
 from exporter.publication.page.style import DARK, LIGHT, style_sheet
 from exporter.publication.page.summary import Level, coverage_gaps, headline
+from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
     CoordinatorCoverage,
     CoordinatorProof,
@@ -26,19 +26,21 @@ from exporter.snapshot import (
     StatePartitionProof,
     StateTopic,
 )
+from exporter.status import ClusterStatus
 from tests.publication.builders import (
     TAKEN_AT_MS,
     Partition,
     broker,
     evaluation,
-    facts,
     hanging,
     inconclusive,
+    published,
+    status,
     transaction,
 )
 from tests.publication.scenarios import SCENARIOS, before_first_cycle, partial_coverage, stale, three_hangs
 
-FAILED = facts(last_cycle_succeeded=False, last_failure="No broker could be reached.")
+FAILED = status(last_cycle_succeeded=False, last_failure="No broker could be reached.")
 UNREAD = [Partition(partition=0), Partition(partition=1, unread="no_leader")]
 
 
@@ -56,7 +58,7 @@ def _text(publication: Publication) -> str:
 
 def test_green_needs_everything_read_and_nothing_suspect() -> None:
     """An ordinary open transaction in a wholly read cluster is green, and it says how much was read."""
-    it = headline(evaluation([Partition()], [transaction()]), facts())
+    it = headline(evaluation([Partition()], [transaction()]), status())
     assert (it.level, it.title, it.notes) == (Level.GOOD, "Nothing suspect in 1 partition, all read", ())
 
 
@@ -75,13 +77,13 @@ def test_a_hang_goes_before_all_else() -> None:
 
 def test_a_suspect_is_a_warning() -> None:
     """What is not proved is not red, and never green."""
-    it = headline(evaluation([Partition()], [inconclusive()]), facts())
+    it = headline(evaluation([Partition()], [inconclusive()]), status())
     assert (it.level, it.title) == (Level.WARNING, "1 suspect transaction")
 
 
 def test_incomplete_coverage_is_never_green() -> None:
     """Nothing suspect in half a cluster is no good news."""
-    it = headline(evaluation(UNREAD), facts())
+    it = headline(evaluation(UNREAD), status())
     assert (it.level, it.title) == (Level.WARNING, "Nothing suspect in what was read, but not all was read")
 
 
@@ -94,12 +96,12 @@ def test_a_failed_cycle_is_never_green() -> None:
 def test_without_rows_nothing_is_known() -> None:
     """Stale and never read are told apart, and neither is green."""
     stale_one, first = stale(), before_first_cycle()
-    it = headline(None, stale_one.facts)
+    it = headline(None, stale_one.status)
     assert (it.level, it.title) == (
         Level.UNKNOWN,
         "Stale: the last snapshot is of 2027-01-15 08:00:00 UTC and no longer shown",
     )
-    it = headline(None, first.facts)
+    it = headline(None, first.status)
     assert (it.level, it.title, it.notes) == (
         Level.UNKNOWN,
         "Nothing has been read yet",
@@ -137,7 +139,7 @@ def test_a_failed_proof_is_a_gap() -> None:
     it = evaluation()
     it = replace(it, snapshot=replace(it.snapshot, proof=proof))
     assert coverage_gaps(it) == ("Producers that no coordinator lists cannot be proved to hang: loading.",)
-    text = _text(Publication(evaluation=it, facts=facts(), options=PublishOptions()))
+    text = _text(published(it))
     assert "__transaction_state-7 at broker 3 loading" in text
     assert "list of transactions of broker 4 timed out" in text
 
@@ -147,7 +149,7 @@ def test_green_is_a_statement_of_completeness(name: str, drop: bool, succeeded: 
     """Green implies: rows exist, all was answered, nobody is suspect, and the last cycle succeeded."""
     publication = SCENARIOS[name]()
     it = None if drop else publication.evaluation
-    if headline(it, facts(last_cycle_succeeded=succeeded)).level is Level.GOOD:
+    if headline(it, status(last_cycle_succeeded=succeeded)).level is Level.GOOD:
         assert it is not None
         assert it.snapshot.is_complete
         assert not it.suspects
@@ -186,7 +188,7 @@ def test_every_source_of_a_start_has_words(source: StartSource) -> None:
         StartSource.LAST_WRITE: "since its last write",
         StartSource.TRANSACTION_LOG: "start by the coordinators&#x27; log",
     }
-    page = Publication(evaluation=evaluation([Partition()], [row]), facts=facts(), options=PublishOptions())
+    page = published(evaluation([Partition()], [row]))
 
     assert words[source] in _text(page)
 
@@ -194,9 +196,7 @@ def test_every_source_of_a_start_has_words(source: StartSource) -> None:
 def test_a_suspect_that_is_longer_than_usual_says_than_what() -> None:
     """Of whom, how long those take, and how many were seen."""
     usual = Usual(of="transactional id 'billing-7'", threshold_ms=3000, p99_ms=90_000, samples=1234)
-    page = Publication(
-        evaluation=evaluation([Partition()], [hanging(unusual=usual)]), facts=facts(), options=PublishOptions()
-    )
+    page = published(evaluation([Partition()], [hanging(unusual=usual)]))
 
     assert "99 of 100 end within 1 min 30 s (1,234 seen)" in _text(page)
     assert "longer than usual" not in _text(three_hangs())
@@ -211,7 +211,7 @@ def test_a_suspect_names_the_longest_queues_behind_it() -> None:
 
     def words_of(row: TransactionRow) -> str:
         it = evaluation([Partition()], [row])
-        return _text(Publication(evaluation=it, facts=facts(), options=PublishOptions()))
+        return _text(published(it))
 
     queued = words_of(hanging(groups=groups))
     living = words_of(hanging(groups=(resident,)))
@@ -230,7 +230,7 @@ def test_unknown_things_are_called_unknown() -> None:
         inconclusive(inconclusive_reason=InconclusiveReason.LOADING),
         hanging(verdict=Verdict.HANGING_NOT_IN_TRANSACTION, coordinator=5),
     ]
-    text = _text(Publication(evaluation=evaluation([Partition()], rows), facts=facts(), options=PublishOptions()))
+    text = _text(published(evaluation([Partition()], rows)))
     assert "records held back unknown" in text
     assert "transactional id unknown" in text
     assert "coordinator none names this producer id" in text
@@ -241,7 +241,7 @@ def test_unknown_things_are_called_unknown() -> None:
 def test_suspects_come_worst_first_and_the_rest_is_counted() -> None:
     """The page has a stated maximum and says how many it leaves out."""
     rows = [hanging(producer_id=number, duration_ms=number * 1000) for number in range(1, 251)]
-    page = _page(Publication(evaluation=evaluation([Partition()], rows), facts=facts(), options=PublishOptions()))
+    page = _page(published(evaluation([Partition()], rows)))
     shown = [int(found) for found in re.findall(r"(\d+) / 3</dd>", page)]
     assert shown == list(range(250, 50, -1))
     assert "50 more suspects not shown here." in page
@@ -267,14 +267,14 @@ def test_coverage_says_what_is_missing_and_why() -> None:
 def test_brokers_that_differ_in_their_limit_are_shown() -> None:
     """The largest limit is used; that a broker has a smaller one, or did not tell, stands beside it."""
     limits = MaxTimeout(timeout_ms=900_000, timeout_ms_min=60_000, unread=((2, "timed out"),))
-    it = Publication(evaluation=evaluation(max_timeout=limits), facts=facts(), options=PublishOptions())
+    it = published(evaluation(max_timeout=limits))
     assert "15 min 0 s brokers differ: smallest 1 min 0 s; 1 broker did not tell" in _text(it)
 
 
 def test_lists_of_failures_have_a_maximum() -> None:
     """A cluster of three hundred dead brokers does not make an endless page."""
     brokers = tuple(broker(number, "refused") for number in range(300))
-    it = Publication(evaluation=evaluation(brokers=brokers), facts=facts(), options=PublishOptions())
+    it = published(evaluation(brokers=brokers))
     assert _page(it).count("refused") == 50
     assert "250 more failures" in _text(it)
 
@@ -282,7 +282,7 @@ def test_lists_of_failures_have_a_maximum() -> None:
 def test_many_unread_partitions_are_counted_with_a_few_examples() -> None:
     """Five names and an ellipsis stand for a thousand."""
     rows = [Partition(partition=number, unread="no_leader") for number in range(1000)]
-    text = _text(Publication(evaluation=evaluation(rows), facts=facts(), options=PublishOptions()))
+    text = _text(published(evaluation(rows)))
     assert "1,000 partitions unread no_leader orders-0, orders-1, orders-2, orders-3, orders-4, …" in text
 
 
@@ -299,8 +299,8 @@ def test_nothing_from_outside_becomes_markup(
         rows = [hanging(topic, transactional_id=identity, reason=reason)]
         partitions = [Partition(topic=topic), Partition(topic=topic, partition=1, unread=failure)]
         it = evaluation(partitions, rows, brokers=(broker(1, failure),), cluster_id=cluster)
-        own: ExporterFacts = facts(last_cycle_succeeded=False, last_failure=failure)
-        return re.findall(r"<[^>]*>", _page(Publication(evaluation=it, facts=own, options=PublishOptions())))
+        own: ClusterStatus = status(last_cycle_succeeded=False, last_failure=failure)
+        return re.findall(r"<[^>]*>", _page(published(it, status=own)))
 
     assert elements(topic, identity, reason, failure, cluster) == elements("t", "i", "r", "f", "c")
 
@@ -308,7 +308,7 @@ def test_nothing_from_outside_becomes_markup(
 def test_a_name_that_is_no_text_does_not_cost_the_page() -> None:
     """A lone surrogate becomes a question mark."""
     it = evaluation([Partition(topic="a\udc80b")], [hanging("a\udc80b")])
-    assert "a?b-0" in _page(Publication(evaluation=it, facts=facts(), options=PublishOptions()))
+    assert "a?b-0" in _page(published(it))
 
 
 def test_a_dead_loop_is_said_above_everything() -> None:
@@ -329,7 +329,7 @@ def test_the_page_fetches_nothing() -> None:
 def test_the_page_renews_itself_once_a_cycle_and_not_more_than_every_ten_seconds() -> None:
     """Somebody who watches sees the next cycle; a short interval does not make the page flicker."""
     for interval_ms, seconds in ((30_000, 30), (1_000, 10)):
-        it = Publication(evaluation=None, facts=facts(interval_ms=interval_ms), options=PublishOptions())
+        it = published(None, status=status(interval_ms=interval_ms))
         assert f'http-equiv="refresh" content="{seconds}"' in _page(it)
 
 
@@ -392,7 +392,7 @@ def test_transactional_ids_can_be_kept_from_readers() -> None:
         reason="Coordinator 1 has transactional id 'payments-7' Empty, so it has no transaction on orders-0.",
         unusual=Usual(of="transactional id 'payments-7'", threshold_ms=1, p99_ms=1, samples=1),
     )
-    shown = Publication(evaluation=evaluation([Partition()], [row]), facts=facts(), options=PublishOptions())
+    shown = published(evaluation([Partition()], [row]))
     hidden = replace(shown, options=PublishOptions(transactional_ids=False))
 
     def texts(publication: Publication) -> list[str]:

@@ -12,12 +12,12 @@ import pytest
 
 from exporter.evaluation.verdicts import Verdict
 from exporter.publication.exposition import Renderer
-from exporter.publication.facts import Publication, PublishOptions
 from exporter.publication.page.page import render_page
+from exporter.publication.publication import Publication
 from exporter.web.routes import Site
 from exporter.web.server import WebServer
 from tests.browser import Browser, assert_painted, open_browser
-from tests.publication.builders import Partition, evaluation, facts, hanging, inconclusive
+from tests.publication.builders import Partition, evaluation, hanging, inconclusive, published
 from tests.publication.scenarios import healthy, partial_coverage, stale, three_hangs
 
 LONG_TOPIC = "x" * 249
@@ -40,7 +40,7 @@ def two_hundred_suspects() -> Publication:
         for number, topic in enumerate(topics)
     ]
     partitions = [Partition(topic=topic) for topic in topics]
-    return Publication(evaluation=evaluation(partitions, rows), facts=facts(), options=PublishOptions())
+    return published(evaluation(partitions, rows))
 
 
 @pytest.fixture(scope="module")

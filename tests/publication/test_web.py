@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 
 from exporter.publication.exposition import OPENMETRICS, TEXT, Renderer
-from exporter.publication.facts import Publication, PublishOptions
 from exporter.publication.page.page import render_page
+from exporter.publication.publication import Publication
 from exporter.web.connections import PeerLimits
 from exporter.web.routes import Request, Site
 from exporter.web.server import WebServer, WebServerError
-from tests.publication.builders import evaluation_of, facts, many_partitions
+from tests.publication.builders import evaluation_of, many_partitions, published
 from tests.publication.scenarios import healthy, render, three_hangs
 
 PATIENCE_SECONDS = 30
@@ -41,7 +41,7 @@ def _large_site() -> Site:
     """An answer of more than ten megabytes: more than the kernel takes from us without being read."""
     it = evaluation_of(many_partitions(5000, 20), {})
     site = Site(lambda: None)
-    publication = Publication(evaluation=it, facts=facts(), options=PublishOptions())
+    publication = published(it)
     site.publish(Renderer().render(publication), render_page(healthy()), is_ready=True)
     return site
 
@@ -117,7 +117,7 @@ def test_a_new_publication_replaces_the_old_one_whole() -> None:
 def test_a_body_of_many_pieces_arrives_whole() -> None:
     """Ten thousand series are sent in pieces and put together again by the peer."""
     it = evaluation_of(many_partitions(1000, 20), {19: 5000})
-    exposition = Renderer().render(Publication(evaluation=it, facts=facts(), options=PublishOptions()))
+    exposition = Renderer().render(published(it))
     site = Site(lambda: None)
     site.publish(exposition, render_page(healthy()), is_ready=True)
     with WebServer("127.0.0.1:0", site) as web:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from typing import Any
 
-from exporter.publication.metrics.exporter_table import (
-    BASELINE_METRICS,
-    EXPORTER_METRICS,
-    HISTORY_METRICS,
-    TRANSACTION_LOG_METRICS,
-)
 from exporter.publication.metrics.model import Metric
-from exporter.publication.metrics.table import COVERAGE_METRICS, PARTITION_METRICS, TRANSACTION_METRICS
+from exporter.publication.metrics.table import SECTIONS
 
 _INTRODUCTION = """\
 # Metrics
 
-Generated from the table in `exporter/publication/metrics/table.py`: change that and run
+Generated from the rows in `exporter/publication/metrics/`: change those and run
 `python -m exporter.publication.metrics.document > docs/metrics.md`. A test compares the two.
 
 All values are made once per cycle and cached: a scrape never asks Kafka. When the newest snapshot is too old, every
@@ -38,24 +33,14 @@ _CONCLUSION = """\
 with `/proc`; they, too, are of the last cycle.
 """
 
-_SECTIONS = (
-    ("Partitions", PARTITION_METRICS),
-    ("Transactions", TRANSACTION_METRICS),
-    ("Coverage", COVERAGE_METRICS),
-    ("The exporter", EXPORTER_METRICS),
-    ("The transaction log", TRANSACTION_LOG_METRICS),
-    ("The history", HISTORY_METRICS),
-    ("The baseline", BASELINE_METRICS),
-)
-
 
 def metrics_document() -> str:
     """The whole document."""
-    sections = [f"## {title}\n\n{_table(metrics)}" for title, metrics in _SECTIONS]
+    sections = [f"## {title}\n\n{_table(metrics)}" for title, metrics in SECTIONS]
     return "\n".join((_INTRODUCTION, *sections, _CONCLUSION))
 
 
-def _table(metrics: Iterable[Metric]) -> str:
+def _table(metrics: Iterable[Metric[Any]]) -> str:
     lines = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
     lines += [f"| `{it.name}` | {it.kind} | {', '.join(it.labels) or 'none'} | {it.help} |" for it in metrics]
     return "\n".join(lines) + "\n"

@@ -1,22 +1,24 @@
-"""The shape of a metric: one row of the table, and the samples that its function may return.
-
-Law of this file: shapes only. It contains no metric name and reads no data.
-"""
+"""The shape of a metric: one row of the table, what it is computed from, and the samples that its function may return."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from exporter.publication.facts import Publication
+from exporter.evaluation.verdicts import Evaluation
+from exporter.publication.publication import Publication
 from exporter.snapshot import Int64Column, Partitions
+from exporter.status import BaselineStatus, ClusterStatus, HistoryStatus, ProcessStatus
+from exporter.transaction_log.report import LogReport
 
 Kind = Literal["gauge", "counter", "histogram"]
+
+Of = TypeVar("Of")
 
 _PLAIN_HELP = re.compile(r'[^\\"\n]+\.')
 
@@ -53,8 +55,41 @@ class PartitionSeries:
 Samples = Iterable[Sample] | Iterable[Distribution] | PartitionSeries
 
 
+@dataclass(frozen=True, slots=True)
+class Source(Generic[Of]):
+    """What the values of a metric are computed from."""
+
+    part: Callable[[Publication], Of | None]
+    """None where there is nothing to say: the metric has no series then."""
+    is_of_process: bool = False
+    """True of what is the same for every cluster: published once, without the label `cluster` of a fleet."""
+
+
+class Shown(NamedTuple):
+    """An evaluation, and how much of it may be published."""
+
+    evaluation: Evaluation
+    publication: Publication
+
+
+def _shown(publication: Publication) -> Shown | None:
+    return None if publication.evaluation is None else Shown(publication.evaluation, publication)
+
+
+CLUSTER: Final[Source[Evaluation]] = Source(lambda publication: publication.evaluation)
+SHOWN: Final[Source[Shown]] = Source(_shown)
+STATUS: Final[Source[ClusterStatus]] = Source(lambda publication: publication.status)
+LOG: Final[Source[LogReport]] = Source(lambda publication: publication.status.transaction_log)
+PROCESS: Final[Source[ProcessStatus]] = Source(lambda publication: publication.process, is_of_process=True)
+HISTORY: Final[Source[HistoryStatus]] = Source(lambda publication: publication.process.history, is_of_process=True)
+BASELINE: Final[Source[BaselineStatus]] = Source(lambda publication: publication.process.baseline, is_of_process=True)
+
+PARTITION: Final = ("topic", "partition")
+CACHED: Final = "Cached once per cycle."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
+class Metric(Generic[Of]):
     """One row of the table."""
 
     name: str
@@ -62,12 +97,25 @@ class Metric:
     help: str
     kind: Kind
     labels: tuple[str, ...]
-    samples: Callable[[Publication], Samples]
-    is_of_process: bool = False
-    """True of what is the same whichever cluster is spoken of: said once, and without the label `cluster` of a fleet."""
+    of: Source[Of]
+    values: Callable[[Of], Samples | float | None]
+    """A number is the only series of a metric without labels; None: no series."""
 
     def __post_init__(self) -> None:
         assert (self.kind == "counter") == self.name.endswith("_total"), self.name
         assert _PLAIN_HELP.fullmatch(self.help), (
             f"{self.name}: help is one line, needs no escapes, ends with a full stop"
         )
+
+    def samples(self, publication: Publication) -> Samples:
+        """The series that a publication has of it."""
+        part = self.of.part(publication)
+        values = None if part is None else self.values(part)
+        if values is None:
+            return ()
+        return (Sample((), values),) if isinstance(values, int | float | np.integer) else values
+
+
+def seconds(instant_ms: int | None) -> float | None:
+    """Kafka's milliseconds in Prometheus' unit."""
+    return None if instant_ms is None else instant_ms / 1000

@@ -9,10 +9,10 @@ import urllib.parse
 from collections.abc import Sequence
 from html import escape as _e
 
-from exporter.publication.facts import Publication
 from exporter.publication.page.humanize import count_words, instant_words
 from exporter.publication.page.page import Page, as_bytes, head, render_page
 from exporter.publication.page.summary import Level, headline
+from exporter.publication.publication import Publication
 
 _BELOW = "/clusters/"
 _WORST_FIRST = (Level.BAD, Level.UNKNOWN, Level.WARNING, Level.GOOD)
@@ -26,7 +26,7 @@ def render_pages(publications: Sequence[Publication]) -> dict[str, Page]:
 
 def _overview(publications: Sequence[Publication]) -> Page:
     lines = sorted(
-        ((headline(it.evaluation, it.facts), it) for it in publications),
+        ((headline(it.evaluation, it.status), it) for it in publications),
         key=lambda line: (_WORST_FIRST.index(line[0].level), line[1].cluster or ""),
     )
     rows = "".join(_row(it, found.level, found.title) for found, it in lines)
@@ -36,12 +36,12 @@ def _overview(publications: Sequence[Publication]) -> Page:
         '<th class="number">suspect</th><th>newest snapshot</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></body></html>"
     )
-    interval_ms = max((it.facts.interval_ms for it in publications), default=0)
+    interval_ms = max((it.status.interval_ms for it in publications), default=0)
     return Page(head=as_bytes([head("Kafka transactions", heading, interval_ms)]), rest=as_bytes([table]))
 
 
 def _row(publication: Publication, level: Level, title: str) -> str:
-    evaluation, taken_at_ms = publication.evaluation, publication.facts.snapshot_taken_at_ms
+    evaluation, taken_at_ms = publication.evaluation, publication.status.snapshot_taken_at_ms
     open_ = suspects = "unknown"
     if evaluation is not None:
         open_, suspects = f"{evaluation.open_count:,}", f"{evaluation.suspect_count:,}"

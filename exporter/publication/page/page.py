@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from html import escape as _e
 
 from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict
-from exporter.publication.facts import Publication
 from exporter.publication.page.humanize import count_words, duration_words, instant_words
-from exporter.publication.page.sections import coverage_section, exporter_section, facts_section, verdicts_section
+from exporter.publication.page.sections import coverage_section, exporter_section, figures_section, verdicts_section
 from exporter.publication.page.style import style_sheet
 from exporter.publication.page.summary import Headline, Level, headline
+from exporter.publication.publication import Publication
 
 SUSPECTS_SHOWN_MAX = 200
 """Suspects on the page; the page says how many it leaves out."""
@@ -45,8 +45,8 @@ class Page:
 
 def render_page(publication: Publication) -> Page:
     """The page of one publication."""
-    evaluation, facts = publication.evaluation, publication.facts
-    rest = [_banner(headline(evaluation, facts)), facts_section(evaluation, facts)]
+    evaluation = publication.evaluation
+    rest = [_banner(headline(evaluation, publication.status)), figures_section(publication)]
     if evaluation is not None:
         rest += [
             _suspects_section(publication.suspects, evaluation),
@@ -54,7 +54,7 @@ def render_page(publication: Publication) -> Page:
             verdicts_section(evaluation),
         ]
         rest += [coverage_section(evaluation), "</div>"]
-    rest += [exporter_section(facts), "</body></html>"]
+    rest += [exporter_section(publication), "</body></html>"]
     return Page(head=as_bytes([_head(publication)]), rest=as_bytes(rest))
 
 
@@ -70,7 +70,7 @@ def _head(publication: Publication) -> str:
     of = "" if name is None else f' <span class="quiet">{_e(cluster_id)}</span>'
     heading = f'Kafka transactions of cluster <code id="cluster">{_e(title)}</code>{of}'
     links = () if name is None else (("/", "all clusters"),)
-    return head(f"Kafka transactions: {title}", heading, publication.facts.interval_ms, links)
+    return head(f"Kafka transactions: {title}", heading, publication.status.interval_ms, links)
 
 
 _LINKS = tuple((path, path) for path in ("/metrics", "/-/healthy", "/-/ready"))

@@ -11,18 +11,22 @@ from html import escape as _e
 import numpy as np
 
 from exporter.evaluation.verdicts import Evaluation, Verdict
-from exporter.publication.facts import ExporterFacts
-from exporter.publication.metrics.cluster_samples import is_read, late_transactions, open_by_verdict, unread_by_reason
+from exporter.publication.metrics.coverage import unread_by_reason
+from exporter.publication.metrics.partitions import is_read
+from exporter.publication.metrics.transactions import late_transactions, open_by_verdict
 from exporter.publication.page.humanize import count_words, duration_words, instant_words
-from exporter.status import ApiStatistics
+from exporter.publication.publication import Publication
+from exporter.status import ApiStatistics, ClusterStatus
 
 _FAILURES_SHOWN_MAX = 50
 _EXAMPLES_SHOWN_MAX = 5
 
 
-def facts_section(evaluation: Evaluation | None, facts: ExporterFacts) -> str:
+def figures_section(publication: Publication) -> str:
     """Figures of the last cycle; what is unknown says so."""
-    figures = [_snapshot_figure(facts), _cycle_figure(facts), _counts_figure(facts)]
+    evaluation, status = publication.evaluation, publication.status
+    started = f"started {instant_words(publication.process.started_at_ms)}"
+    figures = [_snapshot_figure(status), _cycle_figure(status, started), _counts_figure(status, started)]
     if evaluation is not None:
         figures += [*_coverage_figures(evaluation), _timeout_figure(evaluation), _late_figure(evaluation)]
     cells = "".join(
@@ -34,30 +38,30 @@ def facts_section(evaluation: Evaluation | None, facts: ExporterFacts) -> str:
 Figure = tuple[str, str, str]
 
 
-def _snapshot_figure(facts: ExporterFacts) -> Figure:
-    limit = count_words(facts.stale_after_cycles, "missed cycle")
-    note = f"every {duration_words(facts.interval_ms)}; dropped after {limit}"
-    if facts.snapshot_taken_at_ms is None:
+def _snapshot_figure(status: ClusterStatus) -> Figure:
+    limit = count_words(status.stale_after_cycles, "missed cycle")
+    note = f"every {duration_words(status.interval_ms)}; dropped after {limit}"
+    if status.snapshot_taken_at_ms is None:
         return "newest snapshot", "none yet", note
-    return "newest snapshot", instant_words(facts.snapshot_taken_at_ms), note
+    return "newest snapshot", instant_words(status.snapshot_taken_at_ms), note
 
 
-def _cycle_figure(facts: ExporterFacts) -> Figure:
-    if facts.last_cycle_succeeded is None:
-        return "last cycle", "none yet", f"started {instant_words(facts.started_at_ms)}"
+def _cycle_figure(status: ClusterStatus, started: str) -> Figure:
+    if status.last_cycle_succeeded is None:
+        return "last cycle", "none yet", started
     took = (
         ""
-        if facts.last_cycle_duration_seconds is None
-        else f"took {duration_words(_ms(facts.last_cycle_duration_seconds))}"
+        if status.last_cycle_duration_seconds is None
+        else f"took {duration_words(_ms(status.last_cycle_duration_seconds))}"
     )
-    return "last cycle", "succeeded" if facts.last_cycle_succeeded else "FAILED", took
+    return "last cycle", "succeeded" if status.last_cycle_succeeded else "FAILED", took
 
 
-def _counts_figure(facts: ExporterFacts) -> Figure:
+def _counts_figure(status: ClusterStatus, started: str) -> Figure:
     return (
         "cycles since start",
-        f"{facts.cycles:,}",
-        f"{facts.failed_cycles:,} failed, {facts.missed_cycles:,} missed; started {instant_words(facts.started_at_ms)}",
+        f"{status.cycles:,}",
+        f"{status.failed_cycles:,} failed, {status.missed_cycles:,} missed; {started}",
     )
 
 
@@ -148,16 +152,17 @@ def _examples(evaluation: Evaluation, reason: str) -> str:
     return ", ".join(names) + (", …" if len(rows) > len(names) else "")
 
 
-def exporter_section(facts: ExporterFacts) -> str:
+def exporter_section(publication: Publication) -> str:
     """Requests of this process to Kafka, phases of the last cycle, and versions."""
-    phases = ", ".join(f"{phase} {duration_words(_ms(duration))}" for phase, duration in facts.phase_durations)
-    rows = [_api_row(statistics) for statistics in facts.api_statistics]
+    process, status = publication.process, publication.status
+    phases = ", ".join(f"{phase} {duration_words(_ms(duration))}" for phase, duration in status.phase_durations)
+    rows = [_api_row(statistics) for statistics in status.api_statistics]
     headings = ("API", "#requests", "#failed", "#mean latency")
     table = _table("requests", "Requests to Kafka since start", headings, rows) if rows else ""
     last = f"Last cycle: {_e(phases)}. " if phases else ""
     return (
-        f'{table}<p class="quiet">{last}kafka-transaction-exporter {_e(facts.version)}, Python '
-        f"{_e(facts.python_version)}. This page is made once per cycle and only reads from Kafka.</p>"
+        f'{table}<p class="quiet">{last}kafka-transaction-exporter {_e(process.version)}, Python '
+        f"{_e(process.python_version)}. This page is made once per cycle and only reads from Kafka.</p>"
     )
 
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from exporter.evaluation.gaps import unproved
 from exporter.evaluation.verdicts import Evaluation
-from exporter.publication.facts import ExporterFacts
 from exporter.publication.page.humanize import count_words, instant_words
 from exporter.snapshot import Answer
+from exporter.status import ClusterStatus
 
 
 class Level(Enum):
@@ -35,11 +35,11 @@ class Headline:
     notes: tuple[str, ...]
 
 
-def headline(evaluation: Evaluation | None, facts: ExporterFacts) -> Headline:
+def headline(evaluation: Evaluation | None, status: ClusterStatus) -> Headline:
     """All precedence is here: without rows nothing is known; then proofs, suspects, gaps, and only then health."""
-    failure = _failure_notes(facts)
+    failure = _failure_notes(status)
     if evaluation is None:
-        return Headline(level=Level.UNKNOWN, title=_no_rows_title(facts), notes=failure)
+        return Headline(level=Level.UNKNOWN, title=_no_rows_title(status), notes=failure)
     gaps = coverage_gaps(evaluation)
     notes = (*gaps, *_lateness_notes(evaluation), *failure)
     hanging = sum(row.verdict.is_hanging for row in evaluation.suspects)
@@ -61,18 +61,18 @@ def headline(evaluation: Evaluation | None, facts: ExporterFacts) -> Headline:
     return Headline(level=Level.GOOD, title=f"Nothing suspect in {read}, all read", notes=notes)
 
 
-def _no_rows_title(facts: ExporterFacts) -> str:
-    if facts.snapshot_taken_at_ms is not None:
-        return f"Stale: the last snapshot is of {instant_words(facts.snapshot_taken_at_ms)} and no longer shown"
+def _no_rows_title(status: ClusterStatus) -> str:
+    if status.snapshot_taken_at_ms is not None:
+        return f"Stale: the last snapshot is of {instant_words(status.snapshot_taken_at_ms)} and no longer shown"
     return "Nothing has been read yet"
 
 
-def _failure_notes(facts: ExporterFacts) -> tuple[str, ...]:
-    if facts.last_cycle_succeeded is None:
+def _failure_notes(status: ClusterStatus) -> tuple[str, ...]:
+    if status.last_cycle_succeeded is None:
         return ("The first cycle has not ended.",)
-    if facts.last_cycle_succeeded:
+    if status.last_cycle_succeeded:
         return ()
-    return (f"The last cycle failed: {facts.last_failure or 'no reason was given.'}",)
+    return (f"The last cycle failed: {status.last_failure or 'no reason was given.'}",)
 
 
 def _other_suspects(count: int) -> tuple[str, ...]:

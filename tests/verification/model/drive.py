@@ -30,7 +30,7 @@ from exporter.kafka.collect.collector import CollectOptions, Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import RefusedError
 from exporter.kafka.messages import describe_producers, list_offsets, metadata
-from exporter.publication.metrics.table import COVERAGE_METRICS
+from exporter.publication.metrics import coverage
 from exporter.recovery import plan_file
 from exporter.recovery.plan import Action
 from tests.verification.model.answers import CLUSTER_ID, HOST, PORT
@@ -44,7 +44,7 @@ OPTIONS = CollectOptions(deadline_s=60.0, request_timeout_s=5.0)
 INTERVAL_S = 30.0
 REMEMBERED_MAX = 20_000
 WRITING_ROOMS = ("exporter.commands.", "exporter.recovery.")
-(_COVERAGE_COMPLETE,) = (it for it in COVERAGE_METRICS if it.name == "kafka_transaction_exporter_coverage_complete")
+(_COVERAGE_COMPLETE,) = (it for it in coverage.METRICS if it.name == "kafka_transaction_exporter_coverage_complete")
 
 
 class Exporter:

@@ -1,0 +1,172 @@
+"""Metrics of coverage: what could be read and what could not, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from exporter.evaluation.verdicts import Evaluation, InconclusiveReason
+from exporter.publication.metrics.model import CLUSTER, SHOWN, Metric, Sample, Samples, Shown
+from exporter.publication.metrics.partitions import is_read, is_series_limited
+from exporter.snapshot import Answer, ClockSource
+
+
+def _cluster_info(evaluation: Evaluation) -> Samples:
+    return (Sample((evaluation.snapshot.cluster_id,), 1),)
+
+
+def inconclusive_by_reason(evaluation: Evaluation) -> Iterable[Sample]:
+    """Every reason, always: they are few, and a 0 says that this is not what stands in the way."""
+    counts = Counter(row.inconclusive_reason for row in evaluation.suspects)
+    counts[InconclusiveReason.NOT_EXAMINED] += evaluation.not_examined_count
+    return tuple(Sample((reason.value,), counts[reason]) for reason in InconclusiveReason)
+
+
+def partitions_by_answer(evaluation: Evaluation) -> Iterable[Sample]:
+    counts = np.bincount(evaluation.snapshot.partitions.answer, minlength=len(Answer)).tolist()
+    return tuple(Sample((answer.label,), counts[answer]) for answer in Answer)
+
+
+def unread_by_reason(evaluation: Evaluation) -> Sequence[Sample]:
+    """Reasons that occur, in alphabetical order: their names come from brokers and are not known beforehand."""
+    partitions = evaluation.snapshot.partitions
+    reasons = partitions.reason[~is_read(partitions)].astype(np.int64)
+    counts = np.bincount(reasons + 1, minlength=len(partitions.reasons) + 1).tolist()
+    told = zip(("unknown", *partitions.reasons), counts, strict=True)
+    return tuple(Sample((reason,), count) for reason, count in sorted(told) if count)
+
+
+def brokers_by_answer(evaluation: Evaluation) -> Iterable[Sample]:
+    return _by_answer([broker.failure for broker in evaluation.snapshot.brokers])
+
+
+def coordinators_by_answer(evaluation: Evaluation) -> Iterable[Sample]:
+    return _by_answer([coordinator.failure for coordinator in evaluation.snapshot.coordinators])
+
+
+def _by_answer(failures: Sequence[str | None]) -> Iterable[Sample]:
+    failed = sum(failure is not None for failure in failures)
+    return Sample(("answered",), len(failures) - failed), Sample(("failed",), failed)
+
+
+def max_timeout_difference_seconds(evaluation: Evaluation) -> float | None:
+    """Largest - smallest `transaction.max.timeout.ms` of the brokers that told; None when none did."""
+    limits = evaluation.snapshot.max_timeout
+    if limits.timeout_ms is None or limits.timeout_ms_min is None:
+        return None
+    return (limits.timeout_ms - limits.timeout_ms_min) / 1000
+
+
+def series_limited(shown: Shown) -> bool:
+    return is_series_limited(shown.evaluation, shown.publication.options)
+
+
+METRICS: tuple[Metric[Any], ...] = (
+    Metric(
+        name="kafka_transaction_exporter_cluster_info",
+        help="Value 1, labelled with the id of the cluster that was read.",
+        kind="gauge",
+        labels=("cluster_id",),
+        of=CLUSTER,
+        values=_cluster_info,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_partitions",
+        help="Partitions by what became of the question to their leader; all but read are unknown, not fine.",
+        kind="gauge",
+        labels=("answer",),
+        of=CLUSTER,
+        values=partitions_by_answer,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_unread_partitions",
+        help="Partitions that could not be read, by reason; only reasons that occur.",
+        kind="gauge",
+        labels=("reason",),
+        of=CLUSTER,
+        values=unread_by_reason,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_brokers",
+        help="Brokers that had to be asked as partition leaders, by whether every request was answered.",
+        kind="gauge",
+        labels=("answer",),
+        of=CLUSTER,
+        values=brokers_by_answer,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_coordinators",
+        help="Transaction coordinators that had to be asked; both 0 when nothing was open.",
+        kind="gauge",
+        labels=("answer",),
+        of=CLUSTER,
+        values=coordinators_by_answer,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_coverage_complete",
+        help="1 when everything was visible and responded; at 0 the absence of suspects proves nothing.",
+        kind="gauge",
+        labels=(),
+        of=CLUSTER,
+        values=lambda evaluation: evaluation.snapshot.is_complete,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_visible_topics",
+        help="Topics that the brokers show to this principal; 0 without DESCRIBE on any.",
+        kind="gauge",
+        labels=(),
+        of=CLUSTER,
+        values=lambda evaluation: len(evaluation.snapshot.partitions.topics),
+    ),
+    Metric(
+        name="kafka_transaction_exporter_hidden_topics",
+        help="Topics that were visible to this principal and are not any more; 0 where brokers say that they are deleted.",
+        kind="gauge",
+        labels=(),
+        of=CLUSTER,
+        values=lambda evaluation: len(evaluation.snapshot.visibility.hidden_topics),
+    ),
+    Metric(
+        name="kafka_transaction_exporter_cluster_clock_known",
+        help="1 when ages are measured by the active controller's clock, 0 when the exporter's own stands in for it.",
+        kind="gauge",
+        labels=(),
+        of=CLUSTER,
+        values=lambda evaluation: evaluation.snapshot.clock_source is ClockSource.CONTROLLER,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_inconclusive_transactions",
+        help="Open transactions without a verdict, by the missing part of the proof; every reason always present.",
+        kind="gauge",
+        labels=("reason",),
+        of=CLUSTER,
+        values=inconclusive_by_reason,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_max_timeout_fallback",
+        help="1 when no broker let us read transaction.max.timeout.ms and the configured fallback is used.",
+        kind="gauge",
+        labels=(),
+        of=CLUSTER,
+        values=lambda evaluation: evaluation.max_timeout_is_fallback,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_max_timeout_difference_seconds",
+        help="Largest minus smallest transaction.max.timeout.ms of the brokers that told; above 0 they disagree.",
+        kind="gauge",
+        labels=(),
+        of=CLUSTER,
+        values=max_timeout_difference_seconds,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_partition_series_limited",
+        help="1 when there are too many partitions and idle ones have no duration series although asked for.",
+        kind="gauge",
+        labels=(),
+        of=SHOWN,
+        values=series_limited,
+    ),
+)

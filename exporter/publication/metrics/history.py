@@ -1,0 +1,58 @@
+"""Metrics of the history: no series where nothing is recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from exporter.publication.metrics.model import HISTORY, Metric, seconds
+
+METRICS: tuple[Metric[Any], ...] = (
+    Metric(
+        name="kafka_transaction_exporter_history_writing",
+        help="1 while the history is written, 0 when the last attempt failed: a full disk, a missing right.",
+        kind="gauge",
+        labels=(),
+        of=HISTORY,
+        values=lambda history: history.failure is None,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_history_rows_total",
+        help="Observations that were written to the history.",
+        kind="counter",
+        labels=(),
+        of=HISTORY,
+        values=lambda history: history.rows,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_history_rows_lost_total",
+        help="Observations that were given up because too many waited for a disk.",
+        kind="counter",
+        labels=(),
+        of=HISTORY,
+        values=lambda history: history.rows_lost,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_history_rows_waiting",
+        help="Observations in memory, to be written with the next file: what a kill would lose.",
+        kind="gauge",
+        labels=(),
+        of=HISTORY,
+        values=lambda history: history.rows_waiting,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_history_size_bytes",
+        help="Size of all files of the history.",
+        kind="gauge",
+        labels=(),
+        of=HISTORY,
+        values=lambda history: history.size_bytes,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_history_newest_timestamp_seconds",
+        help="The newest cycle that is in the history; no series before the first file.",
+        kind="gauge",
+        labels=(),
+        of=HISTORY,
+        values=lambda history: seconds(history.newest_ms),
+    ),
+)

@@ -1,0 +1,138 @@
+"""Metrics of partitions: a series for each that could be read, or for each with an open transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from exporter.evaluation.verdicts import Evaluation
+from exporter.publication.metrics.model import (
+    CACHED,
+    CLUSTER,
+    PARTITION,
+    SHOWN,
+    Metric,
+    PartitionSeries,
+    Samples,
+    Shown,
+)
+from exporter.publication.publication import PublishOptions
+from exporter.snapshot import Answer, Int64Column, Partitions
+
+Rows = npt.NDArray[np.intp]
+
+
+def is_read(partitions: Partitions) -> npt.NDArray[np.bool_]:
+    """(P,) true where the leader answered."""
+    read: npt.NDArray[np.bool_] = partitions.answer == Answer.READ
+    return read
+
+
+def is_series_limited(evaluation: Evaluation, options: PublishOptions) -> bool:
+    """True when `all` was asked for and there are too many partitions for it."""
+    read = int(np.count_nonzero(is_read(evaluation.snapshot.partitions)))
+    return options.partition_series == "all" and read > options.partition_series_limit
+
+
+def partition_durations(shown: Shown) -> Samples:
+    """Longest duration by partition: a 0 only where the leader answered that nothing is open."""
+    evaluation, options = shown.evaluation, shown.publication.options
+    if options.partition_series == "open" or is_series_limited(evaluation, options):
+        rows = _rows_with_open(evaluation)
+    else:
+        rows = np.flatnonzero(is_read(evaluation.snapshot.partitions))
+    return _series(evaluation, rows, evaluation.partitions.duration_ms_max, divisor=1000)
+
+
+def partition_idle(evaluation: Evaluation) -> Samples:
+    return _series(evaluation, _rows_with_open(evaluation), evaluation.partitions.idle_ms_max, divisor=1000)
+
+
+def partition_open(evaluation: Evaluation) -> Samples:
+    return _series(evaluation, _rows_with_open(evaluation), evaluation.partitions.open_transactions)
+
+
+def partition_late(evaluation: Evaluation) -> Samples:
+    return _series(evaluation, _rows_with_open(evaluation), evaluation.partitions.late_transactions)
+
+
+def partition_unusually_long(evaluation: Evaluation) -> Samples:
+    """No series at all where it is not known what is usual."""
+    if not evaluation.has_baseline:
+        return ()
+    return _series(evaluation, _rows_with_open(evaluation), evaluation.partitions.unusually_long_transactions)
+
+
+def partition_lag(evaluation: Evaluation) -> Samples:
+    """High watermark - last stable offset: no series where either is unknown."""
+    lag = evaluation.partitions.last_stable_offset_lag
+    rows = _rows_with_open(evaluation)
+    return _series(evaluation, rows[lag[rows] >= 0], lag)
+
+
+def _rows_with_open(evaluation: Evaluation) -> Rows:
+    return np.flatnonzero((evaluation.partitions.open_transactions > 0) & is_read(evaluation.snapshot.partitions))
+
+
+def _series(evaluation: Evaluation, rows: Rows, column: npt.NDArray[np.integer], divisor: int = 1) -> PartitionSeries:
+    values: Int64Column = column[rows].astype(np.int64)
+    return PartitionSeries(partitions=evaluation.snapshot.partitions, rows=rows, values=values, divisor=divisor)
+
+
+METRICS: tuple[Metric[Any], ...] = (
+    Metric(
+        name="kafka_partition_max_active_transaction_duration_seconds",
+        help="Longest duration of any transaction open on the partition, 0 when none is open; "
+        f"no series where the partition could not be read. {CACHED}",
+        kind="gauge",
+        labels=PARTITION,
+        of=SHOWN,
+        values=partition_durations,
+    ),
+    Metric(
+        name="kafka_partition_max_transaction_idle_seconds",
+        help="Longest time since the last write of any open transaction, by the client's clock; "
+        f"only partitions with one. {CACHED}",
+        kind="gauge",
+        labels=PARTITION,
+        of=CLUSTER,
+        values=partition_idle,
+    ),
+    Metric(
+        name="kafka_partition_open_transactions",
+        help=f"Open transactions on the partition; only partitions with one. {CACHED}",
+        kind="gauge",
+        labels=PARTITION,
+        of=CLUSTER,
+        values=partition_open,
+    ),
+    Metric(
+        name="kafka_partition_late_transactions",
+        help="Open transactions older than transaction.max.timeout.ms plus padding; "
+        f"only partitions with an open transaction. {CACHED}",
+        kind="gauge",
+        labels=PARTITION,
+        of=CLUSTER,
+        values=partition_late,
+    ),
+    Metric(
+        name="kafka_partition_unusually_long_transactions",
+        help="Open transactions that are longer than what is usual for them; "
+        f"only partitions with an open transaction, and only with a baseline. {CACHED}",
+        kind="gauge",
+        labels=PARTITION,
+        of=CLUSTER,
+        values=partition_unusually_long,
+    ),
+    Metric(
+        name="kafka_partition_last_stable_offset_lag",
+        help="High watermark minus last stable offset: records that read_committed consumers cannot see; "
+        f"only partitions with an open transaction. {CACHED}",
+        kind="gauge",
+        labels=PARTITION,
+        of=CLUSTER,
+        values=partition_lag,
+    ),
+)

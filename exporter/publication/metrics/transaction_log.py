@@ -1,0 +1,132 @@
+"""Metrics made of the transaction log: no series where it is not read."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from exporter.publication.metrics.model import LOG, Distribution, Metric, Sample, Samples, Source
+from exporter.publication.publication import Publication
+from exporter.transaction_log.counts import DURATION_BUCKETS_SECONDS, MARKER_BUCKETS_SECONDS, Counted
+from exporter.transaction_log.report import LogReport
+
+
+def _counted(publication: Publication) -> Counted | None:
+    report = publication.status.transaction_log
+    return None if report is None else report.counted
+
+
+_COUNTED: Final[Source[Counted]] = Source(_counted)
+
+
+def _durations(counted: Counted) -> Samples:
+    return tuple(
+        Distribution((name, it.value), DURATION_BUCKETS_SECONDS, histogram.counts, histogram.total)
+        for name, it, histogram in counted.durations
+    )
+
+
+def _markers(counted: Counted) -> Samples:
+    return tuple(
+        Distribution((name,), MARKER_BUCKETS_SECONDS, histogram.counts, histogram.total)
+        for name, histogram in counted.markers
+    )
+
+
+def _decode_failures(report: LogReport) -> Samples:
+    """Every reason, always."""
+    return Sample(("malformed",), report.malformed), Sample(("unknown_version",), report.unknown_versions)
+
+
+def _partitions(report: LogReport) -> Samples:
+    """Partitions of the log by how far they are read."""
+    return (
+        Sample(("current",), report.partitions_current),
+        Sample(("behind",), report.partitions_behind),
+        Sample(("unread",), report.partitions_unread),
+    )
+
+
+METRICS: tuple[Metric[Any], ...] = (
+    Metric(
+        name="kafka_transactions_completed_total",
+        help="Transactions that ended, by group of transactional ids and outcome, as the transaction log tells; "
+        "only with transaction_log.enabled.",
+        kind="counter",
+        labels=("group", "outcome"),
+        of=_COUNTED,
+        values=lambda counted: tuple(Sample((name, it.value), count) for name, it, count in counted.completed),
+    ),
+    Metric(
+        name="kafka_transaction_duration_seconds",
+        help="Time from the beginning of a transaction to the decision on its outcome; only with transaction_log.enabled.",
+        kind="histogram",
+        labels=("group", "outcome"),
+        of=_COUNTED,
+        values=_durations,
+    ),
+    Metric(
+        name="kafka_transaction_marker_seconds",
+        help="Time from the decision on a transaction to the last of its markers; only with transaction_log.enabled.",
+        kind="histogram",
+        labels=("group",),
+        of=_COUNTED,
+        values=_markers,
+    ),
+    Metric(
+        name="kafka_transactional_id_initializations_total",
+        help="Times that a producer took a transactional id, or took it over; only with transaction_log.enabled.",
+        kind="counter",
+        labels=("group",),
+        of=_COUNTED,
+        values=lambda counted: tuple(Sample((name,), count) for name, count in counted.initialized),
+    ),
+    Metric(
+        name="kafka_transaction_exporter_transaction_log_records_total",
+        help="Records of the transaction log that were read.",
+        kind="counter",
+        labels=(),
+        of=LOG,
+        values=lambda report: report.records,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_transaction_log_decode_failures_total",
+        help="Records of the transaction log that could not be understood, by reason; every reason always present.",
+        kind="counter",
+        labels=("reason",),
+        of=LOG,
+        values=_decode_failures,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_transaction_log_lag_records",
+        help="Records of the transaction log that are written and not read yet; no series where no end is known.",
+        kind="gauge",
+        labels=(),
+        of=LOG,
+        values=lambda report: report.lag_records,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_transaction_log_partitions",
+        help="Partitions of the transaction log: current are read to their end, behind are not yet, "
+        "of unread ones nothing is known.",
+        kind="gauge",
+        labels=("answer",),
+        of=LOG,
+        values=_partitions,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_transaction_log_reading",
+        help="1 while the transaction log is read, 0 when something is wrong with all of it or a part.",
+        kind="gauge",
+        labels=(),
+        of=LOG,
+        values=lambda report: report.failure is None,
+    ),
+    Metric(
+        name="kafka_transaction_exporter_transaction_log_transactional_ids",
+        help="Transactional ids that are remembered from the transaction log.",
+        kind="gauge",
+        labels=(),
+        of=LOG,
+        values=lambda report: report.transactional_ids,
+    ),
+)

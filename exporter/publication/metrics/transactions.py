@@ -1,0 +1,104 @@
+"""Metrics of transactions: how many are open by verdict, how many are late, and a series for each suspect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
+from exporter.publication.metrics.model import CACHED, CLUSTER, PARTITION, SHOWN, Metric, Sample, Samples, Shown
+
+_SUSPECT: Final = (*PARTITION, "producer_id", "producer_epoch", "start_offset", "transactional_id", "verdict")
+
+
+def late_transactions(evaluation: Evaluation) -> int:
+    return evaluation.late_count
+
+
+def partitions_with_late(evaluation: Evaluation) -> int:
+    return int(np.count_nonzero(evaluation.partitions.late_transactions))
+
+
+def open_by_verdict(evaluation: Evaluation) -> Sequence[Sample]:
+    """Every verdict, always: a verdict that nobody has is a 0."""
+    counts = evaluation.verdict_counts()
+    return tuple(Sample((verdict.label,), counts[verdict]) for verdict in Verdict)
+
+
+def suspects(shown: Shown) -> Samples:
+    """The worst suspects, up to the limit; the value is the start, so that an age grows while we are down."""
+    rows = shown.publication.suspects[: shown.publication.options.suspects_limit]
+    return tuple(Sample(_suspect_labels(row), row.start_timestamp_ms / 1000) for row in rows)
+
+
+def _suspect_labels(row: TransactionRow) -> tuple[str, ...]:
+    return (
+        row.topic,
+        str(row.partition),
+        str(row.producer_id),
+        str(row.producer_epoch),
+        str(row.start_offset),
+        row.transactional_id or "",
+        row.verdict.label,
+    )
+
+
+def suspects_hidden(shown: Shown) -> int:
+    evaluation = shown.evaluation
+    return evaluation.suspect_count - min(len(evaluation.suspects), shown.publication.options.suspects_limit)
+
+
+METRICS: tuple[Metric[Any], ...] = (
+    Metric(
+        name="kafka_late_transactions",
+        help=f"Open transactions older than transaction.max.timeout.ms plus padding, in all that was read. {CACHED}",
+        kind="gauge",
+        labels=(),
+        of=CLUSTER,
+        values=late_transactions,
+    ),
+    Metric(
+        name="kafka_partitions_with_late_transactions",
+        help=f"Partitions with at least one late transaction, in all that was read. {CACHED}",
+        kind="gauge",
+        labels=(),
+        of=CLUSTER,
+        values=partitions_with_late,
+    ),
+    Metric(
+        name="kafka_open_transactions",
+        help=f"Open transactions by verdict, every verdict always present; hanging_* are proofs. {CACHED}",
+        kind="gauge",
+        labels=("verdict",),
+        of=CLUSTER,
+        values=open_by_verdict,
+    ),
+    Metric(
+        name="kafka_suspect_transaction_start_timestamp_seconds",
+        help="Start of each transaction that wants a person, worst first up to a limit; "
+        f"transactional_id is empty when unknown. {CACHED}",
+        kind="gauge",
+        labels=_SUSPECT,
+        of=SHOWN,
+        values=suspects,
+    ),
+    Metric(
+        name="kafka_suspect_transactions_hidden",
+        help=f"Suspect transactions without a series of their own because of the limit. {CACHED}",
+        kind="gauge",
+        labels=(),
+        of=SHOWN,
+        values=suspects_hidden,
+    ),
+    Metric(
+        name="kafka_transaction_max_timeout_seconds",
+        help="Limit used for late, without padding: the largest transaction.max.timeout.ms of all brokers, "
+        f"or the fallback when none could be read. {CACHED}",
+        kind="gauge",
+        labels=(),
+        of=CLUSTER,
+        values=lambda evaluation: evaluation.max_timeout_ms / 1000,
+    ),
+)
