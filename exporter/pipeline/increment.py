@@ -22,7 +22,7 @@ from pyspark.sql import functions as f
 from exporter.history_schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.pipeline import schemas
 from exporter.pipeline.ends import with_ends
-from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, waiting
+from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
 from exporter.pipeline.incidents import SUSPECTS
 from exporter.pipeline.legs import legs_of
 from exporter.pipeline.manifest import Bucket, DamagedFile, Manifest, Tables
@@ -53,13 +53,14 @@ def advance(
     manifest = tables.load()
     there = history_files(history)
     consumed = manifest.consumed & {it.key for it in there}
+    sane = plausible(there, now_ms)
     damaged = damaged_among(
-        (it for it in there if it.key not in consumed or it.key in _keys(manifest.damaged)), manifest.damaged
+        (it for it in sane if it.key not in consumed or it.key in _keys(manifest.damaged)), manifest.damaged
     )
     if damaged != manifest.damaged:
         manifest = manifest.succeeded_by(now_ms, damaged=damaged)
         tables.commit(manifest)
-    files = tuple(it for it in there if it.key not in _keys(damaged))
+    files = tuple(it for it in sane if it.key not in _keys(damaged))
     pending = waiting(files, consumed)
     batch = batch_of(pending, batch_rows)
     if not batch:

@@ -77,8 +77,8 @@ class ReportData:
     """The newest."""
     holes: tuple[Hole, ...] = ()
     """The newest."""
-    damaged: tuple[tuple[str, str], ...] = ()
-    """(file of the history, why it cannot be read)."""
+    left_out: tuple[tuple[str, str], ...] = ()
+    """(file of the history, why it is not in the tables)."""
 
 
 def collect(
@@ -87,7 +87,7 @@ def collect(
     cycles: DataFrame,
     *,
     made_at: datetime,
-    damaged: tuple[tuple[str, str], ...] = (),
+    left_out: tuple[tuple[str, str], ...] = (),
 ) -> ReportData:
     """`TRANSACTIONS`, `INCIDENTS` and `CYCLES` -> what the page shows."""
     covered = schemas.shaped(cycles, schemas.CYCLES)
@@ -100,7 +100,7 @@ def collect(
         durations=tuple(_durations(schemas.shaped(transactions, schemas.TRANSACTIONS))),
         incidents=tuple(_incidents(schemas.shaped(incidents, schemas.INCIDENTS), _utc(span[1]) or made_at)),
         holes=tuple(_holes(covered)),
-        damaged=damaged,
+        left_out=left_out,
     )
 
 

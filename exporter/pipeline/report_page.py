@@ -50,7 +50,7 @@ def _page(data: ReportData) -> str:
         _section(data.durations, "No transaction was recorded.", _duration_plot, _duration_table),
         "<h2>What was not seen</h2>",
         _section(data.holes, "Every cycle is there and read every partition.", None, _hole_table),
-        _section(data.damaged, "Every file of the history can be read.", None, _damage_table),
+        _section(data.left_out, "No file of the history is left out.", None, _left_out_table),
     ]
     head = f'<meta charset="utf-8"><title>Kafka transactions: the report</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
@@ -167,8 +167,8 @@ def _hole_table(holes: Sequence[Hole]) -> str:
     return _table(("cluster", "hour", "#cycles", "#incomplete", "#most partitions unread"), rows)
 
 
-def _damage_table(damaged: Sequence[tuple[str, str]]) -> str:
-    return _table(("file that cannot be read", "why"), [(_text(file), _text(why)) for file, why in damaged])
+def _left_out_table(files: Sequence[tuple[str, str]]) -> str:
+    return _table(("file that is left out", "why"), [(_text(file), _text(why)) for file, why in files])
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -22,6 +22,8 @@ from exporter.history_schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, 
 
 FOLDER: Final = Path(__file__).parent / "cases"
 BEGIN_MS: Final = 1_793_491_200_000
+NOW_MS: Final = BEGIN_MS + 30 * 86_400_000
+"""The pipeline's clock: after all cases."""
 ROW: Final = {
     "topic": "orders",
     "partition": 0,

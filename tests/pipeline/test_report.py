@@ -126,7 +126,7 @@ def full() -> ReportData:
             for cluster, hours, verdict in ((STRANGE, 50, "hanging_stale_epoch"), ("b", 5, "stuck_completing"))
         ),
         holes=(Hole("b", NOON, 100, 120, 3, 42),),
-        damaged=(("cycles/one.parquet", f"no footer {STRANGE}"),),
+        left_out=(("cycles/one.parquet", f"no footer {STRANGE}"),),
     )
 
 

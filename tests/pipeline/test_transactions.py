@@ -18,10 +18,10 @@ INSTANTS = {"first_seen", "last_seen", "closed_at", "started_at"}
 Rows = dict[str, list[Row]]
 
 
-def taken(spark: SparkSession, history: Path, tables: Tables) -> None:
+def taken(spark: SparkSession, history: Path, tables: Tables, now_ms: int = cases.NOW_MS) -> None:
     """All that waits."""
     with tables.locked():
-        while advance(spark, history, tables, now_ms=0) is not None:
+        while advance(spark, history, tables, now_ms=now_ms) is not None:
             pass
 
 
@@ -92,7 +92,7 @@ def test_nothing_is_taken_twice(spark: SparkSession, tmp_path: Path) -> None:
     taken(spark, tmp_path / "history", tables)
     before = tables.load()
 
-    assert advance(spark, tmp_path / "history", tables, now_ms=0) is None
+    assert advance(spark, tmp_path / "history", tables, now_ms=cases.NOW_MS) is None
     assert tables.load() == before
     assert len(before.consumed) == 4
 
