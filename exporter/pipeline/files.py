@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import urllib.parse
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from exporter.history_schema import CYCLES, OBSERVATIONS, TABLES, VERSION, Column, instants_of
+from exporter.history_schema import CYCLES, OBSERVATIONS, TABLES, VERSION, Column, cluster_of_folder, instants_of
 from exporter.pipeline.manifest import DamagedFile
 
 PLACE_PARTS = 3
@@ -67,7 +66,7 @@ def history_files(history: Path) -> tuple[HistoryFile, ...]:
 def _of_name(table: str, path: Path) -> Iterable[HistoryFile]:
     instants = instants_of(path.name)
     if instants is not None:
-        cluster_id = urllib.parse.unquote(path.parent.parent.name.removeprefix("cluster_id="))
+        cluster_id = cluster_of_folder(path.parent.parent.name)
         day = path.parent.name.removeprefix("date=")
         yield HistoryFile(path, table, cluster_id, day, *instants)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
@@ -146,7 +146,9 @@ def read_history(spark: SparkSession, history: Path, table: str, files: Iterable
     """`OBSERVATIONS` or `CYCLES` of these files."""
     schema = {OBSERVATIONS: schemas.OBSERVATIONS, CYCLES: schemas.CYCLES}[table]
     reader = spark.read.schema(schema).option("basePath", str(history / VERSION / table))
-    return reader.parquet(*(str(it.path) for it in files))
+    rows = reader.parquet(*(str(it.path) for it in files))
+    # Spark reads each escape of a folder's name as a character of Latin-1; together they are UTF-8.
+    return rows.withColumn("cluster_id", f.decode(f.encode("cluster_id", "ISO-8859-1"), "UTF-8"))
 
 
 def read_transactions(spark: SparkSession, tables: Tables, folders: Iterable[str]) -> DataFrame:
@@ -170,7 +172,7 @@ def _write(transactions: DataFrame, folder: Path) -> None:
     is_suspect = f.arrays_overlap("verdicts", f.array(*(f.lit(it) for it in SUSPECTS)))
     places = {
         "part": f.when(~is_closed, "open").when(is_suspect, "suspect").otherwise("ordinary"),
-        "cluster": f.when(is_closed, f.col("cluster_id")).otherwise("any"),
+        "cluster": f.when(is_closed, f.url_encode("cluster_id")).otherwise("any"),
         "date": f.when(is_closed, f.date_format("closed_at", "yyyy-MM-dd")).otherwise("any"),
         "hour": f.when(is_closed, f.date_format("closed_at", "HH")).otherwise("any"),
     }
@@ -197,7 +199,7 @@ def bucket_of(root: Path, folder: Path) -> Bucket:
     part, cluster, day, _ = (it.split("=", 1)[1] for it in folder.parts[-4:])
     return Bucket(
         folder=str(folder.relative_to(root)),
-        cluster_id=unquote(cluster),
+        cluster_id=unquote_plus(unquote(cluster)),  # by us to ASCII, and by Spark
         is_suspect=part == "suspect",
         day=day,
         first_seen_ms=min(_extremes(footers, "first_seen"))[0],

@@ -114,3 +114,15 @@ def test_an_increment_reads_what_it_touches_only(spark: SparkSession, tmp_path: 
     assert set(before) <= set(tables.load().buckets)
     assert len(rows(spark, tables)["c"]) == 11
     assert increment.REOPENED_MS < 3_600_000
+
+
+def test_a_cluster_id_beyond_ascii_stays_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    """In one run and in two: its transactions are there once, under its own name, and its folders are ASCII."""
+    name, tables = "b\u00fccher +%/\u4e2d", Tables(tmp_path / "tables")
+    cases.write_file(tmp_path / "history", name, "a", [{"at": 30, "open": [{}]}, {"at": 60}])
+    taken(spark, tmp_path / "history", tables)
+    cases.write_file(tmp_path / "history", name, "b", [{"at": 70, "open": [{}]}, {"at": 90}])
+    taken(spark, tmp_path / "history", tables)
+
+    assert [it["closed_at"] for it in rows(spark, tables).pop(name)] == [cases.instant(90)]
+    assert [(it.cluster_id, it.folder.isascii()) for it in tables.load().buckets] == [(name, True)]
