@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
 from exporter.history.writer import arrow_schema
 
-BEGIN_MS: Final = 1_793_491_200_000  # 2026-11-01, midnight
+BEGIN_MS: Final = 1_788_220_800_000  # 2026-09-01, midnight: what 100 million rows end with is in the past
 CYCLE_MS: Final = 30_000
 CYCLES_A_FILE: Final = 30
 LEGS: Final = 2

@@ -29,6 +29,11 @@ def folder_of_cluster(cluster_id: str) -> str:
     return f"cluster_id={urllib.parse.quote(cluster_id, safe='')}"
 
 
+def cluster_of_folder(name: str) -> str:
+    """The way back."""
+    return urllib.parse.unquote(name.removeprefix("cluster_id="))
+
+
 def file_name(first_ms: int, last_ms: int, writer: str) -> str:
     """Of a file whose first and last cycle were taken at these instants."""
     return f"{first_ms}-{last_ms}-{writer}.parquet"

@@ -8,7 +8,7 @@ daemon writes new names only.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,24 +19,24 @@ import pyarrow.parquet as pq
 
 from exporter.files import replaced
 from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, file_name
-from exporter.pipeline.files import HistoryFile, damaged_among, history_files
+from exporter.pipeline.files import AHEAD_MS, HistoryFile, damaged_among, history_files, plausible
 from exporter.pipeline.increment import bucket_of
-from exporter.pipeline.manifest import Bucket, Tables
+from exporter.pipeline.manifest import Bucket, Manifest, Tables
 
 SETTLED_MS: Final = 2 * 86_400_000
-"""A day is over for good when the newest file is so much younger than its end: late files are taken by then."""
+"""A day is over when the newest file of its cluster is so much younger than its end: late files are taken by then."""
 ROW_GROUP_ROWS: Final = 1_000_000
 WRITER: Final = "compacted"
 
 
-def compact_history(history: Path, tables: Tables) -> int:
+def compact_history(history: Path, tables: Tables, *, now_ms: int) -> int:
     """How many small files went."""
-    files = history_files(history)
+    files = plausible(history_files(history), now_ms)
     manifest = tables.load()
-    settled = _settled(it.last_ms for it in files)
+    newest_ms = _newest((it.cluster_id, it.last_ms) for it in files)
     days: dict[tuple[str, str], list[HistoryFile]] = defaultdict(list)
     for file in files:
-        if file.day < settled and file.key in manifest.consumed:
+        if file.day < _settled(newest_ms[file.cluster_id]) and file.key in manifest.consumed:
             days[file.cluster_id, file.day].append(file)
     gone = 0
     for day in days.values():
@@ -60,13 +60,13 @@ def compact_history(history: Path, tables: Tables) -> int:
 
 
 def compact_tables(tables: Tables, *, now_ms: int, retention_ms: int) -> int:
-    """How many buckets went: hours of a day that is over into one, and what is older than `retention_ms` away."""
+    """How many buckets went: hours of a day that is over into one; and those older than their cluster's newest by more."""
     manifest = tables.load()
-    newest_ms = max((it.closed_to_ms for it in manifest.buckets), default=0)
-    kept = tuple(it for it in manifest.buckets if it.closed_to_ms >= newest_ms - retention_ms)
+    newest_ms = newest_ends_ms(manifest, now_ms)
+    kept = buckets_since(manifest, newest_ms, retention_ms)
     days: dict[tuple[str, str, bool], list[Bucket]] = defaultdict(list)
     for bucket in kept:
-        if bucket.day < _settled([newest_ms]):
+        if bucket.day < _settled(newest_ms.get(bucket.cluster_id, 0)):
             days[bucket.cluster_id, bucket.day, bucket.is_suspect].append(bucket)
     run = manifest.new_run()
     for day in (it for it in days.values() if len(it) > 1):
@@ -81,9 +81,28 @@ def compact_tables(tables: Tables, *, now_ms: int, retention_ms: int) -> int:
     return len(set(manifest.buckets) - set(kept))
 
 
-def _settled(instants_ms: Iterable[int]) -> str:
-    """The first day that is not over for good."""
-    newest_ms = max(instants_ms, default=0)
+def newest_ends_ms(manifest: Manifest, now_ms: int) -> dict[str, int]:
+    """By cluster, the last end in the tables. Ends of the future, which earlier versions took, count for nothing."""
+    ends = ((it.cluster_id, it.closed_to_ms) for it in manifest.buckets)
+    return _newest((cluster_id, end_ms) for cluster_id, end_ms in ends if end_ms <= now_ms + AHEAD_MS)
+
+
+def buckets_since(manifest: Manifest, newest_ms: Mapping[str, int], window_ms: int) -> tuple[Bucket, ...]:
+    """Those of the last `window_ms` of each cluster, counted from its own newest."""
+    return tuple(
+        it for it in manifest.buckets if it.closed_to_ms >= newest_ms.get(it.cluster_id, it.closed_to_ms) - window_ms
+    )
+
+
+def _newest(instants: Iterable[tuple[str, int]]) -> dict[str, int]:
+    newest: dict[str, int] = {}
+    for cluster_id, instant_ms in instants:
+        newest[cluster_id] = max(instant_ms, newest.get(cluster_id, 0))
+    return newest
+
+
+def _settled(newest_ms: int) -> str:
+    """The first day that is not over, where this is the newest instant."""
     return datetime.fromtimestamp(max(newest_ms - SETTLED_MS, 0) / 1000, timezone.utc).strftime("%Y-%m-%d")
 
 

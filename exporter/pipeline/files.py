@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import re
-import urllib.parse
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from exporter.history.schema import CYCLES, OBSERVATIONS, TABLES, VERSION, Column, instants_of
+from exporter.history.schema import CYCLES, OBSERVATIONS, TABLES, VERSION, Column, cluster_of_folder, instants_of
 from exporter.pipeline.manifest import DamagedFile
 
 PLACE_PARTS = 3
 """Of a file below its table: cluster, day and name."""
+AHEAD_MS: Final = 3_600_000
+"""An exporter's clock may be ahead of the pipeline's by this much."""
+BEGINNING_MS: Final = 1_498_608_000_000
+"""2017-06-28: Kafka 0.11, the first version with transactions."""
+TAKEN_AT: Final = "taken_at"
+_PER_MS: Final = {"us": 1_000, "ns": 1_000_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +66,38 @@ def history_files(history: Path) -> tuple[HistoryFile, ...]:
 def _of_name(table: str, path: Path) -> Iterable[HistoryFile]:
     instants = instants_of(path.name)
     if instants is not None:
-        cluster_id = urllib.parse.unquote(path.parent.parent.name.removeprefix("cluster_id="))
+        cluster_id = cluster_of_folder(path.parent.parent.name)
         day = path.parent.name.removeprefix("date=")
         yield HistoryFile(path, table, cluster_id, day, *instants)
+
+
+def implausible_time(file: HistoryFile, now_ms: int) -> str | None:
+    """Why no right clock gave its cycles their times, as its name has them; None for plausible ones."""
+    first_ms, last_ms = sorted((file.first_ms, file.last_ms))
+    if last_ms > now_ms + AHEAD_MS:
+        return f"has a cycle of {_instant(last_ms)}, which is later than this run by more than {AHEAD_MS // 60_000} minutes"
+    if first_ms < BEGINNING_MS:
+        return f"has a cycle of {_instant(first_ms)}, which is before Kafka had transactions"
+    return None
+
+
+def _instant(instant_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(instant_ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):  # beyond the year 9999
+        return f"{instant_ms} ms"
+
+
+def plausible(files: Iterable[HistoryFile], now_ms: int) -> tuple[HistoryFile, ...]:
+    """Those whose times a right clock can have given."""
+    return tuple(it for it in files if implausible_time(it, now_ms) is None)
+
+
+def left_out(files: Iterable[HistoryFile], damaged: Iterable[DamagedFile], now_ms: int) -> tuple[tuple[str, str], ...]:
+    """(key, why) of each file that is not taken into the tables."""
+    found = {it.key: it.why for it in damaged}
+    found |= {it.key: why for it in files if (why := implausible_time(it, now_ms)) is not None}
+    return tuple(sorted(found.items()))
 
 
 def waiting(files: Collection[HistoryFile], consumed: Collection[str]) -> tuple[HistoryFile, ...]:
@@ -106,6 +143,9 @@ def damage_of(file: HistoryFile, *, to_its_end: bool) -> str | None:
             why = _unlike(column, [str(it.type) for it in parquet.schema_arrow if it.name == column.name])
             if why is not None:
                 return why
+        for first_ms, last_ms in _spans_ms(parquet):
+            if first_ms < file.first_ms or last_ms > file.last_ms:
+                return f"has cycles from {_instant(first_ms)} to {_instant(last_ms)}, which its name does not say"
         for group in range(parquet.num_row_groups if to_its_end else 0):
             parquet.read_row_group(group)
     except FileNotFoundError:
@@ -113,6 +153,22 @@ def damage_of(file: HistoryFile, *, to_its_end: bool) -> str | None:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of a column's name
         return str(error).splitlines()[0]
     return None
+
+
+def _spans_ms(parquet: pq.ParquetFile) -> Iterable[tuple[int, int]]:
+    """The first and the last cycle of each row group: of the footer, or of the rows where it does not say."""
+    per_ms = _PER_MS.get(parquet.schema_arrow.field(TAKEN_AT).type.unit, 1)
+    for number in range(parquet.num_row_groups):
+        group = parquet.metadata.row_group(number)
+        columns = (group.column(it) for it in range(group.num_columns))
+        statistics = next(it.statistics for it in columns if it.path_in_schema == TAKEN_AT)
+        if statistics is not None and statistics.has_min_max:
+            first, last = statistics.min_raw, statistics.max_raw
+        else:
+            instants = pc.min_max(parquet.read_row_group(number, columns=[TAKEN_AT])[TAKEN_AT].cast(pa.int64()))
+            first, last = instants["min"].as_py(), instants["max"].as_py()
+        if first is not None:
+            yield first // per_ms, last // per_ms
 
 
 def _unlike(column: Column, found: Sequence[str]) -> str | None:

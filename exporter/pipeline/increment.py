@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
@@ -22,7 +22,7 @@ from pyspark.sql import functions as f
 from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.pipeline import schemas
 from exporter.pipeline.ends import with_ends
-from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, waiting
+from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
 from exporter.pipeline.incidents import SUSPECTS
 from exporter.pipeline.legs import legs_of
 from exporter.pipeline.manifest import Bucket, DamagedFile, Manifest, Tables
@@ -53,13 +53,14 @@ def advance(
     manifest = tables.load()
     there = history_files(history)
     consumed = manifest.consumed & {it.key for it in there}
+    sane = plausible(there, now_ms)
     damaged = damaged_among(
-        (it for it in there if it.key not in consumed or it.key in _keys(manifest.damaged)), manifest.damaged
+        (it for it in sane if it.key not in consumed or it.key in _keys(manifest.damaged)), manifest.damaged
     )
     if damaged != manifest.damaged:
         manifest = manifest.succeeded_by(now_ms, damaged=damaged)
         tables.commit(manifest)
-    files = tuple(it for it in there if it.key not in _keys(damaged))
+    files = tuple(it for it in sane if it.key not in _keys(damaged))
     pending = waiting(files, consumed)
     batch = batch_of(pending, batch_rows)
     if not batch:
@@ -145,7 +146,9 @@ def read_history(spark: SparkSession, history: Path, table: str, files: Iterable
     """`OBSERVATIONS` or `CYCLES` of these files."""
     schema = {OBSERVATIONS: schemas.OBSERVATIONS, CYCLES: schemas.CYCLES}[table]
     reader = spark.read.schema(schema).option("basePath", str(history / VERSION / table))
-    return reader.parquet(*(str(it.path) for it in files))
+    rows = reader.parquet(*(str(it.path) for it in files))
+    # Spark reads each escape of a folder's name as a character of Latin-1; together they are UTF-8.
+    return rows.withColumn("cluster_id", f.decode(f.encode("cluster_id", "ISO-8859-1"), "UTF-8"))
 
 
 def read_transactions(spark: SparkSession, tables: Tables, folders: Iterable[str]) -> DataFrame:
@@ -169,7 +172,7 @@ def _write(transactions: DataFrame, folder: Path) -> None:
     is_suspect = f.arrays_overlap("verdicts", f.array(*(f.lit(it) for it in SUSPECTS)))
     places = {
         "part": f.when(~is_closed, "open").when(is_suspect, "suspect").otherwise("ordinary"),
-        "cluster": f.when(is_closed, f.col("cluster_id")).otherwise("any"),
+        "cluster": f.when(is_closed, f.url_encode("cluster_id")).otherwise("any"),
         "date": f.when(is_closed, f.date_format("closed_at", "yyyy-MM-dd")).otherwise("any"),
         "hour": f.when(is_closed, f.date_format("closed_at", "HH")).otherwise("any"),
     }
@@ -196,7 +199,7 @@ def bucket_of(root: Path, folder: Path) -> Bucket:
     part, cluster, day, _ = (it.split("=", 1)[1] for it in folder.parts[-4:])
     return Bucket(
         folder=str(folder.relative_to(root)),
-        cluster_id=unquote(cluster),
+        cluster_id=unquote_plus(unquote(cluster)),  # by us to ASCII, and by Spark
         is_suspect=part == "suspect",
         day=day,
         first_seen_ms=min(_extremes(footers, "first_seen"))[0],

@@ -15,8 +15,8 @@ from exporter.baseline import GroupRules
 from exporter.history.schema import CYCLES
 from exporter.pipeline import schemas
 from exporter.pipeline.baselines import baselines_document
-from exporter.pipeline.compact import compact_history, compact_tables
-from exporter.pipeline.files import history_files
+from exporter.pipeline.compact import buckets_since, compact_history, compact_tables, newest_ends_ms
+from exporter.pipeline.files import history_files, left_out
 from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.increment import BATCH_ROWS, advance, read_history, read_transactions
 from exporter.pipeline.manifest import Manifest, Tables, write_whole
@@ -51,8 +51,15 @@ class Jobs:
             if done is None:
                 break
             self.say(f"transactions: {done.files} files read, {done.files_waiting} wait")
-        for file in self.tables.load().damaged:
-            self.say(f"transactions: {file.key} is left out: {file.why}")
+        files = self.left_out()
+        for key, why in files:
+            self.say(f"transactions: {key} is left out: {why}")
+        if files:
+            self.say(f"transactions: {len(files)} files are left out")
+
+    def left_out(self) -> tuple[tuple[str, str], ...]:
+        """(file of the history, why it is not in the tables)."""
+        return left_out(history_files(self.history), self.tables.load().damaged, self.now_ms())
 
     def incidents(self) -> None:
         """Anew, of the suspects alone, which are few."""
@@ -73,11 +80,16 @@ class Jobs:
 
     def baselines(self) -> None:
         """Of the last four weeks."""
-        manifest = self.tables.load()
-        from_ms = newest_ms(manifest) - WINDOW_MS
-        folders = [it.folder for it in manifest.buckets if it.closed_to_ms >= from_ms]
-        closed = read_transactions(self.spark, self.tables, folders).where(f.unix_millis("closed_at") >= from_ms)
-        made_at_ms = self.now_ms()
+        manifest, made_at_ms = self.tables.load(), self.now_ms()
+        newest_ms = newest_ends_ms(manifest, made_at_ms)
+        folders = [it.folder for it in buckets_since(manifest, newest_ms, WINDOW_MS)]
+        froms = [(cluster_id, end_ms - WINDOW_MS) for cluster_id, end_ms in newest_ms.items()]
+        since = self.spark.createDataFrame(froms, "cluster_id string, from_ms long")
+        closed = (
+            read_transactions(self.spark, self.tables, folders)
+            .join(f.broadcast(since), on="cluster_id")
+            .where(f.unix_millis("closed_at") >= f.col("from_ms"))
+        )
         document = baselines_document(self.spark, closed, self.groups, made_at_ms=made_at_ms, window_ms=WINDOW_MS)
         write_whole(self.tables.baselines, document)
         self.tables.commit(manifest.succeeded_by(made_at_ms, baselines_made_at_ms=made_at_ms))
@@ -87,15 +99,17 @@ class Jobs:
         """A page of the last four weeks."""
         from exporter.pipeline.report_page import render  # noqa: PLC0415 - loads matplotlib
 
-        manifest = self.tables.load()
-        from_ms = newest_ms(manifest) - WINDOW_MS
-        folders = [it.folder for it in manifest.buckets if it.closed_to_ms >= from_ms]
+        manifest, made_at_ms = self.tables.load(), self.now_ms()
+        newest_ms = newest_ends_ms(manifest, made_at_ms)
+        folders = [it.folder for it in buckets_since(manifest, newest_ms, WINDOW_MS)]
         folders += [manifest.open] if manifest.open else []
-        damaged = {it.key for it in manifest.damaged}
+        left = self.left_out()
         cycles = [
             it
             for it in history_files(self.history)
-            if it.table == CYCLES and it.last_ms >= from_ms and it.key not in damaged
+            if it.table == CYCLES
+            and it.last_ms >= newest_ms.get(it.cluster_id, 0) - WINDOW_MS
+            and it.key not in dict(left)
         ]
         data = collect(
             read_transactions(self.spark, self.tables, folders),
@@ -103,15 +117,15 @@ class Jobs:
             read_history(self.spark, self.history, CYCLES, cycles)
             if cycles
             else self.spark.createDataFrame([], schemas.CYCLES),
-            made_at=datetime.fromtimestamp(self.now_ms() / 1000, timezone.utc),
-            damaged=tuple((it.key, it.why) for it in manifest.damaged),
+            made_at=datetime.fromtimestamp(made_at_ms / 1000, timezone.utc),
+            left_out=left,
         )
         write_whole(self.tables.report, render(data))
         self.say(f"report: {self.tables.report}")
 
     def compact(self) -> None:
         """Small files into large ones, and away with what is too old."""
-        files = compact_history(self.history, self.tables)
+        files = compact_history(self.history, self.tables, now_ms=self.now_ms())
         buckets = compact_tables(self.tables, now_ms=self.now_ms(), retention_ms=self.retention_ms)
         self.say(f"compact: {files} files of the history, {buckets} buckets of the tables")
 
@@ -132,8 +146,3 @@ def read_incidents(spark: SparkSession, tables: Tables, manifest: Manifest) -> D
     if manifest.incidents is None:
         return spark.createDataFrame([], schemas.INCIDENTS)
     return spark.read.schema(schemas.INCIDENTS).parquet(str(tables.root / manifest.incidents))
-
-
-def newest_ms(manifest: Manifest) -> int:
-    """The last end that the tables know of."""
-    return max((it.closed_to_ms for it in manifest.buckets), default=0)

@@ -6,6 +6,7 @@ then. So a run takes up what is new on either side, and the log from the beginni
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
+from exporter.history.schema import cluster_of_folder
 from exporter.pipeline import schemas
 from exporter.pipeline.increment import read_transactions
 from exporter.pipeline.manifest import Joined, Manifest, Tables
@@ -43,36 +45,41 @@ class Part:
     folder: str
     ends_ms: int | None
     """Null for those that are not closed."""
+    log_to_ms: int
+    """How far the log of its cluster is read: zero where it never was. Of all clusters for those that are not closed."""
 
 
-def log_read_to_ms(tables: Tables) -> int | None:
-    """When the log was last found to hold something new; None where it was never read."""
-    files = (tables.root / "transaction_log").glob("cluster_id=*/*.parquet")
-    return max((int(it.stat().st_mtime * 1000) for it in files), default=None)
+def logs_read_to_ms(tables: Tables) -> dict[str, int]:
+    """By cluster, when its log was last found to hold something new."""
+    return {
+        cluster_of_folder(folder.name): max(int(it.stat().st_mtime * 1000) for it in files)
+        for folder in (tables.root / "transaction_log").glob("cluster_id=*")
+        if (files := tuple(folder.glob("*.parquet")))
+    }
 
 
-def parts_to_join(manifest: Manifest, log_to_ms: int) -> tuple[Part, ...]:
-    """What was never joined, and what was before the log covered it."""
-    parts = [Part(it.folder, it.closed_to_ms) for it in manifest.buckets]
-    parts += [Part(manifest.open, None)] if manifest.open else []
+def parts_to_join(manifest: Manifest, logs_to_ms: Mapping[str, int]) -> tuple[Part, ...]:
+    """What was never joined, and what was before its cluster's log covered it."""
+    parts = [Part(it.folder, it.closed_to_ms, logs_to_ms.get(it.cluster_id, 0)) for it in manifest.buckets]
+    parts += [Part(manifest.open, None, max(logs_to_ms.values(), default=0))] if manifest.open else []
     joined_to_ms = {it.source: it.log_to_ms for it in manifest.outcomes}
-    return tuple(it for it in parts if _is_due(it, joined_to_ms.get(it.folder), log_to_ms))
+    return tuple(it for it in parts if _is_due(it, joined_to_ms.get(it.folder)))
 
 
-def _is_due(part: Part, joined_to_ms: int | None, log_to_ms: int) -> bool:
+def _is_due(part: Part, joined_to_ms: int | None) -> bool:
     if joined_to_ms is None:
         return True
     was_covered = part.ends_ms is not None and joined_to_ms >= part.ends_ms + SETTLED_MS
-    return not was_covered and log_to_ms > joined_to_ms
+    return not was_covered and part.log_to_ms != joined_to_ms
 
 
 def join_outcomes(spark: SparkSession, tables: Tables, *, now_ms: int) -> int | None:
     """How many parts were joined; None where there is no log. To be called with the tables locked."""
-    log_to_ms = log_read_to_ms(tables)
-    if log_to_ms is None:
+    logs_to_ms = logs_read_to_ms(tables)
+    if not logs_to_ms:
         return None
     manifest = tables.load()
-    parts = parts_to_join(manifest, log_to_ms)
+    parts = parts_to_join(manifest, logs_to_ms)
     named = {it.folder for it in manifest.buckets} | {manifest.open}
     kept = tuple(it for it in manifest.outcomes if it.source in named - {part.folder for part in parts})
     if parts:
@@ -80,7 +87,7 @@ def join_outcomes(spark: SparkSession, tables: Tables, *, now_ms: int) -> int | 
         transactions = read_transactions(spark, tables, (it.folder for it in parts))
         outcomes = outcomes_of(_records(spark, tables, transactions))
         _write(joined(transactions, outcomes), tables.root / folder)
-        kept += tuple(Joined(it.folder, _place(folder, it.folder), log_to_ms) for it in parts)
+        kept += tuple(Joined(it.folder, _place(folder, it.folder), it.log_to_ms) for it in parts)
     if kept != manifest.outcomes:
         tables.commit(manifest.succeeded_by(now_ms, outcomes=kept))
     return len(parts)
@@ -95,7 +102,7 @@ def joined(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
     return told.select(
         *JOINED.names,
         source.alias("source"),
-        f.when(cluster == "any", cluster).otherwise(f.col("cluster_id")).alias("cluster"),
+        f.when(cluster == "any", cluster).otherwise(f.url_encode("cluster_id")).alias("cluster"),
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
@@ -26,12 +25,14 @@ class Durations:
     application: str
     """Transactional id, or the topic where nobody told one."""
     transactions: int
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    """Of those that did not hang; null where all did."""
     max_ms: float
+    """Of all."""
     hanging: int
-    """How many of them hung; those are not in the percentiles."""
+    """How many of them hung."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,17 @@ class ReportData:
     last: datetime | None
     clusters: tuple[str, ...]
     durations: tuple[Durations, ...] = ()
-    """The most frequent applications."""
+    """Applications of which most hung, then the most frequent."""
+    durations_cut: int = 0
+    """How many more there are; likewise below."""
     incidents: tuple[Incident, ...] = ()
     """The newest."""
+    incidents_cut: int = 0
     holes: tuple[Hole, ...] = ()
     """The newest."""
-    damaged: tuple[tuple[str, str], ...] = ()
-    """(file of the history, why it cannot be read)."""
+    holes_cut: int = 0
+    left_out: tuple[tuple[str, str], ...] = ()
+    """(file of the history, why it is not in the tables)."""
 
 
 def collect(
@@ -87,55 +92,66 @@ def collect(
     cycles: DataFrame,
     *,
     made_at: datetime,
-    damaged: tuple[tuple[str, str], ...] = (),
+    left_out: tuple[tuple[str, str], ...] = (),
 ) -> ReportData:
     """`TRANSACTIONS`, `INCIDENTS` and `CYCLES` -> what the page shows."""
     covered = schemas.shaped(cycles, schemas.CYCLES)
     (span,) = covered.agg(f.min("taken_at"), f.max("taken_at"), f.sort_array(f.collect_set("cluster_id"))).collect()
+    durations, durations_cut = _durations(schemas.shaped(transactions, schemas.TRANSACTIONS))
+    joined, incidents_cut = _incidents(schemas.shaped(incidents, schemas.INCIDENTS), _utc(span[1]) or made_at)
+    holes, holes_cut = _holes(covered)
     return ReportData(
         made_at=made_at,
         first=_utc(span[0]),
         last=_utc(span[1]),
         clusters=tuple(span[2]),
-        durations=tuple(_durations(schemas.shaped(transactions, schemas.TRANSACTIONS))),
-        incidents=tuple(_incidents(schemas.shaped(incidents, schemas.INCIDENTS), _utc(span[1]) or made_at)),
-        holes=tuple(_holes(covered)),
-        damaged=damaged,
+        durations=durations,
+        durations_cut=durations_cut,
+        incidents=joined,
+        incidents_cut=incidents_cut,
+        holes=holes,
+        holes_cut=holes_cut,
+        left_out=left_out,
     )
 
 
-def _durations(transactions: DataFrame) -> Iterable[Durations]:
+def _first(ordered: DataFrame, most: int) -> tuple[list[Row], int]:
+    """The first rows, and how many more there are."""
+    rows = ordered.limit(most).collect()
+    return rows, ordered.count() - most if len(rows) == most else 0
+
+
+def _durations(transactions: DataFrame) -> tuple[tuple[Durations, ...], int]:
     hung = f.arrays_overlap("verdicts", f.array(*(f.lit(it) for it in HANGING)))
     usual = f.when(~hung, f.col("duration_ms"))
-    rows = (
+    found = (
         transactions.withColumn("application", f.coalesce("transactional_id", f.col("partitions")[0]["topic"]))
         .groupBy("cluster_id", "application")
         .agg(
             f.count("*").alias("transactions"),
             f.percentile_approx(usual, [0.5, 0.95, 0.99]).alias("percentiles"),
-            f.max(usual).alias("max_ms"),
+            f.max("duration_ms").alias("max_ms"),
             f.count_if(hung).alias("hanging"),
         )
-        .orderBy(f.desc("transactions"), "cluster_id", "application")
-        .limit(APPLICATIONS_MAX)
     )
-    for row in rows.collect():
-        p50_ms, p95_ms, p99_ms = row.percentiles or (0, 0, 0)
-        yield Durations(
-            cluster_id=row.cluster_id,
-            application=row.application,
-            transactions=row.transactions,
-            p50_ms=p50_ms,
-            p95_ms=p95_ms,
-            p99_ms=p99_ms,
-            max_ms=row.max_ms or 0,
-            hanging=row.hanging,
+    rows, cut = _first(
+        found.orderBy(f.desc("hanging"), f.desc("transactions"), "cluster_id", "application"), APPLICATIONS_MAX
+    )
+    durations = []
+    for row in rows:
+        p50_ms, p95_ms, p99_ms = row.percentiles or (None, None, None)
+        durations.append(
+            Durations(
+                row.cluster_id, row.application, row.transactions, p50_ms, p95_ms, p99_ms, row.max_ms, row.hanging
+            )
         )
+    return tuple(durations), cut
 
 
-def _incidents(incidents: DataFrame, last: datetime) -> Iterable[Incident]:
-    for row in incidents.orderBy(f.desc("started_at"), "cluster_id", "incident").limit(INCIDENTS_MAX).collect():
-        yield Incident(
+def _incidents(incidents: DataFrame, last: datetime) -> tuple[tuple[Incident, ...], int]:
+    rows, cut = _first(incidents.orderBy(f.desc("started_at"), "cluster_id", "incident"), INCIDENTS_MAX)
+    found = (
+        Incident(
             cluster_id=row.cluster_id,
             started_at=_known(row.started_at),
             ended_at=_utc(row.ended_at) or last,
@@ -146,9 +162,12 @@ def _incidents(incidents: DataFrame, last: datetime) -> Iterable[Incident]:
             groups=tuple(row.groups),
             records_held_back=row.records_held_back,
         )
+        for row in rows
+    )
+    return tuple(found), cut
 
 
-def _holes(cycles: DataFrame) -> Iterable[Hole]:
+def _holes(cycles: DataFrame) -> tuple[tuple[Hole, ...], int]:
     """Hours with an incomplete cycle, or with too few cycles for their interval; the first and last hour are partial."""
     hour = f.date_trunc("hour", "taken_at").alias("hour")
     hours = cycles.groupBy("cluster_id", hour).agg(
@@ -159,9 +178,12 @@ def _holes(cycles: DataFrame) -> Iterable[Hole]:
     )
     ends = hours.groupBy("cluster_id").agg(f.min("hour").alias("first"), f.max("hour").alias("last"))
     few = (f.col("cycles") < 0.9 * f.col("cycles_expected")) & ~f.col("hour").isin(f.col("first"), f.col("last"))
-    rows = hours.join(ends, on="cluster_id").where((f.col("incomplete") > 0) | few)
-    for row in rows.orderBy(f.desc("hour"), "cluster_id").limit(HOLES_MAX).collect():
-        yield Hole(row.cluster_id, _known(row.hour), row.cycles, row.cycles_expected, row.incomplete, row.unread)
+    found = hours.join(ends, on="cluster_id").where((f.col("incomplete") > 0) | few)
+    rows, cut = _first(found.orderBy(f.desc("hour"), "cluster_id"), HOLES_MAX)
+    holes = (
+        Hole(it.cluster_id, _known(it.hour), it.cycles, it.cycles_expected, it.incomplete, it.unread) for it in rows
+    )
+    return tuple(holes), cut
 
 
 def _utc(instant: datetime | None) -> datetime | None:

@@ -46,11 +46,14 @@ def _page(data: ReportData) -> str:
         f"<p>{_span(data)}</p>",
         "<h2>Incidents</h2>",
         _section(data.incidents, "No transaction was a suspect.", _timeline, _incident_table),
+        _cut(data.incidents_cut, "older incidents"),
         "<h2>Durations by application</h2>",
         _section(data.durations, "No transaction was recorded.", _duration_plot, _duration_table),
+        _cut(data.durations_cut, "applications, which hung less and ran less often"),
         "<h2>What was not seen</h2>",
         _section(data.holes, "Every cycle is there and read every partition.", None, _hole_table),
-        _section(data.damaged, "Every file of the history can be read.", None, _damage_table),
+        _cut(data.holes_cut, "older hours"),
+        _section(data.left_out, "No file of the history is left out.", None, _left_out_table),
     ]
     head = f'<meta charset="utf-8"><title>Kafka transactions: the report</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
@@ -68,6 +71,10 @@ def _section(rows: Sequence[Any], nothing: str, plot: Plot | None, table: Table)
     if not rows:
         return f'<p class="nothing">{nothing}</p>'
     return ("" if plot is None else plot(rows)) + table(rows)
+
+
+def _cut(count: int, what: str) -> str:
+    return f'<p class="nothing">Not shown: {count:,} more {what}.</p>' if count else ""
 
 
 def _timeline(incidents: Sequence[Incident]) -> str:
@@ -92,8 +99,9 @@ def _duration_plot(durations: Sequence[Durations]) -> str:
     figure = Figure(figsize=(11, 1 + 0.32 * len(durations)), layout="constrained")
     axes = figure.subplots()
     for row, it in enumerate(reversed(durations)):
-        low, high = (max(value, 1) / 1000 for value in (it.p50_ms, it.p99_ms))
-        axes.plot([low, high], [row, row], linewidth=6, solid_capstyle="butt", color="#1570ef")
+        if it.p50_ms is not None and it.p99_ms is not None:
+            low, high = (max(value, 1) / 1000 for value in (it.p50_ms, it.p99_ms))
+            axes.plot([low, high], [row, row], linewidth=6, solid_capstyle="butt", color="#1570ef")
         axes.plot([max(it.max_ms, 1) / 1000], [row], marker="|", markersize=12, color="#b42318")
     axes.set_yticks(range(len(durations)), [it.application for it in reversed(durations)])
     axes.set_ylim(-0.6, len(durations) - 0.4)
@@ -144,13 +152,20 @@ def _duration_table(durations: Sequence[Durations]) -> str:
             _text(it.cluster_id),
             _text(it.application),
             f"{it.transactions:,}",
-            *(f"{value / 1000:,.3f}" for value in (it.p50_ms, it.p95_ms, it.p99_ms, it.max_ms)),
+            *map(_seconds, (it.p50_ms, it.p95_ms, it.p99_ms, it.max_ms)),
             f"{it.hanging:,}",
         )
         for it in durations
     ]
     heads = ("cluster", "application", "#transactions", "#median s", "#95 of 100", "#99 of 100", "#longest", "#hung")
-    return _table(heads, rows)
+    note = (
+        '<p class="nothing">Median, 95 and 99 of 100 are of transactions that did not hang; the longest is of all.</p>'
+    )
+    return _table(heads, rows) + note
+
+
+def _seconds(duration_ms: float | None) -> str:
+    return "\N{EN DASH}" if duration_ms is None else f"{duration_ms / 1000:,.3f}"
 
 
 def _hole_table(holes: Sequence[Hole]) -> str:
@@ -167,8 +182,8 @@ def _hole_table(holes: Sequence[Hole]) -> str:
     return _table(("cluster", "hour", "#cycles", "#incomplete", "#most partitions unread"), rows)
 
 
-def _damage_table(damaged: Sequence[tuple[str, str]]) -> str:
-    return _table(("file that cannot be read", "why"), [(_text(file), _text(why)) for file, why in damaged])
+def _left_out_table(files: Sequence[tuple[str, str]]) -> str:
+    return _table(("file that is left out", "why"), [(_text(file), _text(why)) for file, why in files])
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -17,11 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
+from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION, folder_of_cluster
 from exporter.history.writer import arrow_schema
 
 FOLDER: Final = Path(__file__).parent / "cases"
 BEGIN_MS: Final = 1_793_491_200_000
+NOW_MS: Final = BEGIN_MS + 30 * 86_400_000
+"""The pipeline's clock: after all cases."""
 ROW: Final = {
     "topic": "orders",
     "partition": 0,
@@ -85,7 +87,7 @@ def write_file(
     ]
     day = datetime.fromtimestamp(instants[0] / 1000, timezone.utc).strftime("%Y-%m-%d")
     for table, columns, rows in ((OBSERVATIONS, OBSERVATION_COLUMNS, observations), (CYCLES, CYCLE_COLUMNS, covered)):
-        folder = directory / VERSION / table / f"cluster_id={cluster_id}" / f"date={day}"
+        folder = directory / VERSION / table / folder_of_cluster(cluster_id) / f"date={day}"
         folder.mkdir(parents=True, exist_ok=True)
         for copy in range(copies):
             end = f"copy{copy}" if copy else ""

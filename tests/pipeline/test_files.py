@@ -10,8 +10,16 @@ import pytest
 
 from exporter.history.schema import CYCLES
 from exporter.pipeline.compact import compact_history
-from exporter.pipeline.files import HistoryFile, damage_of, history_files
-from exporter.pipeline.manifest import Tables
+from exporter.pipeline.files import (
+    AHEAD_MS,
+    BEGINNING_MS,
+    HistoryFile,
+    damage_of,
+    history_files,
+    implausible_time,
+    left_out,
+)
+from exporter.pipeline.manifest import DamagedFile, Tables
 from tests.pipeline import cases
 
 
@@ -66,5 +74,55 @@ def test_a_day_with_a_file_that_breaks_off_inside_is_left_for_a_person(tmp_path:
         content[4:40] = bytes(36)
         damaged.path.write_bytes(content)
         assert damage_of(damaged, to_its_end=False) is None
-        assert compact_history(tmp_path, tables) == 0
+        assert compact_history(tmp_path, tables, now_ms=cases.NOW_MS) == 0
     assert history_files(tmp_path) == files
+
+
+NOW_MS = cases.NOW_MS
+
+
+def named(first_ms: int, last_ms: int) -> HistoryFile:
+    return HistoryFile(Path("c/d/n"), CYCLES, "c", "2026-11-01", first_ms, last_ms)
+
+
+@pytest.mark.parametrize(
+    ("first_ms", "last_ms", "why"),
+    [
+        (BEGINNING_MS, NOW_MS + AHEAD_MS, None),
+        (
+            NOW_MS,
+            NOW_MS + AHEAD_MS + 1,
+            "has a cycle of 2026-12-01T01:00:00Z, which is later than this run by more than",
+        ),
+        (NOW_MS + AHEAD_MS + 1, NOW_MS, "has a cycle of 2026-12-01T01:00:00Z"),
+        (NOW_MS, 10**18, "has a cycle of 1000000000000000000 ms"),
+        (BEGINNING_MS - 1, NOW_MS, "has a cycle of 2017-06-27T23:59:59Z, which is before Kafka had transactions"),
+        (0, 60_000, "has a cycle of 1970-01-01T00:00:00Z"),
+    ],
+)
+def test_a_time_that_no_right_clock_gave_is_implausible(first_ms: int, last_ms: int, why: str | None) -> None:
+    """An hour after the run's own clock is the limit on one side, Kafka's first transactions on the other."""
+    found = implausible_time(named(first_ms, last_ms), NOW_MS)
+
+    assert (found is None) == (why is None)
+    assert (found or "").startswith(why or "")
+
+
+def test_what_is_left_out_is_named_with_its_reason() -> None:
+    """Damaged files and those of a wrong clock in one list; what is in order is not in it."""
+    early = named(0, 0)
+    damaged = DamagedFile("cycles/a", 1, 1, "no footer")
+    listed = left_out((early, named(NOW_MS, NOW_MS)), (damaged,), NOW_MS)
+    assert listed == (("cycles/a", "no footer"), (early.key, implausible_time(early, NOW_MS)))
+
+
+def test_cycles_that_the_name_does_not_say_are_damage(tmp_path: Path) -> None:
+    """A name of today hides no row of 2099, whether the footer says so or the rows alone."""
+    cases.write_file(tmp_path, "c", "w", [{"at": 10**9, "open": [{}]}])
+    found = "2058-07-10T01:46:40Z"
+    for file in history_files(tmp_path):
+        renamed = HistoryFile(file.path, file.table, "c", file.day, cases.BEGIN_MS, cases.BEGIN_MS + 60_000)
+        for has_statistics in (True, False):
+            pq.write_table(pq.read_table(file.path, partitioning=None), file.path, write_statistics=has_statistics)
+            why = damage_of(renamed, to_its_end=False)
+            assert why == f"has cycles from {found} to {found}, which its name does not say"

@@ -17,9 +17,9 @@ from exporter.cli import main
 from exporter.commands.pipeline import repeat
 from exporter.history.schema import VERSION
 from exporter.pipeline import compact as compact_module
-from exporter.pipeline.compact import compact_history, compact_tables
+from exporter.pipeline.compact import buckets_since, compact_history, compact_tables, newest_ends_ms
 from exporter.pipeline.jobs import Jobs
-from exporter.pipeline.manifest import SUPERSEDED_MS, Tables, TablesError
+from exporter.pipeline.manifest import SUPERSEDED_MS, Bucket, Manifest, Tables, TablesError
 from tests.pipeline import cases
 from tests.pipeline.test_transactions import rows, taken
 
@@ -62,8 +62,8 @@ def history_files(folder: Path) -> list[str]:
 def compacted(folder: Path) -> None:
     tables = Tables(folder / "tables")
     with tables.locked():
-        compact_history(folder / "history", tables)
-        compact_tables(tables, now_ms=0, retention_ms=365 * DAY_MS)
+        compact_history(folder / "history", tables, now_ms=cases.NOW_MS)
+        compact_tables(tables, now_ms=cases.NOW_MS, retention_ms=365 * DAY_MS)
 
 
 def test_compacting_changes_no_row(spark: SparkSession, made: Path, copy: Path) -> None:
@@ -80,7 +80,7 @@ def test_compacting_changes_no_row(spark: SparkSession, made: Path, copy: Path) 
     taken(spark, copy / "history", anew)
     assert rows(spark, anew) == expected
     with tables.locked():
-        assert compact_history(copy / "history", tables) == 0
+        assert compact_history(copy / "history", tables, now_ms=cases.NOW_MS) == 0
 
 
 @pytest.mark.parametrize("steps", range(7))
@@ -119,14 +119,14 @@ def test_old_buckets_go(copy: Path) -> None:
     tables = Tables(copy / "tables")
     before = tables.load()
     with tables.locked():
-        compact_tables(tables, now_ms=0, retention_ms=DAY_MS)
+        compact_tables(tables, now_ms=cases.NOW_MS, retention_ms=DAY_MS)
         after = tables.load()
     gone = {it.folder for it in before.buckets} - {it.folder for it in after.buckets}
 
     assert {it.closed_to_ms >= cases.milliseconds(DAY_S * (DAYS - 1.5) + 60) for it in after.buckets} == {True}
     assert gone
     assert all((tables.root / it).exists() for it in gone)
-    tables.commit(after.succeeded_by(SUPERSEDED_MS))
+    tables.commit(after.succeeded_by(cases.NOW_MS + SUPERSEDED_MS))
     tables.sweep(tables.load())
     assert not any((tables.root / it).exists() for it in gone)
 
@@ -163,7 +163,7 @@ def test_a_manifest_that_is_not_ours_is_refused(tmp_path: Path, text: str) -> No
 def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_path: Path) -> None:
     """Transactions, incidents, baselines, in the folder that was asked for; baselines again after a day."""
     write_days(tmp_path / "history", 1)
-    now_ms, told = [DAY_MS], list[str]()
+    now_ms, told = [cases.NOW_MS], list[str]()
     tables = Tables(tmp_path / "tables")
     jobs = Jobs(spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: now_ms[0], told.append)
     with tables.locked():
@@ -182,7 +182,49 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
     (incident,) = spark.read.parquet(str(tables.root / manifest.incidents)).collect()
     assert incident["worst_verdict"] == "hanging_not_in_transaction"
     document = json.loads(tables.baselines.read_text())
-    assert (document["made_at_ms"], document["thresholds"]["topics"][0]["samples"]) == (2 * DAY_MS, 1)
+    assert (document["made_at_ms"], document["thresholds"]["topics"][0]["samples"]) == (cases.NOW_MS + DAY_MS, 1)
+
+
+def test_a_clock_that_is_wrong_costs_its_own_files_only(spark: SparkSession, tmp_path: Path) -> None:
+    """One cycle of 2099 in another cluster: named and counted; tables and baselines stay; once corrected it is taken."""
+    write_days(tmp_path / "history", 1)
+    told, tables = list[str](), Tables(tmp_path / "tables")
+    jobs = Jobs(spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: cases.NOW_MS, told.append)
+    cycles: list[dict[str, Any]] = [{"at": 30, "open": [{}]}, {"at": 60}]
+    with tables.locked():
+        jobs.transactions()
+        before = rows(spark, tables)
+        cases.write_file(tmp_path / "history", "other", "w", [{**it, "at": it["at"] + 2_277_417_600} for it in cycles])
+        jobs.run()
+        assert rows(spark, tables) == before
+        document = json.loads(tables.baselines.read_text())
+        page = tables.report.read_text()
+        for path in (tmp_path / "history").rglob("cluster_id=other/*/*.parquet"):
+            path.unlink()
+        cases.write_file(tmp_path / "history", "other", "w", cycles)
+        jobs.run()
+    named = [it for it in told if "is left out: has a cycle of 2099-01-01T00:01:00Z" in it]
+
+    assert document["cluster_ids"] == ["c"]
+    assert [it.split("/")[0] for it in named] == ["transactions: cycles", "transactions: observations"]
+    assert "transactions: 2 files are left out" in told
+    assert "has a cycle of 2099-01-01T00:01:00Z" in page
+    after = rows(spark, tables)
+    assert after["c"] == before["c"]
+    assert [it["closed_at"] for it in after["other"]] == [cases.instant(60)]
+
+
+def test_the_newest_row_of_one_cluster_removes_nothing_of_another() -> None:
+    """Nor does an end of the future, which an earlier version took, remove anything of its own cluster."""
+    old, new, ahead = (
+        Bucket(str(end_ms), cluster_id, False, "2026-11-01", 0, end_ms, 1)
+        for cluster_id, end_ms in (("old", DAY_MS), ("new", cases.NOW_MS), ("new", 10 * cases.NOW_MS))
+    )
+    manifest = Manifest(buckets=(old, new, ahead))
+    newest_ms = newest_ends_ms(manifest, cases.NOW_MS)
+
+    assert newest_ms == {"old": DAY_MS, "new": cases.NOW_MS}
+    assert buckets_since(manifest, newest_ms, 1) == manifest.buckets
 
 
 @pytest.mark.parametrize(

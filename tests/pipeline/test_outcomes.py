@@ -20,15 +20,21 @@ from tests.pipeline.test_transactions import taken
 from tests.test_log_reader import key, value
 
 
-def write_log(spark: SparkSession, tables: Tables, records: Iterable[tuple[str, bytes, float]], read_at_s: int) -> None:
+def write_log(
+    spark: SparkSession,
+    tables: Tables,
+    records: Iterable[tuple[str, bytes, float]],
+    read_at_s: int,
+    cluster_id: str = "c",
+) -> None:
     """Files of (transactional id, value, seconds after the cases' beginning), as if they had been read at that second."""
-    folder = tables.log_records("c")
+    folder = tables.log_records(cluster_id)
     before = set(folder.glob("*.parquet"))
     rows = [
         (0, number, datetime.fromtimestamp(cases.milliseconds(at) / 1000, timezone.utc), key(name), said)
         for number, (name, said, at) in enumerate(records, start=len(before))
     ]
-    frame = records_of(spark.createDataFrame(rows, KAFKA_COLUMNS), "c").drop("cluster_id")
+    frame = records_of(spark.createDataFrame(rows, KAFKA_COLUMNS), cluster_id).drop("cluster_id")
     frame.coalesce(1).write.mode("append").parquet(str(folder))
     for file in set(folder.glob("*.parquet")) - before:
         os.utime(file, (cases.BEGIN_MS / 1000 + read_at_s,) * 2)
@@ -39,12 +45,12 @@ def told(spark: SparkSession, tables: Tables) -> list[tuple[Any, ...]]:
     return [(cases.seconds(row.started_at), row.end, row.outcome, row.exact_duration_ms) for row in frame.collect()]
 
 
-def write_hour(history: Path, hour: int, *, is_open: bool = False) -> None:
+def write_hour(history: Path, hour: int, *, is_open: bool = False, cluster_id: str = "c") -> None:
     """A transaction that begins with the hour and is closed after a minute, or is open to the end."""
     at = 3600 * hour
     row = {"start_offset": hour, "started": at, "transactional_id": "app"}
     after: list[dict[str, Any]] = [row] if is_open else []
-    cases.write_file(history, "c", f"w{hour}", [{"at": at + 30, "open": [row]}, {"at": at + 60, "open": after}])
+    cases.write_file(history, cluster_id, f"w{hour}", [{"at": at + 30, "open": [row]}, {"at": at + 60, "open": after}])
 
 
 def commit(hour: int) -> list[tuple[str, bytes, float]]:
@@ -82,6 +88,20 @@ def test_a_part_is_joined_when_the_log_covers_it_and_never_again(spark: SparkSes
         assert len(told(spark, tables)) == 3
 
 
+def test_each_cluster_is_joined_as_far_as_its_own_log_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """The log of one is read past the end of both, that of the other later; its id is not ASCII."""
+    tables, other = Tables(tmp_path / "tables"), "b\u00fccher/\u4e2d"
+    for cluster_id in ("c", other):
+        write_hour(tmp_path, 0, cluster_id=cluster_id)
+    taken(spark, tmp_path, tables)
+    write_log(spark, tables, commit(0), read_at_s=3600)
+    assert join_outcomes(spark, tables, now_ms=0) == 2
+    assert {row[2] for row in told(spark, tables)} == {"commit", None}
+    write_log(spark, tables, commit(0), read_at_s=3700, cluster_id=other)
+    assert join_outcomes(spark, tables, now_ms=0) == 1
+    assert told(spark, tables) == [(0, "closed", "commit", 40_000)] * 2
+
+
 def test_what_is_open_is_joined_whenever_the_log_has_more(spark: SparkSession, tmp_path: Path) -> None:
     """A hang whose coordinator has decided: its outcome stands beside a transaction that is not closed."""
     tables = Tables(tmp_path / "tables")
@@ -114,4 +134,6 @@ def test_a_part_is_due_until_the_log_was_read_past_its_end(
     bucket = Bucket("f", "c", False, "2026-11-01", 0, 1_000, 1)
     joined = () if joined_to_ms is None else (Joined("f", "g", joined_to_ms),)
 
-    assert bool(parts_to_join(Manifest(buckets=(bucket,), outcomes=joined), log_to_ms)) is is_due
+    assert (
+        bool(parts_to_join(Manifest(buckets=(bucket,), outcomes=joined), {"c": log_to_ms, "other": 10**15})) is is_due
+    )

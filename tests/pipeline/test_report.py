@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from exporter.pipeline import schemas
+from exporter.pipeline import report, schemas
 from exporter.pipeline.report import Durations, Hole, Incident, ReportData, collect
 from exporter.pipeline.report_page import render
 from tests.browser import Browser, assert_painted, open_browser
@@ -76,7 +76,7 @@ def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
     assert (data.first, data.last, data.clusters) == (NOON, NOON + timedelta(hours=3), ("c",))
     first, second = data.durations
     assert (first.application, first.transactions, first.hanging) == ("app", 101, 1)
-    assert (first.p50_ms, first.p95_ms, first.p99_ms, first.max_ms) == (50, 95, 99, 100)
+    assert (first.p50_ms, first.p95_ms, first.p99_ms, first.max_ms) == (50, 95, 99, 10**9)
     assert (second.application, second.transactions) == ("t", 1)
     over, still_open = data.incidents
     assert (over.started_at, over.records_held_back, over.groups) == (NOON, 1234, ("readers",))
@@ -88,6 +88,31 @@ def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
         Hole("c", NOON + timedelta(hours=2), 2, 2, 1, 7),
         Hole("c", NOON + timedelta(hours=1), 1, 2, 0, 0),
     )
+
+
+def test_what_is_cut_is_counted_and_a_hang_is_not_cut(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One application of three is shown: the one that hung, without percentiles; of two incidents and holes the newest."""
+    for name in ("APPLICATIONS_MAX", "INCIDENTS_MAX", "HOLES_MAX"):
+        monkeypatch.setattr(report, name, 1)
+    transactions = [transaction(name, 5) for name in ("often", "often", "seldom")]
+    transactions += [transaction("hung", 540_000, "hanging_stale_epoch")]
+    incident = {
+        "cluster_id": "c",
+        "started_at": NOON,
+        "is_over": False,
+        "transactional_ids": [],
+        "partitions": [],
+        "groups": [],
+    }
+    data = collect(
+        frame(spark, schemas.TRANSACTIONS, *transactions),
+        frame(spark, schemas.INCIDENTS, incident, incident),
+        frame(spark, schemas.CYCLES, *(cycle(minutes, is_complete=False) for minutes in (0, 60))),
+        made_at=NOON,
+    )
+
+    assert data.durations == (Durations("c", "hung", 1, None, None, None, 540_000, 1),)
+    assert (data.durations_cut, data.incidents_cut, data.holes_cut) == (2, 1, 1)
 
 
 def test_nothing_recorded_is_a_page_as_well(spark: SparkSession) -> None:
@@ -110,6 +135,7 @@ def full() -> ReportData:
         durations=(
             Durations(STRANGE, STRANGE, 4000, 12.0, 90.0, 300.0, 2500.0, 1),
             Durations("b", "billing", 10, 0.0, 0.0, 0.0, 0.0, 0),
+            Durations("b", "hung", 1, None, None, None, 540_000.0, 1),
         ),
         incidents=tuple(
             Incident(
@@ -126,7 +152,10 @@ def full() -> ReportData:
             for cluster, hours, verdict in ((STRANGE, 50, "hanging_stale_epoch"), ("b", 5, "stuck_completing"))
         ),
         holes=(Hole("b", NOON, 100, 120, 3, 42),),
-        damaged=(("cycles/one.parquet", f"no footer {STRANGE}"),),
+        durations_cut=1_234,
+        incidents_cut=2,
+        holes_cut=3,
+        left_out=(("cycles/one.parquet", f"no footer {STRANGE}"),),
     )
 
 
@@ -140,6 +169,10 @@ def test_the_page_says_what_the_data_says() -> None:
         "orders-0, orders-1, orders-2 and 2 more",
         "nobody known",
         "4,000 0.012 0.090 0.300 2.500 1",
+        "hung 1 – – – 540.000 1",  # noqa: RUF001
+        "Not shown: 1,234 more applications, which hung less and ran less often.",
+        "Not shown: 2 more older incidents.",
+        "Not shown: 3 more older hours.",
         "100 of 120",
         f"cycles/one.parquet no footer {STRANGE}",
         STRANGE,

@@ -18,10 +18,10 @@ INSTANTS = {"first_seen", "last_seen", "closed_at", "started_at"}
 Rows = dict[str, list[Row]]
 
 
-def taken(spark: SparkSession, history: Path, tables: Tables) -> None:
+def taken(spark: SparkSession, history: Path, tables: Tables, now_ms: int = cases.NOW_MS) -> None:
     """All that waits."""
     with tables.locked():
-        while advance(spark, history, tables, now_ms=0) is not None:
+        while advance(spark, history, tables, now_ms=now_ms) is not None:
             pass
 
 
@@ -92,7 +92,7 @@ def test_nothing_is_taken_twice(spark: SparkSession, tmp_path: Path) -> None:
     taken(spark, tmp_path / "history", tables)
     before = tables.load()
 
-    assert advance(spark, tmp_path / "history", tables, now_ms=0) is None
+    assert advance(spark, tmp_path / "history", tables, now_ms=cases.NOW_MS) is None
     assert tables.load() == before
     assert len(before.consumed) == 4
 
@@ -114,3 +114,15 @@ def test_an_increment_reads_what_it_touches_only(spark: SparkSession, tmp_path: 
     assert set(before) <= set(tables.load().buckets)
     assert len(rows(spark, tables)["c"]) == 11
     assert increment.REOPENED_MS < 3_600_000
+
+
+def test_a_cluster_id_beyond_ascii_stays_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    """In one run and in two: its transactions are there once, under its own name, and its folders are ASCII."""
+    name, tables = "b\u00fccher +%/\u4e2d", Tables(tmp_path / "tables")
+    cases.write_file(tmp_path / "history", name, "a", [{"at": 30, "open": [{}]}, {"at": 60}])
+    taken(spark, tmp_path / "history", tables)
+    cases.write_file(tmp_path / "history", name, "b", [{"at": 70, "open": [{}]}, {"at": 90}])
+    taken(spark, tmp_path / "history", tables)
+
+    assert [it["closed_at"] for it in rows(spark, tables).pop(name)] == [cases.instant(90)]
+    assert [(it.cluster_id, it.folder.isascii()) for it in tables.load().buckets] == [(name, True)]
