@@ -57,8 +57,8 @@ bench-pipeline: java install  ## Spark's tables of a generated history beside Du
 	$(BIN)/python -m benchmarks.pipeline
 
 soak: java install  ## three brokers, live producers and a fault every few seconds, for 20 minutes (SOAK_MINUTES, SOAK_SEED)
-	$(BIN)/python -m tests.soak
-	$(BIN)/python -m tests.soak.flat
+	$(BIN)/python -m tests.verification.soak
+	$(BIN)/python -m tests.verification.soak.flat
 	$(BIN)/python -m tests.verification.hostile
 
 hostile: install  ## brokers that mean harm, at full size, within bounds of CPU, memory and requests; a part of make soak
@@ -70,7 +70,7 @@ model: install  ## the proof against every order of events, by machine: 1,000,00
 fuzz: install  ## every reader of foreign bytes under a fuzzer that goes by coverage, a minute each (FUZZ_SECONDS; Python 3.11+)
 	@$(BIN)/python -c 'import atheris' 2>/dev/null \
 	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/fuzz.txt
-	$(BIN)/python -m tests.fuzz
+	$(BIN)/python -m tests.verification.fuzz
 
 wheel: install  ## the wheel (build/wheels/): the same bytes whoever builds this commit
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-index \
@@ -105,7 +105,7 @@ kerberos: install  ## a KDC and Kerberos for Python, for its slow tests (install
 dashboard-pictures: tools  ## every dashboard in every scenario, drawn with Grafana's own components (needs Node.js 20+ and npm)
 	@for program in node npm; do command -v $$program >/dev/null \
 	  || { echo "$$program is missing: on Debian install nodejs and npm." >&2; exit 1; }; done
-	$(BIN)/python -m tests.grafana.pictures
+	$(BIN)/python -m tests.verification.pictures
 
 lint: install  ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -24,7 +24,7 @@ from exporter.kafka.cluster_client import Inquiry
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.real_brokers.attacking import aborts, options_of, settings_of
-from tests.situations.steps import Client
+from tests.verification.situations.steps import Client
 
 RUNS: Final = 3
 TIMES: Final = 20

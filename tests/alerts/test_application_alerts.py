@@ -16,7 +16,7 @@ from tests.alerts.test_paging import commands_in, hurried_rules, run
 from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.exporting import serving
 from tests.real_brokers.test_transaction_log import QUICK
-from tests.situations.steps import Client
+from tests.verification.situations.steps import Client
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

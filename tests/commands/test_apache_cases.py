@@ -1,7 +1,7 @@
 """The cases of Apache Kafka's own TransactionsCommandTest that are about the command line alone, one for one.
 
-Those of find-hanging that are about the cluster are situations (tests/situations), those of the other commands are in
-tests/real_brokers/test_command_line.py and test_marker_refused.py.
+Those of find-hanging that are about the cluster are situations (tests/verification/situations), those of the other
+commands are in tests/real_brokers/test_command_line.py and test_marker_refused.py.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ from tests.real_brokers.attacking import (
     options_of,
     settings_of,
 )
-from tests.situations.ground import described, open_entries, until
-from tests.situations.steps import Client
+from tests.verification.situations.ground import described, open_entries, until
+from tests.verification.situations.steps import Client
 
 TIMES: Final = 20
 MakeTopic = Callable[..., str]

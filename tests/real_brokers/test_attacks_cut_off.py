@@ -14,9 +14,9 @@ from tests.brokers.isolation import IsolatedCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.real_brokers.attacking import Held, aborts, committed_offsets, options_of, settings_of
 from tests.real_brokers.test_attacks import TIMES, state_of
-from tests.situations.ground import leader_ids, until
-from tests.situations.stages.cut_off import STATE, STATE_PARTITIONS
-from tests.situations.steps import Client, partition_of
+from tests.verification.situations.ground import leader_ids, until
+from tests.verification.situations.stages.cut_off import STATE, STATE_PARTITIONS
+from tests.verification.situations.steps import Client, partition_of
 
 CUT: Final = 1
 PROPERTIES: Final[Properties] = {

@@ -13,7 +13,7 @@ from exporter.kafka.coordinators import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC
 from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.watching import Watch, rows_on
-from tests.situations.steps import Client
+from tests.verification.situations.steps import Client
 
 OFFSETS_PARTITIONS = 5  # as the clusters of the tests have it
 MakeTopic = Callable[..., str]

@@ -14,7 +14,7 @@ from exporter.daemon.log_follower import NOT_YET
 from exporter.kafka.markers import Marker, MarkerOutcome, write_marker
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.real_brokers.log_reading import reading, until
-from tests.real_brokers.privileges import (
+from tests.verification.privileges import (
     BEGINNING,
     DOCUMENT,
     FULL,
@@ -27,7 +27,7 @@ from tests.real_brokers.privileges import (
     settled,
     table,
 )
-from tests.situations.play import Watch
+from tests.verification.situations.play import Watch
 
 ROOT = Path(__file__).parents[2]
 LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": USERS[FULL]}

@@ -21,7 +21,7 @@ from tests.brokers.cluster import Properties
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.runbooks.desk import Desk
-from tests.situations.steps import Client
+from tests.verification.situations.steps import Client
 
 DAY_MS = 86_400_000
 USERS = ("watcher", "without-read", "without-ids", "without-log")

@@ -26,7 +26,7 @@ from tests.real_brokers.test_replicas import (
 )
 from tests.real_brokers.watching import Watch
 from tests.runbooks.desk import Desk
-from tests.situations.ground import leader_ids, until
+from tests.verification.situations.ground import leader_ids, until
 
 pytestmark = pytest.mark.broker
 

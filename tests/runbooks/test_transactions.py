@@ -16,9 +16,9 @@ from tests.brokers.second_door import GuardedCluster
 from tests.real_brokers.exporting import serving
 from tests.real_brokers.test_command_line import committed_records
 from tests.runbooks.desk import Desk
-from tests.situations.ground import open_entries
-from tests.situations.stages.careless import decide
-from tests.situations.steps import Client
+from tests.verification.situations.ground import open_entries
+from tests.verification.situations.stages.careless import decide
+from tests.verification.situations.steps import Client
 
 pytestmark = pytest.mark.broker
 

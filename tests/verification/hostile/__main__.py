@@ -5,6 +5,7 @@ Status 1 where a bound is passed or something untrue is said.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -38,7 +39,9 @@ Row = tuple[str, ...]
 
 def main() -> int:
     """Run the rows whose name has one of the arguments in it, or all; the document is written after all."""
-    wanted = sys.argv[1:]
+    parser = argparse.ArgumentParser(prog="python -m tests.verification.hostile", description=__doc__)
+    parser.add_argument("word", nargs="*", metavar="WORD", help="only rows with this in their name; nothing is written")
+    wanted = parser.parse_args().word
     brokers, broken = _brokers(wanted)
     crowds, shut_out = _crowds(wanted)
     if not wanted:

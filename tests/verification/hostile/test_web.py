@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kafka.loopback import HOST
-from tests.soak.resources import Resources
 from tests.verification.hostile.attacks import many_topics
 from tests.verification.hostile.peer import Peer
 from tests.verification.hostile.web import CROWDS, PATIENCE_S, PROBE, SCRAPER, TOPICS, Crowd, Door, besieged, opened
+from tests.verification.soak.resources import Resources
 
 DESCRIPTORS_MORE = 5
 

@@ -1,1 +1,0 @@
-"""Pictures of every dashboard in every scenario: `python -m tests.grafana.pictures`."""

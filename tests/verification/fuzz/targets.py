@@ -1,0 +1,212 @@
+"""What is fuzzed: a reader, something true for it to begin with, and what must hold of any input.
+
+Each is read, or refused by the one exception that its callers expect; where there are two readers they agree.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from exporter import baseline
+from exporter.config.fleet import Sources, load_fleet
+from exporter.config.java_properties import from_java
+from exporter.config.loading import ConfigurationError, load
+from exporter.daemon import state_file
+from exporter.history.schema import TABLES, Kind, file_name
+from exporter.history.writer import arrow_schema
+from exporter.kafka.messages import describe_producers, list_offsets, list_transactions, metadata
+from exporter.pipeline.files import HistoryFile, batch_of, damage_of
+from exporter.recovery import plan_file
+from exporter.transaction_log import records
+from exporter.web.config import web_config
+from tests.kafka import test_describe_producers as producers_answers
+from tests.kafka import test_list_offsets as offsets_answers
+from tests.kafka import test_listing as listing_answers
+from tests.kafka import test_metadata as metadata_answers
+from tests.kafka.two_decoders import TwoDecoders
+from tests.transaction_log import test_records as log_records
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One reader. `take` returns whether the input was read, and raises what is a defect."""
+
+    seeds: tuple[bytes, ...]
+    """Each is read."""
+    take: Callable[[bytes], bool]
+
+
+def _with_tags(by_hand: Callable[[Callable[[], bytes]], bytes]) -> tuple[bytes, ...]:
+    """An answer without tagged fields, and one with an unknown one wherever one may be."""
+    return by_hand(lambda: b"\0"), by_hand(lambda: b"\1\0\1x")
+
+
+def _refused_by(refusal: type[Exception], read: Callable[[str], object]) -> Callable[[bytes], bool]:
+    """A reader of text, which is what its caller makes of UTF-8."""
+
+    def take(data: bytes) -> bool:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return False
+        try:
+            read(text)
+        except refusal:
+            return False
+        return True
+
+    return take
+
+
+def _record(data: bytes) -> bool:
+    """The first byte says how many of the next are the key."""
+    key, value = data[1 : 1 + data[0]] if data else b"", data[1 + data[0] :] if data else None
+    try:
+        records.decode(key, value)
+    except records.MalformedRecordError:
+        return False
+    return True
+
+
+def _with_length(key: bytes, value: bytes) -> bytes:
+    return bytes([len(key)]) + key + value
+
+
+def _state(data: bytes) -> bool:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        try:
+            state_file.load(Path(file.name))
+        except state_file.StateFileDamagedError:
+            return False
+    return True
+
+
+def _history(data: bytes) -> bool:
+    """As a file of either table: why it is not one is a phrase, and the rows of what is one are counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, file_name(1, 2, "w"))
+        path.write_bytes(data)
+        whole = [
+            it
+            for it in (HistoryFile(path, table, "c", "d", 1, 2) for table in TABLES)
+            if damage_of(it, to_its_end=True) is None
+        ]
+        batch_of(whole, rows_max=1)
+    return bool(whole)
+
+
+def _parquet(table: str) -> bytes:
+    """A row of everything, in few bytes: without dictionaries and statistics."""
+    columns = TABLES[table]
+    schema = arrow_schema(columns)
+    arrays = [pa.array([_OF_KIND[it.kind]], type=schema.field(it.name).type) for it in columns]
+    written = io.BytesIO()
+    pq.write_table(pa.table(arrays, schema=schema), written, use_dictionary=False, write_statistics=False)
+    return written.getvalue()
+
+
+def _settings(text: str) -> object:
+    flags = {"kafka.bootstrap.servers": "broker:9092"}
+    return load(file=("config.yaml", text), environment={}, flags=flags, read=_nothing_is_there)
+
+
+def _nothing_is_there(path: Path) -> str:
+    raise OSError(f"{path}: no such file")
+
+
+_RECORD: Final = records.TransactionRecord(
+    transactional_id="app",
+    producer_id=7,
+    producer_epoch=1,
+    timeout_ms=60_000,
+    status=records.Status.ONGOING,
+    partitions=frozenset({("orders", 0), ("orders", 1)}),
+    last_update_ms=5,
+    start_ms=4,
+)
+_STATE: Final = {
+    "format": state_file.FORMAT,
+    "version": state_file.VERSION,
+    "cluster_id": "id",
+    "transactions": [["orders", 0, 7, 12, 1, 2, 0, -1, -1]],
+    "transaction_log": {"cluster_id": "id", "offsets": [[0, 5]]},
+}
+_BASELINE: Final = {
+    "format": baseline.FORMAT,
+    "version": baseline.VERSION,
+    "cluster_ids": ["id"],
+    "made_at_ms": 5,
+    "window_ms": 6,
+    "thresholds": {"transactional_ids": [], "groups": [], "topics": []},
+}
+_OF_KIND: Final = {
+    Kind.TEXT: "t",
+    Kind.INTEGER: 1,
+    Kind.LONG: 2,
+    Kind.FLAG: True,
+    Kind.INSTANT: 3,
+    Kind.TEXTS: ["g"],
+}
+_HASH: Final = b"$2y$10$" + b"a" * 53
+
+TARGETS: Final[dict[str, Target]] = {
+    "DescribeProducers answer": Target(
+        _with_tags(lambda tags: producers_answers.by_hand(producers_answers.SMALL, 7, tags)),
+        TwoDecoders(describe_producers.decode, describe_producers.decode_slowly).same_or_refused,
+    ),
+    "Metadata answer": Target(
+        _with_tags(lambda tags: metadata_answers.by_hand(metadata_answers.SMALL, tags)),
+        TwoDecoders(metadata.decode, metadata.decode_slowly).same_or_refused,
+    ),
+    "ListOffsets answer": Target(
+        _with_tags(lambda tags: offsets_answers.by_hand(offsets_answers.SMALL, tags)),
+        TwoDecoders(list_offsets.decode, list_offsets.decode_slowly).same_or_refused,
+    ),
+    "ListTransactions response": Target(
+        _with_tags(lambda tags: listing_answers.by_hand(listing_answers.SMALL, tags)),
+        TwoDecoders(list_transactions.decode, list_transactions.decode_slowly).same_or_refused,
+    ),
+    "record of the transaction log": Target(
+        tuple(
+            _with_length(log_records.key_of("app"), log_records.value_of(_RECORD, flexible=flexible))
+            for flexible in (False, True)
+        ),
+        _record,
+    ),
+    "settings": Target(
+        (Path(__file__).with_name("settings.yaml").read_bytes(), b"kafka: {client.id: x}\nscan.interval: 40s\n"),
+        _refused_by(ConfigurationError, _settings),
+    ),
+    "clusters of a fleet": Target(
+        (b"clusters: {a: {kafka: {bootstrap.servers: 'a:1'}}}\n",),
+        _refused_by(ConfigurationError, lambda text: load_fleet(Sources(clusters=("clusters.yaml", text)))),
+    ),
+    "properties of Java's client": Target(
+        (b"bootstrap.servers=a:1\nsecurity.protocol=PLAINTEXT\nclient.id=a\\\n  b\\u0041\n",),
+        _refused_by(ConfigurationError, lambda text: from_java("client.properties", text)),
+    ),
+    "configuration of the web server": Target(
+        (
+            b"basic_auth_users: {me: " + _HASH + b"}\n",
+            b"http_server_config: {http2: false, headers: {X-Frame-Options: deny}}\n",
+        ),
+        _refused_by(ConfigurationError, lambda text: web_config(Path("web.yml"), text)),
+    ),
+    "baselines": Target((json.dumps(_BASELINE).encode(),), _refused_by(baseline.BaselineError, baseline.parse)),
+    "state file": Target((json.dumps(_STATE).encode(),), _state),
+    "file of the history": Target(tuple(map(_parquet, TABLES)), _history),
+    "plan of many aborts": Target(
+        (plan_file.written("id", 5, ()).encode(),), _refused_by(plan_file.PlanFileError, plan_file.parsed)
+    ),
+}

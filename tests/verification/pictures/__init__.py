@@ -1,0 +1,1 @@
+"""Pictures of every dashboard in every scenario: `python -m tests.verification.pictures`."""

@@ -1,0 +1,160 @@
+"""Playing a stage: plant its situations, scan them with ours, ask Kafka's tool, hold the truth against the brokers."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from exporter.config.loading import environment_name, load
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation, Policy
+from exporter.kafka.collect.collector import open_collector
+from tests.brokers.cluster import KafkaCluster
+from tests.brokers.second_door import PASSWORD
+from tests.verification.situations.java_tool import PATIENCE_S, JavaAnswer, find_hanging
+from tests.verification.situations.scene import Scene
+from tests.verification.situations.words import Situation
+
+REQUEST_TIMEOUT_MS = 5000
+
+
+class Watch:
+    """Our reader and its memory, cycle after cycle, as the daemon runs them; `user` logs in by password.
+
+    `clock_ahead_s`: what our wall clock shows more than the brokers'.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        user: str | None = None,
+        policy: Policy | None = None,
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        clock_ahead_s: float = 0.0,
+    ) -> None:
+        flags = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": str(request_timeout_ms)}
+        environment: dict[str, str] = {}
+        if user is not None:
+            flags |= {
+                "kafka.security.protocol": "SASL_PLAINTEXT",
+                "kafka.sasl.mechanism": "PLAIN",
+                "kafka.sasl.username": user,
+            }
+            environment[environment_name("kafka.sasl.password")] = PASSWORD
+        settings = load(file=None, environment=environment, flags=flags)
+        self._collector = open_collector(settings.kafka, settings.scan, wall_clock=lambda: time.time() + clock_ahead_s)
+        self._policy = policy or Policy()
+        self._memory = Memory()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._collector.close()
+
+    def cycle(self) -> Evaluation:
+        """One cycle with what earlier ones left in memory."""
+        snapshot = self._collector.collect(seen_before=self._memory.transactions.keys())
+        evaluation = evaluate(snapshot, self._memory, self._policy)
+        self._memory = evaluation.memory
+        return evaluation
+
+
+class Play:
+    """The scenes of one stage on one booted cluster."""
+
+    def __init__(self, cluster: KafkaCluster, situations: Iterable[Situation], folder: Path) -> None:
+        self.cluster = cluster
+        self.scenes = {s.name: Scene(s, cluster) for s in situations if s.is_for(cluster.version)}
+        self._folder = folder
+
+    def some(self, situations: Iterable[Situation]) -> list[Scene]:
+        """The scenes of these situations, where they are for this version."""
+        return [self.scenes[s.name] for s in situations if s.name in self.scenes]
+
+    def plant(self, scenes: Iterable[Scene]) -> None:
+        """Let each situation plant itself, and check what it wrote down."""
+        planted = list(scenes)
+        for scene in planted:
+            with failing_alone(scene):
+                scene.situation.plant(scene)
+        self.verify(planted)
+
+    def verify(self, scenes: Iterable[Scene]) -> None:
+        for scene in scenes:
+            with failing_alone(scene):
+                scene.verify()
+
+    def scan(
+        self,
+        scenes: Iterable[Scene],
+        *,
+        cycles: int = 2,
+        pause_s: float = 0.0,
+        bootstrap: str | None = None,
+        user: str | None = None,
+        policy: Policy | None = None,
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        clock_ahead_s: float = 0.0,
+    ) -> None:
+        """So many cycles of ours, noted by all of these scenes."""
+        watched = list(scenes)
+        where = bootstrap or self.cluster.bootstrap
+        with Watch(
+            where, user=user, policy=policy, request_timeout_ms=request_timeout_ms, clock_ahead_s=clock_ahead_s
+        ) as watch:
+            for cycle in range(cycles):
+                if cycle:
+                    time.sleep(pause_s)
+                evaluation = watch.cycle()
+                for scene in watched:
+                    scene.see(evaluation)
+
+    def ask_java(
+        self,
+        scenes: Iterable[Scene],
+        *,
+        bootstrap: str | None = None,
+        arguments: Sequence[str] = ("--broker-id", "1"),
+        client_properties: str = "",
+        patience_s: int = PATIENCE_S,
+    ) -> JavaAnswer:
+        """One run of Kafka's tool, noted by all of these scenes."""
+        answer = find_hanging(
+            self.cluster,
+            bootstrap or self.cluster.bootstrap,
+            arguments=arguments,
+            client_properties=client_properties,
+            patience_s=patience_s,
+            folder=self._folder,
+        )
+        for scene in scenes:
+            scene.java = answer
+        return answer
+
+
+@contextmanager
+def failing_alone(scene: Scene) -> Iterator[None]:
+    """What goes wrong here costs this scene only."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001 - told by the scene's own test
+        scene.failure = scene.failure or traceback.format_exc()
+
+
+Performance = Mapping[str, Scene]
+"""The scenes of a stage by the names of their situations, after the play."""
+
+
+def perform(cluster: KafkaCluster, situations: Iterable[Situation], timeline: Callable[[Play], None]) -> Performance:
+    """Run the timeline of a stage on a cluster that is not booted yet."""
+    with tempfile.TemporaryDirectory(prefix="situations-") as folder, cluster:
+        play = Play(cluster, situations, Path(folder))
+        timeline(play)
+        return play.scenes

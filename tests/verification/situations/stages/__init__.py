@@ -1,0 +1,73 @@
+"""One file for each kind of cluster: its situations, and `perform(version)` that plays them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.verification.situations.play import Performance
+from tests.verification.situations.stages import careless, cut_off, guarded, moving, nodes, still
+from tests.verification.situations.words import Collection, Situation
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A kind of cluster and what is played on it."""
+
+    name: str
+    title: str
+    sentence: str
+    collections: tuple[Collection, ...]
+    perform: Callable[[str], Performance]
+    """On a broker of this version."""
+
+    @property
+    def situations(self) -> tuple[Situation, ...]:
+        return tuple(situation for collection in self.collections for situation in collection.situations)
+
+
+STAGES = (
+    Stage(
+        "still",
+        "Situations that keep still",
+        "One node; all of them side by side, scanned in two cycles.",
+        (still.STILL, still.ASKED),
+        still.perform,
+    ),
+    Stage(
+        "moving",
+        "Situations that change while they are scanned",
+        "One node behind a go-between that lets the change happen just before a chosen request, of ours and of the tool.",
+        (moving.MOMENTS, moving.RESTLESS, moving.RESTART),
+        moving.perform,
+    ),
+    Stage(
+        "careless",
+        "Coordinators that do not do their work",
+        "One node that never looks for timed-out transactions and forgets ids after moments.",
+        (careless.IMPATIENT, careless.PATIENT, careless.AHEAD, careless.BEHIND),
+        careless.perform,
+    ),
+    Stage(
+        "guarded",
+        "What may not be seen",
+        "One node with the StandardAuthorizer; every user looks at the same transactions and differs in its grants.",
+        (guarded.GRANTED, guarded.DENIED),
+        guarded.perform,
+    ),
+    Stage(
+        "nodes",
+        "Brokers that are gone",
+        "Three nodes; one replica of `__transaction_state`.",
+        (nodes.SILENT, nodes.GIVEN_UP, nodes.BACK, nodes.LAGGING, nodes.DATA_ONLY),
+        nodes.perform,
+    ),
+    Stage(
+        "cut off",
+        "A broker that is cut off",
+        "Three brokers and a controller; broker 1 is asked first, is cut off from all others, and goes on answering.",
+        (cut_off.CUT_OFF, cut_off.ALONE),
+        cut_off.perform,
+    ),
+)
+VERSIONS = ("4.3.1", "3.9.1")

@@ -1,0 +1,295 @@
+"""Situations that keep still while they are scanned: one node, planted side by side, scanned and asked about once."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from examples.workload.planting import plant_hang, plant_hang_without_id, plant_producers, write_marker
+from examples.workload.producers import run_transaction
+from exporter.evaluation.verdicts import InconclusiveReason, Verdict
+from tests.brokers.cluster import KafkaCluster, Properties
+from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.verification.situations import play, steps
+from tests.verification.situations.ground import GROUP, coordinator_address, described, until, until_closed
+from tests.verification.situations.scene import UNKNOWN, Scene
+from tests.verification.situations.words import Collection, Truth
+
+STILL = Collection("still")
+ASKED = Collection("still")
+"""One hang, and Kafka's tool asked for it in each way that it offers."""
+
+MINUTE_MS = 60_000
+YEAR_MS = 365 * 86_400_000
+PROPERTIES: Properties = {
+    **HANGS_CAN_BE_PLANTED,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+}
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def until_complete(scene: Scene, topic: str) -> None:
+    """Wait until the transaction on partition 0 is over for its coordinator too."""
+
+    def is_over() -> bool:
+        told = described(scene.bootstrap, scene.name("id"))
+        return told is not None and not told.partitions
+
+    until_closed(scene.bootstrap, topic, 0)
+    until(is_over, f"{scene.name('id')} is complete")
+
+
+@STILL.add()
+def id_empty(scene: Scene) -> None:
+    """A late record came in while its id is Empty at the coordinator."""
+    scene.hanging(plant_hang(scene.bootstrap, scene.topic(), 0, scene.name("id")))
+
+
+@STILL.add()
+def id_complete(scene: Scene) -> None:
+    """A late record came in on a second partition after its id's transaction was committed: CompleteCommit."""
+    topic, client = scene.topic(partitions=2), scene.client()
+    client.open(topic, 0)
+    client.end(commit=True)
+    until_complete(scene, topic)
+    scene.hanging(client.write(topic, 1))
+
+
+@STILL.add()
+def id_ongoing_elsewhere(scene: Scene) -> None:
+    """The id's transaction is Ongoing on another partition (Apache's case: in progress with different partitions)."""
+    topic, client = scene.topic(partitions=2), scene.client()
+    scene.live(client.open(topic, 0))
+    scene.hanging(client.write(topic, 1))
+
+
+@STILL.add()
+def id_ongoing_here(scene: Scene) -> None:
+    """An ordinary open transaction (Apache's case: in progress with the same partition)."""
+    scene.live(scene.client().open(scene.topic(), 0))
+
+
+@STILL.add()
+def id_unknown(scene: Scene) -> None:
+    """No coordinator ever handed out the producer id (Apache's case: no mapped transactional id)."""
+    scene.hanging(plant_hang_without_id(scene.bootstrap, scene.topic(), 0, producer_id=8_100_000_001), UNKNOWN)
+
+
+@STILL.add()
+def older_epoch(scene: Scene) -> None:
+    """Open records of an old epoch, and the id is Ongoing two epochs on, on the same partition without a record yet."""
+    topic = scene.topic()
+    hang = plant_hang(scene.bootstrap, topic, 0, scene.name("id"))
+    scene.client()
+    scene.client().add(topic, [0])
+    scene.hanging(hang, {Verdict.HANGING_STALE_EPOCH})
+
+
+@STILL.add()
+def next_epoch(scene: Scene) -> None:
+    """The same one epoch on: a fence that the coordinator cannot write yet would look like that."""
+    topic = scene.topic()
+    hang = plant_hang(scene.bootstrap, topic, 0, scene.name("id"))
+    scene.client().add(topic, [0])
+    scene.expect(hang, Truth.HANGING, (), InconclusiveReason.MAY_BE_FENCED)
+
+
+@STILL.add()
+def older_epoch_taken_over(scene: Scene) -> None:
+    """The newer epoch has written as well: its marker will close the old record, so nothing hangs any more."""
+    topic = scene.topic()
+    plant_hang(scene.bootstrap, topic, 0, scene.name("id"))
+    scene.live(scene.client().open(topic, 0))
+
+
+@STILL.add()
+def two_hangs_on_one_partition(scene: Scene) -> None:
+    """Two producers hang on one partition; the second has the older timestamp."""
+    topic = scene.topic()
+    scene.hanging(plant_hang(scene.bootstrap, topic, 0, scene.name("first")))
+    scene.hanging(plant_hang(scene.bootstrap, topic, 0, scene.name("second"), timestamp_ms=now_ms() - MINUTE_MS))
+
+
+@STILL.add()
+def hang_beside_a_live_one(scene: Scene) -> None:
+    """A hang behind a live transaction on the same partition."""
+    topic = scene.topic()
+    scene.live(scene.client("live").open(topic, 0))
+    scene.hanging(plant_hang(scene.bootstrap, topic, 0, scene.name("hang")))
+
+
+@STILL.add()
+def on_consumer_offsets(scene: Scene) -> None:
+    """A transactional offset commit whose coordinator never heard of it hangs on `__consumer_offsets`."""
+    coordinator_address(scene.bootstrap, scene.name("group"), GROUP)  # makes the topic
+    scene.hanging(scene.client().commit_offset_unheard(scene.name("group"), scene.topic()))
+
+
+@STILL.add()
+def from_the_future(scene: Scene) -> None:
+    """The hanging record's timestamp is fifty minutes ahead."""
+    timestamp_ms = now_ms() + 50 * MINUTE_MS
+    scene.hanging(plant_hang(scene.bootstrap, scene.topic(), 0, scene.name("id"), timestamp_ms=timestamp_ms))
+
+
+@STILL.add()
+def from_thirty_years_ago(scene: Scene) -> None:
+    """The hanging record's timestamp is thirty years old."""
+    timestamp_ms = now_ms() - 30 * YEAR_MS
+    scene.hanging(plant_hang(scene.bootstrap, scene.topic(), 0, scene.name("id"), timestamp_ms=timestamp_ms))
+
+
+@STILL.add()
+def without_timestamp(scene: Scene) -> None:
+    """The hanging record's timestamp is -1."""
+    scene.hanging(plant_hang(scene.bootstrap, scene.topic(), 0, scene.name("id"), timestamp_ms=-1))
+
+
+@STILL.add()
+def live_replay_of_old_events(scene: Scene) -> None:
+    """A live transaction that replays events of thirty years ago."""
+    scene.live(scene.client().open(scene.topic(), 0, timestamp_ms=now_ms() - 30 * YEAR_MS))
+
+
+@STILL.add()
+def fifty_live_decoys(scene: Scene) -> None:
+    """Fifty live transactions beside one hang."""
+    topic = scene.topic(partitions=5)
+    for number in range(50):
+        scene.live(scene.client(f"live-{number}").open(topic, number % 5))
+    scene.hanging(plant_hang(scene.bootstrap, topic, 3, scene.name("hang")))
+
+
+@STILL.add()
+def idempotent_producers_only(scene: Scene) -> None:
+    """Twenty idle idempotent producers without transactions."""
+    plant_producers(scene.bootstrap, scene.topic(), [0], range(8_200_000_001, 8_200_000_021))
+
+
+@STILL.add()
+def committed_and_aborted_only(scene: Scene) -> None:
+    """One transaction was committed and one aborted."""
+    topic = scene.topic()
+    run_transaction(scene.bootstrap, scene.name("done"), [(topic, 0)])
+    run_transaction(scene.bootstrap, scene.name("undone"), [(topic, 0)], outcome="abort")
+    until_closed(scene.bootstrap, topic, 0)
+
+
+@STILL.add()
+def healed_by_a_marker(scene: Scene) -> None:
+    """Somebody aborted the hang."""
+    hang = plant_hang(scene.bootstrap, scene.topic(), 0, scene.name("id"))
+    write_marker(scene.bootstrap, hang.topic, 0, hang.producer_id, hang.producer_epoch)
+    scene.closed(hang)
+
+
+@STILL.add()
+def aborted_by_its_timeout(scene: Scene) -> None:
+    """The client was silent for longer than its time-out, and the coordinator aborted the transaction."""
+    live = scene.client(timeout_ms=1000).open(scene.topic(), 0)
+    until_closed(scene.bootstrap, live.topic, 0)
+    scene.closed(live)
+
+
+@STILL.add()
+def healed_on_one_of_two_partitions(scene: Scene) -> None:
+    """An id without transaction hung on two partitions, and only one of them was aborted."""
+    topic, client = scene.topic(partitions=2), scene.client()
+    scene.hanging(client.write(topic, 0))
+    healed = client.write(topic, 1)
+    write_marker(scene.bootstrap, topic, 1, healed.producer_id, healed.producer_epoch)
+    scene.closed(healed)
+
+
+@STILL.add()
+def records_deleted(scene: Scene) -> None:
+    """DeleteRecords removed the hanging record; the transaction stays open all the same."""
+    hang = plant_hang(scene.bootstrap, scene.topic(), 0, scene.name("id"))
+    everything = TopicPartition(hang.topic, 0, hang.start_offset + 1)
+    admin = AdminClient({"bootstrap.servers": scene.bootstrap})
+    for deleted in admin.delete_records([everything]).values():
+        assert deleted.result(30).low_watermark == hang.start_offset + 1
+    scene.hanging(hang)
+
+
+@STILL.add()
+def killed_producer(scene: Scene) -> None:
+    """A producer's process died by SIGKILL in mid-transaction; until its time-out the transaction is its coordinator's."""
+    topic, name = scene.topic(), scene.name("id")
+    steps.run_and_die(scene.bootstrap, name, topic)
+    told = described(scene.bootstrap, name)
+    assert told is not None
+    scene.live(steps.opened(scene.bootstrap, topic, 0, told.producer_id, name))
+
+
+@STILL.add(versions=["4.3.1"])
+def transaction_version_2(scene: Scene) -> None:
+    """A client of TransactionVersion 2 committed, came out one epoch later and is in its next transaction."""
+    topic, client = scene.topic(), scene.client()
+    client.open(topic, 0)
+    client.end(commit=True, version_cap=steps.EPOCH_BUMPING_VERSION)
+    until_complete(scene, topic)
+    scene.live(client.one_epoch_later().open(topic, 0))
+
+
+@STILL.add(versions=["4.3.1"])
+def transaction_version_2_late_write(scene: Scene) -> None:
+    """A hang of the epoch that a client of TransactionVersion 2 came out with, on a partition it has not added."""
+    topic, client = scene.topic(partitions=2), scene.client()
+    client.open(topic, 0)
+    client.end(commit=True, version_cap=steps.EPOCH_BUMPING_VERSION)
+    until_complete(scene, topic)
+    scene.hanging(client.one_epoch_later().write(topic, 1))
+
+
+def _asked(scene: Scene) -> None:
+    topic = scene.topic(partitions=3)
+    scene.live(scene.client("live").open(topic, 0))
+    scene.hanging(plant_hang(scene.bootstrap, topic, 1, scene.name("hang")))
+
+
+@ASKED.add()
+def asked_by_topic(scene: Scene) -> None:
+    """Kafka's tool is asked by --topic (Apache's case: lookup of a topic's partitions)."""
+    _asked(scene)
+
+
+@ASKED.add()
+def asked_by_topic_and_broker(scene: Scene) -> None:
+    """Kafka's tool is asked by --topic and --broker-id (Apache's case: lookup by topic and broker)."""
+    _asked(scene)
+
+
+@ASKED.add()
+def asked_by_partition(scene: Scene) -> None:
+    """Kafka's tool is asked by --topic and --partition (Apache's case: one partition)."""
+    _asked(scene)
+
+
+ARGUMENTS = {
+    "asked by topic": (),
+    "asked by topic and broker": ("--broker-id", "1"),
+    "asked by partition": ("--partition", "1"),
+}
+
+
+def timeline(play: play.Play) -> None:
+    """Everything is planted, then scanned in two cycles, then asked about; the truth is checked before and after."""
+    still, asked = play.some(STILL.situations), play.some(ASKED.situations)
+    play.plant([*still, *asked])
+    play.scan([*still, *asked])
+    play.ask_java(still)
+    for scene in asked:
+        (topic,) = scene.topics
+        play.ask_java([scene], arguments=("--topic", topic, *ARGUMENTS[scene.situation.name]))
+    play.verify([*still, *asked])
+
+
+def perform(version: str) -> play.Performance:
+    cluster = KafkaCluster(version, properties=PROPERTIES)
+    return play.perform(cluster, [*STILL.situations, *ASKED.situations], timeline)

@@ -1,0 +1,129 @@
+"""The end of `docs/verdicts.md`: every situation, its truth, what we said and what Kafka's own tool said."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.verification.situations.java_tool import PATIENCE_S
+from tests.verification.situations.play import Performance
+from tests.verification.situations.scene import Scene, score_java, score_ours
+from tests.verification.situations.stages import STAGES, VERSIONS, Stage
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "verdicts.md"
+BEGINNING = "<!-- From here on made by `python -m tests.verification.situations`. -->\n"
+IN_THIS_RUN = "in this run: "
+NOT_THERE = "–"  # noqa: RUF001 - the dash of an empty cell
+HEADING = ("situation", "what is true", "our verdict", "`find-hanging`")
+
+Performances = Mapping[tuple[str, str], Performance]
+"""By stage and version."""
+
+PREAMBLE = """\
+## Situations
+
+Every situation below was planted on real brokers, and its truth was read from them with raw DescribeProducers, \
+DescribeTransactions and ListTransactions before and after the scans, \
+as far as the situation leaves both. *Our verdict* is that of the last cycle for each \
+transaction; *`find-hanging`* is what `kafka-transactions.sh find-hanging --max-transaction-timeout 0` of the same version \
+made of the same broker in the same run, asked once for each broker unless the situation says otherwise. \
+Its client gives up after {patience_s} seconds here, by default after a minute.
+
+*FALSE HANGING*: called hanging what is not, so that an operator who aborts on that word harms a live transaction, or \
+sends a marker for nothing. *missed*: passed over in silence what needs a person. *died*: no answer but this sentence. \
+*right* of the tool includes guesses that happened to be right, where its evidence was incomplete.
+"""
+
+
+PLAYED = """\
+Played on {date} on Apache Kafka {versions}. Where the versions differ, both answers are given. Made by \
+`python -m tests.verification.situations`; the tests play it again and hold the answers to these tables.
+"""
+
+
+def document(before: str, performances: Performances, date: str) -> str:
+    """The document `before`, its situations made anew."""
+    by_hand, mark, _ = before.partition(BEGINNING)
+    assert mark, f"{DOCUMENT} lacks the line {BEGINNING}"
+    return f"{by_hand}{mark}\n{_situations(performances, date)}"
+
+
+def _situations(performances: Performances, date: str) -> str:
+    parts = [
+        PREAMBLE.format(patience_s=PATIENCE_S),
+        PLAYED.format(date=date, versions=" and ".join(VERSIONS)),
+        _summary(performances),
+    ]
+    for stage in STAGES:
+        parts.append(f"### {stage.title}\n\n{stage.sentence}\n")
+        parts.append(_table(HEADING, [_row(stage, name, performances) for name in names(stage)]))
+    return "\n".join(parts)
+
+
+def names(stage: Stage) -> list[str]:
+    return [situation.name for situation in stage.situations]
+
+
+def recorded_rows(text: str) -> dict[str, tuple[str, ...]]:
+    """Name of a situation -> the other cells of its row."""
+    rows = re.findall(r"^\| \*\*([^*|]+)\*\*: [^|]* \|(.*)\|$", text, re.MULTILINE)
+    return {name: tuple(cell.strip() for cell in cells.split("|")) for name, cells in rows}
+
+
+def _summary(performances: Performances) -> str:
+    rows = []
+    for version in VERSIONS:
+        scenes = [scene for stage in STAGES for scene in performances[stage.name, version].values()]
+        ours = Counter("right" if score_ours(scene).is_right else "wrong" for scene in scenes)
+        java = Counter(_kind(score_java(scene).words) for scene in scenes)
+        told = (str(java[kind]) for kind in ("right", "FALSE HANGING", "missed", "died"))
+        rows.append((version, str(len(scenes)), str(ours["right"]), *told))
+    columns = (
+        "Kafka",
+        "situations",
+        "we are right",
+        "the tool is right",
+        "calls live or closed hanging",
+        "misses",
+        "dies",
+    )
+    return _table(columns, rows)
+
+
+def _kind(words: str) -> str:
+    """The worst that a score says, in one word."""
+    return next((kind for kind in ("FALSE HANGING", "died", "missed") if kind in words), "right")
+
+
+def _row(stage: Stage, name: str, performances: Performances) -> tuple[str, ...]:
+    (situation,) = [situation for situation in stage.situations if situation.name == name]
+    scenes = {
+        version: scene for version in VERSIONS if (scene := performances[stage.name, version].get(name)) is not None
+    }
+    return (
+        f"**{name}**: {situation.sentence}",
+        _cell({version: scene.truth for version, scene in scenes.items()}),
+        _cell({version: _told_ours(scene) for version, scene in scenes.items()}),
+        IN_THIS_RUN * situation.is_racy
+        + _cell({version: score_java(scene).words for version, scene in scenes.items()}),
+    )
+
+
+def _told_ours(scene: Scene) -> str:
+    assert scene.failure is None, f"{scene.situation.name}: {scene.failure}"
+    score = score_ours(scene)
+    return score.words if score.is_right else f"WRONG: {score.words}"
+
+
+def _cell(by_version: Mapping[str, str]) -> str:
+    told = set(by_version.values())
+    if len(told) == 1 and len(by_version) == len(VERSIONS):
+        return told.pop()
+    return "<br>".join(f"{version}: {by_version.get(version, NOT_THERE)}" for version in VERSIONS)
+
+
+def _table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [heading, ("---",) * len(heading), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)

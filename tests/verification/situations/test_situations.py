@@ -1,0 +1,62 @@
+"""Every situation on real brokers: no false hanging, no missed hang where the evidence is complete, else no guess."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+
+import pytest
+
+from tests.verification.situations.play import Performance
+from tests.verification.situations.scene import score_java, score_ours
+from tests.verification.situations.stages import STAGES, VERSIONS, Stage
+from tests.verification.situations.table import DOCUMENT, recorded_rows
+from tests.verification.situations.words import Situation
+
+ALWAYS = "4.3.1"
+"""The version on which everything is played by default; the others are slow."""
+
+performances: dict[tuple[str, str], Performance | str] = {}
+recorded = recorded_rows(DOCUMENT.read_text()) if DOCUMENT.exists() else {}
+
+
+def performance(stage: Stage, version: str) -> Performance:
+    """Played once in a session, when its first situation is asked for."""
+    key = (stage.name, version)
+    if key not in performances:
+        try:
+            performances[key] = stage.perform(version)
+        except Exception:  # noqa: BLE001 - told by each of its situations, instead of booting brokers again for each
+            performances[key] = traceback.format_exc()
+    played = performances[key]
+    if isinstance(played, str):
+        pytest.fail(f"the stage {stage.name!r} could not be played: {played}")
+    return played
+
+
+def cases() -> Iterator[object]:
+    for version in VERSIONS:
+        for stage in STAGES:
+            marks = [pytest.mark.broker]
+            if version != ALWAYS:
+                marks.append(pytest.mark.slow)
+            for situation in stage.situations:
+                if situation.is_for(version):
+                    name = situation.name.replace(" ", "_")
+                    yield pytest.param(stage, version, situation, marks=marks, id=f"{version}-{name}")
+
+
+@pytest.mark.parametrize(("stage", "version", "situation"), list(cases()))
+def test_situation(stage: Stage, version: str, situation: Situation) -> None:
+    """We are right, and Kafka's own tool answers what the document says of it."""
+    scene = performance(stage, version)[situation.name]
+
+    assert scene.failure is None, scene.failure
+    ours = score_ours(scene)
+    java = score_java(scene)
+    print(f"truth: {scene.truth}; ours: {ours.words}; meanwhile: {scene.meanwhile or '-'}; the tool: {java.words}")
+    assert ours.is_right, ours.words
+    if not situation.is_racy:
+        _, our_cell, java_cell = recorded[situation.name]
+        assert ours.words in our_cell
+        assert java.words.split(":")[0] in java_cell
