@@ -23,8 +23,8 @@ from exporter.web.config import web_config
 from exporter.web.config_file import WebFile
 from exporter.web.tls import RenewingContext, ServerTlsError
 from tests.certificates import Authority
+from tests.daemon.test_daemon import settings_with
 from tests.test_canary import run
-from tests.test_daemon import settings_with
 
 READERS: dict[str, Callable[[Path], object]] = {
     "text": read_text,

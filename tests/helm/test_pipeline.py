@@ -16,7 +16,7 @@ from tests.evaluation.builders import NOW_MS
 from tests.helm.chart import render
 from tests.helm.manifests import Manifest, of_kind, only
 from tests.helm.test_image import PLACE, USER, values_of
-from tests.test_history import cycle, history
+from tests.history.test_writer import cycle, history
 
 VOLUME: Final = "/var/lib/kafka-transaction-exporter"
 ARGUMENTS: Final = ["pipeline", "run", f"--history={VOLUME}/history", f"--tables={VOLUME}/tables"]

@@ -29,10 +29,10 @@ from exporter.kafka.coordinators import (
 )
 from exporter.snapshot import STATE_TOPIC, CoordinatorTransaction, IdVisibility, TransactionState
 from tests.brokers.cluster import KafkaCluster
+from tests.kafka.collect.test_bounds import CALLS_MAX, calls
 from tests.kafka.fake_broker import Asked, FakeCluster
 from tests.kafka.fake_model import Acl
 from tests.kafka.scene import PRODUCER_ID_UNKNOWN, collector_of, evaluated, inconclusive, scene, verdicts
-from tests.kafka.test_bounds import CALLS_MAX, calls
 
 STATE_PARTITIONS = 5
 """Of the brokers that the tests boot."""

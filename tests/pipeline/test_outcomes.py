@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from exporter.pipeline.manifest import Bucket, Joined, Manifest, Tables
 from exporter.pipeline.outcomes import SETTLED_MS, join_outcomes, parts_to_join, read_joined
 from exporter.pipeline.transaction_log import records_of
+from tests.daemon.test_log_follower import key, value
 from tests.pipeline import cases
 from tests.pipeline.test_transaction_log import COMMITTED, KAFKA_COLUMNS, ONGOING, PREPARE_ABORT, PREPARE_COMMIT
 from tests.pipeline.test_transactions import taken
-from tests.test_log_reader import key, value
 
 
 def write_log(

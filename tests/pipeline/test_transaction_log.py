@@ -28,7 +28,7 @@ from exporter.pipeline.transaction_log import (
 )
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import MakeCluster
-from tests.test_log_reader import key, value
+from tests.daemon.test_log_follower import key, value
 from tests.workload.conftest import HASTY, PARTITIONS
 
 PATIENCE_S = 120

@@ -15,8 +15,8 @@ from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.messages import describe_producers, list_offsets, metadata
 from exporter.kafka.messages.raw_request import RawRequest
 from tests.brokers.cluster import KafkaCluster
-from tests.kafka.test_describe_producers import columns as producer_columns
-from tests.kafka.test_metadata import columns as metadata_columns
+from tests.kafka.messages.test_describe_producers import columns as producer_columns
+from tests.kafka.messages.test_metadata import columns as metadata_columns
 
 PRODUCERS = range(8_000_000_000, 8_000_000_150)
 """So many that their number takes two bytes."""

@@ -1,6 +1,6 @@
 """The border over kafka-python: one connection per broker, requests in, answers or `BrokerFault`s out.
 
-Connecting, TLS, SASL, ApiVersions and framing are kafka-python's (3.0.x, `tests/kafka/test_client_contract.py` watches the
+Connecting, TLS, SASL, ApiVersions and framing are kafka-python's (3.0.x, `tests/kafka/client/test_contract.py` watches the
 calls that are used). What is ours is that every step has a deadline (its TLS handshake has none), that a refused login is
 tried again next time (its connection manager never does), and that nothing happens in the background.
 

@@ -90,7 +90,7 @@ class GrowingBuffer(KafkaBytes):  # type: ignore[misc]
 
 
 class Parser(KafkaProtocol):  # type: ignore[misc]
-    """kafka-python's parser with buffers that grow. `tests/kafka/test_client_contract.py` watches what is relied on."""
+    """kafka-python's parser with buffers that grow. `tests/kafka/client/test_contract.py` watches what is relied on."""
 
     def __init__(self, budget: ReceiveBudget = PROCESS, **config: Any) -> None:
         super().__init__(**config)

@@ -2,7 +2,7 @@
 
 kafka-python decodes every answer into objects, which costs hundreds of times the reading (the answer to DescribeProducers
 may hold 100,000 entries). Its protocol parser accepts anything that can encode itself and names a class for its answer;
-these two are the least that it accepts. `tests/kafka/test_client_contract.py` watches what is relied on.
+these two are the least that it accepts. `tests/kafka/client/test_contract.py` watches what is relied on.
 """
 
 from __future__ import annotations

@@ -28,10 +28,10 @@ from exporter.pipeline.files import HistoryFile, batch_of, damage_of
 from exporter.recovery import plan_file
 from exporter.transaction_log import records
 from exporter.web.config import web_config
-from tests.kafka import test_describe_producers as producers_answers
-from tests.kafka import test_list_offsets as offsets_answers
-from tests.kafka import test_listing as listing_answers
-from tests.kafka import test_metadata as metadata_answers
+from tests.kafka.messages import test_describe_producers as producers_answers
+from tests.kafka.messages import test_list_offsets as offsets_answers
+from tests.kafka.messages import test_list_transactions as listing_answers
+from tests.kafka.messages import test_metadata as metadata_answers
 from tests.kafka.two_decoders import TwoDecoders
 from tests.transaction_log import test_records as log_records
 

@@ -19,9 +19,9 @@ from typing import Final
 
 from tests.brokers.cluster import free_ports
 from tests.certificates import Authority
-from tests.publication.test_web_guarded import TLS, basic, client_tls, hashed
 from tests.real_brokers.exporting import command
 from tests.verification.soak.resources import Resources
+from tests.web.test_auth import TLS, basic, client_tls, hashed
 
 PATIENCE_S: Final = 60.0
 TOPICS: Final = 2000

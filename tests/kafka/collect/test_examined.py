@@ -20,11 +20,11 @@ from exporter.publication.metrics.transactions import open_by_verdict, suspects_
 from exporter.publication.page.summary import headline
 from exporter.publication.publication import PublishOptions
 from exporter.snapshot import STATE_TOPIC
+from tests.kafka.collect.test_bounds import CALLS_MAX, calls
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST
 from tests.kafka.scene import collector_of
-from tests.kafka.test_bounds import CALLS_MAX, calls
 from tests.publication.builders import published, status
 
 LIMIT = 4

@@ -15,8 +15,8 @@ from exporter.kafka.messages import list_transactions as listing
 from exporter.kafka.messages.list_transactions import API_VERSION, ListedTransactions, decode, decode_slowly
 from exporter.kafka.messages.primitives import compact, uvarint
 from exporter.snapshot import TransactionState
-from tests.kafka.test_bounds import CALLS_MAX, calls
-from tests.kafka.test_scan_structure import OBJECTS_MAX, objects
+from tests.kafka.collect.test_bounds import CALLS_MAX, calls
+from tests.kafka.collect.test_scan_structure import OBJECTS_MAX, objects
 from tests.kafka.two_decoders import TwoDecoders, assert_refused_for_little
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -17,8 +17,8 @@ from exporter.kafka.messages import describe_producers, metadata
 from exporter.kafka.topology import topology_of
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer
+from tests.kafka.messages.test_describe_producers import Told, Topics, by_hand, no_tags
 from tests.kafka.scene import collector_of
-from tests.kafka.test_describe_producers import Told, Topics, by_hand, no_tags
 from tests.kafka.test_topology import answer as metadata_answer
 from tests.kafka.test_topology import body as metadata_body
 

@@ -20,8 +20,8 @@ from exporter.kafka.topology import GAPS_MAX, Topology, topology_of
 from exporter.snapshot import NO_LEADER, Answer
 from tests.kafka.fake_broker import Asked, FakeCluster
 from tests.kafka.fake_model import Model, Partition
+from tests.kafka.messages.test_describe_producers import Told, by_kafka_python
 from tests.kafka.scene import collector_of
-from tests.kafka.test_describe_producers import Told, by_kafka_python
 from tests.kafka.test_topology import answer
 
 CALLS_MAX = 2_000

@@ -236,7 +236,7 @@ def record(tmp_path: Path) -> Iterator[Record]:
         import sys
         from pathlib import Path
         from tests.evaluation.builders import NOW_MS
-        from tests.test_history import OPEN, cycle, history
+        from tests.history.test_writer import OPEN, cycle, history
         kept = history(Path({str(tmp_path)!r}))
         for number in range(int(sys.argv[1]), 1_000_000_000):
             kept.record(cycle(NOW_MS + number, open_transactions=OPEN))

@@ -21,7 +21,7 @@ from tests.kafka.loopback import HOST, wait_for_end
 from tests.kafka.scene import collector_of, reasons
 from tests.kafka.talking import SOON_S, ask, broker, client, fault_of, raw_answer, raw_request
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ANNOUNCED = 100_000_000
 BODY = bytes(range(256)) * 8192
 
@@ -121,7 +121,7 @@ def test_brokers_that_announce_much_take_little() -> None:
         from exporter.kafka.client.connections import Address
         from tests.kafka.loopback import HOST
         from tests.kafka.talking import broker, client, raw_request
-        from tests.kafka.test_receiving import announce
+        from tests.kafka.client.test_receiving import announce
 
         async def ask_all(connections, ports):
             async def one(port):
