@@ -9,7 +9,7 @@ import numpy as np
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ScanSettings
 from exporter.evaluation.verdicts import Evaluation
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector, open_collector
 from exporter.kafka.collect.scan import scan_leaders
 from exporter.kafka.collect.scan_requests import Rows
@@ -45,13 +45,13 @@ def listed(address: str, topics: list[str]) -> Listed:
     """Ask once."""
     collector = collector_at(address)
 
-    async def ask(inquiry: Inquiry) -> Listed:
-        topology = await inquiry.topology(tuple(topics))
-        scan = await scan_leaders(inquiry, topology)
+    async def ask(client: ClusterClient) -> Listed:
+        topology = await client.topology(tuple(topics))
+        scan = await scan_leaders(client, topology)
         return Listed(topology, np.arange(len(topology)), scan.producers)
 
     try:
-        return collector.inquire(ask)
+        return collector.query(ask)
     finally:
         collector.close()
 

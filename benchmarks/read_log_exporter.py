@@ -7,7 +7,7 @@ import sys
 import time
 
 from exporter.config.loading import load
-from exporter.daemon.log_follower import LogReader
+from exporter.daemon.log_follower import LogFollower
 from exporter.transaction_log.report import LogPosition
 
 bootstrap, records = sys.argv[1], int(sys.argv[2])
@@ -18,7 +18,7 @@ settings = load(
 )
 for _ in sys.stdin:
     wall, cpu = time.perf_counter(), time.process_time()
-    reader = LogReader(settings.kafka, settings.transaction_log, counted_before=LogPosition())
+    reader = LogFollower(settings.kafka, settings.transaction_log, counted_before=LogPosition())
     reader.start()
     while (read := reader.report().records) < records:
         time.sleep(0.05)

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from exporter.commands import force_terminate
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.real_brokers.attacking import aborts, options_of, settings_of
@@ -43,20 +43,20 @@ Sent = tuple[str, float, float]
 def watched() -> Iterator[list[Sent]]:
     """Every request of this process, in the order of their responses."""
     sent: list[Sent] = []
-    ask = Inquiry.ask
+    ask = ClusterClient.request
 
-    async def timed(self: Inquiry, broker: int, api: str, *arguments: Any, **more: Any) -> Any:
+    async def timed(self: ClusterClient, broker: int, api: str, *arguments: Any, **more: Any) -> Any:
         began = time.perf_counter()
         try:
             return await ask(self, broker, api, *arguments, **more)
         finally:
             sent.append((api, began, time.perf_counter()))
 
-    Inquiry.ask = timed  # type: ignore[method-assign]
+    ClusterClient.request = timed  # type: ignore[method-assign]
     try:
         yield sent
     finally:
-        Inquiry.ask = ask  # type: ignore[method-assign]
+        ClusterClient.request = ask  # type: ignore[method-assign]
 
 
 def window_ms(sent: list[Sent], read: str, write: str) -> float | None:

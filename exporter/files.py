@@ -64,7 +64,7 @@ def opened_for_appending(path: Path) -> IO[str]:
 
 
 @contextmanager
-def replaced(path: Path, *, beside: str, mode: int = 0o600) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path, *, beside: str, mode: int = 0o600) -> Iterator[IO[bytes]]:
     """What is written into it takes the place of `path` when the block ends; `beside` is its name until then.
 
     Where the block fails nothing of it stays. Raises OSError; the folder is made where it is missing.

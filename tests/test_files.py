@@ -14,7 +14,7 @@ from exporter.config.loading import ConfigurationError
 from exporter.config.settings import Settings
 from exporter.daemon import state_file
 from exporter.daemon.state_file import State, StateFileError
-from exporter.files import MEGABYTE, contents, made, read_text, replaced
+from exporter.files import MEGABYTE, atomic_write, contents, made, read_text
 from exporter.kafka.client.credentials import CredentialsError, client_options
 from exporter.recovery import plan_file
 from exporter.recovery.audit import AuditError, AuditLog
@@ -134,7 +134,7 @@ def test_what_lies_where_a_file_is_written_beside_is_not_written_into(tmp_path: 
     else:
         beside.write_text("half")
 
-    with replaced(path, beside=".tmp") as file:
+    with atomic_write(path, beside=".tmp") as file:
         file.write(b"whole")
 
     assert (path.read_text(), precious.read_text(), beside.exists(), path.is_symlink()) == (

@@ -32,7 +32,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _describe(options: argparse.Namespace, collector: Collector) -> int:
-    told = collector.inquire(lambda inquiry: describe_id(inquiry, options.transactional_id))
+    told = collector.query(lambda client: describe_id(client, options.transactional_id))
     row = described(told, int(time.time() * 1000))
     print(in_format(options.format, HEADINGS, [row], document=row))
     return ExitStatus.ANSWERED

@@ -29,9 +29,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _describe(options: argparse.Namespace, collector: Collector) -> int:
-    entries = collector.inquire(
-        lambda inquiry: producers_of(inquiry, options.topic, options.partition, options.broker_id)
-    )
+    entries = collector.query(lambda client: producers_of(client, options.topic, options.partition, options.broker_id))
     print(printed(entries, options.format))
     return ExitStatus.ANSWERED
 

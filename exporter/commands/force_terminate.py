@@ -16,7 +16,7 @@ from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
-from exporter.kafka.lookups import RefusedError, describe_id
+from exporter.kafka.lookups import KafkaRequestError, describe_id
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.termination import CoordinatorOnBrokers, Ending, terminate
 from exporter.snapshot import CoordinatorTransaction, TransactionState
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     """Fence the id, or say why not; the exit status."""
 
     def command(collector: Collector) -> int:
-        it = collector.inquire(lambda inquiry: describe_id(inquiry, options.transactional_id))
+        it = collector.query(lambda client: describe_id(client, options.transactional_id))
         try:
             return _on(options, collector, it)
         except AuditError as error:
@@ -77,7 +77,7 @@ def _terminate(collector: Collector, it: CoordinatorTransaction, audit: AuditLog
     )
     try:
         result = terminate(it, CoordinatorOnBrokers(collector, it.transactional_id))
-    except (BrokerFault, RefusedError, ClusterUnavailableError, KeyboardInterrupt) as left:
+    except (BrokerFault, KafkaRequestError, ClusterUnavailableError, KeyboardInterrupt) as left:
         audit.step("ended", transactional_id=it.transactional_id, done=False, error=str(left) or "Ctrl-C")
         raise
     is_done = result.ending is Ending.ABORTED

@@ -12,7 +12,7 @@ from exporter.commands.rows import Row, in_format
 from exporter.commands.states import states
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.coordinators import describe
 from exporter.kafka.lookups import Listings, list_all
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 def _list(
     options: argparse.Namespace, collector: Collector, pattern: re.Pattern[str], wanted: tuple[TransactionState, ...]
 ) -> int:
-    listings, transactions = collector.inquire(lambda inquiry: _ask(inquiry, options.duration_filter, wanted))
+    listings, transactions = collector.query(lambda client: _ask(client, options.duration_filter, wanted))
     rows = listed(it for it in transactions if pattern.fullmatch(it.transactional_id))
     print(in_format(options.format, HEADINGS, rows))
     return ExitStatus.INCOMPLETE if complain_of_gaps(listings.gaps) else ExitStatus.ANSWERED
@@ -64,20 +64,20 @@ def listed(transactions: Iterable[CoordinatorTransaction]) -> list[Row]:
 
 
 async def _ask(
-    inquiry: Inquiry, longer_than_ms: int | None, wanted: tuple[TransactionState, ...]
+    client: ClusterClient, longer_than_ms: int | None, wanted: tuple[TransactionState, ...]
 ) -> tuple[Listings, tuple[CoordinatorTransaction, ...]]:
     """The listing, and with a duration those active transactions that run for longer.
 
     The protocol's own duration filter ignores the state, so that idle and finished ids pass it; ours does not.
     """
     if longer_than_ms is None or longer_than_ms < 0:
-        listings = await list_all(inquiry, wanted)
+        listings = await list_all(client, wanted)
         return listings, listings.transactions
     active = ACTIVE_STATES & set(wanted) if wanted else ACTIVE_STATES
     if not active:  # what has ended runs for no time; and no states at all would ask for every one
         return Listings((), ()), ()
-    listings = await list_all(inquiry, tuple(active))
-    described, unclear = await describe(inquiry, listings.transactions)
+    listings = await list_all(client, tuple(active))
+    described, unclear = await describe(client, listings.transactions)
     if unclear:
         gap = f"{len(unclear)} transactions changed or were not described, so how long they run is not known"
         listings = Listings(listings.transactions, (*listings.gaps, gap))

@@ -18,7 +18,7 @@ from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
-from exporter.kafka.lookups import RefusedError
+from exporter.kafka.lookups import KafkaRequestError
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.carry_out import Outcome, Result, carry_out
 from exporter.recovery.partition import Partition, PartitionOnBrokers
@@ -107,7 +107,7 @@ def logged_failure(audit: AuditLog, plan: Plan) -> Iterator[None]:
         yield
     except LoggedInterrupt:
         raise
-    except (BrokerFault, RefusedError, ClusterUnavailableError, KeyboardInterrupt) as error:
+    except (BrokerFault, KafkaRequestError, ClusterUnavailableError, KeyboardInterrupt) as error:
         row = plan.row
         sentence = f"nothing was written: {error}"
         if isinstance(error, KeyboardInterrupt):

@@ -12,7 +12,7 @@ from exporter.commands.table import printable
 from exporter.config.settings import Settings
 from exporter.kafka.collect.collector import Collector, open_collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
-from exporter.kafka.lookups import RefusedError
+from exporter.kafka.lookups import KafkaRequestError
 
 
 def complain(sentence: str) -> None:
@@ -34,6 +34,6 @@ def with_collector(settings: Settings, command: Callable[[Collector], int]) -> i
     with closing(open_collector(settings.kafka, settings.scan)) as collector:
         try:
             return command(collector)
-        except (ClusterUnavailableError, BrokerFault, RefusedError) as error:
+        except (ClusterUnavailableError, BrokerFault, KafkaRequestError) as error:
             complain(str(error))
             return ExitStatus.COULD_NOT_RUN

@@ -18,15 +18,15 @@ from exporter.config.loading import ConfigurationError
 from exporter.config.settings import Settings
 from exporter.daemon.baseline_file import BaselineFile
 from exporter.daemon.daemon import Daemon, Recorder
-from exporter.daemon.log_follower import LogReader
-from exporter.daemon.malloc import share_heaps
+from exporter.daemon.log_follower import LogFollower
+from exporter.daemon.malloc import limit_arenas
 from exporter.daemon.reload import Reloader
 from exporter.daemon.scheduler import Order, Orders
 from exporter.kafka.collect.collector import open_collector
 from exporter.transaction_log.report import LogPosition
-from exporter.web.auth import Guard
+from exporter.web.auth import Authenticator
 from exporter.web.config_file import WebFile
-from exporter.web.routes import Site
+from exporter.web.routes import Routes
 from exporter.web.server import WebServer, WebServerError
 from exporter.web.tls import RenewingContext, ServerTlsError
 
@@ -36,14 +36,14 @@ log = logging.getLogger("exporter")
 class Served(Protocol):
     """A daemon, of one cluster or of many."""
 
-    site: Site
+    routes: Routes
 
     def run(self) -> None: ...
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Serve until told to stop; the exit status."""
-    share_heaps()
+    limit_arenas()
     orders = Orders()
     follow_signals(orders)
     server_of = checked_server(settings, _useless(options) or lacks_arrow(settings))
@@ -69,7 +69,7 @@ def follow_signals(orders: Orders) -> None:
         signal.signal(number, lambda *_, order=order: orders.put(order))
 
 
-def checked_server(settings: Settings, problem: str | None) -> Callable[[Site], WebServer] | None:
+def checked_server(settings: Settings, problem: str | None) -> Callable[[Routes], WebServer] | None:
     """The web server of these settings; None, with a line for each problem, when there is one."""
     try:
         server_of = web_server(settings)
@@ -88,9 +88,9 @@ def reloader_of(options: argparse.Namespace) -> Reloader:
     return Reloader(options.load, options.loaded, options.sources, wall_clock=time.time)
 
 
-def serve_until_told(daemon: Served, server_of: Callable[[Site], WebServer], *, give_up: Callable[[], None]) -> int:
+def serve_until_told(daemon: Served, server_of: Callable[[Routes], WebServer], *, give_up: Callable[[], None]) -> int:
     """Listen, and run the daemon to its end; `give_up` ends what was opened for it when nobody can listen."""
-    server = server_of(daemon.site)
+    server = server_of(daemon.routes)
     try:
         server.start()
     except WebServerError as error:
@@ -106,8 +106,8 @@ def serve_until_told(daemon: Served, server_of: Callable[[Site], WebServer], *, 
     return ExitStatus.ANSWERED
 
 
-def _follow(settings: Settings, counted_before: LogPosition) -> LogReader:
-    return LogReader(settings.kafka, settings.transaction_log, counted_before=counted_before)
+def _follow(settings: Settings, counted_before: LogPosition) -> LogFollower:
+    return LogFollower(settings.kafka, settings.transaction_log, counted_before=counted_before)
 
 
 def _useless(options: argparse.Namespace) -> str | None:
@@ -144,7 +144,7 @@ def history_of(settings: Settings) -> Recorder | None:
     return History(settings.history, interval_ms=settings.scan.interval_ms)
 
 
-def web_server(settings: Settings) -> Callable[[Site], WebServer]:
+def web_server(settings: Settings) -> Callable[[Routes], WebServer]:
     """The web server that the settings ask for, but for what it serves. Raises ConfigurationError."""
     path = settings.publish.web_config_file
     file = WebFile(None if path is None else Path(path))
@@ -154,6 +154,6 @@ def web_server(settings: Settings) -> Callable[[Site], WebServer]:
     except ServerTlsError as error:
         raise ConfigurationError([f"{path}: {error}"]) from error
     sans = frozenset[str]() if tls is None else tls.client_allowed_sans
-    return lambda site: WebServer(
-        settings.publish.listen_address, site, tls=context, allowed_sans=sans, guard=Guard(file.current)
+    return lambda routes: WebServer(
+        settings.publish.listen_address, routes, tls=context, allowed_sans=sans, guard=Authenticator(file.current)
     )

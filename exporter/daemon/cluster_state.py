@@ -21,7 +21,7 @@ from exporter.transaction_log.report import LogPosition, LogReport
 log = logging.getLogger("exporter")
 
 
-class ClusterRecord:
+class ClusterState:
     """Written by the threads of the loop, each of which may come at any time."""
 
     def __init__(self, state_path: Path | None, *, name: str | None = None) -> None:

@@ -1,6 +1,6 @@
 """The daemon of one cluster: collect -> evaluate -> record -> publish -> remember, at its own pace, until told to stop.
 
-A scrape never reaches in here: it sends the bytes that the last cycle left at the `Site`.
+A scrape never reaches in here: it sends the bytes that the last cycle left at the `Routes`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Protocol
 from exporter.baseline import NO_BASELINE
 from exporter.config.settings import Settings
 from exporter.daemon.baseline_file import BaselineFile
-from exporter.daemon.cluster_state import ClusterRecord
-from exporter.daemon.log_follower import LogReader
+from exporter.daemon.cluster_state import ClusterState
+from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.reload import Reloader
-from exporter.daemon.scheduler import Loop, Orders
+from exporter.daemon.scheduler import Orders, Scheduler
 from exporter.daemon.wiring import policy_of, process_status, publish_options_of
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.verdicts import Evaluation
@@ -30,9 +30,9 @@ from exporter.snapshot import Snapshot
 from exporter.status import HistoryStatus
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 from exporter.transaction_log.report import LogPosition
-from exporter.web.routes import Site
+from exporter.web.routes import Routes
 
-Follow = Callable[[LogPosition], LogReader]
+Follow = Callable[[LogPosition], LogFollower]
 """Makes the reader of the transaction log, which goes on counting at a position."""
 
 
@@ -65,15 +65,15 @@ class Daemon:
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.loop = Loop(settings, self, reloader=reloader, orders=orders, wall_clock=wall_clock, clock=clock)
+        self.scheduler = Scheduler(settings, self, reloader=reloader, orders=orders, wall_clock=wall_clock, clock=clock)
         self._collector = collector
-        self.site = Site(self.loop.liveness, reload=self.loop.reload_on_request)
+        self.routes = Routes(self.scheduler.liveness, reload=self.scheduler.reload_on_request)
         self._renderer = Renderer()
         self._wall_clock = wall_clock
         self._clock = clock
         self._publishing = threading.Lock()
         self._started_at_ms = self._now_ms()
-        self._record = ClusterRecord(state_path)
+        self._record = ClusterState(state_path)
         collector.recall(self._record.memory.cluster_id, self._record.topics)
         self._history = history
         self._baseline = baseline
@@ -85,7 +85,7 @@ class Daemon:
         """Cycle until the order to stop, then end within a second, even in the middle of a cycle."""
         for beside in self._beside:
             beside.start()
-        self.loop.run()
+        self.scheduler.run()
         self._collector.close()
         for beside in self._beside:
             beside.close()
@@ -106,8 +106,8 @@ class Daemon:
             return
         journal = self._journal(snapshot)
         baseline = NO_BASELINE if self._baseline is None else self._baseline.current(snapshot.cluster_id)
-        evaluation = evaluate(snapshot, self._record.memory, policy_of(self.loop.settings), journal, baseline)
-        self.loop.beat()
+        evaluation = evaluate(snapshot, self._record.memory, policy_of(self.scheduler.settings), journal, baseline)
+        self.scheduler.beat()
         self._record.succeeded(
             evaluation, seconds=self._clock() - began, now_ms=self._now_ms(), phases=self._collector.phases
         )
@@ -129,8 +129,8 @@ class Daemon:
 
     def _take_settings(self) -> None:
         """Go by the settings that were read since the last cycle."""
-        old = self.loop.settings
-        reloaded = self.loop.take_settings()
+        old = self.scheduler.settings
+        reloaded = self.scheduler.take_settings()
         if reloaded is None:
             return
         reconnect = reloaded.files_changed or old.kafka != reloaded.settings.kafka
@@ -148,7 +148,7 @@ class Daemon:
         return int(self._wall_clock() * 1000)
 
     def _failed(self, sentence: str, *, seconds: float) -> None:
-        self.loop.beat()
+        self.scheduler.beat()
         self._record.failed(sentence, seconds=seconds)
         self._publish()
 
@@ -157,18 +157,20 @@ class Daemon:
         with self._publishing:
             report = None if self._log_reader is None else self._log_reader.report()
             process = process_status(
-                self.loop.reloader,
+                self.scheduler.reloader,
                 started_at_ms=self._started_at_ms,
                 baseline=None if self._baseline is None else self._baseline.status,
                 history=None if self._history is None else self._history.status(),
             )
-            status = self._record.status(self.loop.settings, self._collector.statistics(), report)
+            status = self._record.status(self.scheduler.settings, self._collector.statistics(), report)
             publication = Publication(
                 evaluation=None if status.is_stale else self._record.evaluation,
                 process=process,
                 status=status,
-                options=publish_options_of(self.loop.settings),
+                options=publish_options_of(self.scheduler.settings),
             )
-            self.site.publish(self._renderer.render(publication), render_page(publication), is_ready=status.cycles > 0)
+            self.routes.publish(
+                self._renderer.render(publication), render_page(publication), is_ready=status.cycles > 0
+            )
             if report is not None and report.counted is not None:
                 self._record.log_position = report.position

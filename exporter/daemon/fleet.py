@@ -17,10 +17,10 @@ from pyspark.errors import PySparkException
 from exporter.baseline import NO_BASELINE, Baseline
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.daemon.baseline_file import BaselineFile
-from exporter.daemon.cluster_state import ClusterRecord
+from exporter.daemon.cluster_state import ClusterState
 from exporter.daemon.daemon import Recorder
 from exporter.daemon.reload import Reloader
-from exporter.daemon.scheduler import Loop, Orders
+from exporter.daemon.scheduler import Orders, Scheduler
 from exporter.daemon.wiring import policy_of, process_status, publish_options_of
 from exporter.fleet.engine import Known
 from exporter.fleet.scan import ClusterCycle
@@ -28,7 +28,7 @@ from exporter.publication.exposition import Renderer
 from exporter.publication.page.fleet import render_pages
 from exporter.publication.publication import Publication
 from exporter.status import ApiStatistics, ClusterStatus, ProcessStatus, total
-from exporter.web.routes import Site
+from exporter.web.routes import Routes
 
 
 class Engine(Protocol):
@@ -55,8 +55,8 @@ class FleetDaemon:
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.loop = Loop(settings, self, reloader=reloader, orders=orders, wall_clock=wall_clock, clock=clock)
-        self.site = Site(self.loop.liveness, reload=self.loop.reload_on_request)
+        self.scheduler = Scheduler(settings, self, reloader=reloader, orders=orders, wall_clock=wall_clock, clock=clock)
+        self.routes = Routes(self.scheduler.liveness, reload=self.scheduler.reload_on_request)
         self._engine = engine
         self._renderer = Renderer()
         self._wall_clock = wall_clock
@@ -68,7 +68,7 @@ class FleetDaemon:
         self._cycles_ended = 0
         self._requests: dict[str, tuple[ApiStatistics, ...]] = {}
         """By cluster: executors count from cycle to cycle."""
-        self._records: dict[str, ClusterRecord] = {}
+        self._records: dict[str, ClusterState] = {}
         self._know(settings.clusters)
         self._publish()
 
@@ -76,16 +76,16 @@ class FleetDaemon:
         """Cycle until the order to stop; a job that runs then is given up."""
         if self._history is not None:
             self._history.start()
-        self.loop.run()
+        self.scheduler.run()
         self._engine.close()
         if self._history is not None:
             self._history.close()
 
     def cycle(self) -> None:
         """One pass over all clusters."""
-        if self.loop.take_settings() is not None:
-            self._know(self.loop.settings.clusters)
-        settings = self.loop.settings
+        if self.scheduler.take_settings() is not None:
+            self._know(self.scheduler.settings.clusters)
+        settings = self.scheduler.settings
         known = Known(
             policy=policy_of(settings),
             memories={name: record.memory for name, record in self._records.items()},
@@ -96,7 +96,7 @@ class FleetDaemon:
         except (PySparkException, Py4JError) as error:
             self._all_failed(f"the Spark job failed: {str(error).splitlines()[0]}")
             return
-        self.loop.beat()
+        self.scheduler.beat()
         self._cycles_ended += 1
         for cycle in cycles:
             self._take(cycle)
@@ -119,7 +119,7 @@ class FleetDaemon:
     def _know(self, clusters: tuple[ClusterSettings, ...]) -> None:
         """Keep what is known of those that stay, and nothing of those that have gone."""
         self._records = {
-            it.name: self._records.get(it.name) or ClusterRecord(self._state_path_of(it), name=it.name)
+            it.name: self._records.get(it.name) or ClusterState(self._state_path_of(it), name=it.name)
             for it in clusters
         }
         self._requests = {name: self._requests.get(name, ()) for name in self._records}
@@ -141,7 +141,7 @@ class FleetDaemon:
             self._history.record(cycle.evaluation)
 
     def _all_failed(self, sentence: str) -> None:
-        self.loop.beat()
+        self.scheduler.beat()
         self._cycles_ended += 1
         for record in self._records.values():
             record.failed(sentence, seconds=0.0)
@@ -153,9 +153,9 @@ class FleetDaemon:
     def _publish(self) -> None:
         """Make the bytes that scrapes are sent from now on."""
         with self._publishing:
-            settings = self.loop.settings
+            settings = self.scheduler.settings
             process = process_status(
-                self.loop.reloader,
+                self.scheduler.reloader,
                 started_at_ms=self._started_at_ms,
                 baseline=None if self._baseline is None else self._baseline.status,
                 history=None if self._history is None else self._history.status(),
@@ -165,15 +165,15 @@ class FleetDaemon:
                 for name, record in self._records.items()
             ]
             exposition = self._renderer.render(*publications)
-            self.site.publish(exposition, render_pages(publications), is_ready=self._cycles_ended > 0)
+            self.routes.publish(exposition, render_pages(publications), is_ready=self._cycles_ended > 0)
 
     def _publication(
-        self, name: str, record: ClusterRecord, process: ProcessStatus, status: ClusterStatus
+        self, name: str, record: ClusterState, process: ProcessStatus, status: ClusterStatus
     ) -> Publication:
         return Publication(
             evaluation=None if status.is_stale else record.evaluation,
             process=process,
             status=status,
-            options=publish_options_of(self.loop.settings),
+            options=publish_options_of(self.scheduler.settings),
             cluster=name,
         )

@@ -30,7 +30,7 @@ NOT_YET = "it was not tried yet"
 OpenLog = Callable[..., StateLog]
 
 
-class LogReader:
+class LogFollower:
     """What the log tells, for as long as it runs. All but `start` and `close` may be called from any thread."""
 
     def __init__(

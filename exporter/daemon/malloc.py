@@ -11,7 +11,7 @@ _M_ARENA_MAX: Final = -8
 """malloc.h of glibc."""
 
 
-def share_heaps() -> None:
+def limit_arenas() -> None:
     """Have all threads use two heaps, before any is started; nothing happens where the C library is another.
 
     glibc gives each thread one of its own, and each stays as large as it was at its fullest. A publication is made by

@@ -58,7 +58,7 @@ class Work(Protocol):
         """There is news of the settings to publish."""
 
 
-class Loop:
+class Scheduler:
     """Repeats `work`, from the main thread."""
 
     def __init__(

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
-from exporter.files import MEGABYTE, read_text, replaced
+from exporter.files import MEGABYTE, atomic_write, read_text
 from exporter.transaction_log.report import LogPosition
 
 FORMAT = "kafka-transaction-exporter state"
@@ -79,7 +79,7 @@ def set_aside(path: Path) -> Path:
 def save(path: Path, state: State) -> None:
     """Replace the file as a whole: a reader, or a crash, sees the old one or the new one. Raises StateFileError."""
     try:
-        with replaced(path, beside=f"{path.name}.{os.getpid()}.tmp") as file:
+        with atomic_write(path, beside=f"{path.name}.{os.getpid()}.tmp") as file:
             file.write(json.dumps(_document(state), separators=(",", ":")).encode())
     except OSError as error:
         raise StateFileError(f"{path} cannot be written: {error}") from error

@@ -39,12 +39,12 @@ from exporter.fleet.scan_table import (
 )
 from exporter.kafka.client.connections import Address
 from exporter.kafka.client.credentials import CredentialsError
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.broker_configs import max_timeout
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.complete import Stopwatch, complete
 from exporter.kafka.collect.examined import Seen
-from exporter.kafka.collect.scan import Scan, ask_again_where_moved, read_rows
+from exporter.kafka.collect.scan import LeaderScan, ask_again_where_moved, read_rows
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.leadership.metadata_source import Source
 from exporter.kafka.visibility.cluster import about_source
@@ -169,7 +169,7 @@ def read(share: Share, budget: Budget, clients: Clients, *, clock: Callable[[], 
     if share.rows is not None and share.cluster_id is not None:
         brokers = {} if share.address is None else {share.broker: share.address}
         topology, at = topology_of_rows(share.cluster_id, brokers, share.rows)
-        scan = Scan.unasked(topology)
+        scan = LeaderScan.unasked(topology)
         if share.broker != NO_LEADER and len(at):
             requests = _ask(share, scan, at, budget, clients)
             failure = scan.faults.get(share.broker)
@@ -188,12 +188,12 @@ def read(share: Share, budget: Budget, clients: Clients, *, clock: Callable[[], 
     return pa.concat_tables([about, *tables])
 
 
-def _ask(share: Share, scan: Scan, at: np.ndarray, budget: Budget, clients: Clients) -> tuple[ApiStatistics, ...]:
+def _ask(share: Share, scan: LeaderScan, at: np.ndarray, budget: Budget, clients: Clients) -> tuple[ApiStatistics, ...]:
     """Ask the broker for the rows `at`, note its answers in `scan`; what was asked."""
 
-    async def question(inquiry: Inquiry) -> None:
-        inquiry.brokers = scan.topology.brokers
-        await read_rows(inquiry, scan, at, scan.topology.leader)
+    async def question(cluster_client: ClusterClient) -> None:
+        cluster_client.brokers = scan.topology.brokers
+        await read_rows(cluster_client, scan, at, scan.topology.leader)
 
     try:
         client = clients.of(share.cluster.kafka, budget_ms=budget.read_ms)
@@ -202,7 +202,7 @@ def _ask(share: Share, scan: Scan, at: np.ndarray, budget: Budget, clients: Clie
         scan.faults[share.broker] = str(error)
         return ()
     before = client.statistics()
-    client.inquire(question)
+    client.query(question)
     return since(before, client.statistics())
 
 
@@ -270,7 +270,7 @@ def _nothing(
 
 def _complete(
     client: Collector,
-    scan: Scan,
+    scan: LeaderScan,
     taken_at_ms: int,
     memory: Memory | None,
     source: Source,
@@ -278,14 +278,14 @@ def _complete(
     wall_clock: Callable[[], float],
     clock: Callable[[], float],
 ) -> tuple[Snapshot, tuple[tuple[str, float], ...]]:
-    async def question(inquiry: Inquiry) -> tuple[Snapshot, tuple[tuple[str, float], ...]]:
-        inquiry.brokers = scan.topology.brokers
-        await ask_again_where_moved(inquiry, scan)
-        limit = await max_timeout(inquiry, sorted(scan.topology.brokers))
+    async def question(cluster_client: ClusterClient) -> tuple[Snapshot, tuple[tuple[str, float], ...]]:
+        cluster_client.brokers = scan.topology.brokers
+        await ask_again_where_moved(cluster_client, scan)
+        limit = await max_timeout(cluster_client, sorted(scan.topology.brokers))
         stopwatch = Stopwatch(clock)
-        visibility = await client.look_for_hidden_topics(inquiry, scan.topology)
+        visibility = await client.look_for_hidden_topics(cluster_client, scan.topology)
         snapshot = await complete(
-            inquiry,
+            cluster_client,
             scan,
             limit,
             taken_at_ms=taken_at_ms,
@@ -305,7 +305,7 @@ def _complete(
             snapshot = replace(snapshot, clock_offset_ms=ahead_ms, clock_source=ClockSource.CONTROLLER)
         return snapshot, stopwatch.laps()
 
-    return client.inquire(question)
+    return client.query(question)
 
 
 def _proxy(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:

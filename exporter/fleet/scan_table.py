@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from exporter.kafka.client.connections import Address
-from exporter.kafka.collect.scan import Entries, Scan
+from exporter.kafka.collect.scan import Entries, LeaderScan
 from exporter.kafka.leadership.metadata_source import Source
 from exporter.kafka.topology import Replicas, Topology
 from exporter.snapshot import NO_LEADER, Answer, Int32Column
@@ -189,7 +189,7 @@ def partition_table(
     cluster_id: str,
     taken_at_ms: int,
     rows: PartitionRows,
-    scan: Scan,
+    scan: LeaderScan,
     at: npt.NDArray[np.int64],
 ) -> pa.Table:
     """The rows about `rows`, which are `at` those of the scan."""
@@ -257,7 +257,7 @@ class ClusterScan:
     cluster: BrokerRow
     """About the cluster itself; its failure means that nothing else is known."""
     brokers: tuple[BrokerRow, ...]
-    scan: Scan | None
+    scan: LeaderScan | None
     """None where the cluster failed."""
 
 
@@ -291,7 +291,7 @@ def _broker_row(row: dict[str, Any]) -> BrokerRow:
     )
 
 
-def _scan(cluster_id: str, brokers: dict[int, Address], table: pa.Table) -> Scan:
+def _scan(cluster_id: str, brokers: dict[int, Address], table: pa.Table) -> LeaderScan:
     table = table.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     encoded = pc.dictionary_encode(table["topic"]).combine_chunks()
     rows = PartitionRows(
@@ -305,7 +305,7 @@ def _scan(cluster_id: str, brokers: dict[int, Address], table: pa.Table) -> Scan
         in_sync=_replicas(table["in_sync"]),
     )
     topology, at = topology_of_rows(cluster_id, brokers, rows)
-    scan = Scan.unasked(topology)
+    scan = LeaderScan.unasked(topology)
     scan.restore(
         at,
         np.array([Answer[label.upper()] for label in table["answer"].to_pylist()], dtype=np.int8),

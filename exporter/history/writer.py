@@ -26,7 +26,7 @@ from exporter import __version__
 from exporter.config.settings import HistorySettings
 from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Evaluation, StartSource, Verdict
-from exporter.files import replaced
+from exporter.files import atomic_write
 from exporter.history.schema import (
     CYCLES,
     OBSERVATIONS,
@@ -193,7 +193,7 @@ class History:
             (CYCLES, [it.cycle for it in cycles]),
         ):
             folder = self._root / table / folder_of_cluster(cluster_id) / f"date={day}"
-            with replaced(folder / name, beside=f"{TEMPORARY}{name}") as file:
+            with atomic_write(folder / name, beside=f"{TEMPORARY}{name}") as file:
                 pq.write_table(pa.concat_tables(parts), file, compression="zstd")
 
     @property

@@ -36,7 +36,7 @@ class LatestMetadata:
 
 
 @dataclass(slots=True)
-class Inquiry:
+class ClusterClient:
     """The means of one cycle. Coroutines of this class run on the client's thread."""
 
     connections: Connections
@@ -66,7 +66,7 @@ class Inquiry:
         """Run `coroutines` side by side; their results in order."""
         return await self.connections.gather(coroutines)
 
-    async def ask(
+    async def request(
         self,
         broker: int,
         api: str,
@@ -128,7 +128,7 @@ class Inquiry:
                 FaultReason.TIMED_OUT, f"broker at {address} is not asked again in this cycle: it timed out"
             )
         try:
-            result: T = await self.connections.ask(
+            result: T = await self.connections.request(
                 address, request, api=api, timeout_s=timeout_s, read=read, once=once, sent=sent
             )
         except BrokerFault as fault:
@@ -143,7 +143,7 @@ class Inquiry:
         Raises BrokerFault when `broker` does not answer, ClusterUnavailableError when nobody does.
         """
         if broker is not None:
-            return await self.ask(broker, "Metadata", metadata.request(topics), _topology)
+            return await self.request(broker, "Metadata", metadata.request(topics), _topology)
         topology = await self._ask_anyone(topics)
         self.brokers = topology.brokers
         return topology

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, error_name
 from exporter.kafka.leadership.confirm import Claim
 from exporter.kafka.messages import list_transactions as listing
@@ -133,7 +133,7 @@ class Listing:
 
 
 async def list_transactions(
-    inquiry: Inquiry,
+    client: ClusterClient,
     brokers: Iterable[int],
     *,
     states: Collection[TransactionState] = ACTIVE_STATES,
@@ -148,11 +148,11 @@ async def list_transactions(
         # Filtered by state or by producer id, never by duration: that filter ignores the state.
         request = listing.request([state.value for state in states], producer_ids)
         try:
-            return await inquiry.ask(broker, "ListTransactions", request, partial(_listing, broker))
+            return await client.request(broker, "ListTransactions", request, partial(_listing, broker))
         except BrokerFault as fault:
             return Listing(broker, NOTHING_LISTED, str(fault))
 
-    return tuple(await inquiry.gather(ask(broker) for broker in brokers))
+    return tuple(await client.gather(ask(broker) for broker in brokers))
 
 
 def _listing(broker: int, answer: RawAnswer) -> Listing:
@@ -163,7 +163,7 @@ def _listing(broker: int, answer: RawAnswer) -> Listing:
 
 
 async def describe(
-    inquiry: Inquiry, listed: Iterable[CoordinatorTransaction]
+    client: ClusterClient, listed: Iterable[CoordinatorTransaction]
 ) -> tuple[tuple[CoordinatorTransaction, ...], frozenset[int]]:
     """The same transactions with epoch, timeout, start and partitions, asked of the coordinator that listed each.
 
@@ -175,7 +175,7 @@ async def describe(
 
     async def ask(broker: int) -> tuple[list[CoordinatorTransaction], set[int]]:
         mine = by_broker[broker]
-        answers = await describe_ids(inquiry, broker, mine)
+        answers = await describe_ids(client, broker, mine)
         described = []
         unclear = set()
         for transactional_id, transaction in mine.items():
@@ -187,19 +187,21 @@ async def describe(
                 unclear.add(transaction.producer_id)
         return described, unclear
 
-    results = await inquiry.gather(ask(broker) for broker in by_broker)
+    results = await client.gather(ask(broker) for broker in by_broker)
     return (
         tuple(transaction for described, _ in results for transaction in described),
         frozenset(producer_id for _, unclear in results for producer_id in unclear),
     )
 
 
-async def describe_ids(inquiry: Inquiry, broker: int, ids: Iterable[str]) -> dict[str, CoordinatorTransaction | str]:
+async def describe_ids(
+    client: ClusterClient, broker: int, ids: Iterable[str]
+) -> dict[str, CoordinatorTransaction | str]:
     """Transactional id -> its transaction, or the name of the error or fault that stands in its place."""
     wanted = tuple(ids)
     request = DescribeTransactionsRequest(transactional_ids=wanted)
     try:
-        return await inquiry.ask(broker, "DescribeTransactions", request, partial(_descriptions, broker))
+        return await client.request(broker, "DescribeTransactions", request, partial(_descriptions, broker))
     except BrokerFault:
         return dict.fromkeys(wanted, "coordinator_unanswered")
 
@@ -239,24 +241,24 @@ def coverage_of(listings: Iterable[Listing]) -> tuple[CoordinatorCoverage, ...]:
 
 
 async def prove(
-    inquiry: Inquiry, topology: Topology, *, producer_ids: Collection[int], topics: Collection[str]
+    client: ClusterClient, topology: Topology, *, producer_ids: Collection[int], topics: Collection[str]
 ) -> CoordinatorProof:
     """Ask in an order that makes the answers evidence: probes, listing, descriptions, probes again.
 
     `producer_ids` and `topics` are those of the transactions in doubt. Their partitions must have been read before this,
     and must be read again after it; then the leaders of the state partitions must be confirmed.
     """
-    before = await _state_leaders(inquiry, topology)
+    before = await _state_leaders(client, topology)
     brokers = coordinators_of(topology) if before.topic is not StateTopic.PRESENT else before.brokers
-    visible_before = await id_visibility(inquiry, brokers)
-    probes_before = await _probe(inquiry, before.leaders)
-    listings = await list_transactions(inquiry, brokers, states=(), producer_ids=producer_ids)
+    visible_before = await id_visibility(client, brokers)
+    probes_before = await _probe(client, before.leaders)
+    listings = await list_transactions(client, brokers, states=(), producer_ids=producer_ids)
     listed = [transaction for told in listings for transaction in told.of_producers(producer_ids)]
-    described, unclear = await describe(inquiry, listed)
-    hidden = await _hidden_topics(inquiry, {transaction.coordinator for transaction in described}, topics)
-    probes_after = await _probe(inquiry, before.leaders)
-    visible_after = await id_visibility(inquiry, brokers)
-    after = await _state_leaders(inquiry, topology)
+    described, unclear = await describe(client, listed)
+    hidden = await _hidden_topics(client, {transaction.coordinator for transaction in described}, topics)
+    probes_after = await _probe(client, before.leaders)
+    visible_after = await id_visibility(client, brokers)
+    after = await _state_leaders(client, topology)
     return CoordinatorProof(
         state_topic=before.topic,
         state_topic_id=before.topic_id,
@@ -312,9 +314,9 @@ class _StateLeaders:
         return tuple(sorted({leader for leader, _ in self.leaders} - {NO_LEADER}))
 
 
-async def _state_leaders(inquiry: Inquiry, known: Topology) -> _StateLeaders:
+async def _state_leaders(client: ClusterClient, known: Topology) -> _StateLeaders:
     try:
-        topology = await inquiry.topology((STATE_TOPIC,))
+        topology = await client.topology((STATE_TOPIC,))
     except ClusterUnavailableError:
         return _StateLeaders(StateTopic.UNKNOWN, ())
     if STATE_TOPIC in topology.first_row:
@@ -331,7 +333,7 @@ async def _state_leaders(inquiry: Inquiry, known: Topology) -> _StateLeaders:
     return _StateLeaders(StateTopic.HIDDEN if hidden else StateTopic.UNKNOWN, ())
 
 
-async def _probe(inquiry: Inquiry, leaders: tuple[tuple[int, int], ...]) -> tuple[str | None, ...]:
+async def _probe(client: ClusterClient, leaders: tuple[tuple[int, int], ...]) -> tuple[str | None, ...]:
     """What each partition of `__transaction_state` says to a made-up id: None when it is loaded and visible."""
     ids = probe_ids(len(leaders))
     by_broker: dict[int, list[str]] = defaultdict(list)
@@ -341,7 +343,7 @@ async def _probe(inquiry: Inquiry, leaders: tuple[tuple[int, int], ...]) -> tupl
     answers: dict[str, CoordinatorTransaction | str] = dict.fromkeys(
         by_broker.get(NO_LEADER, ()), "state_partition_offline"
     )
-    for answer in await inquiry.gather(describe_ids(inquiry, broker, by_broker[broker]) for broker in asked):
+    for answer in await client.gather(describe_ids(client, broker, by_broker[broker]) for broker in asked):
         answers.update(answer)
     return tuple(_probe_failure(answers.get(probe_id)) for probe_id in ids)
 
@@ -371,7 +373,7 @@ def _state_partition_proofs(
     return tuple(proofs)
 
 
-async def _hidden_topics(inquiry: Inquiry, brokers: Iterable[int], topics: Collection[str]) -> frozenset[str]:
+async def _hidden_topics(client: ClusterClient, brokers: Iterable[int], topics: Collection[str]) -> frozenset[str]:
     """Those of `topics` that some describing coordinator does not show us: it leaves them out of descriptions silently.
 
     A coordinator that does not answer hides them all.
@@ -380,12 +382,12 @@ async def _hidden_topics(inquiry: Inquiry, brokers: Iterable[int], topics: Colle
 
     async def ask(broker: int) -> set[str]:
         try:
-            seen = await inquiry.topology(names, broker=broker)
+            seen = await client.topology(names, broker=broker)
         except BrokerFault:
             return set(names)
         return {name for name in names if name not in seen.first_row}
 
-    return frozenset().union(*await inquiry.gather(ask(broker) for broker in brokers))
+    return frozenset().union(*await client.gather(ask(broker) for broker in brokers))
 
 
 def by_producer_id(transactions: Iterable[CoordinatorTransaction]) -> Mapping[int, CoordinatorTransaction]:

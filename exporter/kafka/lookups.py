@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.admin.transactions import DescribeProducersRequest
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import coordinators_of, describe_ids, list_transactions, state_partition
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.snapshot import NO_LEADER, STATE_TOPIC, CoordinatorTransaction, TransactionState
@@ -27,7 +27,7 @@ class ProducerEntry:
 
 
 @dataclass
-class RefusedError(Exception):
+class KafkaRequestError(Exception):
     """A broker answered, and the answer is no. The sentence says what to do."""
 
     code: str
@@ -38,41 +38,41 @@ class RefusedError(Exception):
         return self.sentence
 
 
-async def leader_of(inquiry: Inquiry, topic: str, partition: int) -> int:
-    """The broker that leads a partition now. Raises RefusedError when there is none."""
-    topology = await inquiry.topology((topic,))
+async def leader_of(client: ClusterClient, topic: str, partition: int) -> int:
+    """The broker that leads a partition now. Raises KafkaRequestError when there is none."""
+    topology = await client.topology((topic,))
     leader, _ = topology.leader_of(topic, partition)
     if leader != NO_LEADER:
         return leader
     code = topology.topic_errors.get(topic)
     if code is not None:
-        raise RefusedError(
+        raise KafkaRequestError(
             error_name(code), f"topic {topic} is not there, or we may not describe it ({error_name(code)})"
         )
     if topology.row(topic, partition) is None:
-        raise RefusedError(
+        raise KafkaRequestError(
             "UNKNOWN_TOPIC_OR_PARTITION", f"{topic} has {len(topology.rows_of(topic))} partitions, no {partition}"
         )
-    raise RefusedError("LEADER_NOT_AVAILABLE", f"{topic}-{partition} has no leader")
+    raise KafkaRequestError("LEADER_NOT_AVAILABLE", f"{topic}-{partition} has no leader")
 
 
 async def producers_of(
-    inquiry: Inquiry, topic: str, partition: int, broker: int | None = None
+    client: ClusterClient, topic: str, partition: int, broker: int | None = None
 ) -> tuple[ProducerEntry, ...]:
-    """Every producer entry of one partition, at its leader or at `broker`. Raises BrokerFault and RefusedError."""
-    leader = await leader_of(inquiry, topic, partition)
-    return await producers_at(inquiry, leader if broker is None else broker, topic, partition)
+    """Every producer entry of one partition, at its leader or at `broker`. Raises BrokerFault and KafkaRequestError."""
+    leader = await leader_of(client, topic, partition)
+    return await producers_at(client, leader if broker is None else broker, topic, partition)
 
 
-async def producers_at(inquiry: Inquiry, broker: int, topic: str, partition: int) -> tuple[ProducerEntry, ...]:
-    """Every producer entry of one partition as this broker has them, leader or not. Raises BrokerFault and RefusedError."""
+async def producers_at(client: ClusterClient, broker: int, topic: str, partition: int) -> tuple[ProducerEntry, ...]:
+    """Every producer entry of one partition at this broker, leader or not. Raises BrokerFault and KafkaRequestError."""
     request = DescribeProducersRequest(
         topics=[DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])]
     )
-    error, entries = await inquiry.ask(broker, "DescribeProducers", request, _entries)
+    error, entries = await client.request(broker, "DescribeProducers", request, _entries)
     if error != ErrorCode.NONE:
         hint = ": grant READ on the topic" if error == ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
-        raise RefusedError(error_name(error), f"{topic}-{partition} cannot be read ({error_name(error)}){hint}")
+        raise KafkaRequestError(error_name(error), f"{topic}-{partition} cannot be read ({error_name(error)}){hint}")
     return entries
 
 
@@ -93,31 +93,33 @@ def _entries(answer: Any) -> tuple[int, tuple[ProducerEntry, ...]]:
     )
 
 
-async def describe_id(inquiry: Inquiry, transactional_id: str) -> CoordinatorTransaction:
-    """What its coordinator says of one transactional id. Raises BrokerFault and RefusedError."""
-    topology = await inquiry.topology((STATE_TOPIC,))
+async def describe_id(client: ClusterClient, transactional_id: str) -> CoordinatorTransaction:
+    """What its coordinator says of one transactional id. Raises BrokerFault and KafkaRequestError."""
+    topology = await client.topology((STATE_TOPIC,))
     rows = topology.rows_of(STATE_TOPIC)
     if not rows:
         code = error_name(topology.topic_errors.get(STATE_TOPIC, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        raise RefusedError(code, f"{STATE_TOPIC} is not there, or we may not describe it ({code})")
+        raise KafkaRequestError(code, f"{STATE_TOPIC} is not there, or we may not describe it ({code})")
     coordinator = int(topology.leader[rows[state_partition(transactional_id, len(rows))]])
     if coordinator == NO_LEADER:
-        raise RefusedError("COORDINATOR_NOT_AVAILABLE", f"the coordinator of {transactional_id!r} is offline")
-    return await describe_at(inquiry, coordinator, transactional_id)
+        raise KafkaRequestError("COORDINATOR_NOT_AVAILABLE", f"the coordinator of {transactional_id!r} is offline")
+    return await describe_at(client, coordinator, transactional_id)
 
 
-async def describe_at(inquiry: Inquiry, coordinator: int, transactional_id: str) -> CoordinatorTransaction:
-    """What this broker says of one transactional id. Raises BrokerFault and RefusedError."""
-    answer = (await describe_ids(inquiry, coordinator, [transactional_id])).get(transactional_id)
+async def describe_at(client: ClusterClient, coordinator: int, transactional_id: str) -> CoordinatorTransaction:
+    """What this broker says of one transactional id. Raises BrokerFault and KafkaRequestError."""
+    answer = (await describe_ids(client, coordinator, [transactional_id])).get(transactional_id)
     if isinstance(answer, CoordinatorTransaction):
         return answer
     if answer == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND.name:
-        raise RefusedError(answer, f"coordinator {coordinator} knows no transactional id {transactional_id!r}")
+        raise KafkaRequestError(answer, f"coordinator {coordinator} knows no transactional id {transactional_id!r}")
     if answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name:
-        raise RefusedError(answer, f"transactional id {transactional_id!r} is hidden from us: grant DESCRIBE on it")
+        raise KafkaRequestError(
+            answer, f"transactional id {transactional_id!r} is hidden from us: grant DESCRIBE on it"
+        )
     if answer in {None, "coordinator_unanswered"}:
         raise BrokerFault(FaultReason.CONNECTION_LOST, f"coordinator {coordinator} did not answer")
-    raise RefusedError(str(answer), f"coordinator {coordinator} answers {answer} for {transactional_id!r}")
+    raise KafkaRequestError(str(answer), f"coordinator {coordinator} answers {answer} for {transactional_id!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +130,10 @@ class Listings:
     gaps: tuple[str, ...]
 
 
-async def list_all(inquiry: Inquiry, states: tuple[TransactionState, ...] = ()) -> Listings:
+async def list_all(client: ClusterClient, states: tuple[TransactionState, ...] = ()) -> Listings:
     """Every coordinator's transactions in `states`, or in any."""
-    topology = await inquiry.topology()
-    listings = await list_transactions(inquiry, coordinators_of(topology), states=states)
+    topology = await client.topology()
+    listings = await list_transactions(client, coordinators_of(topology), states=states)
     rows = topology.rows_of(STATE_TOPIC)
     gaps = [listing.failure for listing in listings if listing.failure is not None]
     gaps += [

@@ -11,7 +11,7 @@ from typing import Any
 
 from kafka.protocol.producer.transaction import InitProducerIdRequest, WriteTxnMarkersRequest
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.snapshot import CoordinatorTransaction
 
@@ -50,7 +50,7 @@ class MarkerAnswer:
     detail: str = ""
 
 
-async def write_marker(inquiry: Inquiry, leader: int, marker: Marker) -> MarkerAnswer:
+async def write_marker(client: ClusterClient, leader: int, marker: Marker) -> MarkerAnswer:
     """Have the partition's leader write `marker`. Never raises BrokerFault, never tries twice."""
     request_type = WriteTxnMarkersRequest.WritableTxnMarker
     topic = request_type.WritableTxnMarkerTopic(name=marker.topic, partition_indexes=[marker.partition])
@@ -68,7 +68,7 @@ async def write_marker(inquiry: Inquiry, leader: int, marker: Marker) -> MarkerA
         min_version=1,
     )
     try:
-        code = await inquiry.ask(leader, "WriteTxnMarkers", request, _error_code, once=True)
+        code = await client.request(leader, "WriteTxnMarkers", request, _error_code, once=True)
     except BrokerFault as fault:
         unclear = fault.reason in UNCLEAR_FAULTS
         return MarkerAnswer(MarkerOutcome.UNCLEAR if unclear else MarkerOutcome.REFUSED, str(fault))
@@ -84,7 +84,7 @@ def _error_code(answer: Any) -> int:
     return int(codes[0])
 
 
-async def fence(inquiry: Inquiry, it: CoordinatorTransaction) -> str | None:
+async def fence(client: ClusterClient, it: CoordinatorTransaction) -> str | None:
     """InitProducerId for this producer id and epoch: the coordinator aborts what is ongoing. None when done.
 
     Else the error's name: after CONCURRENT_TRANSACTIONS it is at it, and nothing must be sent again without a look.
@@ -98,7 +98,7 @@ async def fence(inquiry: Inquiry, it: CoordinatorTransaction) -> str | None:
         min_version=3,
         max_version=5,
     )
-    code = await inquiry.ask(
+    code = await client.request(
         it.coordinator, "InitProducerId", request, lambda answer: int(answer.error_code), once=True
     )
     return None if code == ErrorCode.NONE else error_name(code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.messages import list_offsets
 from exporter.kafka.messages.raw_request import RawAnswer, RawRequest
@@ -21,7 +21,9 @@ _REQUEST_PARTITIONS_MAX = 2000
 TopicPartition = tuple[str, int]
 
 
-async def latest_offsets(inquiry: Inquiry, leaders: dict[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+async def latest_offsets(
+    client: ClusterClient, leaders: dict[TopicPartition, int]
+) -> dict[TopicPartition, tuple[int, int]]:
     """(last stable offset, high watermark) of each partition, asked of its leader; UNKNOWN_OFFSET where it did not tell.
 
     The LSO is asked for first: the lag between them can only be overstated, never negative.
@@ -35,18 +37,20 @@ async def latest_offsets(inquiry: Inquiry, leaders: dict[TopicPartition, int]) -
         mine = by_broker[broker]
         for start in range(0, len(mine), _REQUEST_PARTITIONS_MAX):
             chunk = mine[start : start + _REQUEST_PARTITIONS_MAX]
-            stable = await _ask(inquiry, broker, chunk, READ_COMMITTED)
-            latest = await _ask(inquiry, broker, chunk, READ_UNCOMMITTED)
+            stable = await _ask(client, broker, chunk, READ_COMMITTED)
+            latest = await _ask(client, broker, chunk, READ_UNCOMMITTED)
             offsets.update({key: (stable[key], latest[key]) for key in chunk if key in stable and key in latest})
 
-    await inquiry.gather(ask_broker(broker) for broker in by_broker)
+    await client.gather(ask_broker(broker) for broker in by_broker)
     return offsets
 
 
-async def offset_at_time(inquiry: Inquiry, leader: int, partition: TopicPartition, timestamp_ms: int) -> int | None:
+async def offset_at_time(
+    client: ClusterClient, leader: int, partition: TopicPartition, timestamp_ms: int
+) -> int | None:
     """The first offset with that timestamp or a later one, or LOG_START; None when there is none. Raises BrokerFault."""
     request = _request([partition], READ_UNCOMMITTED, timestamp_ms)
-    told = await inquiry.ask(leader, "ListOffsets", request, lambda answer: _at(answer, partition))
+    told = await client.request(leader, "ListOffsets", request, lambda answer: _at(answer, partition))
     code, offset = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1) if told is None else told
     if code != ErrorCode.NONE:
         raise BrokerFault(FaultReason.REFUSED, f"broker {leader} answers {error_name(code)}")
@@ -58,10 +62,10 @@ def _at(answer: RawAnswer, partition: TopicPartition) -> tuple[int, int] | None:
 
 
 async def _ask(
-    inquiry: Inquiry, broker: int, partitions: Iterable[TopicPartition], isolation_level: int
+    client: ClusterClient, broker: int, partitions: Iterable[TopicPartition], isolation_level: int
 ) -> dict[TopicPartition, int]:
     try:
-        return await inquiry.ask(broker, "ListOffsets", _request(partitions, isolation_level), _at_end)
+        return await client.request(broker, "ListOffsets", _request(partitions, isolation_level), _at_end)
     except BrokerFault:
         return {}
 

@@ -17,7 +17,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporter.files import replaced
+from exporter.files import atomic_write
 from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, file_name
 from exporter.pipeline.files import AHEAD_MS, HistoryFile, damaged_among, history_files, plausible
 from exporter.pipeline.increment import bucket_of
@@ -110,7 +110,7 @@ def join(parts: Sequence[Path], whole: Path) -> None:
     """One file of the rows of many, in their order."""
     schema = pq.read_schema(parts[0]).remove_metadata()
     with (
-        replaced(whole, beside=f"{TEMPORARY}{whole.name}") as file,
+        atomic_write(whole, beside=f"{TEMPORARY}{whole.name}") as file,
         pq.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
         for table in _batches(parts, schema):

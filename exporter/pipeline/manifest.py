@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from exporter.files import replaced
+from exporter.files import atomic_write
 from exporter.history.schema import TEMPORARY, VERSION, folder_of_cluster
 
 FORMAT: Final = "kafka-transaction-exporter tables"
@@ -179,5 +179,5 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def write_whole(path: Path, text: str) -> None:
     """Replaced at once, and on disk when this returns."""
-    with replaced(path, beside=f"{TEMPORARY}{path.name}", mode=0o666) as file:
+    with atomic_write(path, beside=f"{TEMPORARY}{path.name}", mode=0o666) as file:
         file.write(text.encode())

@@ -18,7 +18,7 @@ from exporter.publication.metrics.table import METRICS
 from exporter.publication.publication import Publication
 from exporter.publication.rendering import family_chunks
 from exporter.publication.text import labels_text, number
-from exporter.publication.zero_series import Chunk, RestingLines
+from exporter.publication.zero_series import Chunk, ZeroSeriesCache
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -62,7 +62,7 @@ class Renderer:
 
     def __init__(self, metrics: Sequence[Metric[Any]] = METRICS, process: ProcessCollector | None = None) -> None:
         self._metrics = metrics
-        self._resting: dict[str | None, RestingLines] = {}
+        self._resting: dict[str | None, ZeroSeriesCache] = {}
         self._process = ProcessCollector(registry=None) if process is None else process
 
     def render(self, *publications: Publication) -> Exposition:
@@ -88,8 +88,8 @@ class Renderer:
         return tuple(chunk for it in spoken_of for chunk in family_chunks(metric, it, self._resting[it.cluster]))
 
 
-def _resting_of(cluster: str | None) -> RestingLines:
-    return RestingLines() if cluster is None else RestingLines((("cluster", cluster),))
+def _resting_of(cluster: str | None) -> ZeroSeriesCache:
+    return ZeroSeriesCache() if cluster is None else ZeroSeriesCache((("cluster", cluster),))
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import Any
 from exporter.publication.metrics.model import Distribution, Metric, PartitionSeries, Sample
 from exporter.publication.publication import Publication
 from exporter.publication.text import Labels, labels_text, number
-from exporter.publication.zero_series import Chunk, RestingLines
+from exporter.publication.zero_series import Chunk, ZeroSeriesCache
 
 
-def family_chunks(metric: Metric[Any], publication: Publication, resting: RestingLines) -> tuple[Chunk, ...]:
+def family_chunks(metric: Metric[Any], publication: Publication, resting: ZeroSeriesCache) -> tuple[Chunk, ...]:
     """All sample lines of one metric, the same in both formats; empty when it has none."""
     samples = metric.samples(publication)
     fixed = () if metric.of.is_of_process else resting.fixed

@@ -36,7 +36,7 @@ class Chunk:
         return compressor.compress(self.data) + compressor.flush(zlib.Z_SYNC_FLUSH)
 
 
-class RestingLines:
+class ZeroSeriesCache:
     """Remembers a line of value 0 for every partition of one cluster from one publication to the next.
 
     Making a hundred thousand of them takes longer than everything else together, and partitions seldom change.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
-from exporter.kafka.lookups import RefusedError
+from exporter.kafka.lookups import KafkaRequestError
 from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.partition import Look, Partition
@@ -23,7 +23,7 @@ from exporter.snapshot import UNKNOWN_OFFSET
 CHECK_SECONDS = 10.0
 """How long the partition is read for the marker's effect."""
 POLL_SECONDS = 0.2
-LOOK_FAULTS = (BrokerFault, RefusedError, ClusterUnavailableError)
+LOOK_FAULTS = (BrokerFault, KafkaRequestError, ClusterUnavailableError)
 
 EXPLANATIONS = {
     ErrorCode.INVALID_PRODUCER_EPOCH.name: (

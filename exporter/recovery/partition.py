@@ -10,11 +10,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import state_partition
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.leadership.confirm import Claim, unconfirmed
-from exporter.kafka.lookups import ProducerEntry, RefusedError, leader_of, producers_at, producers_of
+from exporter.kafka.lookups import KafkaRequestError, ProducerEntry, leader_of, producers_at, producers_of
 from exporter.kafka.markers import Marker, MarkerAnswer, write_marker
 from exporter.kafka.offsets import LOG_START, latest_offsets, offset_at_time
 from exporter.kafka.topology import Topology
@@ -28,7 +28,7 @@ MOVED = "LEADER_MOVED"
 class Asks(Protocol):
     """What is needed of a Collector."""
 
-    def inquire(self, question: Callable[[Inquiry], Coroutine[Any, Any, T]]) -> T: ...
+    def query(self, question: Callable[[ClusterClient], Coroutine[Any, Any, T]]) -> T: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +55,10 @@ class Look:
 
 
 class Partition(Protocol):
-    """One partition. Its methods raise BrokerFault, RefusedError and ClusterUnavailableError, unless they say otherwise."""
+    """One partition. Methods raise BrokerFault, KafkaRequestError and ClusterUnavailableError, unless they say otherwise."""
 
     def look(self, coordinated: Coordinated | None = None) -> Look:
-        """What its leader shows. RefusedError where that broker is not confirmed to lead it.
+        """What its leader shows. KafkaRequestError where that broker is not confirmed to lead it.
 
         `coordinated`: the same where that broker is not confirmed to be the coordinator of that id.
         """
@@ -88,7 +88,7 @@ class PartitionOnBrokers:
 
     def look(self, coordinated: Coordinated | None = None) -> Look:
         """As `Partition.look`."""
-        return self._asks.inquire(lambda inquiry: self._look(inquiry, coordinated))
+        return self._asks.query(lambda client: self._look(client, coordinated))
 
     def write(
         self, marker: Marker, is_unchanged: Callable[[Look], bool], coordinated: Coordinated | None = None
@@ -96,41 +96,41 @@ class PartitionOnBrokers:
         """As `Partition.write`."""
         assert (marker.topic, marker.partition) == (self._topic, self._partition)
 
-        async def look_and_write(inquiry: Inquiry) -> MarkerAnswer | Look:
-            look = await self._look(inquiry, coordinated)
+        async def look_and_write(client: ClusterClient) -> MarkerAnswer | Look:
+            look = await self._look(client, coordinated)
             if not is_unchanged(look):
                 return look
-            return await write_marker(inquiry, look.leader, marker)
+            return await write_marker(client, look.leader, marker)
 
-        return self._asks.inquire(look_and_write)
+        return self._asks.query(look_and_write)
 
     def producers(self) -> tuple[ProducerEntry, ...]:
         """As `Partition.producers`."""
-        return self._asks.inquire(lambda inquiry: producers_of(inquiry, self._topic, self._partition))
+        return self._asks.query(lambda client: producers_of(client, self._topic, self._partition))
 
     def last_stable_offset(self) -> int:
         """As `Partition.last_stable_offset`."""
-        return self._asks.inquire(self._ask_last_stable_offset)
+        return self._asks.query(self._ask_last_stable_offset)
 
-    async def _ask_last_stable_offset(self, inquiry: Inquiry) -> int:
+    async def _ask_last_stable_offset(self, client: ClusterClient) -> int:
         partition = (self._topic, self._partition)
         try:
-            leader = await leader_of(inquiry, *partition)
-        except (BrokerFault, RefusedError, ClusterUnavailableError):
+            leader = await leader_of(client, *partition)
+        except (BrokerFault, KafkaRequestError, ClusterUnavailableError):
             return UNKNOWN_OFFSET
-        offsets = await latest_offsets(inquiry, {partition: leader})
+        offsets = await latest_offsets(client, {partition: leader})
         return offsets[partition][0]
 
-    async def _look(self, inquiry: Inquiry, coordinated: Coordinated | None) -> Look:
+    async def _look(self, client: ClusterClient, coordinated: Coordinated | None) -> Look:
         """The order matters: what is confirmed first and read last leaves the least time for a change before a marker."""
-        claims = await newest_claims(inquiry, self._topic, self._partition, coordinated)
-        await confirm_all(inquiry, claims)
+        claims = await newest_claims(client, self._topic, self._partition, coordinated)
+        await confirm_all(client, claims)
         claim, partition = claims[0], (self._topic, self._partition)
-        log_start = await offset_at_time(inquiry, claim.leader, partition, LOG_START)
-        stable = (await latest_offsets(inquiry, {partition: claim.leader}))[partition][0]
-        own = Claim.of(await inquiry.topology((self._topic,), broker=claim.leader), *partition)
+        log_start = await offset_at_time(client, claim.leader, partition, LOG_START)
+        stable = (await latest_offsets(client, {partition: claim.leader}))[partition][0]
+        own = Claim.of(await client.topology((self._topic,), broker=claim.leader), *partition)
         if own != claim:
-            raise RefusedError(
+            raise KafkaRequestError(
                 MOVED, f"broker {claim.leader} does not lead {_name(claim)} as before any more; look again"
             )
         return Look(
@@ -139,53 +139,55 @@ class PartitionOnBrokers:
             topic_id=claim.topic_id,
             log_start_offset=UNKNOWN_OFFSET if log_start is None else log_start,
             last_stable_offset=stable,
-            entries=await producers_at(inquiry, claim.leader, *partition),
+            entries=await producers_at(client, claim.leader, *partition),
         )
 
 
 async def newest_claims(
-    inquiry: Inquiry, topic: str, partition: int, coordinated: Coordinated | None
+    client: ClusterClient, topic: str, partition: int, coordinated: Coordinated | None
 ) -> tuple[Claim, ...]:
     """Who leads the partition, and the state partition of `coordinated`, by the newest leader epochs that any broker names.
 
-    Raises RefusedError where nobody leads, ClusterUnavailableError where nobody answers.
+    Raises KafkaRequestError where nobody leads, ClusterUnavailableError where nobody answers.
     """
-    views = await _views(inquiry, (topic,) if coordinated is None else (topic, STATE_TOPIC))
+    views = await _views(client, (topic,) if coordinated is None else (topic, STATE_TOPIC))
     claim = _newest(views, topic, partition)
     if claim.leader == NO_LEADER:
-        await leader_of(inquiry, topic, partition)  # says why
-        raise RefusedError("LEADER_NOT_AVAILABLE", f"{topic}-{partition} has no leader")
+        await leader_of(client, topic, partition)  # says why
+        raise KafkaRequestError("LEADER_NOT_AVAILABLE", f"{topic}-{partition} has no leader")
     if coordinated is None:
         return (claim,)
     deciding = _coordinator_claim(views, coordinated.transactional_id)
     if deciding.leader != coordinated.coordinator:
         told = f"broker {coordinated.coordinator} told of {coordinated.transactional_id!r}"
-        raise RefusedError(MOVED, f"{told}, and broker {deciding.leader} coordinates it now: look again")
+        raise KafkaRequestError(MOVED, f"{told}, and broker {deciding.leader} coordinates it now: look again")
     return claim, deciding
 
 
-async def coordinator_of(inquiry: Inquiry, transactional_id: str) -> Claim:
+async def coordinator_of(client: ClusterClient, transactional_id: str) -> Claim:
     """Who coordinates the id by the newest leader epoch that any broker names. Raises as `newest_claims`."""
-    return _coordinator_claim(await _views(inquiry, (STATE_TOPIC,)), transactional_id)
+    return _coordinator_claim(await _views(client, (STATE_TOPIC,)), transactional_id)
 
 
 def _coordinator_claim(views: list[Topology], transactional_id: str) -> Claim:
     count = max(len(view.rows_of(STATE_TOPIC)) for view in views)
     if count == 0:
-        raise RefusedError(UNCONFIRMED, f"no broker shows {STATE_TOPIC}, so that the coordinator cannot be confirmed")
+        raise KafkaRequestError(
+            UNCONFIRMED, f"no broker shows {STATE_TOPIC}, so that the coordinator cannot be confirmed"
+        )
     claim = _newest(views, STATE_TOPIC, state_partition(transactional_id, count))
     if claim.leader == NO_LEADER:
-        raise RefusedError("COORDINATOR_NOT_AVAILABLE", f"the coordinator of {transactional_id!r} is offline")
+        raise KafkaRequestError("COORDINATOR_NOT_AVAILABLE", f"the coordinator of {transactional_id!r} is offline")
     return claim
 
 
-async def confirm_all(inquiry: Inquiry, claims: tuple[Claim, ...]) -> None:
-    """Raise RefusedError, naming the broker, where one of the claims is not confirmed."""
-    against = await unconfirmed(inquiry, claims)
+async def confirm_all(client: ClusterClient, claims: tuple[Claim, ...]) -> None:
+    """Raise KafkaRequestError, naming the broker, where one of the claims is not confirmed."""
+    against = await unconfirmed(client, claims)
     for claim in claims:
         why = against.get((claim.topic, claim.partition))
         if why is not None:
-            raise RefusedError(
+            raise KafkaRequestError(
                 UNCONFIRMED, f"broker {claim.leader} is not confirmed to lead {_name(claim)}: {why}; look again"
             )
 
@@ -194,17 +196,17 @@ def _newest(views: list[Topology], topic: str, partition: int) -> Claim:
     return max((Claim.of(view, topic, partition) for view in views), key=lambda it: it.leader_epoch)
 
 
-async def _views(inquiry: Inquiry, topics: tuple[str, ...]) -> list[Topology]:
+async def _views(client: ClusterClient, topics: tuple[str, ...]) -> list[Topology]:
     """The metadata of whoever answers first, and of every broker that it names and that answers."""
-    first = await inquiry.topology(topics)
+    first = await client.topology(topics)
 
     async def ask(broker: int) -> Topology:
         try:
-            return await inquiry.topology(topics, broker=broker)
+            return await client.topology(topics, broker=broker)
         except BrokerFault:
             return first
 
-    return [first, *await inquiry.gather(ask(broker) for broker in sorted(first.brokers))]
+    return [first, *await client.gather(ask(broker) for broker in sorted(first.brokers))]
 
 
 def _name(claim: Claim) -> str:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
-from exporter.kafka.lookups import RefusedError, describe_at
+from exporter.kafka.lookups import KafkaRequestError, describe_at
 from exporter.kafka.markers import fence
 from exporter.recovery.partition import confirm_all, coordinator_of
 from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction, TransactionState
@@ -47,10 +47,10 @@ class Termination:
 
 
 class Coordinator(Protocol):
-    """The coordinator of one transactional id. Both raise BrokerFault, RefusedError and ClusterUnavailableError."""
+    """The coordinator of one transactional id. Both raise BrokerFault, KafkaRequestError and ClusterUnavailableError."""
 
     def look(self) -> CoordinatorTransaction:
-        """What it says of the id now. RefusedError where the broker is not confirmed to be its coordinator."""
+        """What it says of the id now. KafkaRequestError where the broker is not confirmed to be its coordinator."""
 
     def fence(self, shown: CoordinatorTransaction) -> str | CoordinatorTransaction | None:
         """Look, and fence where it is still what was shown; else the look.
@@ -63,7 +63,7 @@ class Coordinator(Protocol):
 class Asks(Protocol):
     """What is needed of a Collector."""
 
-    def inquire(self, question: Callable[[Inquiry], Coroutine[Any, Any, T]]) -> T: ...
+    def query(self, question: Callable[[ClusterClient], Coroutine[Any, Any, T]]) -> T: ...
 
 
 class CoordinatorOnBrokers:
@@ -75,23 +75,23 @@ class CoordinatorOnBrokers:
 
     def look(self) -> CoordinatorTransaction:
         """As `Coordinator.look`."""
-        return self._asks.inquire(self._look)
+        return self._asks.query(self._look)
 
     def fence(self, shown: CoordinatorTransaction) -> str | CoordinatorTransaction | None:
         """As `Coordinator.fence`."""
 
-        async def look_and_fence(inquiry: Inquiry) -> str | CoordinatorTransaction | None:
-            now = await self._look(inquiry)
+        async def look_and_fence(client: ClusterClient) -> str | CoordinatorTransaction | None:
+            now = await self._look(client)
             if what_changed(shown, now) is not None:
                 return now
-            return await fence(inquiry, now)
+            return await fence(client, now)
 
-        return self._asks.inquire(look_and_fence)
+        return self._asks.query(look_and_fence)
 
-    async def _look(self, inquiry: Inquiry) -> CoordinatorTransaction:
-        claim = await coordinator_of(inquiry, self._transactional_id)
-        await confirm_all(inquiry, (claim,))
-        return await describe_at(inquiry, claim.leader, self._transactional_id)
+    async def _look(self, client: ClusterClient) -> CoordinatorTransaction:
+        claim = await coordinator_of(client, self._transactional_id)
+        await confirm_all(client, (claim,))
+        return await describe_at(client, claim.leader, self._transactional_id)
 
 
 def what_changed(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> str | None:
@@ -124,7 +124,7 @@ def terminate(
             now = coordinator.look()
             # As it was shown: another change of its state was in the way of the fence.
             ended = _fenced(shown, coordinator) if what_changed(shown, now) is None else _how_it_is(shown, now)
-        except (BrokerFault, RefusedError, ClusterUnavailableError) as error:
+        except (BrokerFault, KafkaRequestError, ClusterUnavailableError) as error:
             failure = f" (the last look failed: {error})"
     return ended or Termination(
         Ending.FAILED,

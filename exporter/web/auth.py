@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import bcrypt
 
 from exporter.web.config import RateLimit, WebConfig
-from exporter.web.routes import Answer, Request, plain
+from exporter.web.routes import Request, Response, plain
 
 REMEMBERED_MAX = 100
 WAITING_MAX = 20
@@ -38,7 +38,7 @@ _NOBODY = b"." * 21 + b"O" + b"A" * 31
 
 
 @dataclass(slots=True)
-class Guard:
+class Authenticator:
     """Of one web server. Belongs to the thread of its event loop."""
 
     current: Callable[[], WebConfig] = WebConfig
@@ -54,7 +54,7 @@ class Guard:
     _tokens: float = -1.0
     _filled_at: float = 0.0
 
-    async def refusal(self, request: Request, config: WebConfig) -> Answer | None:
+    async def refusal(self, request: Request, config: WebConfig) -> Response | None:
         """None when the request may be answered."""
         if config.rate_limit is not None and not self._takes_token(config.rate_limit):
             return plain(429, "Too many requests.", _CLOSE)
@@ -69,7 +69,9 @@ class Guard:
         """Ends the thread that checks passwords."""
         self._checker.shutdown(wait=False, cancel_futures=True)
 
-    async def _refusal_of(self, users: Mapping[str, bytes], user: str, password: bytes, address: str) -> Answer | None:
+    async def _refusal_of(
+        self, users: Mapping[str, bytes], user: str, password: bytes, address: str
+    ) -> Response | None:
         hashed = users.get(user) or next(iter(users.values()))[_COST] + _NOBODY
         digest = hashlib.blake2b(b"\0".join((user.encode(), password, hashed)), key=self._pepper).digest()
         if digest not in self._verified:

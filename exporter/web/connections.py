@@ -17,7 +17,7 @@ Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PeerLimits:
+class ConnectionLimits:
     """Stated caps of the web server."""
 
     connections_max: int = 64
@@ -30,7 +30,7 @@ class PeerLimits:
     """For taking an answer."""
 
 
-class Peer(socket.socket):
+class Connection(socket.socket):
     """One accepted connection, which tells its listener when it is closed."""
 
     listener: Listener | None = None
@@ -53,21 +53,21 @@ class Peer(socket.socket):
 class Listener(socket.socket):
     """A listening socket that counts what it accepts."""
 
-    def __init__(self, family: socket.AddressFamily, limits: PeerLimits) -> None:
+    def __init__(self, family: socket.AddressFamily, limits: ConnectionLimits) -> None:
         # By its name: asyncio turns Nagle's algorithm off only where the protocol says TCP, and TLS waits 40 ms with it.
         super().__init__(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._limits = limits
-        self._peers: dict[Address, Peer] = {}
+        self._peers: dict[Address, Connection] = {}
 
     @property
     def peers(self) -> int:
         """Open connections."""
         return len(self._peers)
 
-    def accept(self) -> tuple[Peer, object]:
+    def accept(self) -> tuple[Connection, object]:
         """The next connection; another one is dropped for it when there are too many."""
         connection, address = super().accept()
-        peer = Peer(self.family, self.type, self.proto, fileno=connection.detach())
+        peer = Connection(self.family, self.type, self.proto, fileno=connection.detach())
         if self.peers >= self._limits.connections_max:
             self._make_room()
         peer.listener = self
@@ -76,7 +76,7 @@ class Listener(socket.socket):
         self._peers[peer.address] = peer
         return peer, address
 
-    def forget(self, peer: Peer) -> None:
+    def forget(self, peer: Connection) -> None:
         """The connection is closed, or as good as that."""
         if self._peers.get(peer.address) is peer:
             del self._peers[peer.address]
@@ -111,10 +111,10 @@ class Listener(socket.socket):
         self._drop(max(self._peers.values(), key=lambda it: (held[it.address[0]], -it.since)))
 
     @staticmethod
-    def _begin(peer: Peer, seconds_max: float) -> None:
+    def _begin(peer: Connection, seconds_max: float) -> None:
         peer.since = time.monotonic()
         peer.deadline = peer.since + seconds_max
 
-    def _drop(self, peer: Peer) -> None:
+    def _drop(self, peer: Connection) -> None:
         self.forget(peer)
         peer.drop()

@@ -9,7 +9,7 @@ import errno
 import re
 import socket
 
-from exporter.web.connections import Listener, PeerLimits
+from exporter.web.connections import ConnectionLimits, Listener
 
 _FORM = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.%\w]+)\]|(?P<host>[^\[\]:]*)):(?P<port>\d{1,5})")
 _PORT_MAX = 65535
@@ -34,7 +34,7 @@ def split_address(listen_address: str) -> tuple[str, int]:
     return match["ipv6"] or match["host"], int(match["port"])
 
 
-def listen(listen_address: str, limits: PeerLimits) -> Listener:
+def listen(listen_address: str, limits: ConnectionLimits) -> Listener:
     """A listening socket: the kernel queues connections from here on. An empty host means IPv6 and IPv4."""
     host, port = split_address(listen_address)
     try:
@@ -65,7 +65,7 @@ def _has_ipv6() -> bool:
 
 
 def _bound(
-    family: socket.AddressFamily, address: tuple[str, int], limits: PeerLimits, *, both_families: bool
+    family: socket.AddressFamily, address: tuple[str, int], limits: ConnectionLimits, *, both_families: bool
 ) -> Listener:
     listener = Listener(family, limits)
     try:

@@ -43,7 +43,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Response:
     """A whole answer, ready to be sent."""
 
     status: int
@@ -65,7 +65,7 @@ class _Published:
     is_ready: bool
 
 
-class Site:
+class Routes:
     """Holds the newest publication: one thread replaces it whole, another reads it."""
 
     def __init__(self, liveness: Callable[[], str | None], *, reload: Callable[[], None] | None = None) -> None:
@@ -84,7 +84,7 @@ class Site:
         """
         self._published = _Published(exposition, {"/": pages} if isinstance(pages, Page) else pages, is_ready)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> Response:
         """The answer to one request. HEAD is answered like GET; the server leaves the body out."""
         refusal = _refusal(request)
         if refusal is not None:
@@ -92,7 +92,7 @@ class Site:
         handler = _PATHS.get(request.path)
         return self._page(request) if handler is None else handler(self, request)
 
-    def _ask_for_reload(self, request: Request) -> Answer:
+    def _ask_for_reload(self, request: Request) -> Response:
         if self._reload is None:
             return plain(403, "Reloading over HTTP is off: set publish.reload_endpoint, or send SIGHUP.")
         if request.method != "POST":
@@ -102,7 +102,7 @@ class Site:
         self._reload()
         return plain(202, "The settings are read again: the log and /metrics tell how it goes.")
 
-    def _metrics(self, request: Request) -> Answer:
+    def _metrics(self, request: Request) -> Response:
         published = self._published
         if published is None:
             return plain(503, "Nothing is published yet.")
@@ -110,18 +110,18 @@ class Site:
         it = chosen(published.exposition, headers.get("accept", ""), headers.get("accept-encoding", ""))
         encoding = (("Content-Encoding", it.content_encoding),) if it.content_encoding is not None else ()
         vary = ("Vary", "Accept, Accept-Encoding")
-        return Answer(status=200, content_type=it.content_type, chunks=it.chunks, headers=(vary, *encoding))
+        return Response(status=200, content_type=it.content_type, chunks=it.chunks, headers=(vary, *encoding))
 
-    def _healthy(self, _: Request) -> Answer:
+    def _healthy(self, _: Request) -> Response:
         """Alive is who still makes cycles, whether they succeed or not: Kafka has no part in it."""
         failure = self._liveness()
         return plain(200, "Alive.") if failure is None else plain(503, failure)
 
-    def _ready(self, _: Request) -> Answer:
+    def _ready(self, _: Request) -> Response:
         is_ready = self._published is not None and self._published.is_ready
         return plain(200, "Ready.") if is_ready else plain(503, "The first cycle has not ended.")
 
-    def _page(self, request: Request) -> Answer:
+    def _page(self, request: Request) -> Response:
         published = self._published
         if published is None:
             return plain(503, "Nothing is published yet.") if request.path == "/" else plain(404, "Not found.")
@@ -129,18 +129,18 @@ class Site:
         if page is None:
             return plain(404, "Not found.")
         body = page.with_alarm(self._liveness())
-        return Answer(status=200, content_type=_HTML, chunks=(body,), headers=_PAGE_HEADERS)
+        return Response(status=200, content_type=_HTML, chunks=(body,), headers=_PAGE_HEADERS)
 
 
-_PATHS: dict[str, Callable[[Site, Request], Answer]] = {
-    "/metrics": Site._metrics,  # noqa: SLF001  # the table of this class's own handlers
-    "/-/healthy": Site._healthy,  # noqa: SLF001
-    "/-/ready": Site._ready,  # noqa: SLF001
-    RELOAD_PATH: Site._ask_for_reload,  # noqa: SLF001
+_PATHS: dict[str, Callable[[Routes, Request], Response]] = {
+    "/metrics": Routes._metrics,  # noqa: SLF001  # the table of this class's own handlers
+    "/-/healthy": Routes._healthy,  # noqa: SLF001
+    "/-/ready": Routes._ready,  # noqa: SLF001
+    RELOAD_PATH: Routes._ask_for_reload,  # noqa: SLF001
 }
 
 
-def _refusal(request: Request) -> Answer | None:
+def _refusal(request: Request) -> Response | None:
     if request.header_bytes > HEADER_BYTES_MAX:
         return plain(431, "Too many headers.", ("Connection", "close"))
     if request.method not in ("GET", "HEAD") and (request.method, request.path) != ("POST", RELOAD_PATH):
@@ -159,6 +159,6 @@ def _is_of_another_site(headers: Mapping[str, str]) -> bool:
     return origin is not None and urlsplit(origin).netloc != headers.get("host")
 
 
-def plain(status: int, sentence: str, *headers: tuple[str, str]) -> Answer:
+def plain(status: int, sentence: str, *headers: tuple[str, str]) -> Response:
     """One sentence as text."""
-    return Answer(status=status, content_type=_PLAIN, chunks=(f"{sentence}\n".encode(),), headers=headers)
+    return Response(status=status, content_type=_PLAIN, chunks=(f"{sentence}\n".encode(),), headers=headers)

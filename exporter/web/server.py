@@ -17,10 +17,10 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from exporter.web.auth import Guard
-from exporter.web.connections import Listener, PeerLimits
+from exporter.web.auth import Authenticator
+from exporter.web.connections import ConnectionLimits, Listener
 from exporter.web.listener import WebServerError, listen, url_of
-from exporter.web.routes import HEADER_BYTES_MAX, Answer, Request, Site
+from exporter.web.routes import HEADER_BYTES_MAX, Request, Response, Routes
 from exporter.web.tls import RenewingContext, is_allowed
 
 __all__ = ["WebServer", "WebServerError"]
@@ -47,20 +47,20 @@ class WebServer:
     def __init__(
         self,
         listen_address: str,
-        site: Site,
+        routes: Routes,
         *,
-        limits: PeerLimits | None = None,
+        limits: ConnectionLimits | None = None,
         tls: ssl.SSLContext | None = None,
         allowed_sans: frozenset[str] = frozenset(),
-        guard: Guard | None = None,
+        guard: Authenticator | None = None,
     ) -> None:
         """`allowed_sans`: names of which a peer's certificate must carry one; empty for any."""
         self._tls = tls
         self._allowed_sans = allowed_sans
-        self._guard = guard or Guard()
+        self._guard = guard or Authenticator()
         self._listen_address = listen_address
-        self._site = site
-        self._limits = limits or PeerLimits()
+        self._site = routes
+        self._limits = limits or ConnectionLimits()
         self._serving: _Serving | None = None
 
     def start(self) -> None:
@@ -116,17 +116,17 @@ class _Serving:
     def __init__(
         self,
         listener: Listener,
-        site: Site,
-        limits: PeerLimits,
+        routes: Routes,
+        limits: ConnectionLimits,
         tls: ssl.SSLContext | None,
         allowed_sans: frozenset[str],
-        guard: Guard,
+        guard: Authenticator,
     ) -> None:
         self.listener = listener
         self.url = url_of(listener, "http" if tls is None else "https")
         self.port: int = listener.getsockname()[1]
         self.started = threading.Event()
-        self._site = site
+        self._site = routes
         self._guard = guard
         self._allowed_sans = allowed_sans
         self._loop = asyncio.new_event_loop()
@@ -143,7 +143,7 @@ class _Serving:
         if self.thread.is_alive():
             _log.error("The web server did not end within %s s; its thread is left behind.", _CLOSE_SECONDS_MAX)
 
-    def _configuration(self, limits: PeerLimits, tls: ssl.SSLContext | None) -> uvicorn.Config:
+    def _configuration(self, limits: ConnectionLimits, tls: ssl.SSLContext | None) -> uvicorn.Config:
         return uvicorn.Config(
             self._application,
             interface="asgi3",
@@ -233,7 +233,7 @@ def _joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     return joined
 
 
-async def _send_answer(answer: Answer, more_headers: Mapping[str, str], send: Send) -> None:
+async def _send_answer(answer: Response, more_headers: Mapping[str, str], send: Send) -> None:
     """In pieces, each of which waits until the peer has taken what came before. `more_headers` win over the answer's."""
     own = {name.lower(): value for name, value in answer.all_headers}
     merged = {**own, **{name.lower(): value for name, value in more_headers.items()}}

@@ -81,7 +81,7 @@ def daemon_on(script: Script, clock: Clock, state: Path | None = None) -> Daemon
 
 
 def get(daemon: Daemon, path: str) -> tuple[int, str]:
-    answer = daemon.site.answer(Request(method="GET", path=path, headers={}))
+    answer = daemon.routes.answer(Request(method="GET", path=path, headers={}))
     return answer.status, b"".join(answer.chunks).decode()
 
 
@@ -145,10 +145,10 @@ def test_only_a_dead_loop_fails_liveness() -> None:
     daemon.cycle()
 
     clock.now += 3 * (10 + 9)
-    assert daemon.loop.liveness() is None
+    assert daemon.scheduler.liveness() is None
     clock.now += 1
 
-    assert daemon.loop.liveness() == "no cycle has ended for 58 s: the loop is dead"
+    assert daemon.scheduler.liveness() == "no cycle has ended for 58 s: the loop is dead"
     assert get(daemon, "/-/healthy")[0] == 503
 
 
@@ -242,7 +242,7 @@ def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPat
     daemon.cycle()
 
     for _ in range(3):
-        daemon.loop.reload(scheduler, only_if_changed=False)
+        daemon.scheduler.reload(scheduler, only_if_changed=False)
     interval = scheduler.get_job(CYCLE_JOB).trigger.interval.total_seconds()
     scheduler.shutdown(wait=False)
 
@@ -269,7 +269,7 @@ def test_a_clock_that_was_set_back_does_not_stop_the_loop(*, stepped_s: float, i
     clock.now += 10
     wall.now += 10 + stepped_s
 
-    readings = daemon.loop.keep_pace(scheduler, *before)
+    readings = daemon.scheduler.keep_pace(scheduler, *before)
 
     next_run = scheduler.get_job(CYCLE_JOB).next_run_time
     scheduler.shutdown(wait=False)

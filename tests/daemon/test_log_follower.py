@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from exporter.config.loading import load
-from exporter.daemon.log_follower import LogReader
+from exporter.daemon.log_follower import LogFollower
 from exporter.kafka.state_log import Batch, LogRecord, LogUnreadableError, StateLog
 from exporter.transaction_log.counts import Counted
 from exporter.transaction_log.report import LogPosition, LogReport
@@ -88,9 +88,9 @@ class Logs:
         return cast("StateLog", log)
 
 
-def reader_of(logs: Logs, counted_before: LogPosition | None = None) -> LogReader:
+def reader_of(logs: Logs, counted_before: LogPosition | None = None) -> LogFollower:
     settings = load(file=None, environment={}, flags=FLAGS)
-    return LogReader(
+    return LogFollower(
         settings.kafka,
         settings.transaction_log,
         counted_before=counted_before or LogPosition(),

@@ -14,8 +14,8 @@ THREADS = 8
 PROGRAM = f"""
 import ctypes, sys, threading
 if sys.argv[1] == "shared":
-    from exporter.daemon.malloc import share_heaps
-    share_heaps()
+    from exporter.daemon.malloc import limit_arenas
+    limit_arenas()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 libc.fdopen.restype = ctypes.c_void_p

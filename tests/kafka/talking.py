@@ -81,7 +81,7 @@ def ask(
     """The answer to `request` (a raw one when left out), asked from this thread."""
     return connections.run(
         partial(
-            connections.ask,
+            connections.request,
             Address(HOST, listener.port),
             raw_request() if request is None else request,
             api="Contract",

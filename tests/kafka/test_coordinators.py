@@ -18,7 +18,7 @@ from examples.workload.planting import init_producer_id
 from examples.workload.wire import metadata, open_wire
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.kafka.client.connections import Address, Connections
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import (
     _partitions_of,
     _random_ids,
@@ -145,14 +145,14 @@ def test_a_real_broker_proves_all_its_state_partitions(
     host, _, port = kafka_4_3_1.bootstrap.rpartition(":")
 
     async def ask(connections: Connections) -> Any:
-        inquiry = Inquiry(
+        client = ClusterClient(
             connections=connections,
             bootstrap=(Address(host, int(port)),),
             request_timeout_s=30,
             deadline=time.monotonic() + 60,
         )
-        topology = await inquiry.topology()
-        return await prove(inquiry, topology, producer_ids={producer_id}, topics={STATE_TOPIC})
+        topology = await client.topology()
+        return await prove(client, topology, producer_ids={producer_id}, topics={STATE_TOPIC})
 
     connections = Connections({}, client_id="prover")
     try:
@@ -260,16 +260,16 @@ def test_listings_are_filtered_by_state_or_by_producer() -> None:
     with FakeCluster(scene(), nodes=2) as cluster:
 
         async def ask(connections: Connections) -> Any:
-            inquiry = Inquiry(
+            client = ClusterClient(
                 connections=connections,
                 bootstrap=tuple(Address("127.0.0.1", port) for port in cluster.ports.values()),
                 request_timeout_s=30,
                 deadline=time.monotonic() + 60,
             )
-            await inquiry.topology()
+            await client.topology()
             return (
-                await list_transactions(inquiry, (1, 2)),
-                await list_transactions(inquiry, (1, 2), states=(), producer_ids={12, 98, 4}),
+                await list_transactions(client, (1, 2)),
+                await list_transactions(client, (1, 2), states=(), producer_ids={12, 98, 4}),
             )
 
         connections = Connections({}, client_id="lister")

@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient
 from examples.workload.planting import plant_hang, plant_hang_without_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.kafka.client.connections import Address, Connections
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.broker_configs import max_timeout, strangers
 from exporter.kafka.coordinators import describe_ids, list_transactions
 from exporter.kafka.messages import describe_producers
@@ -130,18 +130,18 @@ ANOTHER = 99
 
 
 async def _ask_everything(connections: Connections, broker: Address, topic: str, ids: dict[str, int]) -> dict[str, Any]:
-    inquiry = Inquiry(
+    client = ClusterClient(
         connections=connections, bootstrap=(broker,), request_timeout_s=30, deadline=time.monotonic() + 60
     )
-    named = await inquiry.topology((topic, STATE_TOPIC, "no-such-topic"))
-    every = await inquiry.topology()
+    named = await client.topology((topic, STATE_TOPIC, "no-such-topic"))
+    every = await client.topology()
     asked = {topic: [0, 1, 2, 3, 99], "no-such-topic": [0]}
-    producers = await inquiry.ask(
+    producers = await client.request(
         1, "DescribeProducers", describe_producers.request(asked), lambda raw: describe_producers.decode(raw.body)
     )
-    listed = await list_transactions(inquiry, [1])
-    chosen = await list_transactions(inquiry, [1], states=(), producer_ids=ids.values())
-    inquiry.brokers = {**every.brokers, ANOTHER: broker}
+    listed = await list_transactions(client, [1])
+    chosen = await list_transactions(client, [1], states=(), producer_ids=ids.values())
+    client.brokers = {**every.brokers, ANOTHER: broker}
     return {
         "leaders": [named.leader_of(topic, i) for i in range(5)],
         "state partitions": len(named.rows_of(STATE_TOPIC)),
@@ -152,11 +152,11 @@ async def _ask_everything(connections: Connections, broker: Address, topic: str,
         "active": {t for listing in listed for t in listing.transactions if t.transactional_id in ids},
         "by producer": {t for listing in chosen for t in listing.transactions},
         "failures": [listing.failure for listing in (*listed, *chosen)],
-        "descriptions": await describe_ids(inquiry, 1, [*ids, "no-such-id"]),
-        "offsets": await latest_offsets(inquiry, {(topic, i): 1 for i in range(4)}),
-        "limit": await max_timeout(inquiry, [1]),
-        "strangers": strangers(await max_timeout(inquiry, [1, ANOTHER])),
-        "visibility": await id_visibility(inquiry, [1]),
+        "descriptions": await describe_ids(client, 1, [*ids, "no-such-id"]),
+        "offsets": await latest_offsets(client, {(topic, i): 1 for i in range(4)}),
+        "limit": await max_timeout(client, [1]),
+        "strangers": strangers(await max_timeout(client, [1, ANOTHER])),
+        "visibility": await id_visibility(client, [1]),
     }
 
 

@@ -21,7 +21,7 @@ from exporter.daemon.fleet import FleetDaemon
 from exporter.fleet.data_source import NAME, KafkaTransactions
 from exporter.fleet.engine import SparkEngine
 from exporter.kafka.collect.collector import open_collector
-from exporter.web.routes import Request, Site
+from exporter.web.routes import Request, Routes
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
 
@@ -40,8 +40,8 @@ def settings_for(*bootstraps: str) -> Settings:
     return load_fleet(Sources(clusters=("fleet.yaml", f"clusters:\n{clusters}"), flags=A_SECOND)).settings
 
 
-def got(site: Site, path: str) -> str:
-    answer = site.answer(Request(method="GET", path=path, headers={}))
+def got(routes: Routes, path: str) -> str:
+    answer = routes.answer(Request(method="GET", path=path, headers={}))
     assert answer.status == 200
     return b"".join(answer.chunks).decode()
 
@@ -80,7 +80,7 @@ def test_a_fleet_of_one_says_what_the_daemon_of_one_says(
             fleet = FleetDaemon(settings, SparkEngine(spark), state_path_of=lambda _: None)
             for daemon in (embedded, fleet, embedded, fleet):
                 daemon.cycle()
-            expected, told = got(embedded.site, "/metrics"), got(fleet.site, "/metrics")
+            expected, told = got(embedded.routes, "/metrics"), got(fleet.routes, "/metrics")
     finally:
         collector.close()
 
@@ -98,15 +98,15 @@ def test_a_cluster_that_fails_costs_itself(spark: SparkSession, kafka_4_3_1: Kaf
     fleet.cycle()
     fleet.cycle()
 
-    told, page = got(fleet.site, "/metrics"), got(fleet.site, "/")
+    told, page = got(fleet.routes, "/metrics"), got(fleet.routes, "/")
     success = re.findall(r'last_cycle_success\{cluster="([^"]*)"\} (\d)', told)
     assert success == [("cluster-0", "1"), ("cluster-1", "0")]
     assert 'kafka_transaction_exporter_cycles_failed_total{cluster="cluster-1"} 2' in told
     assert 'kafka_partitions_with_late_transactions{cluster="cluster-0"} 0' in told
     assert 'kafka_partitions_with_late_transactions{cluster="cluster-1"}' not in told
     assert page.index("cluster-1") < page.index("cluster-0"), "what is not known stands before what is well"
-    assert f"broker at {NOBODY} cannot be connected to" in got(fleet.site, "/clusters/cluster-1")
-    assert "cluster-0" in got(fleet.site, "/clusters/cluster-0")
+    assert f"broker at {NOBODY} cannot be connected to" in got(fleet.routes, "/clusters/cluster-1")
+    assert "cluster-0" in got(fleet.routes, "/clusters/cluster-0")
 
 
 def test_the_scan_is_a_table(spark: SparkSession, kafka_4_3_1: KafkaCluster, make_topic: MakeTopic) -> None:

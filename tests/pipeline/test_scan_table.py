@@ -19,7 +19,7 @@ from exporter.fleet.scan_table import (
     topology_of_rows,
 )
 from exporter.kafka.client.connections import Address
-from exporter.kafka.collect.scan import Scan
+from exporter.kafka.collect.scan import LeaderScan
 from exporter.kafka.topology import Replicas, Topology
 from exporter.snapshot import NO_LEADER, Answer, Int64Column
 from exporter.status import ApiStatistics
@@ -44,7 +44,7 @@ def replicas(of: list[list[int]]) -> Replicas:
     return Replicas(start=start, broker=np.array([broker for it in of for broker in it], dtype=np.int32))
 
 
-def scan_of(cluster: dict[str, list[dict[str, Any]]]) -> Scan:
+def scan_of(cluster: dict[str, list[dict[str, Any]]]) -> LeaderScan:
     topics = tuple(sorted(cluster))
     flat = [(index, number, it) for index, name in enumerate(topics) for number, it in enumerate(cluster[name])]
     topic = np.array([index for index, _, _ in flat], dtype=np.int32)
@@ -62,7 +62,7 @@ def scan_of(cluster: dict[str, list[dict[str, Any]]]) -> Scan:
         in_sync=replicas([it["replicas"][:1] for _, _, it in flat]),
         topic_errors={},
     )
-    scan = Scan.unasked(topology)
+    scan = LeaderScan.unasked(topology)
     opened: list[tuple[int, int]] = []
     for row, (_, _, it) in enumerate(flat):
         if it["leader"] == NO_LEADER:
@@ -82,10 +82,10 @@ def scan_of(cluster: dict[str, list[dict[str, Any]]]) -> Scan:
     return scan
 
 
-def part_of(scan: Scan, rows: PartitionRows) -> tuple[Scan, Int64Column]:
+def part_of(scan: LeaderScan, rows: PartitionRows) -> tuple[LeaderScan, Int64Column]:
     """What the task of these rows knows: they, in a topology of its own."""
     topology, at = topology_of_rows("id", {}, rows)
-    part = Scan.unasked(topology)
+    part = LeaderScan.unasked(topology)
     named = zip(rows.topic, rows.partition, strict=True)
     home = np.array([scan.topology.row(rows.topics[topic], int(number)) for topic, number in named], dtype=np.int64)
     where = dict(zip(home.tolist(), at.tolist(), strict=True))

@@ -24,7 +24,7 @@ from exporter.publication.exposition import OPENMETRICS, TEXT, Exposition, Rende
 from exporter.publication.metrics.model import STATUS, Distribution, Metric, PartitionSeries, Sample
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.publication.text import number
-from exporter.publication.zero_series import RestingLines
+from exporter.publication.zero_series import ZeroSeriesCache
 from exporter.snapshot import Answer
 from tests.publication.builders import (
     TAKEN_AT_MS,
@@ -187,7 +187,7 @@ def test_patched_blocks_say_what_lines_made_anew_would(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(zero_series, "BLOCK_ROWS", block_rows)
-        lines = RestingLines()
+        lines = ZeroSeriesCache()
         for _ in range(2):
             assert b"".join(it.data for it in lines.patched("m", ("topic", "partition"), series)).decode() == expected
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.fleet import render_pages
 from exporter.publication.publication import Publication
-from exporter.web.routes import Request, Site
+from exporter.web.routes import Request, Routes
 from tests.publication.scenarios import before_first_cycle, healthy, three_hangs
 
 NASTY = 'a/../b <i>"&\n%41'
@@ -18,28 +18,28 @@ def named(publication: Publication, name: str) -> Publication:
     return replace(publication, cluster=name)
 
 
-def answer(site: Site, path: str) -> tuple[int, str]:
-    it = site.answer(Request(method="GET", path=path, headers={}))
+def answer(routes: Routes, path: str) -> tuple[int, str]:
+    it = routes.answer(Request(method="GET", path=path, headers={}))
     return it.status, b"".join(it.chunks).decode()
 
 
 def test_the_worst_cluster_stands_first_and_has_its_page() -> None:
     """The overview links each, and a name that is no name is neither HTML nor another path."""
     publications = [named(healthy(), "well"), named(before_first_cycle(), "new"), named(three_hangs(), NASTY)]
-    site = Site(lambda: None)
-    site.publish(Renderer().render(*publications), render_pages(publications), is_ready=True)
+    routes = Routes(lambda: None)
+    routes.publish(Renderer().render(*publications), render_pages(publications), is_ready=True)
 
-    overview = answer(site, "/")[1]
+    overview = answer(routes, "/")[1]
     assert re.findall(r'href="(/clusters/[^"]*)"', overview) == [
         "/clusters/a%2F..%2Fb%20%3Ci%3E%22%26%0A%2541",
         "/clusters/new",
         "/clusters/well",
     ]
     assert "<i>" not in overview
-    status, page = answer(site, f"/clusters/{NASTY}")
+    status, page = answer(routes, f"/clusters/{NASTY}")
     assert (status, "hanging: proved abandoned" in page, "<i>" in page) == (200, True, False)
     assert '<a href="/">all clusters</a>' in page
-    assert answer(site, "/clusters/b")[0] == 404
+    assert answer(routes, "/clusters/b")[0] == 404
 
 
 def test_every_series_of_a_cluster_is_labelled_and_escaped() -> None:

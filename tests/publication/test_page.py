@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from exporter.baseline import Usual
 from exporter.evaluation.verdicts import InconclusiveReason, StartSource, TransactionRow, Verdict, WaitingGroup
 from exporter.publication.exposition import Renderer
-from exporter.publication.page.humanize import duration_words, instant_words
+from exporter.publication.page.humanize import humanize_duration, humanize_instant
 from exporter.publication.page.page import render_page
 from exporter.publication.page.style import DARK, LIGHT, style_sheet
-from exporter.publication.page.summary import Level, coverage_gaps, headline
+from exporter.publication.page.summary import Level, coverage_gaps, summarize
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
     CoordinatorCoverage,
@@ -58,13 +58,13 @@ def _text(publication: Publication) -> str:
 
 def test_green_needs_everything_read_and_nothing_suspect() -> None:
     """An ordinary open transaction in a wholly read cluster is green, and it says how much was read."""
-    it = headline(evaluation([Partition()], [transaction()]), status())
+    it = summarize(evaluation([Partition()], [transaction()]), status())
     assert (it.level, it.title, it.notes) == (Level.GOOD, "Nothing suspect in 1 partition, all read", ())
 
 
 def test_a_hang_goes_before_all_else() -> None:
     """A proof is the title, whatever else is wrong, and the rest stays readable below it."""
-    it = headline(evaluation(UNREAD, [inconclusive(), hanging()]), FAILED)
+    it = summarize(evaluation(UNREAD, [inconclusive(), hanging()]), FAILED)
     assert it.level is Level.BAD
     assert it.title.startswith("1 transaction hanging")
     assert it.notes == (
@@ -77,31 +77,31 @@ def test_a_hang_goes_before_all_else() -> None:
 
 def test_a_suspect_is_a_warning() -> None:
     """What is not proved is not red, and never green."""
-    it = headline(evaluation([Partition()], [inconclusive()]), status())
+    it = summarize(evaluation([Partition()], [inconclusive()]), status())
     assert (it.level, it.title) == (Level.WARNING, "1 suspect transaction")
 
 
 def test_incomplete_coverage_is_never_green() -> None:
     """Nothing suspect in half a cluster is no good news."""
-    it = headline(evaluation(UNREAD), status())
+    it = summarize(evaluation(UNREAD), status())
     assert (it.level, it.title) == (Level.WARNING, "Nothing suspect in what was read, but not all was read")
 
 
 def test_a_failed_cycle_is_never_green() -> None:
     """The snapshot shown was fine, and nobody knows what is true now."""
-    it = headline(evaluation(), FAILED)
+    it = summarize(evaluation(), FAILED)
     assert (it.level, it.notes) == (Level.WARNING, ("The last cycle failed: No broker could be reached.",))
 
 
 def test_without_rows_nothing_is_known() -> None:
     """Stale and never read are told apart, and neither is green."""
     stale_one, first = stale(), before_first_cycle()
-    it = headline(None, stale_one.status)
+    it = summarize(None, stale_one.status)
     assert (it.level, it.title) == (
         Level.UNKNOWN,
         "Stale: the last snapshot is of 2027-01-15 08:00:00 UTC and no longer shown",
     )
-    it = headline(None, first.status)
+    it = summarize(None, first.status)
     assert (it.level, it.title, it.notes) == (
         Level.UNKNOWN,
         "Nothing has been read yet",
@@ -149,7 +149,7 @@ def test_green_is_a_statement_of_completeness(name: str, drop: bool, succeeded: 
     """Green implies: rows exist, all was answered, nobody is suspect, and the last cycle succeeded."""
     publication = SCENARIOS[name]()
     it = None if drop else publication.evaluation
-    if headline(it, status(last_cycle_succeeded=succeeded)).level is Level.GOOD:
+    if summarize(it, status(last_cycle_succeeded=succeeded)).level is Level.GOOD:
         assert it is not None
         assert it.snapshot.is_complete
         assert not it.suspects
@@ -375,13 +375,13 @@ def _contrast(one: str, other: str) -> float:
 )
 def test_durations_in_words(duration_ms: int, words: str) -> None:
     """The two largest units, rounded down."""
-    assert duration_words(duration_ms) == words
+    assert humanize_duration(duration_ms) == words
 
 
 def test_instants_in_words() -> None:
     """UTC to the second; a client clock that no calendar holds is shown as it came."""
-    assert instant_words(TAKEN_AT_MS) == "2027-01-15 08:00:00 UTC"
-    assert instant_words(2**63 - 1) == "9223372036854775807 ms"
+    assert humanize_instant(TAKEN_AT_MS) == "2027-01-15 08:00:00 UTC"
+    assert humanize_instant(2**63 - 1) == "9223372036854775807 ms"
 
 
 def test_transactional_ids_can_be_kept_from_readers() -> None:

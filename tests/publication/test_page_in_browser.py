@@ -14,7 +14,7 @@ from exporter.evaluation.verdicts import Verdict
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.page import render_page
 from exporter.publication.publication import Publication
-from exporter.web.routes import Site
+from exporter.web.routes import Routes
 from exporter.web.server import WebServer
 from tests.browser import Browser, assert_painted, open_browser
 from tests.publication.builders import Partition, evaluation, hanging, inconclusive, published
@@ -48,10 +48,10 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
     return open_browser(tmp_path_factory.mktemp("chromium"))
 
 
-def _site(publication: Publication) -> Site:
-    site = Site(lambda: None)
-    site.publish(Renderer().render(publication), render_page(publication), is_ready=True)
-    return site
+def _site(publication: Publication) -> Routes:
+    routes = Routes(lambda: None)
+    routes.publish(Renderer().render(publication), render_page(publication), is_ready=True)
+    return routes
 
 
 def test_a_healthy_cluster_is_green_and_says_what_was_read(browser: Browser) -> None:

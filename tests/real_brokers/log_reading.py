@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from exporter.config.loading import load
-from exporter.daemon.log_follower import LogReader
+from exporter.daemon.log_follower import LogFollower
 from exporter.transaction_log.report import LogPosition, LogReport
 from tests.real_brokers.exporting import Exporter, Series, serving
 
@@ -31,7 +31,7 @@ def completed(metrics: dict[str, Series]) -> dict[str, float]:
 @contextmanager
 def reading(
     bootstrap: str, prefix: str = "", *, counted_before: LogPosition | None = None, **kafka: str
-) -> Iterator[LogReader]:
+) -> Iterator[LogFollower]:
     """The log of that cluster, read until the block ends; ids with that prefix are the group `mine`.
 
     `kafka` are settings of that section, with two underscores for a dot.
@@ -40,7 +40,7 @@ def reading(
     lines.append(f"transaction_log.groups: [{{name: {MINE}, match: '{prefix}.*'}}]")
     lines += [f"kafka.{name.replace('__', '.')}: '{value}'" for name, value in kafka.items()]
     settings = load(file=("test.yaml", "\n".join(lines)), environment={}, flags={})
-    reader = LogReader(settings.kafka, settings.transaction_log, counted_before=counted_before or LogPosition())
+    reader = LogFollower(settings.kafka, settings.transaction_log, counted_before=counted_before or LogPosition())
     reader.start()
     try:
         yield reader
@@ -48,7 +48,7 @@ def reading(
         reader.close()
 
 
-def until(reader: LogReader, seen: Callable[[LogReport], bool]) -> LogReport:
+def until(reader: LogFollower, seen: Callable[[LogReport], bool]) -> LogReport:
     """The first report for which `seen` holds."""
     deadline = time.monotonic() + PATIENCE_S
     while not seen(report := reader.report()):

@@ -98,7 +98,7 @@ def test_these_grants_write_nothing(cluster: GuardedCluster, client: dict[str, s
     with Watch(cluster.door, user=USERS[FULL]) as watch:
         marker = Marker(topic=KNOWN, partition=0, producer_id=1, producer_epoch=0, coordinator_epoch=0, commit=False)
         watch.cycle()
-        answer = watch._collector.inquire(lambda inquiry: write_marker(inquiry, 1, marker))
+        answer = watch._collector.query(lambda cluster_client: write_marker(cluster_client, 1, marker))
     refused: list[str] = []
     producer = Producer(client)
     producer.produce(

@@ -24,7 +24,7 @@ PRODUCERS = range(8_000_000_000, 8_000_000_150)
 
 def answered(connections: Connections, broker: Address, request: RawRequest) -> memoryview:
     """The body as it came."""
-    ask = partial(connections.ask, broker, request, api=request.name, timeout_s=60)
+    ask = partial(connections.request, broker, request, api=request.name, timeout_s=60)
     return memoryview(bytes(connections.run(ask).body))
 
 

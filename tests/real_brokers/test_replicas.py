@@ -119,7 +119,7 @@ def write_megabytes(cluster: KafkaCluster, count: int) -> None:
 
 def producers_at(watch: Watch, broker: int) -> set[int]:
     """The producers that one replica knows."""
-    entries = watch.collector.inquire(lambda inquiry: producers_of(inquiry, TOPIC, 0, broker))
+    entries = watch.collector.query(lambda client: producers_of(client, TOPIC, 0, broker))
     return {entry.producer_id for entry in entries}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
-from exporter.kafka.lookups import RefusedError
+from exporter.kafka.lookups import KafkaRequestError
 from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.carry_out import CHECK_SECONDS, EXPLANATIONS, Outcome, Result, carry_out
@@ -23,7 +23,7 @@ from tests.recovery.test_plan import row
 LOST = MarkerAnswer(MarkerOutcome.UNCLEAR, "broker 1 did not answer in time")
 FAULTS: Sequence[Exception] = (
     BrokerFault(FaultReason.CONNECTION_LOST, "broker 1 hung up"),
-    RefusedError("LEADER_NOT_AVAILABLE", "orders-0 has no leader"),
+    KafkaRequestError("LEADER_NOT_AVAILABLE", "orders-0 has no leader"),
     ClusterUnavailableError("no broker answered"),
 )
 NEWER = replace(OPEN, producer_epoch=4)

@@ -20,9 +20,9 @@ import pytest
 from exporter.commands.serve import web_server
 from exporter.config.loading import ConfigurationError, load
 from exporter.publication.page.page import render_page
-from exporter.web.auth import REMEMBERED_MAX, WAITING_MAX, WAITING_PER_ADDRESS_MAX, Guard
+from exporter.web.auth import REMEMBERED_MAX, WAITING_MAX, WAITING_PER_ADDRESS_MAX, Authenticator
 from exporter.web.config import RateLimit, WebConfig
-from exporter.web.routes import Request, Site
+from exporter.web.routes import Request, Routes
 from exporter.web.server import WebServer
 from exporter.web.tls import is_allowed
 from tests.certificates import Authority, Issued
@@ -37,8 +37,8 @@ def hashed(password: str, cost: int = CHEAP) -> bytes:
     return bcrypt.hashpw(password.encode(), bcrypt.gensalt(cost))
 
 
-def site() -> Site:
-    made = Site(lambda: None)
+def routes() -> Routes:
+    made = Routes(lambda: None)
     made.publish(render(three_hangs()), render_page(three_hangs()), is_ready=True)
     return made
 
@@ -52,7 +52,7 @@ def served(folder: Path, text: str) -> Iterator[WebServer]:
         "publish.listen_address": "127.0.0.1:0",
         "publish.web_config_file": str(folder / "web.yml"),
     }
-    with web_server(load(file=None, environment={}, flags=flags))(site()) as server:
+    with web_server(load(file=None, environment={}, flags=flags))(routes()) as server:
         yield server
 
 
@@ -296,7 +296,7 @@ class Clock:
         return self.now
 
 
-def refusals(guard: Guard, *headers: dict[str, str]) -> list[int | None]:
+def refusals(guard: Authenticator, *headers: dict[str, str]) -> list[int | None]:
     async def every() -> list[int | None]:
         answers = [
             await guard.refusal(Request(method="GET", path="/metrics", headers=it), guard.current()) for it in headers
@@ -306,7 +306,7 @@ def refusals(guard: Guard, *headers: dict[str, str]) -> list[int | None]:
     return asyncio.run(every())
 
 
-async def guess_from(guard: Guard, address: str, password: str) -> int | None:
+async def guess_from(guard: Authenticator, address: str, password: str) -> int | None:
     headers = {"authorization": basic("me", password)}
     request = Request(method="GET", path="/metrics", headers=headers, address=address)
     answer = await guard.refusal(request, guard.current())
@@ -317,7 +317,7 @@ def test_guesses_lock_out_nobody_who_has_the_right_password(monkeypatch: pytest.
     """One address has a few places, all together have some; beyond that it is 503, so that a scraper comes again."""
     let_go = threading.Event()
     monkeypatch.setattr(bcrypt, "checkpw", lambda password, _: let_go.wait(PATIENCE_S) and password == b"right")
-    guard = Guard(lambda: WebConfig(users={"me": hashed("right")}))
+    guard = Authenticator(lambda: WebConfig(users={"me": hashed("right")}))
 
     async def attack() -> tuple[list[int | None], int | None, list[int | None], int | None]:
         crowd = [asyncio.create_task(guess_from(guard, "10.0.0.1", f"guess{it}")) for it in range(30)]
@@ -355,7 +355,7 @@ def test_what_is_used_is_remembered_and_no_more_than_so_much(monkeypatch: pytest
 
     monkeypatch.setattr(bcrypt, "checkpw", check)
     users = {f"user{it}": hashed("x") for it in range(REMEMBERED_MAX + 1)}
-    guard = Guard(lambda: WebConfig(users=users))
+    guard = Authenticator(lambda: WebConfig(users=users))
 
     def come(user: str) -> int:
         before = len(checked)
@@ -380,7 +380,7 @@ def test_an_unknown_user_costs_as_much_as_a_known_one(monkeypatch: pytest.Monkey
         return False
 
     monkeypatch.setattr(bcrypt, "checkpw", check)
-    guard = Guard(lambda: WebConfig(users={"me": hashed("x", 6)}))
+    guard = Authenticator(lambda: WebConfig(users={"me": hashed("x", 6)}))
 
     assert refusals(guard, {"authorization": basic("stranger", "x")}, {"authorization": basic("me", "y")}) == [401, 401]
     assert [it[:7] for it in asked] == [b"$2b$06$"] * 2
@@ -398,7 +398,7 @@ def test_what_was_verified_is_forgotten_with_its_hash(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(bcrypt, "checkpw", check)
     config = WebConfig(users={"me": hashed("s3cret")})
-    guard = Guard(lambda: config)
+    guard = Authenticator(lambda: config)
     right = {"authorization": basic("me", "s3cret")}
 
     assert refusals(guard, right, right) == [None, None]
@@ -411,7 +411,7 @@ def test_what_was_verified_is_forgotten_with_its_hash(monkeypatch: pytest.Monkey
 
 def test_a_long_password_is_not_known_by_its_beginning() -> None:
     """Bcrypt looks at 72 bytes only."""
-    guard = Guard(lambda: WebConfig(users={"me": hashed("x" * 72)}))
+    guard = Authenticator(lambda: WebConfig(users={"me": hashed("x" * 72)}))
 
     assert refusals(guard, {"authorization": basic("me", "x" * 72)}) == [None]
     assert refusals(guard, {"authorization": basic("me", "x" * 73)}) == [401]
@@ -421,7 +421,7 @@ def test_a_long_password_is_not_known_by_its_beginning() -> None:
 def test_the_rate_is_limited() -> None:
     """So many at once, then one after each interval, and never more than the burst after a rest."""
     clock = Clock()
-    guard = Guard(lambda: WebConfig(rate_limit=RateLimit(interval_ms=100, burst=3)), clock=clock)
+    guard = Authenticator(lambda: WebConfig(rate_limit=RateLimit(interval_ms=100, burst=3)), clock=clock)
     nothing: dict[str, str] = {}
 
     assert refusals(guard, *[nothing] * 4) == [None, None, None, 429]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from exporter.web.connections import Listener, Peer, PeerLimits
+from exporter.web.connections import Connection, ConnectionLimits, Listener
 
 PATIENCE_SECONDS = 30
 
@@ -20,7 +20,7 @@ def stack() -> Iterator[contextlib.ExitStack]:
 
 
 def _listener(stack: contextlib.ExitStack, **limits: float) -> Listener:
-    listener = stack.enter_context(Listener(socket.AF_INET, PeerLimits(**limits)))  # type: ignore[arg-type]  # one is an int
+    listener = stack.enter_context(Listener(socket.AF_INET, ConnectionLimits(**limits)))  # type: ignore[arg-type]  # one is an int
     listener.bind(("127.0.0.1", 0))
     listener.listen(10)
     listener.settimeout(PATIENCE_SECONDS)
@@ -39,7 +39,7 @@ def _connect_from(address: str, listener: Listener, stack: contextlib.ExitStack)
     return client
 
 
-def _pair(listener: Listener, stack: contextlib.ExitStack) -> tuple[socket.socket, Peer]:
+def _pair(listener: Listener, stack: contextlib.ExitStack) -> tuple[socket.socket, Connection]:
     client = _connect(listener, stack)
     peer, _ = listener.accept()
     return client, stack.enter_context(peer)

@@ -21,8 +21,8 @@ import pytest
 from exporter.publication.exposition import OPENMETRICS, TEXT, Renderer
 from exporter.publication.page.page import render_page
 from exporter.publication.publication import Publication
-from exporter.web.connections import PeerLimits
-from exporter.web.routes import Request, Site
+from exporter.web.connections import ConnectionLimits
+from exporter.web.routes import Request, Routes
 from exporter.web.server import WebServer, WebServerError
 from tests.publication.builders import evaluation_of, many_partitions, published
 from tests.publication.scenarios import healthy, render, three_hangs
@@ -31,19 +31,19 @@ PATIENCE_SECONDS = 30
 """How long a test waits for what must happen; reached only on failure."""
 
 
-def _site(publication: Publication, liveness: Callable[[], str | None] = lambda: None) -> Site:
-    site = Site(liveness)
-    site.publish(render(publication), render_page(publication), is_ready=True)
-    return site
+def _site(publication: Publication, liveness: Callable[[], str | None] = lambda: None) -> Routes:
+    routes = Routes(liveness)
+    routes.publish(render(publication), render_page(publication), is_ready=True)
+    return routes
 
 
-def _large_site() -> Site:
+def _large_site() -> Routes:
     """An answer of more than ten megabytes: more than the kernel takes from us without being read."""
     it = evaluation_of(many_partitions(5000, 20), {})
-    site = Site(lambda: None)
+    routes = Routes(lambda: None)
     publication = published(it)
-    site.publish(Renderer().render(publication), render_page(healthy()), is_ready=True)
-    return site
+    routes.publish(Renderer().render(publication), render_page(healthy()), is_ready=True)
+    return routes
 
 
 @pytest.fixture
@@ -108,9 +108,9 @@ def test_metrics_are_sent_as_published(web: WebServer) -> None:
 
 def test_a_new_publication_replaces_the_old_one_whole() -> None:
     """Requests after a publication get it; there is no mixture and no wait."""
-    site = _site(three_hangs())
-    with WebServer("127.0.0.1:0", site) as web:
-        site.publish(render(healthy()), render_page(healthy()), is_ready=True)
+    routes = _site(three_hangs())
+    with WebServer("127.0.0.1:0", routes) as web:
+        routes.publish(render(healthy()), render_page(healthy()), is_ready=True)
         assert _ask(web, "/metrics").body == render(healthy()).text.body
 
 
@@ -118,9 +118,9 @@ def test_a_body_of_many_pieces_arrives_whole() -> None:
     """Ten thousand series are sent in pieces and put together again by the peer."""
     it = evaluation_of(many_partitions(1000, 20), {19: 5000})
     exposition = Renderer().render(published(it))
-    site = Site(lambda: None)
-    site.publish(exposition, render_page(healthy()), is_ready=True)
-    with WebServer("127.0.0.1:0", site) as web:
+    routes = Routes(lambda: None)
+    routes.publish(exposition, render_page(healthy()), is_ready=True)
+    with WebServer("127.0.0.1:0", routes) as web:
         reply = _ask(web, "/metrics")
     assert reply.body == exposition.text.body
     assert int(reply.headers["content-length"]) == exposition.text.length > 1_000_000
@@ -151,12 +151,12 @@ def test_health_follows_the_loop_and_not_kafka() -> None:
 
 def test_ready_is_when_the_first_cycle_has_ended() -> None:
     """503 before anything is published and while only the exporter's own state is, 200 from the first cycle on."""
-    site = Site(lambda: None)
-    with WebServer("127.0.0.1:0", site) as web:
+    routes = Routes(lambda: None)
+    with WebServer("127.0.0.1:0", routes) as web:
         assert [_ask(web, path).status for path in ("/-/healthy", "/-/ready", "/metrics", "/")] == [200, 503, 503, 503]
-        site.publish(render(healthy()), render_page(healthy()), is_ready=False)
+        routes.publish(render(healthy()), render_page(healthy()), is_ready=False)
         assert [_ask(web, path).status for path in ("/-/ready", "/metrics", "/")] == [503, 200, 200]
-        site.publish(render(healthy()), render_page(healthy()), is_ready=True)
+        routes.publish(render(healthy()), render_page(healthy()), is_ready=True)
         assert _ask(web, "/-/ready").status == 200
 
 
@@ -243,7 +243,7 @@ def test_a_scrape_is_answered_while_others_stall(web: WebServer) -> None:
 
 def test_slow_headers_do_not_buy_time() -> None:
     """One byte now and then keeps no connection: the deadline is for the whole request."""
-    limits = PeerLimits(first_request_seconds=1)
+    limits = ConnectionLimits(first_request_seconds=1)
     with WebServer("127.0.0.1:0", _site(healthy()), limits=limits) as web, _connect(web) as peer:
         peer.sendall(b"GET / HTTP/1.1\r\nX: ")
         _wait_until(lambda: web.connections == 1)
@@ -258,7 +258,10 @@ def test_slow_headers_do_not_buy_time() -> None:
 
 def test_idle_connections_end() -> None:
     """A connection kept alive is closed some time after its last answer, and serves more than one request before."""
-    with WebServer("127.0.0.1:0", _site(healthy()), limits=PeerLimits(idle_seconds=1)) as web, _connect(web) as peer:
+    with (
+        WebServer("127.0.0.1:0", _site(healthy()), limits=ConnectionLimits(idle_seconds=1)) as web,
+        _connect(web) as peer,
+    ):
         for _ in range(2):
             peer.sendall(b"HEAD /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
             assert peer.recv(10_000).startswith(b"HTTP/1.1 200")
@@ -267,7 +270,7 @@ def test_idle_connections_end() -> None:
 
 def test_a_peer_that_does_not_read_is_dropped() -> None:
     """Its answer waits in bounded memory until its time is over; others are served meanwhile."""
-    limits = PeerLimits(answer_seconds=1, first_request_seconds=60)
+    limits = ConnectionLimits(answer_seconds=1, first_request_seconds=60)
     with WebServer("127.0.0.1:0", _large_site(), limits=limits) as web, _connect(web) as peer:
         peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         assert _ask(web, "/-/healthy").status == 200
@@ -282,7 +285,7 @@ def test_a_peer_that_does_not_read_is_dropped() -> None:
 def test_slow_readers_in_every_place_shut_nobody_out() -> None:
     """As many as there are places ask for a large page and do not read; a probe from the same address is answered."""
     with (
-        WebServer("127.0.0.1:0", _large_site(), limits=PeerLimits(connections_max=8)) as web,
+        WebServer("127.0.0.1:0", _large_site(), limits=ConnectionLimits(connections_max=8)) as web,
         contextlib.ExitStack() as stack,
     ):
         for _ in range(3):
@@ -306,13 +309,13 @@ def test_an_answer_ends_and_the_idle_time_begins(web: WebServer) -> None:
         peer.sendall(b"HEAD /metrics HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
         assert peer.recv(10_000).startswith(b"HTTP/1.1 200")
         (known,) = web._started.listener._peers.values()
-        _wait_until(lambda: known.deadline > time.monotonic() + PeerLimits().answer_seconds)
+        _wait_until(lambda: known.deadline > time.monotonic() + ConnectionLimits().answer_seconds)
 
 
 def test_connections_have_a_maximum_and_idle_ones_make_room() -> None:
     """When all places are taken by peers that ask nothing, a scrape still gets one: the oldest of them loses it."""
     with (
-        WebServer("127.0.0.1:0", _site(healthy()), limits=PeerLimits(connections_max=10)) as web,
+        WebServer("127.0.0.1:0", _site(healthy()), limits=ConnectionLimits(connections_max=10)) as web,
         contextlib.ExitStack() as stack,
     ):
         peers = [stack.enter_context(_connect(web)) for _ in range(10)]
@@ -340,7 +343,7 @@ def test_a_stalled_tls_handshake_blocks_nobody(tls: ssl.SSLContext) -> None:
 
 def test_a_stalled_tls_handshake_ends(tls: ssl.SSLContext) -> None:
     """The time for the first request runs from the accept: a handshake does not come on top."""
-    limits = PeerLimits(first_request_seconds=1)
+    limits = ConnectionLimits(first_request_seconds=1)
     with WebServer("127.0.0.1:0", _site(healthy()), tls=tls, limits=limits) as web, _connect(web) as peer:
         assert _is_dropped(peer)
         _wait_until(lambda: web.connections == 0)
@@ -473,12 +476,12 @@ def test_a_wrong_address_is_one_clear_sentence(address: str, sentence: str) -> N
 def test_reloading_over_http_is_off_unless_it_is_allowed() -> None:
     """403 says how to turn it on; where it is on, only a POST without a body asks for it, and it is asked for once."""
     asked: list[str] = []
-    forbidding = Site(lambda: None)
-    allowing = Site(lambda: None, reload=lambda: asked.append("reload"))
+    forbidding = Routes(lambda: None)
+    allowing = Routes(lambda: None, reload=lambda: asked.append("reload"))
 
-    def status(site: Site, method: str, **headers: str) -> int:
+    def status(routes: Routes, method: str, **headers: str) -> int:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return site.answer(Request(method=method, path="/-/reload", headers=named)).status
+        return routes.answer(Request(method=method, path="/-/reload", headers=named)).status
 
     assert (status(forbidding, "POST"), status(forbidding, "GET")) == (403, 403)
     assert (status(allowing, "GET"), status(allowing, "DELETE"), asked) == (405, 405, [])

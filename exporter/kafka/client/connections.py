@@ -21,9 +21,9 @@ from kafka.future import Future
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 
-from exporter.kafka.client.fault_text import in_words, is_tls_spoken, tls_error_in
+from exporter.kafka.client.fault_text import describe_error, is_tls_spoken, tls_error_in
 from exporter.kafka.client.receiving import FRAME_BYTES_MAX, ReceiveLimitError
-from exporter.kafka.client.resolver import Names
+from exporter.kafka.client.resolver import Resolver
 from exporter.kafka.client.transport import Connection, PlainTransport, Selector, TlsTransport
 from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason, MalformedAnswerError
 from exporter.kafka.messages.raw_request import RawRequest
@@ -64,7 +64,7 @@ def _as_it_is(answer: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request that is under way: `Connections.ask` waits for its answer."""
+    """A request that is under way: `Connections.request` waits for its answer."""
 
     answer: Any
     """The future of it."""
@@ -84,7 +84,7 @@ class Connections:
         self._options = _all_options(options, client_id)
         self._clock = clock
         self._net = NetworkSelector(client_id=client_id, slow_task_threshold_secs=0, selector=Selector)
-        self._names = Names(self._net.call_soon_threadsafe)
+        self._names = Resolver(self._net.call_soon_threadsafe)
         self._connections: dict[Address, Any] = {}
         self._opening: dict[Address, Any] = {}
         self._opening_sockets: dict[Address, list[Any]] = {}
@@ -168,7 +168,7 @@ class Connections:
         """Wait, and let others go on."""
         await self._net.sleep(seconds)
 
-    async def ask(
+    async def request(
         self,
         address: Address,
         request: Any,
@@ -377,7 +377,7 @@ class _Border:
             return
         reason = _reason(error, connecting=self._doing != "asked")
         raise BrokerFault(
-            reason, f"broker at {self._address} cannot be {self._doing} ({reason.value}): {in_words(error)}"
+            reason, f"broker at {self._address} cannot be {self._doing} ({reason.value}): {describe_error(error)}"
         ) from error
 
 

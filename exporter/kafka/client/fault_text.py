@@ -30,7 +30,7 @@ def tls_error_in(error: BaseException) -> ssl.SSLError | None:
     return inner if isinstance(inner, ssl.SSLError) else None
 
 
-def in_words(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """A phrase without a full stop."""
     tls_error = tls_error_in(error)
     if tls_error is not None:

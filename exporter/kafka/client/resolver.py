@@ -28,7 +28,7 @@ WAITING_MAX = 10_000
 """Lookups that wait for one of those to end."""
 
 
-class Names:
+class Resolver:
     """Lookups of one client. `addresses` belongs to the client's own thread."""
 
     def __init__(self, call_soon_threadsafe: Callable[[Callable[[], object]], object]) -> None:

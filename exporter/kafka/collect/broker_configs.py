@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
 from exporter.snapshot import MaxTimeout
 
@@ -17,10 +17,10 @@ _BROKER_RESOURCE = 4
 _INT32_MAX = 2**31 - 1
 
 
-async def max_timeout(inquiry: Inquiry, brokers: Iterable[int]) -> MaxTimeout:
+async def max_timeout(client: ClusterClient, brokers: Iterable[int]) -> MaxTimeout:
     """Ask every broker for its own setting: it is read at a broker's start, so brokers may differ."""
     asked = tuple(brokers)
-    answers = await inquiry.gather(_ask(inquiry, broker) for broker in asked)
+    answers = await client.gather(_ask(client, broker) for broker in asked)
     told = [answer for answer in answers if isinstance(answer, int)]
     return MaxTimeout(
         timeout_ms=max(told, default=None),
@@ -40,10 +40,10 @@ def strangers(limit: MaxTimeout) -> frozenset[int]:
     return frozenset(broker for broker, why in limit.unread if why == ErrorCode.INVALID_REQUEST.name)
 
 
-async def _ask(inquiry: Inquiry, broker: int) -> int | str:
+async def _ask(client: ClusterClient, broker: int) -> int | str:
     """The setting in milliseconds, or why it is not known."""
     try:
-        return await inquiry.ask(broker, "DescribeConfigs", request_for(broker, NAME), _value)
+        return await client.request(broker, "DescribeConfigs", request_for(broker, NAME), _value)
     except BrokerFault as fault:
         return str(fault)
 

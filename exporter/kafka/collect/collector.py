@@ -23,12 +23,12 @@ from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.client.credentials import client_options
 from exporter.kafka.client.oauth import ClientCredentials
 from exporter.kafka.client.receiving import PROCESS
-from exporter.kafka.cluster_client import TRANSACTIONS_LIMIT, Inquiry, LatestMetadata
+from exporter.kafka.cluster_client import TRANSACTIONS_LIMIT, ClusterClient, LatestMetadata
 from exporter.kafka.cluster_clock import ClusterClock
 from exporter.kafka.collect.broker_configs import max_timeout
 from exporter.kafka.collect.complete import Stopwatch, complete
 from exporter.kafka.collect.examined import Seen, SeenTransaction
-from exporter.kafka.collect.scan import Progress, Scan, scan_leaders
+from exporter.kafka.collect.scan import LeaderScan, Progress, scan_leaders
 from exporter.kafka.collect.scan_requests import ScanRequests
 from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES, Source, checked_topology
@@ -161,20 +161,20 @@ class Collector:
         Raises ClusterUnavailableError and ClientClosedError.
         """
 
-        async def question(inquiry: Inquiry) -> tuple[Topology, Source]:
-            topology, why = await self._topology_of_cycle(inquiry)
+        async def question(client: ClusterClient) -> tuple[Topology, Source]:
+            topology, why = await self._topology_of_cycle(client)
             self._cycles += 1
             is_known = self._cluster_clock.source is ClockSource.CONTROLLER
             ahead_ms = self._cluster_clock.at_ms(self._clock()) - self._now_ms() if is_known else None
             return topology, Source(out_of_date=why, clock_ahead_ms=ahead_ms)
 
-        return self.inquire(question)
+        return self.query(question)
 
     async def look_for_hidden_topics(
-        self, inquiry: Inquiry, topology: Topology, *, thoroughly: bool = False
+        self, client: ClusterClient, topology: Topology, *, thoroughly: bool = False
     ) -> Visibility:
         """What of the cluster the metadata do not show us; on the client's thread."""
-        return await self._topics.look(inquiry, topology, thoroughly=thoroughly)
+        return await self._topics.look(client, topology, thoroughly=thoroughly)
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Requests so far, by API. May be called from any thread."""
@@ -184,17 +184,17 @@ class Collector:
         """Close the connections; a `collect` that runs in another thread ends with ClientClosedError."""
         self._connections.close()
 
-    def inquire(self, question: Callable[[Inquiry], Coroutine[Any, Any, T]]) -> T:
+    def query(self, question: Callable[[ClusterClient], Coroutine[Any, Any, T]]) -> T:
         """Run `question` with the means and the deadline of one cycle. Raises what it raises, and ClientClosedError."""
         self._refresh_token()
-        return self._connections.run(question, self._inquiry())
+        return self._connections.run(question, self._new_client())
 
     def _refresh_token(self) -> None:
         if self._tokens is not None:
             self._tokens.refresh(self._options.request_timeout_s)
 
-    def _inquiry(self) -> Inquiry:
-        return Inquiry(
+    def _new_client(self) -> ClusterClient:
+        return ClusterClient(
             connections=self._connections,
             bootstrap=self._bootstrap,
             request_timeout_s=self._options.request_timeout_s,
@@ -216,14 +216,14 @@ class Collector:
         search_logs: bool,  # noqa: FBT001 - handed on by position
     ) -> Snapshot:
         stopwatch = Stopwatch(self._clock)
-        inquiry = self._inquiry()
-        topology, visibility = await self._look(inquiry)
+        client = self._new_client()
+        topology, visibility = await self._look(client)
         stopwatch.lap("metadata")
         taken_at_ms, taken_at_s = self._now_ms(), self._clock()
-        scan, limit = await self._read_leaders(inquiry, topology, scope, progress)
+        scan, limit = await self._read_leaders(client, topology, scope, progress)
         stopwatch.lap("producers")
         snapshot = await complete(
-            inquiry,
+            client,
             scan,
             limit,
             taken_at_ms=taken_at_ms,
@@ -244,48 +244,48 @@ class Collector:
     def _is_check_due(self) -> bool:
         return self._cycles % CHECKED_EVERY_CYCLES == 0
 
-    async def _topology_of_cycle(self, inquiry: Inquiry) -> tuple[Topology, str | None]:
+    async def _topology_of_cycle(self, client: ClusterClient) -> tuple[Topology, str | None]:
         """The metadata of all topics, and why they are of no broker in touch with its controller, as it was last checked.
 
         Another source than was checked is checked at once.
         """
         if not self._is_check_due:
-            topology = await inquiry.topology()
-            if inquiry.source == self._source:
+            topology = await client.topology()
+            if client.source == self._source:
                 return topology, self._out_of_date
         self._out_of_touch.clear()
-        topology, self._out_of_date = await checked_topology(inquiry)
-        self._source = inquiry.source
+        topology, self._out_of_date = await checked_topology(client)
+        self._source = client.source
         return topology, self._out_of_date
 
-    async def _look(self, inquiry: Inquiry) -> tuple[Topology, Visibility]:
+    async def _look(self, client: ClusterClient) -> tuple[Topology, Visibility]:
         """The cluster's metadata, and what they do not show; now and then, whether their source is in touch."""
         is_check_due = self._is_check_due
-        topology, why = await self._topology_of_cycle(inquiry)
-        visibility = await self.look_for_hidden_topics(inquiry, topology, thoroughly=is_check_due)
+        topology, why = await self._topology_of_cycle(client)
+        visibility = await self.look_for_hidden_topics(client, topology, thoroughly=is_check_due)
         if why is None:
             return topology, visibility
         return topology, visibility.with_gap(about_source(why))
 
     async def _read_leaders(
-        self, inquiry: Inquiry, topology: Topology, scope: Scope, progress: Progress | None
-    ) -> tuple[Scan, MaxTimeout]:
+        self, client: ClusterClient, topology: Topology, scope: Scope, progress: Progress | None
+    ) -> tuple[LeaderScan, MaxTimeout]:
         expected = self._expected_producers(topology)
         wanted = scope.rows(topology)
-        scan, limit = await inquiry.gather(
+        scan, limit = await client.gather(
             (
                 scan_leaders(
-                    inquiry,
+                    client,
                     topology,
                     wanted=wanted,
                     expected_producers=expected,
                     progress=progress,
                     requests=self._requests,
                 ),
-                max_timeout(inquiry, sorted(topology.brokers)),
+                max_timeout(client, sorted(topology.brokers)),
             )
         )
-        assert isinstance(scan, Scan)
+        assert isinstance(scan, LeaderScan)
         assert isinstance(limit, MaxTimeout)
         return scan, limit
 

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.examined import Seen, set_aside, were_seen
 from exporter.kafka.collect.owners import unconfirmed_owners
 from exporter.kafka.collect.replicas import OpenAtLeader
-from exporter.kafka.collect.scan import Scan
-from exporter.kafka.collect.state import Reading
-from exporter.kafka.collect.suspects import ask_around
-from exporter.kafka.collect.verify import settle_doubts
+from exporter.kafka.collect.scan import LeaderScan
+from exporter.kafka.collect.state import CollectionState
+from exporter.kafka.collect.suspects import find_impact
+from exporter.kafka.collect.verify import reread_unexplained
 from exporter.kafka.coordinators import (
     by_producer_id,
     coordinators_of,
@@ -49,8 +49,8 @@ PAST_DEADLINE = "scan.deadline passed before suspect transactions could be prove
 
 
 async def complete(
-    inquiry: Inquiry,
-    scan: Scan,
+    client: ClusterClient,
+    scan: LeaderScan,
     limit: MaxTimeout,
     *,
     taken_at_ms: int,
@@ -64,36 +64,36 @@ async def complete(
     """The snapshot of the partitions in `scan`, which was begun at `taken_at_ms`.
 
     `seen` and `search_logs` are those of `Collector.collect`. `taken_at_s`: the same instant by the monotonic clock
-    of `inquiry`; None where the scan began on another machine.
+    of `client`; None where the scan began on another machine.
     """
     entries = scan.entries()
     scan.parts.clear()  # a million of them take 44 MB twice
     second_read = np.full(len(entries), SecondRead.NOT_ASKED, dtype=np.int8)
-    reading = Reading(scan.topology, scan, limit, entries, second_read)
+    reading = CollectionState(scan.topology, scan, limit, entries, second_read)
     if len(entries):
-        await _ask_coordinators(inquiry, reading, seen)
+        await _ask_coordinators(client, reading, seen)
         stopwatch.lap("transactions")
-        if inquiry.remaining_s() > 0:
-            doubtful = await settle_doubts(inquiry, reading)
+        if client.remaining_s() > 0:
+            doubtful = await reread_unexplained(client, reading)
         else:
             doubtful = np.zeros(len(reading.entries), dtype=np.bool_)
             visibility = visibility.with_gap(PAST_DEADLINE)
         stopwatch.lap("proof")
-        now_ms_of_cluster = inquiry.cluster_clock.at_ms(inquiry.clock())
-        reading.unconfirmed_owners = await unconfirmed_owners(inquiry, reading, now_ms_of_cluster)
-        await ask_around(inquiry, reading, doubtful, now_ms_of_cluster, search_logs=search_logs)
+        now_ms_of_cluster = client.cluster_clock.at_ms(client.clock())
+        reading.unconfirmed_owners = await unconfirmed_owners(client, reading, now_ms_of_cluster)
+        await find_impact(client, reading, doubtful, now_ms_of_cluster, search_logs=search_logs)
         stopwatch.lap("impact")
-        visibility = await with_state_topic(inquiry, reading.topology, visibility)
-    open_transactions = await _with_offsets(inquiry, reading)
+        visibility = await with_state_topic(client, reading.topology, visibility)
+    open_transactions = await _with_offsets(client, reading)
     stopwatch.lap("offsets")
     finished_at_ms = now_ms()
-    begun_s = inquiry.clock() - (finished_at_ms - taken_at_ms) / 1000 if taken_at_s is None else taken_at_s
+    begun_s = client.clock() - (finished_at_ms - taken_at_ms) / 1000 if taken_at_s is None else taken_at_s
     return replace(
         _snapshot(reading, open_transactions, taken_at_ms, finished_at_ms),
         visibility=visibility,
-        took_ms=max(int((inquiry.clock() - begun_s) * 1000), 0),
-        clock_offset_ms=inquiry.cluster_clock.at_ms(begun_s) - taken_at_ms,
-        clock_source=inquiry.cluster_clock.source,
+        took_ms=max(int((client.clock() - begun_s) * 1000), 0),
+        clock_offset_ms=client.cluster_clock.at_ms(begun_s) - taken_at_ms,
+        clock_source=client.cluster_clock.source,
         monotonic_ms=None if taken_at_s is None else int(taken_at_s * 1000),
     )
 
@@ -117,22 +117,22 @@ class Stopwatch:
         return tuple(self._laps.items())
 
 
-async def _ask_coordinators(inquiry: Inquiry, reading: Reading, seen: Seen) -> None:
+async def _ask_coordinators(client: ClusterClient, reading: CollectionState, seen: Seen) -> None:
     """List the active transactions, and describe those behind an entry that was open in an earlier cycle."""
-    reading.listings = await list_transactions(inquiry, coordinators_of(reading.topology))
-    set_aside(reading, seen, inquiry.transactions_limit)
+    reading.listings = await list_transactions(client, coordinators_of(reading.topology))
+    set_aside(reading, seen, client.transactions_limit)
     entries = reading.entries
     producer_ids = set(entries.producer_id.tolist())
     active = by_producer_id(it for listing in reading.listings for it in listing.of_producers(producer_ids))
     is_active = np.fromiter((it in active for it in entries.producer_id.tolist()), np.bool_, count=len(entries))
     lasting = set(entries.producer_id[were_seen(reading, seen, is_active)].tolist())
     described, reading.unclear_producer_ids = await describe(
-        inquiry, [active[producer_id] for producer_id in sorted(lasting)]
+        client, [active[producer_id] for producer_id in sorted(lasting)]
     )
     reading.transactions = tuple({**active, **by_producer_id(described)}.values())
 
 
-async def _with_offsets(inquiry: Inquiry, reading: Reading) -> OpenTransactions:
+async def _with_offsets(client: ClusterClient, reading: CollectionState) -> OpenTransactions:
     """The open transactions with their partitions' high watermark and last stable offset."""
     topology, entries = reading.topology, reading.entries
     partitions = [reading.partition(i) for i in range(len(entries))]
@@ -141,7 +141,7 @@ async def _with_offsets(inquiry: Inquiry, reading: Reading) -> OpenTransactions:
         for partition, row in zip(partitions, entries.row, strict=True)
         if topology.leader[row] != NO_LEADER
     }
-    offsets = await latest_offsets(inquiry, leaders)
+    offsets = await latest_offsets(client, leaders)
     pairs: Int64Column = np.array(
         [offsets.get(partition, (-1, -1)) for partition in partitions], dtype=np.int64
     ).reshape(-1, 2)
@@ -164,14 +164,16 @@ async def _with_offsets(inquiry: Inquiry, reading: Reading) -> OpenTransactions:
     )
 
 
-def _by_entry(reading: Reading, found: Mapping[OpenAtLeader, tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+def _by_entry(reading: CollectionState, found: Mapping[OpenAtLeader, tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
     """(N,) the brokers found for each entry; empty where none is for any, which is every ordinary cycle."""
     if not found:
         return ()
     return tuple(found.get(reading.at_leader(i), ()) for i in range(len(reading.entries)))
 
 
-def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms: int, finished_at_ms: int) -> Snapshot:
+def _snapshot(
+    reading: CollectionState, open_transactions: OpenTransactions, taken_at_ms: int, finished_at_ms: int
+) -> Snapshot:
     topology, scan = reading.topology, reading.scan
     exists = scan.is_subject()
     new_row = np.cumsum(exists) - 1
@@ -212,7 +214,7 @@ def _snapshot(reading: Reading, open_transactions: OpenTransactions, taken_at_ms
     )
 
 
-def _brokers(topology: Topology, scan: Scan, exists: BoolColumn) -> tuple[BrokerCoverage, ...]:
+def _brokers(topology: Topology, scan: LeaderScan, exists: BoolColumn) -> tuple[BrokerCoverage, ...]:
     led_by = topology.leader[exists & (topology.leader != NO_LEADER)]
     asked, count = np.unique(led_by, return_counts=True)
     led = dict(zip(asked.tolist(), count.tolist(), strict=True))

@@ -15,7 +15,7 @@ from typing import Any
 from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import java_hash_partition
 from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
 from exporter.kafka.topology import Topology
@@ -27,9 +27,9 @@ NO_OFFSET = -1
 TopicPartition = tuple[str, int]
 
 
-async def impact_on(inquiry: Inquiry, topology: Topology, partitions: Collection[TopicPartition]) -> Impact:
+async def impact_on(client: ClusterClient, topology: Topology, partitions: Collection[TopicPartition]) -> Impact:
     """The groups behind `partitions`, from every broker that answers."""
-    answers = await inquiry.gather(_of_broker(inquiry, broker, partitions) for broker in sorted(topology.brokers))
+    answers = await client.gather(_of_broker(client, broker, partitions) for broker in sorted(topology.brokers))
     groups = [group for groups, _, _ in answers for group in groups]
     return Impact(
         offsets=tuple(offset for _, offsets, _ in answers for offset in offsets),
@@ -51,18 +51,18 @@ def _residents(
 
 
 async def _of_broker(
-    inquiry: Inquiry, broker: int, partitions: Collection[TopicPartition]
+    client: ClusterClient, broker: int, partitions: Collection[TopicPartition]
 ) -> tuple[list[str], list[GroupOffset], str | None]:
     """(groups, their offsets, what went wrong) of one broker."""
     offsets: list[GroupOffset] = []
     groups: list[str] = []
     try:
-        code, groups = await inquiry.ask(broker, "ListGroups", ListGroupsRequest(), _listed)
+        code, groups = await client.request(broker, "ListGroups", ListGroupsRequest(), _listed)
         if code != ErrorCode.NONE:
             return groups, offsets, f"broker {broker} answers {error_name(code)} to ListGroups"
         for start in range(0, len(groups), REQUEST_GROUPS_MAX):
             request = _offsets_request(groups[start : start + REQUEST_GROUPS_MAX], partitions)
-            offsets += await inquiry.ask(broker, "OffsetFetch", request, partial(_offsets, set(partitions)))
+            offsets += await client.request(broker, "OffsetFetch", request, partial(_offsets, set(partitions)))
     except BrokerFault as fault:
         return groups, offsets, str(fault)
     return groups, offsets, None

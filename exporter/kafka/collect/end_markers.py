@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from kafka.protocol.consumer.fetch import FetchRequest
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.producer_expiration import producers_kept_ms
 from exporter.kafka.collect.replicas import OpenAtLeader
-from exporter.kafka.collect.scan import Entries, Scan, scan_leaders
+from exporter.kafka.collect.scan import Entries, LeaderScan, scan_leaders
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.kafka.leadership.confirm import Claim, unconfirmed
 from exporter.kafka.messages.log_batches import Stretch
@@ -73,7 +73,7 @@ class Place:
 class _Search:
     """The state of one search over all places."""
 
-    inquiry: Inquiry
+    client: ClusterClient
     deadline: float
     bytes_left: int = BYTES_MAX
     committed: set[int] = field(default_factory=set)
@@ -83,19 +83,19 @@ class _Search:
     lost: list[tuple[int, str]] = field(default_factory=list)
 
 
-async def end_markers(inquiry: Inquiry, topology: Topology, suspects: Collection[OpenAtLeader]) -> EndMarkers:
+async def end_markers(client: ClusterClient, topology: Topology, suspects: Collection[OpenAtLeader]) -> EndMarkers:
     """The end markers of the suspects' producers on every partition of `topology` that remembers them."""
     producer_ids = frozenset(it.producer_id for it in suspects)
-    scan = await scan_leaders(inquiry, topology, producer_ids=producer_ids)
-    search = _Search(inquiry, deadline=inquiry.clock() + inquiry.remaining_s() / 2)
+    scan = await scan_leaders(client, topology, producer_ids=producer_ids)
+    search = _Search(client, deadline=client.clock() + client.remaining_s() / 2)
     by_leader: dict[int, list[Place]] = defaultdict(list)
     for place in _places(scan.topology, scan.entries(), suspects):
         by_leader[place.leader].append(place)
-    await inquiry.gather(_look_at_all(search, places) for places in by_leader.values())
+    await client.gather(_look_at_all(search, places) for places in by_leader.values())
     unread, hidden = [_unread_partitions(scan)], ""
     if {it.producer_id for it in search.markers if not it.commit} - search.committed:
-        unread.append(await _unconfirmed_leaders(inquiry, scan))
-        hidden = await what_hides_topics(inquiry, min(scan.topology.brokers))
+        unread.append(await _unconfirmed_leaders(client, scan))
+        hidden = await what_hides_topics(client, min(scan.topology.brokers))
     search.unread += [(producer_id, why) for producer_id in sorted(producer_ids) for why in unread if why]
     search.lost += [(producer_id, hidden) for producer_id in sorted(producer_ids) if hidden]
     return EndMarkers(
@@ -104,11 +104,11 @@ async def end_markers(inquiry: Inquiry, topology: Topology, suspects: Collection
         ),
         unread=tuple(search.unread),
         lost=tuple(search.lost),
-        producers_kept_ms=await producers_kept_ms(inquiry, sorted(scan.topology.brokers)),
+        producers_kept_ms=await producers_kept_ms(client, sorted(scan.topology.brokers)),
     )
 
 
-def _unread_partitions(scan: Scan) -> str:
+def _unread_partitions(scan: LeaderScan) -> str:
     """Empty where every partition told whether it remembers the producers."""
     rows = np.flatnonzero((scan.answer != Answer.READ) & scan.is_subject())
     if not len(rows):
@@ -119,7 +119,7 @@ def _unread_partitions(scan: Scan) -> str:
     return f"{name}{more} could not be read ({scan.reason[first]}), so their logs were not searched for its end"
 
 
-async def _unconfirmed_leaders(inquiry: Inquiry, scan: Scan) -> str:
+async def _unconfirmed_leaders(client: ClusterClient, scan: LeaderScan) -> str:
     """Empty where every partition was read at its leader.
 
     The logs of a broker that is cut off may be read to their ends, and the commit is at the new leaders.
@@ -127,7 +127,7 @@ async def _unconfirmed_leaders(inquiry: Inquiry, scan: Scan) -> str:
     topology = scan.topology
     rows = np.flatnonzero(scan.answer == Answer.READ).tolist()
     names = [(topology.topics[topology.topic[row]], int(topology.partition[row])) for row in rows]
-    against = await unconfirmed(inquiry, [Claim.of(topology, *name) for name in names])
+    against = await unconfirmed(client, [Claim.of(topology, *name) for name in names])
     if not against:
         return ""
     (topic, partition), why = next(iter(against.items()))
@@ -184,7 +184,7 @@ async def _look_near(search: _Search, place: Place, found: dict[int, EndMarker])
     """Read a few megabytes from each likely time on. Raises BrokerFault."""
     stretch: Stretch | None = None
     for time_ms in place.times_ms:
-        offset = await offset_at_time(search.inquiry, place.leader, (place.topic, place.partition), time_ms)
+        offset = await offset_at_time(search.client, place.leader, (place.topic, place.partition), time_ms)
         if offset is None:
             continue
         if stretch is None or offset > stretch.next_offset:
@@ -199,7 +199,7 @@ async def _look_near(search: _Search, place: Place, found: dict[int, EndMarker])
 
 async def _look_from_the_start(search: _Search, place: Place, found: dict[int, EndMarker]) -> None:
     """Read the whole log, or until the commit is found; note what is unread or lost. Raises BrokerFault."""
-    start = await offset_at_time(search.inquiry, place.leader, (place.topic, place.partition), LOG_START)
+    start = await offset_at_time(search.client, place.leader, (place.topic, place.partition), LOG_START)
     stretch = _stretch(place, start or 0)
     cut: str | None = None
     while cut is None:
@@ -225,7 +225,7 @@ def _cut(search: _Search, stretch: Stretch) -> str | None:
         return f"only its first {PLACE_BYTES_MAX // MEGABYTE} MB were read"
     if search.bytes_left <= 0:
         return f"{BYTES_MAX // MEGABYTE} MB of logs were read in all"
-    if search.inquiry.clock() >= search.deadline:
+    if search.client.clock() >= search.deadline:
         return "the time for it was over"
     return None
 
@@ -263,7 +263,9 @@ async def _read_on(search: _Search, place: Place, stretch: Stretch) -> int:
             stretch.take(records)
         return error_name(error) if error else "", high_watermark
 
-    error, high_watermark = await search.inquiry.ask(place.leader, "Fetch", _request(place, stretch.next_offset), read)
+    error, high_watermark = await search.client.request(
+        place.leader, "Fetch", _request(place, stretch.next_offset), read
+    )
     if error:
         raise BrokerFault(FaultReason.REFUSED, f"broker {place.leader} answers {error}")
     return high_watermark

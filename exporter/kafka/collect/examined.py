@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from exporter.kafka.collect.scan import Entries
-from exporter.kafka.collect.state import Reading
+from exporter.kafka.collect.state import CollectionState
 from exporter.kafka.coordinators import Listing
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
@@ -42,7 +42,7 @@ class Seen:
         return self.keys is None or key in self.keys or (*key[:4], "") in self.keys
 
 
-def set_aside(reading: Reading, seen: Seen, limit: int) -> None:
+def set_aside(reading: CollectionState, seen: Seen, limit: int) -> None:
     """Leave at most `limit` of the entries in `reading`; the others become its unexamined ones."""
     entries = reading.entries
     if len(entries) <= limit:
@@ -67,7 +67,7 @@ def set_aside(reading: Reading, seen: Seen, limit: int) -> None:
     reading.second_read = reading.second_read[is_examined]
 
 
-def were_seen(reading: Reading, seen: Seen, among: BoolColumn) -> BoolColumn:
+def were_seen(reading: CollectionState, seen: Seen, among: BoolColumn) -> BoolColumn:
     """(N,) entries that an earlier cycle has seen open; False where they are not `among` those in question."""
     found = np.zeros(len(reading.entries), dtype=np.bool_)
     if len(seen.unexamined):

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from exporter.kafka.cluster_client import Inquiry
-from exporter.kafka.collect.state import Reading
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.state import CollectionState
 from exporter.kafka.collect.suspects import is_kept_too_long
 from exporter.kafka.coordinators import by_producer_id, state_partition
 from exporter.kafka.leadership.confirm import Claim, unconfirmed
 from exporter.snapshot import NO_LEADER, STATE_TOPIC, ClockSource, CoordinatorTransaction
 
 
-async def unconfirmed_owners(inquiry: Inquiry, reading: Reading, now_ms: int) -> Mapping[int, str]:
+async def unconfirmed_owners(client: ClusterClient, reading: CollectionState, now_ms: int) -> Mapping[int, str]:
     """Entry -> why the leader of its partition, or its coordinator, is not confirmed; nothing where all are.
 
     Without a transaction that is kept too long nobody is asked.
     """
-    is_clock_known = inquiry.cluster_clock.source is ClockSource.CONTROLLER
+    is_clock_known = client.cluster_clock.source is ClockSource.CONTROLLER
     kept = dict(_kept_too_long(reading, now_ms, is_clock_known=is_clock_known))
     claims = {entry: _claims(reading, entry, transaction) for entry, transaction in kept.items()}
-    against = await unconfirmed(inquiry, {it for both in claims.values() for it in both if it.leader != NO_LEADER})
+    against = await unconfirmed(client, {it for both in claims.values() for it in both if it.leader != NO_LEADER})
     found = {}
     for entry, both in claims.items():
         told = (against.get((it.topic, it.partition)) for it in both)
@@ -35,7 +35,7 @@ async def unconfirmed_owners(inquiry: Inquiry, reading: Reading, now_ms: int) ->
 
 
 def _kept_too_long(
-    reading: Reading, now_ms: int, *, is_clock_known: bool
+    reading: CollectionState, now_ms: int, *, is_clock_known: bool
 ) -> Iterator[tuple[int, CoordinatorTransaction]]:
     """Each entry whose transaction is: the proof's description, which is later, or else the cycle's first.
 
@@ -52,7 +52,7 @@ def _kept_too_long(
             yield entry, transaction
 
 
-def _claims(reading: Reading, entry: int, transaction: CoordinatorTransaction) -> tuple[Claim, Claim]:
+def _claims(reading: CollectionState, entry: int, transaction: CoordinatorTransaction) -> tuple[Claim, Claim]:
     """Of the partition, and of the state partition to which its transactional id hashes."""
     topology = reading.topology
     partitions = max(len(topology.rows_of(STATE_TOPIC)), 1)

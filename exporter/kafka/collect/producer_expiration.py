@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.broker_configs import int32, request_for
 from exporter.kafka.errors import BrokerFault, ErrorCode
 
 NAME = "producer.id.expiration.ms"
 
 
-async def producers_kept_ms(inquiry: Inquiry, brokers: Iterable[int]) -> int | None:
+async def producers_kept_ms(client: ClusterClient, brokers: Iterable[int]) -> int | None:
     """The shortest of all brokers; None where one does not tell (DESCRIBE_CONFIGS on the cluster, and Kafka 3.5)."""
-    told = await inquiry.gather(_ask(inquiry, broker) for broker in brokers)
+    told = await client.gather(_ask(client, broker) for broker in brokers)
     known = [it for it in told if it is not None]
     return min(known) if known and len(known) == len(told) else None
 
 
-async def _ask(inquiry: Inquiry, broker: int) -> int | None:
+async def _ask(client: ClusterClient, broker: int) -> int | None:
     try:
-        return await inquiry.ask(broker, "DescribeConfigs", request_for(broker, NAME), _value)
+        return await client.request(broker, "DescribeConfigs", request_for(broker, NAME), _value)
     except BrokerFault:
         return None
 

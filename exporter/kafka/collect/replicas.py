@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from exporter.kafka.cluster_client import Inquiry
-from exporter.kafka.collect.scan import Scan, read_rows
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.scan import LeaderScan, read_rows
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, Answer, Int32Column
 
@@ -45,7 +45,7 @@ class Followers:
 EVERYBODY_AGREES = Followers(diverged={}, silent={})
 
 
-async def ask_followers(inquiry: Inquiry, topology: Topology, transactions: Collection[OpenAtLeader]) -> Followers:
+async def ask_followers(client: ClusterClient, topology: Topology, transactions: Collection[OpenAtLeader]) -> Followers:
     """Ask every follower of the partitions of `transactions`, which `topology` must hold, for their producers."""
     wanted = {it.partition: row for it in transactions if (row := topology.row(*it.partition)) is not None}
     followers = {row: _followers(topology, row) for row in wanted.values()}
@@ -53,7 +53,7 @@ async def ask_followers(inquiry: Inquiry, topology: Topology, transactions: Coll
     producer_ids = frozenset(it.producer_id for it in transactions)
     for turn in range(max((len(it) for it in followers.values()), default=0)):
         of_turn = {row: brokers[turn] for row, brokers in followers.items() if turn < len(brokers)}
-        seen.update(await _ask(inquiry, topology, of_turn, producer_ids))
+        seen.update(await _ask(client, topology, of_turn, producer_ids))
     diverged, silent = {}, {}
     for it in transactions:
         row = wanted.get(it.partition)
@@ -78,14 +78,14 @@ _Producers = Mapping[int, tuple[int, int, int]]
 
 
 async def _ask(
-    inquiry: Inquiry, topology: Topology, asked: Mapping[int, int], producer_ids: frozenset[int]
+    client: ClusterClient, topology: Topology, asked: Mapping[int, int], producer_ids: frozenset[int]
 ) -> dict[tuple[int, int], _Producers | None]:
     """(row, follower) -> its entries of these producers, None where it did not respond; one follower for each row."""
     follower: Int32Column = np.full(len(topology), NO_LEADER, dtype=np.int32)
     rows = np.array(sorted(asked), dtype=np.int64)
     follower[rows] = [asked[row] for row in rows.tolist()]
-    scan = Scan.unasked(topology, producer_ids=producer_ids)
-    await read_rows(inquiry, scan, rows, follower)
+    scan = LeaderScan.unasked(topology, producer_ids=producer_ids)
+    await read_rows(client, scan, rows, follower)
     found: dict[tuple[int, int], dict[int, tuple[int, int, int]]] = {
         (row, asked[row]): {} for row in rows[scan.answer[rows] == Answer.READ].tolist()
     }

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from exporter.kafka.client.connections import Sent
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.scan_requests import Rows, ScanRequest, ScanRequests, chunks
 from exporter.kafka.errors import (
     BrokerFault,
@@ -86,7 +86,7 @@ _DTYPES = (np.int64, np.int64, np.int32, np.int32, np.int64, np.int32, np.int64)
 
 
 @dataclass(slots=True)
-class Scan:
+class LeaderScan:
     """What the leaders said of the rows that were asked; grows while answers arrive, on the client's thread only."""
 
     topology: Topology
@@ -110,7 +110,7 @@ class Scan:
         wanted: BoolColumn | None = None,
         producer_ids: frozenset[int] | None = None,
         requests: ScanRequests | None = None,
-    ) -> Scan:
+    ) -> LeaderScan:
         """Every `wanted` row unavailable for want of a leader, until an answer says otherwise."""
         count = len(topology)
         reason_code = np.full(count, _NO_LEADER, dtype=np.int16)
@@ -227,7 +227,7 @@ class Scan:
 
 
 async def scan_leaders(
-    inquiry: Inquiry,
+    client: ClusterClient,
     topology: Topology,
     *,
     wanted: BoolColumn | None = None,
@@ -235,27 +235,27 @@ async def scan_leaders(
     expected_producers: Int32Column | None = None,
     progress: Progress | None = None,
     requests: ScanRequests | None = None,
-) -> Scan:
+) -> LeaderScan:
     """Read every `wanted` partition of `topology`, or all; what could not be read is in the result with its reason.
 
     Open transactions are kept, or every entry of `producer_ids`.
     `expected_producers` (P,) sizes the chunks; without it every partition is taken to hold few. `requests` has those of
     an earlier scan ready.
     """
-    scan = Scan.unasked(topology, wanted, producer_ids, requests)
+    scan = LeaderScan.unasked(topology, wanted, producer_ids, requests)
     rows = np.flatnonzero(scan.is_subject() & (topology.leader != NO_LEADER))
-    await read_rows(inquiry, scan, rows, topology.leader, expected_producers, progress)
-    await ask_again_where_moved(inquiry, scan)
+    await read_rows(client, scan, rows, topology.leader, expected_producers, progress)
+    await ask_again_where_moved(client, scan)
     return scan
 
 
-async def ask_again_where_moved(inquiry: Inquiry, scan: Scan) -> None:
+async def ask_again_where_moved(client: ClusterClient, scan: LeaderScan) -> None:
     """Once, with fresh metadata: rows whose leader changed, or that said that their broker is not the leader."""
     stale = scan.may_have_moved()
-    if len(stale) == 0 or inquiry.remaining_s() <= 0:
+    if len(stale) == 0 or client.remaining_s() <= 0:
         return
     try:
-        fresh = await inquiry.topology()
+        fresh = await client.topology()
     except ClusterUnavailableError:
         return  # the first answers stand, and what is missing says so already
     known = scan.topology
@@ -271,12 +271,12 @@ async def ask_again_where_moved(inquiry: Inquiry, scan: Scan) -> None:
     # Later reads of this cycle must not ask a former leader: it answers from its own log, which may lack what is open.
     brokers = {**scan.topology.brokers, **fresh.brokers}
     scan.topology = replace(scan.topology, brokers=brokers, leader=leader, leader_epoch=leader_epoch)
-    await read_rows(inquiry, scan, again, leader)
+    await read_rows(client, scan, again, leader)
 
 
 async def read_rows(
-    inquiry: Inquiry,
-    scan: Scan,
+    client: ClusterClient,
+    scan: LeaderScan,
     rows: Rows,
     leader: Int32Column,
     expected_producers: Int32Column | None = None,
@@ -291,7 +291,7 @@ async def read_rows(
         requests = [scan.requests.of(scan.topology, chunk) for chunk in chunks(mine, expected_producers)]
         sent = None
         for request, following in zip_longest(requests, requests[1:]):
-            is_read, sent = await _read_chunk(inquiry, scan, broker, request, sent, following)
+            is_read, sent = await _read_chunk(client, scan, broker, request, sent, following)
             if not is_read:
                 last = request.rows[-1]
                 scan.fail(mine[mine > last], scan.reasons[scan.reason_code[last]])
@@ -304,11 +304,16 @@ async def read_rows(
     leaders, counts = np.unique(leader[rows], return_counts=True)
     parts = np.split(rows[by_leader], np.cumsum(counts)[:-1])
     rows_of = dict(zip(leaders.tolist(), parts, strict=False))
-    await inquiry.gather(ask_broker(broker) for broker in rows_of)
+    await client.gather(ask_broker(broker) for broker in rows_of)
 
 
 async def _read_chunk(
-    inquiry: Inquiry, scan: Scan, broker: int, request: ScanRequest, sent: Sent | None, following: ScanRequest | None
+    client: ClusterClient,
+    scan: LeaderScan,
+    broker: int,
+    request: ScanRequest,
+    sent: Sent | None,
+    following: ScanRequest | None,
 ) -> tuple[bool, Sent | None]:
     """True when the broker answered `request`; else its partitions are noted as unavailable.
 
@@ -320,11 +325,11 @@ async def _read_chunk(
     def columns(answer: RawAnswer) -> ProducersAnswer:
         nonlocal ahead
         if following is not None:
-            ahead = inquiry.send_ahead(broker, following.request)
+            ahead = client.send_ahead(broker, following.request)
         return describe_producers.decode(answer.body, scan.producer_ids, like=request.layout)
 
     try:
-        answer = await inquiry.ask(broker, "DescribeProducers", request.request, columns, sent=sent)
+        answer = await client.request(broker, "DescribeProducers", request.request, columns, sent=sent)
     except BrokerFault as fault:
         scan.fail(request.rows, fault.reason.value)
         scan.faults[broker] = str(fault)

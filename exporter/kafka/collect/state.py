@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from exporter.kafka.collect.replicas import EVERYBODY_AGREES, Followers, OpenAtLeader
-from exporter.kafka.collect.scan import Entries, Scan
+from exporter.kafka.collect.scan import Entries, LeaderScan
 from exporter.kafka.coordinators import Listing
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
@@ -22,11 +22,11 @@ from exporter.snapshot.unexamined import ALL_EXAMINED
 
 
 @dataclass(slots=True)
-class Reading:
+class CollectionState:
     """What a cycle has read so far; `entries` and `second_read` shrink as transactions are seen to end."""
 
     topology: Topology
-    scan: Scan
+    scan: LeaderScan
     max_timeout: MaxTimeout
     entries: Entries
     second_read: Int8Column

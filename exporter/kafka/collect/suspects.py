@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.consumer_groups import impact_on
 from exporter.kafka.collect.end_markers import end_markers
-from exporter.kafka.collect.state import Reading
+from exporter.kafka.collect.state import CollectionState
 from exporter.kafka.coordinators import by_producer_id
 from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction
 
 
-async def ask_around(
-    inquiry: Inquiry, reading: Reading, doubtful: npt.NDArray[np.bool_], now_ms: int, *, search_logs: bool
+async def find_impact(
+    client: ClusterClient, reading: CollectionState, doubtful: npt.NDArray[np.bool_], now_ms: int, *, search_logs: bool
 ) -> None:
     """Find who waits behind what is in doubt, and behind what its coordinator keeps too long.
 
@@ -22,7 +22,7 @@ async def ask_around(
     """
     in_doubt = [reading.at_leader(int(i)) for i in np.flatnonzero(doubtful)]
     if in_doubt and search_logs:
-        reading.end_markers = await end_markers(inquiry, reading.topology, in_doubt)
+        reading.end_markers = await end_markers(client, reading.topology, in_doubt)
     described = by_producer_id(reading.transactions)
     kept_too_long = (
         i
@@ -31,7 +31,7 @@ async def ask_around(
     )
     partitions = {reading.partition(int(i)) for i in [*np.flatnonzero(doubtful), *kept_too_long]}
     if partitions:
-        reading.impact = await impact_on(inquiry, reading.topology, sorted(partitions))
+        reading.impact = await impact_on(client, reading.topology, sorted(partitions))
 
 
 def is_kept_too_long(transaction: CoordinatorTransaction | None, now_ms: int) -> bool:

@@ -15,11 +15,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.broker_configs import strangers
 from exporter.kafka.collect.replicas import ask_followers
-from exporter.kafka.collect.scan import Entries, Scan, read_rows
-from exporter.kafka.collect.state import Reading
+from exporter.kafka.collect.scan import Entries, LeaderScan, read_rows
+from exporter.kafka.collect.state import CollectionState
 from exporter.kafka.coordinators import by_producer_id, prove, state_claims
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.leadership.confirm import Claim, unconfirmed, who_knows
@@ -42,7 +42,7 @@ _EXPLAINED = frozenset({Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_
 _KEPT_STILL = ("producer_epoch", "last_sequence", "last_timestamp_ms", "coordinator_epoch")
 
 
-async def settle_doubts(inquiry: Inquiry, reading: Reading) -> npt.NDArray[np.bool_]:
+async def reread_unexplained(client: ClusterClient, reading: CollectionState) -> npt.NDArray[np.bool_]:
     """Read again what the coordinators contradict, and ask for a proof where it is still open.
 
     (N,) the entries that are in doubt afterwards, of those that are left.
@@ -51,26 +51,26 @@ async def settle_doubts(inquiry: Inquiry, reading: Reading) -> npt.NDArray[np.bo
     if not np.any(doubtful):
         return doubtful
     # Most doubts are transactions that ended between the two requests: one more read of their partitions, and no probes.
-    before = await _current(inquiry, reading, doubtful)
-    doubtful = _refreshed(reading, doubtful, await _read_again(inquiry, reading, doubtful, before), before)
+    before = await _current(client, reading, doubtful)
+    doubtful = _refreshed(reading, doubtful, await _read_again(client, reading, doubtful, before), before)
     if not np.any(doubtful):
         return doubtful
     in_doubt = np.flatnonzero(doubtful).tolist()
     proof = await prove(
-        inquiry,
+        client,
         reading.topology,
         producer_ids={int(producer_id) for producer_id in reading.entries.producer_id[in_doubt]},
         topics={reading.partition(i)[0] for i in in_doubt},
     )
     if before is not None:
-        reading.followers = await ask_followers(inquiry, before, [reading.at_leader(i) for i in in_doubt])
-    after = await _current(inquiry, reading, doubtful)
-    doubtful = _compared(reading, doubtful, await _read_again(inquiry, reading, doubtful, after), before, after)
-    reading.proof = await _confirmed(inquiry, reading, proof, doubtful, after)
+        reading.followers = await ask_followers(client, before, [reading.at_leader(i) for i in in_doubt])
+    after = await _current(client, reading, doubtful)
+    doubtful = _compared(reading, doubtful, await _read_again(client, reading, doubtful, after), before, after)
+    reading.proof = await _confirmed(client, reading, proof, doubtful, after)
     return doubtful
 
 
-def _doubtful(reading: Reading) -> npt.NDArray[np.bool_]:
+def _doubtful(reading: CollectionState) -> npt.NDArray[np.bool_]:
     """(N,) entries that no coordinator's active transaction explains."""
     active = by_producer_id(reading.transactions)
     entries = reading.entries
@@ -84,14 +84,14 @@ def _doubtful(reading: Reading) -> npt.NDArray[np.bool_]:
     )
 
 
-async def _current(inquiry: Inquiry, reading: Reading, doubtful: npt.NDArray[np.bool_]) -> Topology | None:
+async def _current(client: ClusterClient, reading: CollectionState, doubtful: npt.NDArray[np.bool_]) -> Topology | None:
     """Fresh metadata of the doubtful partitions' topics; None when no broker responds.
 
     A former leader answers from its own log, without an error: it must not be what makes a transaction look ended.
     """
     topics = tuple(sorted({reading.partition(i)[0] for i in np.flatnonzero(doubtful).tolist()}))
     try:
-        return await inquiry.topology(topics)
+        return await client.topology(topics)
     except ClusterUnavailableError:
         return None
 
@@ -101,14 +101,14 @@ _Found = Mapping[int, int | None]
 
 
 async def _read_again(
-    inquiry: Inquiry, reading: Reading, doubtful: npt.NDArray[np.bool_], current: Topology | None
+    client: ClusterClient, reading: CollectionState, doubtful: npt.NDArray[np.bool_], current: Topology | None
 ) -> tuple[Entries, _Found]:
     """What the leaders in `current` show of the doubtful entries' partitions."""
     entries = reading.entries
     rows = np.unique(entries.row[doubtful])
     leader = _leaders(reading.topology, rows, current)
-    again = Scan.unasked(reading.topology)
-    await read_rows(inquiry, again, rows[leader[rows] != NO_LEADER], leader)
+    again = LeaderScan.unasked(reading.topology)
+    await read_rows(client, again, rows[leader[rows] != NO_LEADER], leader)
     found = again.entries()
     # A partition may show many more than are in doubt.
     found = found.those(np.isin(found.producer_id, entries.producer_id[doubtful]))
@@ -123,7 +123,7 @@ async def _read_again(
 
 
 def _refreshed(
-    reading: Reading, doubtful: npt.NDArray[np.bool_], read: tuple[Entries, _Found], current: Topology | None
+    reading: CollectionState, doubtful: npt.NDArray[np.bool_], read: tuple[Entries, _Found], current: Topology | None
 ) -> npt.NDArray[np.bool_]:
     """Let the entries be as the read before the proof shows them; see `_without_ended`."""
     found, places = read
@@ -144,7 +144,7 @@ def _refreshed(
 
 
 def _compared(
-    reading: Reading,
+    reading: CollectionState,
     doubtful: npt.NDArray[np.bool_],
     read: tuple[Entries, _Found],
     before: Topology | None,
@@ -164,7 +164,7 @@ def _compared(
     return _without_ended(reading, doubtful, places)
 
 
-def _without_ended(reading: Reading, doubtful: npt.NDArray[np.bool_], places: _Found) -> npt.NDArray[np.bool_]:
+def _without_ended(reading: CollectionState, doubtful: npt.NDArray[np.bool_], places: _Found) -> npt.NDArray[np.bool_]:
     """Drop the entries that were read again and have ended; `doubtful` for those that are left."""
     keep = np.ones(len(doubtful), dtype=np.bool_)
     keep[[i for i, place in places.items() if place is None]] = False
@@ -174,14 +174,14 @@ def _without_ended(reading: Reading, doubtful: npt.NDArray[np.bool_], places: _F
     return doubtful[keep]
 
 
-def _claim(reading: Reading, entry: int, topology: Topology | None) -> Claim:
+def _claim(reading: CollectionState, entry: int, topology: Topology | None) -> Claim:
     assert topology is not None
     return Claim.of(topology, *reading.partition(entry))
 
 
 async def _confirmed(
-    inquiry: Inquiry,
-    reading: Reading,
+    client: ClusterClient,
+    reading: CollectionState,
     proof: CoordinatorProof,
     doubtful: npt.NDArray[np.bool_],
     after: Topology | None,
@@ -191,10 +191,10 @@ async def _confirmed(
     if not unchanged:
         return proof
     producer_ids = {int(it) for it in reading.entries.producer_id[unchanged]}
-    if proof.state_topic is StateTopic.ABSENT and await who_knows(inquiry, STATE_TOPIC) is not None:
+    if proof.state_topic is StateTopic.ABSENT and await who_knows(client, STATE_TOPIC) is not None:
         proof = replace(proof, state_topic=StateTopic.UNKNOWN)
     claims = {*(_claim(reading, i, after) for i in unchanged), *state_claims(proof, producer_ids)}
-    against = await unconfirmed(inquiry, claims)
+    against = await unconfirmed(client, claims)
     for i in unchanged:
         if reading.partition(i) in against:
             reading.second_read[i] = SecondRead.UNCONFIRMED

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from exporter.kafka.client.connections import Address
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode
 from exporter.kafka.leadership.quorum import QuorumView, Touch, quorum_through
 from exporter.kafka.topology import Topology
@@ -66,7 +66,7 @@ class Claim:
         return view.topic_errors.get(self.topic) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-async def unconfirmed(inquiry: Inquiry, claims: Collection[Claim]) -> Mapping[TopicPartition, str]:
+async def unconfirmed(client: ClusterClient, claims: Collection[Claim]) -> Mapping[TopicPartition, str]:
     """Those of `claims` that are not confirmed: why, a sentence each without its full stop. Never raises BrokerFault.
 
     To be asked after everything that rests on the claims.
@@ -74,24 +74,24 @@ async def unconfirmed(inquiry: Inquiry, claims: Collection[Claim]) -> Mapping[To
     if not claims:
         return {}
     topics = tuple(sorted({it.topic for it in claims}))
-    leaders = sorted({it.leader for it in claims} & (inquiry.brokers or {}).keys())
-    views = await _metadata_of_all(inquiry, topics)
-    quorum = dict(zip(leaders, await inquiry.gather(quorum_through(inquiry, it) for it in leaders), strict=True))
+    leaders = sorted({it.leader for it in claims} & (client.brokers or {}).keys())
+    views = await _metadata_of_all(client, topics)
+    quorum = dict(zip(leaders, await client.gather(quorum_through(client, it) for it in leaders), strict=True))
     named = views.keys() | {broker for view in views.values() if view is not None for broker in view.brokers}
     if any(views.get(broker) is None for broker in named):
-        quorum = await _caught_up(inquiry, quorum)
+        quorum = await _caught_up(client, quorum)
     found = {}
     for it in claims:  # 50,000 of them in a cluster of 100 brokers are 8 s of work
-        is_in_time = inquiry.remaining_s() > 0
+        is_in_time = client.remaining_s() > 0
         why = _against(it, views, quorum.get(it.leader), len(named)) if is_in_time else PAST_DEADLINE
         if why is not None:
             found[it.topic, it.partition] = why
     return found
 
 
-async def who_knows(inquiry: Inquiry, topic: str) -> int | None:
+async def who_knows(client: ClusterClient, topic: str) -> int | None:
     """A broker that knows `topic`; None where none does."""
-    views = await _metadata_of_all(inquiry, (topic,))
+    views = await _metadata_of_all(client, (topic,))
     return next((broker for broker, view in views.items() if view is not None and topic in view.first_row), None)
 
 
@@ -114,13 +114,13 @@ def _against(claim: Claim, views: Mapping[int, Topology | None], quorum: QuorumV
     return None
 
 
-async def _metadata_of_all(inquiry: Inquiry, topics: tuple[str, ...]) -> dict[int, Topology | None]:
+async def _metadata_of_all(client: ClusterClient, topics: tuple[str, ...]) -> dict[int, Topology | None]:
     """Broker -> its metadata of `topics`, None where it did not answer; every broker that any of them names."""
     views: dict[int, Topology | None] = {}
-    addresses = dict(inquiry.brokers or {})
+    addresses = dict(client.brokers or {})
     while missing := sorted(addresses.keys() - views.keys()):
-        inquiry.brokers = addresses
-        views.update(zip(missing, await inquiry.gather(_metadata(inquiry, it, topics) for it in missing), strict=True))
+        client.brokers = addresses
+        views.update(zip(missing, await client.gather(_metadata(client, it, topics) for it in missing), strict=True))
         addresses = {**_brokers_of(views[it] for it in missing), **addresses}
     return views
 
@@ -129,14 +129,14 @@ def _brokers_of(views: Iterable[Topology | None]) -> dict[int, Address]:
     return {broker: address for view in views if view is not None for broker, address in view.brokers.items()}
 
 
-async def _metadata(inquiry: Inquiry, broker: int, topics: tuple[str, ...]) -> Topology | None:
+async def _metadata(client: ClusterClient, broker: int, topics: tuple[str, ...]) -> Topology | None:
     try:
-        return await inquiry.topology(topics, broker=broker)
+        return await client.topology(topics, broker=broker)
     except BrokerFault:
         return None
 
 
-async def _caught_up(inquiry: Inquiry, quorum: dict[int, QuorumView]) -> dict[int, QuorumView]:
+async def _caught_up(client: ClusterClient, quorum: dict[int, QuorumView]) -> dict[int, QuorumView]:
     """Ask on until each has caught up with the metadata log as it was when the asking began, or for long enough.
 
     Where every broker answers, a new leader contradicts by its own metadata. Where one is silent, it may be that leader.
@@ -144,10 +144,10 @@ async def _caught_up(inquiry: Inquiry, quorum: dict[int, QuorumView]) -> dict[in
     begun_ms = {broker: it.controller_time_ms for broker, it in quorum.items() if it.touch is Touch.CURRENT}
     for _ in range(CATCH_UP_POLLS):
         behind = [it for it, begun in begun_ms.items() if (quorum[it].caught_up_ms or 0) < (begun or 0)]
-        if not behind or inquiry.remaining_s() <= 0:
+        if not behind or client.remaining_s() <= 0:
             break
-        await inquiry.pause(CATCH_UP_POLL_S)
-        again = await inquiry.gather(quorum_through(inquiry, it) for it in behind)
+        await client.pause(CATCH_UP_POLL_S)
+        again = await client.gather(quorum_through(client, it) for it in behind)
         quorum = {**quorum, **dict(zip(behind, again, strict=True))}
     late = {
         broker: QuorumView(

@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka.protocol.admin.cluster import DescribeQuorumRequest
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 
 CAUGHT_UP_WITHIN_MS = 2000
@@ -51,17 +51,17 @@ class QuorumView:
     """The instant, by that clock, up to which the broker and a majority of the controllers know the metadata log."""
 
 
-async def quorum_through(inquiry: Inquiry, broker: int) -> QuorumView:
+async def quorum_through(client: ClusterClient, broker: int) -> QuorumView:
     """Ask the active controller through `broker`. Never raises BrokerFault."""
     topic_type = DescribeQuorumRequest.TopicData
     partitions = [topic_type.PartitionData(partition_index=0)]
     request = DescribeQuorumRequest(topics=[topic_type(topic_name=_CLUSTER_METADATA, partitions=partitions)])
     try:
-        view = await inquiry.ask(
+        view = await client.request(
             broker, "DescribeQuorum", request, lambda answer: _view(answer, broker), patience_s=PATIENCE_S
         )
         if view.touch is Touch.CURRENT and view.controller_time_ms is not None:
-            inquiry.cluster_clock.hear(view.controller_time_ms)
+            client.cluster_clock.hear(view.controller_time_ms)
     except BrokerFault as fault:
         if fault.reason is FaultReason.UNSUPPORTED_API:
             return QuorumView(touch=Touch.NOT_OFFERED, why=f"broker {broker} does not offer DescribeQuorum")

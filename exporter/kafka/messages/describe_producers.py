@@ -32,9 +32,9 @@ from exporter.kafka.messages.primitives import (
     UNREADABLE,
     compact,
     compact_string,
-    everywhere,
     length,
     skip_tags,
+    unaligned_view,
     uvarint,
 )
 from exporter.kafka.messages.producers_layout import (
@@ -131,11 +131,11 @@ def decode(
         throttle_time_ms,
         layout.topics,
         layout.partitions,
-        partition=everywhere(body, ">i4")[layout.head_at],
-        error=everywhere(body, ">i2")[layout.head_at + 4],
+        partition=unaligned_view(body, ">i4")[layout.head_at],
+        error=unaligned_view(body, ">i2")[layout.head_at + 4],
         producers=layout.count,
         entry_partition=(np.searchsorted(layout.entries_at, entry_at, side="right") - 1).astype(np.int32),
-        rows=everywhere(body, _ENTRY_ROWS)[entry_at],
+        rows=unaligned_view(body, _ENTRY_ROWS)[entry_at],
         layout=layout,
     )
 

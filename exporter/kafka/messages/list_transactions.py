@@ -25,10 +25,10 @@ from exporter.kafka.messages.primitives import (
     UNREADABLE,
     compact,
     compact_string,
-    everywhere,
     length,
     no_tags,
     skip_tags,
+    unaligned_view,
     uvarint,
 )
 from exporter.kafka.messages.raw_request import RawRequest
@@ -140,7 +140,7 @@ def _decode(body: bytes, step: Step | None, tags: Callable[[bytes, int], int]) -
         error=error,
         body=body,
         id_at=id_at,
-        producer_id=everywhere(view, ">i8")[producer_id_at].astype(np.int64),
+        producer_id=unaligned_view(view, ">i8")[producer_id_at].astype(np.int64),
         state=_states(view, state_at, state_size),
     )
 
@@ -191,6 +191,6 @@ def _states(body: memoryview, at: Int64Column, size: Int64Column) -> Int8Column:
         name = state.value.encode()
         same = np.flatnonzero(size == len(name))
         if len(same):
-            is_it = everywhere(body, f"S{len(name)}")[at[same]] == name
+            is_it = unaligned_view(body, f"S{len(name)}")[at[same]] == name
             found[same[is_it]] = index
     return found

@@ -32,12 +32,12 @@ from exporter.kafka.messages.primitives import (
     UNREADABLE,
     compact,
     compact_string,
-    everywhere,
     length,
     no_tags,
     nullable_string,
     read_uvarint,
     skip_tags,
+    unaligned_view,
     uvarint,
 )
 from exporter.kafka.messages.raw_request import RawRequest
@@ -109,7 +109,7 @@ def decode(body: memoryview) -> MetadataAnswer:
         walk.take_all()
     except UNREADABLE:
         return decode_slowly(body)  # it may be tagged fields that threw the quick walk off its feet
-    bytes_, numbers = np.frombuffer(body, dtype=np.uint8), everywhere(body, ">i4")
+    bytes_, numbers = np.frombuffer(body, dtype=np.uint8), unaligned_view(body, ">i4")
     at = np.frombuffer(walk.heads, dtype=np.int64)
     counts = np.frombuffer(walk.counts, dtype=np.int64).reshape(-1, _LISTS)
     ends = at + _HEAD.size + _LISTS + 4 * counts.sum(axis=1)

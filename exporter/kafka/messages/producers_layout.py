@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.messages.primitives import compact_string, everywhere, length, no_tags
+from exporter.kafka.messages.primitives import compact_string, length, no_tags, unaligned_view
 from exporter.snapshot import Int32Column, Int64Column
 
 ENTRY_BYTES = 37
@@ -71,7 +71,7 @@ class Layout:
         """
         return (
             len(body) == self.size
-            and np.array_equal(everywhere(body, ">u2")[self.head_at + MESSAGE_AT], self.mark)
+            and np.array_equal(unaligned_view(body, ">u2")[self.head_at + MESSAGE_AT], self.mark)
             and np.array_equal(bytes_[self.lengths_at], self.lengths)
         )
 
@@ -91,11 +91,11 @@ class Layout:
 
     def entries_of(self, body: memoryview, producer_ids: Collection[int]) -> Int64Column | None:
         """(N,) where each entry of `producer_ids` begins; None when an entry has tagged fields."""
-        entry_at = self._all_entries(everywhere(body, "u1"))
+        entry_at = self._all_entries(unaligned_view(body, "u1"))
         if entry_at is None:
             return None
         ids = np.fromiter(producer_ids, dtype=np.int64)
-        return entry_at[np.isin(everywhere(body, ">i8")[entry_at], ids)]
+        return entry_at[np.isin(unaligned_view(body, ">i8")[entry_at], ids)]
 
     def _all_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column | None:
         """(E,) where each entry begins, in order; None when one has tagged fields."""
@@ -143,7 +143,7 @@ def walk(body: bytes) -> Layout:
         entries_at=entries_at.astype(np.int32),
         count=count_of.astype(np.int32),
         size=-1 if is_like_none else len(body),
-        mark=everywhere(memoryview(body), ">u2")[head_at + MESSAGE_AT],
+        mark=unaligned_view(memoryview(body), ">u2")[head_at + MESSAGE_AT],
         lengths_at=lengths_at,
         lengths=bytes_[lengths_at],
         runs=_runs(entries_at, count_of),

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from kafka.protocol.admin.acl import ACLResourceType
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.acls import acls_on
@@ -47,7 +47,7 @@ class TopicWatch:
         self._hidden_since_s = {it: self._hidden_since_s.get(it, now_s) for it in hidden}
         return tuple(it for it in hidden if now_s - self._hidden_since_s[it] < FORGOTTEN_AFTER_S)
 
-    async def look(self, inquiry: Inquiry, topology: Topology, *, thoroughly: bool = True) -> Visibility:
+    async def look(self, client: ClusterClient, topology: Topology, *, thoroughly: bool = True) -> Visibility:
         """What is hidden now. Costs a request only where a topic has vanished, or nothing is visible.
 
         `thoroughly`: also whether the coordinators' topic is hidden, where it is not visible.
@@ -59,13 +59,13 @@ class TopicWatch:
         if STATE_TOPIC in topology.first_row:
             self._state_topic_gap = None
         elif thoroughly:
-            self._state_topic_gap = await _state_topic_gap(inquiry, is_any_open=False)
+            self._state_topic_gap = await _state_topic_gap(client, is_any_open=False)
         suspects = tuple(dict.fromkeys([*self._hidden, *vanished]))
         suspects = tuple(it for it in suspects if it not in topology.first_row)
         self._visible = topology.topics
-        self._hidden = self._not_too_old(await _refused(inquiry, suspects) if suspects else (), inquiry.clock())
+        self._hidden = self._not_too_old(await _refused(client, suspects) if suspects else (), client.clock())
         gaps = [_about_hidden(self._hidden)] if self._hidden else []
-        if all(it == STATE_TOPIC for it in topology.topics) and not await _is_without_authorizer(inquiry, topology):
+        if all(it == STATE_TOPIC for it in topology.topics) and not await _is_without_authorizer(client, topology):
             # The grant on the coordinators' topic alone shows one topic, and nothing of what hangs.
             gaps.append("no topic is visible: not authorized, needs DESCRIBE and READ on the topics to be watched")
         if self._state_topic_gap is not None:
@@ -94,11 +94,11 @@ def _first_of(topics: tuple[str, ...]) -> str:
     return ", ".join(topics[:_NAMED_MAX]) + (", ..." if len(topics) > _NAMED_MAX else "")
 
 
-async def _refused(inquiry: Inquiry, topics: Collection[str]) -> tuple[str, ...]:
+async def _refused(client: ClusterClient, topics: Collection[str]) -> tuple[str, ...]:
     """Those of `topics` that brokers refuse to show by name; without DESCRIBE they do not say whether one exists."""
     asked = tuple(topics)[:ASKED_MAX]
     try:
-        told = await inquiry.topology(asked)
+        told = await client.topology(asked)
     except ClusterUnavailableError:
         return tuple(topics)
     return (
@@ -107,11 +107,13 @@ async def _refused(inquiry: Inquiry, topics: Collection[str]) -> tuple[str, ...]
     )
 
 
-async def _is_without_authorizer(inquiry: Inquiry, topology: Topology) -> bool:
+async def _is_without_authorizer(client: ClusterClient, topology: Topology) -> bool:
     """True when nothing can be hidden: the cluster has no authorizer."""
     request = acls_on(ACLResourceType.TOPIC)
     try:
-        code = await inquiry.ask(min(topology.brokers), "DescribeAcls", request, lambda answer: int(answer.error_code))
+        code = await client.request(
+            min(topology.brokers), "DescribeAcls", request, lambda answer: int(answer.error_code)
+        )
     except BrokerFault:
         return False
     return code == ErrorCode.SECURITY_DISABLED
@@ -122,17 +124,17 @@ def about_source(out_of_date: str) -> str:
     return f"no broker is known to have current metadata: {out_of_date}"
 
 
-async def with_state_topic(inquiry: Inquiry, topology: Topology, visibility: Visibility) -> Visibility:
+async def with_state_topic(client: ClusterClient, topology: Topology, visibility: Visibility) -> Visibility:
     """`visibility`, for a cycle in which transactions are open: the coordinators' topic must be there, and visible."""
     if STATE_TOPIC in topology.first_row:
         return visibility
-    gap = await _state_topic_gap(inquiry, is_any_open=True)
+    gap = await _state_topic_gap(client, is_any_open=True)
     return visibility if gap is None else visibility.with_gap(gap)
 
 
-async def _state_topic_gap(inquiry: Inquiry, *, is_any_open: bool) -> str | None:
+async def _state_topic_gap(client: ClusterClient, *, is_any_open: bool) -> str | None:
     try:
-        told = await inquiry.topology((STATE_TOPIC,))
+        told = await client.topology((STATE_TOPIC,))
     except ClusterUnavailableError:
         return f"whether topic {STATE_TOPIC} is hidden is not known: no broker answered"
     if told.topic_errors.get(STATE_TOPIC) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:

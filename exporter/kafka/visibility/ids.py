@@ -20,7 +20,7 @@ from kafka.protocol.admin.acl import (
 )
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.kafka.visibility.acl_probes import Patterns, probes
 from exporter.kafka.visibility.acls import acls_on
@@ -56,20 +56,20 @@ _BEGINNINGS = (
 """Transactional ids may hold any character: where patterns take all the usual ones, one of these is left."""
 
 
-async def id_visibility(inquiry: Inquiry, brokers: Iterable[int]) -> IdVisibility:
+async def id_visibility(client: ClusterClient, brokers: Iterable[int]) -> IdVisibility:
     """The worst of what these coordinators let us see: each has its own view of the ACLs."""
-    found = await inquiry.gather(_at(inquiry, broker) for broker in brokers)
+    found = await client.gather(_at(client, broker) for broker in brokers)
     worst_first = (IdVisibility.NOT_ANSWERED, IdVisibility.DENY_POSSIBLE, IdVisibility.BY_NAME_ONLY)
     return next((it for it in worst_first if it in found), IdVisibility.ALL)
 
 
-async def _at(inquiry: Inquiry, broker: int) -> IdVisibility:
+async def _at(client: ClusterClient, broker: int) -> IdVisibility:
     try:
-        patterns = await inquiry.ask(broker, "DescribeAcls", acls_on(ACLResourceType.TRANSACTIONAL_ID), _patterns)
+        patterns = await client.request(broker, "DescribeAcls", acls_on(ACLResourceType.TRANSACTIONAL_ID), _patterns)
         if patterns is None or len(patterns) > PATTERNS_MAX:
             return IdVisibility.DENY_POSSIBLE
         ids = tuple(probes(patterns, _made_up)) if patterns is not _NO_AUTHORIZER else ()
-        if None in ids or not await _are_visible(inquiry, broker, [it for it in ids if it is not None]):
+        if None in ids or not await _are_visible(client, broker, [it for it in ids if it is not None]):
             return IdVisibility.BY_NAME_ONLY
     except BrokerFault as fault:
         is_offered = fault.reason is not FaultReason.UNSUPPORTED_API
@@ -103,7 +103,7 @@ def _made_up(prefix: str) -> Iterator[str]:
     return (prefix + beginning + secrets.token_urlsafe(24) for beginning in _BEGINNINGS)
 
 
-async def _are_visible(inquiry: Inquiry, broker: int, ids: Collection[str]) -> bool:
+async def _are_visible(client: ClusterClient, broker: int, ids: Collection[str]) -> bool:
     """True when none of `ids` is refused; authorization comes before coordination and existence."""
     if not ids:
         return True
@@ -113,4 +113,4 @@ async def _are_visible(inquiry: Inquiry, broker: int, ids: Collection[str]) -> b
         told = {it.transactional_id: it.error_code for it in answer.transaction_states}
         return {it for it in ids if told.get(it) in {None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}}
 
-    return not await inquiry.ask(broker, "DescribeTransactions", request, refused)
+    return not await client.request(broker, "DescribeTransactions", request, refused)

@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
 
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, MalformedAnswerError
 from exporter.kafka.visibility.acl_probes import probes
 from exporter.kafka.visibility.acls import acls_on
@@ -23,13 +23,13 @@ _LEGAL = string.ascii_letters + string.digits + "._-"
 _HIDING = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
 
 
-async def what_hides_topics(inquiry: Inquiry, broker: int) -> str:
+async def what_hides_topics(client: ClusterClient, broker: int) -> str:
     """Why topics may be hidden from us, a sentence; empty where every topic is visible. Never raises BrokerFault."""
     try:
-        names = await inquiry.ask(broker, "DescribeAcls", acls_on(ACLResourceType.TOPIC), _names)
+        names = await client.request(broker, "DescribeAcls", acls_on(ACLResourceType.TOPIC), _names)
         if isinstance(names, str):
             return names
-        told = await inquiry.topology(tuple(names)) if names else None
+        told = await client.topology(tuple(names)) if names else None
     except (BrokerFault, ClusterUnavailableError) as error:
         return f"topics may be hidden from us: {error}"
     if told is not None and ErrorCode.TOPIC_AUTHORIZATION_FAILED in told.topic_errors.values():

@@ -9,9 +9,9 @@ import urllib.parse
 from collections.abc import Sequence
 from html import escape as _e
 
-from exporter.publication.page.humanize import count_words, instant_words
+from exporter.publication.page.humanize import humanize_count, humanize_instant
 from exporter.publication.page.page import Page, as_bytes, head, render_page
-from exporter.publication.page.summary import Level, headline
+from exporter.publication.page.summary import Level, summarize
 from exporter.publication.publication import Publication
 
 _BELOW = "/clusters/"
@@ -26,11 +26,11 @@ def render_pages(publications: Sequence[Publication]) -> dict[str, Page]:
 
 def _overview(publications: Sequence[Publication]) -> Page:
     lines = sorted(
-        ((headline(it.evaluation, it.status), it) for it in publications),
+        ((summarize(it.evaluation, it.status), it) for it in publications),
         key=lambda line: (_WORST_FIRST.index(line[0].level), line[1].cluster or ""),
     )
     rows = "".join(_row(it, found.level, found.title) for found, it in lines)
-    heading = f"Kafka transactions of {count_words(len(publications), 'cluster')}"
+    heading = f"Kafka transactions of {humanize_count(len(publications), 'cluster')}"
     table = (
         '<table id="clusters"><thead><tr><th>cluster</th><th>found</th><th class="number">open</th>'
         '<th class="number">suspect</th><th>newest snapshot</th></tr></thead>'
@@ -45,7 +45,7 @@ def _row(publication: Publication, level: Level, title: str) -> str:
     open_ = suspects = "unknown"
     if evaluation is not None:
         open_, suspects = f"{evaluation.open_count:,}", f"{evaluation.suspect_count:,}"
-    when = "none yet" if taken_at_ms is None else instant_words(taken_at_ms)
+    when = "none yet" if taken_at_ms is None else humanize_instant(taken_at_ms)
     link = _BELOW + urllib.parse.quote(publication.cluster or "", safe="")
     return (
         f'<tr><td><a href="{_e(link)}">{_e(publication.cluster or "")}</a></td>'

@@ -11,7 +11,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
 
-def duration_words(duration_ms: int) -> str:
+def humanize_duration(duration_ms: int) -> str:
     """The two largest units that matter: `3 h 0 min`, `45 s`, `250 ms`."""
     if duration_ms < 1000:  # noqa: PLR2004  # one second
         return f"{duration_ms} ms"
@@ -23,7 +23,7 @@ def duration_words(duration_ms: int) -> str:
     return " ".join(words)
 
 
-def instant_words(instant_ms: int) -> str:
+def humanize_instant(instant_ms: int) -> str:
     """`2027-01-15 08:00:00 UTC`; an instant that no calendar holds (client clocks say anything) as milliseconds."""
     try:
         return (_EPOCH + timedelta(milliseconds=instant_ms)).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -31,6 +31,6 @@ def instant_words(instant_ms: int) -> str:
         return f"{instant_ms} ms"
 
 
-def count_words(count: int, noun: str, plural: str | None = None) -> str:
+def humanize_count(count: int, noun: str, plural: str | None = None) -> str:
     """`1 broker`, `2 brokers`, `2,500 partitions`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

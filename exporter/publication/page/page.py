@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from html import escape as _e
 
 from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict
-from exporter.publication.page.humanize import count_words, duration_words, instant_words
+from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_instant
 from exporter.publication.page.sections import coverage_section, exporter_section, figures_section, verdicts_section
 from exporter.publication.page.style import style_sheet
-from exporter.publication.page.summary import Headline, Level, headline
+from exporter.publication.page.summary import Level, Summary, summarize
 from exporter.publication.publication import Publication
 
 SUSPECTS_SHOWN_MAX = 200
@@ -46,7 +46,7 @@ class Page:
 def render_page(publication: Publication) -> Page:
     """The page of one publication."""
     evaluation = publication.evaluation
-    rest = [_banner(headline(evaluation, publication.status)), figures_section(publication)]
+    rest = [_banner(summarize(evaluation, publication.status)), figures_section(publication)]
     if evaluation is not None:
         rest += [
             _suspects_section(publication.suspects, evaluation),
@@ -91,7 +91,7 @@ def head(title: str, heading: str, interval_ms: int, links: tuple[tuple[str, str
 """
 
 
-def _banner(it: Headline) -> str:
+def _banner(it: Summary) -> str:
     notes = "".join(f"<li>{_e(note)}</li>" for note in it.notes)
     listed = f"<ul>{notes}</ul>" if notes else ""
     return f'<div class="banner {it.level.value}" id="headline" role="status"><strong>{_e(it.title)}</strong>{listed}</div>'
@@ -112,9 +112,9 @@ def _suspects_section(suspects: tuple[TransactionRow, ...], evaluation: Evaluati
     if not evaluation.suspect_count:
         return ""
     hidden = evaluation.suspect_count - min(len(suspects), SUSPECTS_SHOWN_MAX)
-    rest = f'<p id="hidden">{count_words(hidden, "more suspect")} not shown here.</p>' if hidden > 0 else ""
+    rest = f'<p id="hidden">{humanize_count(hidden, "more suspect")} not shown here.</p>' if hidden > 0 else ""
     shown = "\n".join(map(_suspect, suspects[:SUSPECTS_SHOWN_MAX]))
-    when = instant_words(evaluation.snapshot.taken_at_ms)
+    when = humanize_instant(evaluation.snapshot.taken_at_ms)
     count = f"{evaluation.suspect_count:,}"
     return (
         f'<h2>Suspect transactions, worst first <span class="quiet">({count}, ages as of {when})</span></h2>\n'
@@ -127,10 +127,10 @@ def _suspect(row: TransactionRow) -> str:
     pairs = [
         (
             "age",
-            f"{duration_words(row.duration_ms)} ({_START_SOURCE[row.start_source]}{', late' if row.is_late else ''})",
+            f"{humanize_duration(row.duration_ms)} ({_START_SOURCE[row.start_source]}{', late' if row.is_late else ''})",
         ),
         *_unusual(row),
-        ("idle", duration_words(row.idle_ms)),
+        ("idle", humanize_duration(row.idle_ms)),
         ("records held back", "unknown" if row.last_stable_offset_lag is None else f"{row.last_stable_offset_lag:,}"),
         ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
         ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}"),
@@ -153,7 +153,7 @@ def _unusual(row: TransactionRow) -> tuple[tuple[str, str], ...]:
     if row.unusual is None:
         return ()
     usual = row.unusual
-    words = f"{usual.of}: 99 of 100 end within {duration_words(usual.p99_ms)} ({usual.samples:,} seen)"
+    words = f"{usual.of}: 99 of 100 end within {humanize_duration(usual.p99_ms)} ({usual.samples:,} seen)"
     return (("longer than usual", words),)
 
 

@@ -14,7 +14,7 @@ from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.publication.metrics.coverage import unread_by_reason
 from exporter.publication.metrics.partitions import is_read
 from exporter.publication.metrics.transactions import late_transactions, open_by_verdict
-from exporter.publication.page.humanize import count_words, duration_words, instant_words
+from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_instant
 from exporter.publication.publication import Publication
 from exporter.status import ApiStatistics, ClusterStatus
 
@@ -25,7 +25,7 @@ _EXAMPLES_SHOWN_MAX = 5
 def figures_section(publication: Publication) -> str:
     """Figures of the last cycle; what is unknown says so."""
     evaluation, status = publication.evaluation, publication.status
-    started = f"started {instant_words(publication.process.started_at_ms)}"
+    started = f"started {humanize_instant(publication.process.started_at_ms)}"
     figures = [_snapshot_figure(status), _cycle_figure(status, started), _counts_figure(status, started)]
     if evaluation is not None:
         figures += [*_coverage_figures(evaluation), _timeout_figure(evaluation), _late_figure(evaluation)]
@@ -39,11 +39,11 @@ Figure = tuple[str, str, str]
 
 
 def _snapshot_figure(status: ClusterStatus) -> Figure:
-    limit = count_words(status.stale_after_cycles, "missed cycle")
-    note = f"every {duration_words(status.interval_ms)}; dropped after {limit}"
+    limit = humanize_count(status.stale_after_cycles, "missed cycle")
+    note = f"every {humanize_duration(status.interval_ms)}; dropped after {limit}"
     if status.snapshot_taken_at_ms is None:
         return "newest snapshot", "none yet", note
-    return "newest snapshot", instant_words(status.snapshot_taken_at_ms), note
+    return "newest snapshot", humanize_instant(status.snapshot_taken_at_ms), note
 
 
 def _cycle_figure(status: ClusterStatus, started: str) -> Figure:
@@ -52,7 +52,7 @@ def _cycle_figure(status: ClusterStatus, started: str) -> Figure:
     took = (
         ""
         if status.last_cycle_duration_seconds is None
-        else f"took {duration_words(_ms(status.last_cycle_duration_seconds))}"
+        else f"took {humanize_duration(_ms(status.last_cycle_duration_seconds))}"
     )
     return "last cycle", "succeeded" if status.last_cycle_succeeded else "FAILED", took
 
@@ -68,7 +68,7 @@ def _counts_figure(status: ClusterStatus, started: str) -> Figure:
 def _coverage_figures(evaluation: Evaluation) -> Iterable[Figure]:
     snapshot = evaluation.snapshot
     partitions, read = snapshot.partitions, int(np.count_nonzero(is_read(snapshot.partitions)))
-    note = f"{count_words(evaluation.open_count, 'transaction')} open"
+    note = f"{humanize_count(evaluation.open_count, 'transaction')} open"
     yield "partitions read", f"{read:,} of {len(partitions):,}", note
     yield "brokers answered", _answered([broker.failure for broker in snapshot.brokers]), "leaders asked"
     coordinators = [coordinator.failure for coordinator in snapshot.coordinators]
@@ -85,10 +85,10 @@ def _timeout_figure(evaluation: Evaluation) -> Figure:
     if evaluation.max_timeout_is_fallback:
         notes.append("fallback: no broker let us read it")
     if limits.timeout_ms is not None and limits.timeout_ms_min not in (None, limits.timeout_ms):
-        notes.append(f"brokers differ: smallest {duration_words(limits.timeout_ms_min or 0)}")
+        notes.append(f"brokers differ: smallest {humanize_duration(limits.timeout_ms_min or 0)}")
     if limits.unread and not evaluation.max_timeout_is_fallback:
-        notes.append(f"{count_words(len(limits.unread), 'broker')} did not tell")
-    return "transaction.max.timeout.ms", duration_words(evaluation.max_timeout_ms), "; ".join(notes)
+        notes.append(f"{humanize_count(len(limits.unread), 'broker')} did not tell")
+    return "transaction.max.timeout.ms", humanize_duration(evaluation.max_timeout_ms), "; ".join(notes)
 
 
 def _late_figure(evaluation: Evaluation) -> Figure:
@@ -120,13 +120,13 @@ def coverage_section(evaluation: Evaluation) -> str:
         (f"transaction.max.timeout.ms of broker {broker}", reason) for broker, reason in snapshot.max_timeout.unread
     ]
     rows = [
-        f"<tr><td>{count_words(int(sample.value), 'partition')} unread</td><td>{_e(sample.labels[0])}"
+        f"<tr><td>{humanize_count(int(sample.value), 'partition')} unread</td><td>{_e(sample.labels[0])}"
         f'<br><span class="quiet">{_e(_examples(evaluation, sample.labels[0]))}</span></td></tr>'
         for sample in unread_by_reason(evaluation)
     ]
     rows += [f"<tr><td>{_e(what)}</td><td>{_e(why)}</td></tr>" for what, why in failures[:_FAILURES_SHOWN_MAX]]
     if len(failures) > _FAILURES_SHOWN_MAX:
-        rows.append(f"<tr><td>{count_words(len(failures) - _FAILURES_SHOWN_MAX, 'more failure')}</td><td></td></tr>")
+        rows.append(f"<tr><td>{humanize_count(len(failures) - _FAILURES_SHOWN_MAX, 'more failure')}</td><td></td></tr>")
     if not rows:
         return '<section id="coverage"><h2>Not read</h2><p>Nothing: all that was asked was answered.</p></section>'
     return _table("coverage", "Not read", ("what", "why"), rows)
@@ -155,7 +155,7 @@ def _examples(evaluation: Evaluation, reason: str) -> str:
 def exporter_section(publication: Publication) -> str:
     """Requests of this process to Kafka, phases of the last cycle, and versions."""
     process, status = publication.process, publication.status
-    phases = ", ".join(f"{phase} {duration_words(_ms(duration))}" for phase, duration in status.phase_durations)
+    phases = ", ".join(f"{phase} {humanize_duration(_ms(duration))}" for phase, duration in status.phase_durations)
     rows = [_api_row(statistics) for statistics in status.api_statistics]
     headings = ("API", "#requests", "#failed", "#mean latency")
     table = _table("requests", "Requests to Kafka since start", headings, rows) if rows else ""

@@ -12,7 +12,7 @@ import numpy as np
 
 from exporter.evaluation.gaps import unproved
 from exporter.evaluation.verdicts import Evaluation
-from exporter.publication.page.humanize import count_words, instant_words
+from exporter.publication.page.humanize import humanize_count, humanize_instant
 from exporter.snapshot import Answer
 from exporter.status import ClusterStatus
 
@@ -27,7 +27,7 @@ class Level(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Headline:
+class Summary:
     """One title, and sentences that a reader must not miss."""
 
     level: Level
@@ -35,35 +35,31 @@ class Headline:
     notes: tuple[str, ...]
 
 
-def headline(evaluation: Evaluation | None, status: ClusterStatus) -> Headline:
+def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     """All precedence is here: without rows nothing is known; then proofs, suspects, gaps, and only then health."""
     failure = _failure_notes(status)
     if evaluation is None:
-        return Headline(level=Level.UNKNOWN, title=_no_rows_title(status), notes=failure)
+        return Summary(level=Level.UNKNOWN, title=_no_rows_title(status), notes=failure)
     gaps = coverage_gaps(evaluation)
     notes = (*gaps, *_lateness_notes(evaluation), *failure)
     hanging = sum(row.verdict.is_hanging for row in evaluation.suspects)
     others = evaluation.suspect_count - hanging
     if hanging:
-        title = f"{count_words(hanging, 'transaction')} hanging: proved abandoned, nothing will ever close them"
-        return Headline(level=Level.BAD, title=title, notes=(*_other_suspects(others), *notes))
+        title = f"{humanize_count(hanging, 'transaction')} hanging: proved abandoned, nothing will ever close them"
+        return Summary(level=Level.BAD, title=title, notes=(*_other_suspects(others), *notes))
     if others:
-        return Headline(level=Level.WARNING, title=f"{count_words(others, 'suspect transaction')}", notes=notes)
+        return Summary(level=Level.WARNING, title=f"{humanize_count(others, 'suspect transaction')}", notes=notes)
     if gaps:
-        return Headline(
-            level=Level.WARNING, title="Nothing suspect in what was read, but not all was read", notes=notes
-        )
+        return Summary(level=Level.WARNING, title="Nothing suspect in what was read, but not all was read", notes=notes)
     if failure:
-        return Headline(
-            level=Level.WARNING, title="Nothing suspect in the last snapshot, which is not new", notes=notes
-        )
-    read = count_words(len(evaluation.snapshot.partitions), "partition")
-    return Headline(level=Level.GOOD, title=f"Nothing suspect in {read}, all read", notes=notes)
+        return Summary(level=Level.WARNING, title="Nothing suspect in the last snapshot, which is not new", notes=notes)
+    read = humanize_count(len(evaluation.snapshot.partitions), "partition")
+    return Summary(level=Level.GOOD, title=f"Nothing suspect in {read}, all read", notes=notes)
 
 
 def _no_rows_title(status: ClusterStatus) -> str:
     if status.snapshot_taken_at_ms is not None:
-        return f"Stale: the last snapshot is of {instant_words(status.snapshot_taken_at_ms)} and no longer shown"
+        return f"Stale: the last snapshot is of {humanize_instant(status.snapshot_taken_at_ms)} and no longer shown"
     return "Nothing has been read yet"
 
 
@@ -76,14 +72,16 @@ def _failure_notes(status: ClusterStatus) -> tuple[str, ...]:
 
 
 def _other_suspects(count: int) -> tuple[str, ...]:
-    return (f"{count_words(count, 'more suspect transaction')}.",) if count else ()
+    return (f"{humanize_count(count, 'more suspect transaction')}.",) if count else ()
 
 
 def _lateness_notes(evaluation: Evaluation) -> tuple[str, ...]:
     late = evaluation.late_count
     limit = "the fallback, because no broker lets us read it" if evaluation.max_timeout_is_fallback else "plus padding"
     return (
-        (f"{count_words(late, 'transaction')} late: older than transaction.max.timeout.ms ({limit}).",) if late else ()
+        (f"{humanize_count(late, 'transaction')} late: older than transaction.max.timeout.ms ({limit}).",)
+        if late
+        else ()
     )
 
 
@@ -95,10 +93,12 @@ def coverage_gaps(evaluation: Evaluation) -> tuple[str, ...]:
     coordinators = sum(coordinator.failure is not None for coordinator in snapshot.coordinators)
     gaps = [f"{sentence[0].upper()}{sentence[1:]}." for sentence in snapshot.visibility.gaps]
     if unread:
-        gaps.append(f"{unread:,} of {count_words(partitions, 'partition')} could not be read.")
+        gaps.append(f"{unread:,} of {humanize_count(partitions, 'partition')} could not be read.")
     if brokers:
-        gaps.append(f"{brokers:,} of {count_words(len(snapshot.brokers), 'broker')} failed to answer.")
+        gaps.append(f"{brokers:,} of {humanize_count(len(snapshot.brokers), 'broker')} failed to answer.")
     if coordinators:
-        gaps.append(f"{coordinators:,} of {count_words(len(snapshot.coordinators), 'coordinator')} failed to answer.")
+        gaps.append(
+            f"{coordinators:,} of {humanize_count(len(snapshot.coordinators), 'coordinator')} failed to answer."
+        )
     gaps += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in unproved(snapshot)]
     return tuple(gaps)

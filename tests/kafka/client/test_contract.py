@@ -191,7 +191,7 @@ def test_requests_on_one_connection_share_it() -> None:
 
         async def many() -> list[Any]:
             return await connections.gather(
-                connections.ask(address, raw_request(bytes([i])), api="Contract", timeout_s=PATIENCE_S)
+                connections.request(address, raw_request(bytes([i])), api="Contract", timeout_s=PATIENCE_S)
                 for i in range(5)
             )
 

@@ -75,7 +75,7 @@ def test_a_broker_that_never_takes_the_connection_leaves_no_socket(protocol: str
         before = open_descriptors()
         with pytest.raises(BrokerFault) as raised:
             connections.run(
-                partial(connections.ask, Address(HOST, port), raw_request(), api="Contract", timeout_s=SOON_S)
+                partial(connections.request, Address(HOST, port), raw_request(), api="Contract", timeout_s=SOON_S)
             )
         wait_until(lambda: open_descriptors() == before)
 

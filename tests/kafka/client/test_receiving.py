@@ -126,7 +126,7 @@ def test_brokers_that_announce_much_take_little() -> None:
         async def ask_all(connections, ports):
             async def one(port):
                 try:
-                    await connections.ask(Address(HOST, port), raw_request(), api="Contract", timeout_s=2)
+                    await connections.request(Address(HOST, port), raw_request(), api="Contract", timeout_s=2)
                 except Exception as error:
                     return error.reason.value
             return await connections.gather(one(port) for port in ports)

@@ -48,7 +48,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
 
 def ask(connections: Connections, host: str, listener: Listener, *, timeout_s: float = PATIENCE_S) -> Any:
     return connections.run(
-        partial(connections.ask, Address(host, listener.port), raw_request(), api="Contract", timeout_s=timeout_s)
+        partial(connections.request, Address(host, listener.port), raw_request(), api="Contract", timeout_s=timeout_s)
     )
 
 
@@ -124,7 +124,7 @@ def test_many_names_share_a_stated_number_of_threads(names: NameServer) -> None:
     async def ask_all(connections: Connections) -> list[Any]:
         async def one(port: int) -> Any:
             try:
-                return await connections.ask(Address(MUTE, port), raw_request(), api="Contract", timeout_s=0.3)
+                return await connections.request(Address(MUTE, port), raw_request(), api="Contract", timeout_s=0.3)
             except BrokerFault as it:
                 return it.reason
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from exporter.kafka.cluster_client import Inquiry
-from exporter.kafka.collect.scan import Scan, ask_again_where_moved
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.scan import LeaderScan, ask_again_where_moved
 from exporter.kafka.errors import ErrorCode, error_name
 from exporter.kafka.messages.describe_producers import ProducersAnswer, decode
 from exporter.kafka.messages.metadata import MetadataAnswer
@@ -76,7 +76,7 @@ def result(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 @dataclass
 class AnsweredAtOnce:
-    """As much of an Inquiry as asking again needs, where nothing is left to be asked."""
+    """As much of an ClusterClient as asking again needs, where nothing is left to be asked."""
 
     fresh: Topology
 
@@ -100,9 +100,9 @@ def test_partitions_of_a_dead_broker_are_asked_about_in_few_steps() -> None:
     told = led_by_one(MANY)
 
     def after_a_dead_broker() -> None:
-        scan = Scan.unasked(topology_of(told))
+        scan = LeaderScan.unasked(topology_of(told))
         scan.fail(np.arange(MANY), "unreachable")
-        result(ask_again_where_moved(cast("Inquiry", AnsweredAtOnce(topology_of(told))), scan))
+        result(ask_again_where_moved(cast("ClusterClient", AnsweredAtOnce(topology_of(told))), scan))
         assert not scan.answer.min() < 1
 
     assert calls(after_a_dead_broker) < CALLS_MAX
@@ -110,7 +110,7 @@ def test_partitions_of_a_dead_broker_are_asked_about_in_few_steps() -> None:
 
 def test_a_refusal_of_every_partition_costs_few_steps() -> None:
     """A partition that may not be read is not an object of its own."""
-    scan = Scan.unasked(topology_of(led_by_one(MANY)))
+    scan = LeaderScan.unasked(topology_of(led_by_one(MANY)))
     rows = np.arange(MANY)
 
     assert calls(lambda: scan._refused(rows, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED))) < CALLS_MAX
@@ -128,7 +128,7 @@ def test_long_error_messages_take_no_more_than_a_few_times_their_bytes() -> None
 
 def test_error_codes_that_are_made_up_are_one_reason() -> None:
     """Another one for each partition: a step for each, a series for each, and an overflow after 32,767 of them."""
-    scan = Scan.unasked(topology_of(led_by_one(MANY)))
+    scan = LeaderScan.unasked(topology_of(led_by_one(MANY)))
     rows = np.arange(MANY)
     partitions = np.arange(MANY, dtype=np.int32)
     told = ProducersAnswer(

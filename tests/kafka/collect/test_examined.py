@@ -17,7 +17,7 @@ from exporter.kafka.collect.collector import CollectOptions, Collector
 from exporter.publication.metrics.coverage import inconclusive_by_reason
 from exporter.publication.metrics.model import Shown
 from exporter.publication.metrics.transactions import open_by_verdict, suspects_hidden
-from exporter.publication.page.summary import headline
+from exporter.publication.page.summary import summarize
 from exporter.publication.publication import PublishOptions
 from exporter.snapshot import STATE_TOPIC
 from tests.kafka.collect.test_bounds import CALLS_MAX, calls
@@ -84,7 +84,7 @@ def test_what_was_not_examined_is_told_wherever_an_operator_looks() -> None:
     sentence = "6 of 10 open transactions were not examined: raise scan.transactions_limit"
     assert not evaluation.snapshot.is_complete
     assert gaps(evaluation.snapshot) == (sentence,)
-    assert f"{sentence}." in headline(evaluation, status()).notes
+    assert f"{sentence}." in summarize(evaluation, status()).notes
     publication = published(evaluation, options=PublishOptions(suspects_limit=3))
     assert suspects_hidden(Shown(evaluation, publication)) == 7
 

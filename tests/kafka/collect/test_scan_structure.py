@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from exporter.kafka.collect.collector import Collector
-from exporter.kafka.collect.scan import Scan
+from exporter.kafka.collect.scan import LeaderScan
 from exporter.kafka.collect.scan_requests import CHUNK_PARTITIONS_MAX, ScanRequests, chunks
 from exporter.kafka.messages import describe_producers, metadata
 from exporter.kafka.topology import topology_of
@@ -70,7 +70,7 @@ def test_a_scan_makes_no_object_for_a_partition() -> None:
     rows, body = np.arange(MANY), producers_answer(MANY, lambda i: i % 3)
 
     def scan() -> None:
-        scan = Scan.unasked(topology, requests=ScanRequests())
+        scan = LeaderScan.unasked(topology, requests=ScanRequests())
         for chunk in chunks(rows, scan.producers):
             scan.requests.of(topology, chunk)
         scan.add(rows, describe_producers.decode(body))

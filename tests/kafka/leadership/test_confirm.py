@@ -14,7 +14,7 @@ from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import ErrorCode
 from exporter.kafka.leadership.confirm import PAST_DEADLINE, Claim, unconfirmed
 from exporter.snapshot import STATE_TOPIC, Snapshot
@@ -323,6 +323,6 @@ def test_leaders_that_are_not_compared_before_the_deadline_are_not_confirmed() -
     """Fifty thousand in a cluster of a hundred brokers are seconds of work in which nothing else is done."""
     claims = [Claim(topic="t", partition=it, leader=1, leader_epoch=0, topic_id="") for it in range(5)]
 
-    against = asyncio.run(unconfirmed(cast("Inquiry", Ending(3)), claims))
+    against = asyncio.run(unconfirmed(cast("ClusterClient", Ending(3)), claims))
 
     assert [why == PAST_DEADLINE for why in against.values()] == [False, False, True, True, True]

@@ -13,7 +13,7 @@ from exporter.commands import recover
 from exporter.evaluation import evidence, rules
 from exporter.evaluation.memory import TransactionKey
 from exporter.kafka import coordinators
-from exporter.kafka.cluster_client import Inquiry
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect import collector, complete, verify
 from exporter.kafka.collect.replicas import EVERYBODY_AGREES
 from exporter.kafka.topology import Topology
@@ -63,8 +63,8 @@ def _done_as_shown(_options: Any, means: recover.Means, shown: Plan, _forced: An
     return recover.told(carry_out.carry_out(shown, partition, audit))
 
 
-async def _unchecked(inquiry: Inquiry) -> tuple[Topology, str | None]:
-    return await inquiry.topology(), None
+async def _unchecked(client: ClusterClient) -> tuple[Topology, str | None]:
+    return await client.topology(), None
 
 
 DEFECTS: tuple[Defect, ...] = (

@@ -28,7 +28,7 @@ from exporter.kafka import cluster_client, topology
 from exporter.kafka.client.connections import Address
 from exporter.kafka.collect.collector import CollectOptions, Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
-from exporter.kafka.lookups import RefusedError
+from exporter.kafka.lookups import KafkaRequestError
 from exporter.kafka.messages import describe_producers, list_offsets, metadata
 from exporter.publication.metrics import coverage
 from exporter.recovery import plan_file
@@ -143,7 +143,7 @@ class Exporter:
         with _commands_in(self.world), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             try:
                 return command()
-            except (ClusterUnavailableError, BrokerFault, RefusedError):
+            except (ClusterUnavailableError, BrokerFault, KafkaRequestError):
                 return -1
 
 

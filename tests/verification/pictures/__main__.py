@@ -40,12 +40,12 @@ GREENS: Final = dict.fromkeys(product(("overview", "fleet"), ("healthy", "transa
 """How many values are green: an exporter that has read everything and found nothing. Everywhere else none is."""
 
 
-class Site:
+class Routes:
     """What one picture's page loads, and the report that it sends when it has drawn."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.report: Json | None = None
-        site = self
+        routes = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -57,7 +57,7 @@ class Site:
                 self.wfile.write(body or b"")
 
             def do_POST(self) -> None:
-                site.report = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                routes.report = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 self.send_response(204)
                 self.end_headers()
 
@@ -117,15 +117,17 @@ def picture(page: dict[str, bytes], prometheus: Prometheus, dashboard: str, scen
         "variables": chosen_on(dashboard, datasource="prometheus"),
     }
     shown = COMMITTED[dashboard]
-    site = Site({**page, "/dashboard.json": json.dumps(shown).encode(), "/config.json": json.dumps(config).encode()})
+    routes = Routes(
+        {**page, "/dashboard.json": json.dumps(shown).encode(), "/config.json": json.dumps(config).encode()}
+    )
     bottom = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in shown["panels"])
     name = f"{dashboard}-{scenario}"
-    with site.served():
-        screenshot(site.url, ARTEFACTS / f"{name}.png", bottom * CELL + TOP)
+    with routes.served():
+        screenshot(routes.url, ARTEFACTS / f"{name}.png", bottom * CELL + TOP)
         if name in SMALL:
             first = next(panel["gridPos"]["y"] for panel in shown["panels"] if panel["type"] == "row")
-            screenshot(site.url, KEPT / f"{name}.png", first * CELL + TOP, SMALL[name])
-    return judged(dashboard, scenario, site.report)
+            screenshot(routes.url, KEPT / f"{name}.png", first * CELL + TOP, SMALL[name])
+    return judged(dashboard, scenario, routes.report)
 
 
 def screenshot(url: str, path: Path, height: int, scale: float = 1) -> None:

@@ -60,7 +60,7 @@ def _run(bootstrap: str) -> int:
             if number % max((CYCLES - WARM_UP) // SAMPLES, 1) == 0:
                 memory_mb.append(Resources.of(os.getpid()).memory_mb)
         last = Resources.of(os.getpid())
-        published = b"".join(daemon.site.answer(Request(method="GET", path="/metrics", headers={})).chunks).decode()
+        published = b"".join(daemon.routes.answer(Request(method="GET", path="/metrics", headers={})).chunks).decode()
     finally:
         collector.close()
     failed = (
