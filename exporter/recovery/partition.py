@@ -55,7 +55,7 @@ class Look:
 
 
 class Partition(Protocol):
-    """One partition. Methods raise BrokerFault, KafkaRequestError and ClusterUnavailableError, unless they say otherwise."""
+    """One partition. Its methods raise BrokerFault, KafkaRequestError, ClusterUnavailableError, unless they say otherwise."""
 
     def look(self, coordinated: Coordinated | None = None) -> Look:
         """What its leader shows. KafkaRequestError where that broker is not confirmed to lead it.
