@@ -13,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help install demo test test-all test-helm bench bench-all bench-pipeline soak hostile model fuzz wheel sbom kerberos chart dashboard-pictures lint types contracts tools java clean constraints
+.PHONY: help install demo test test-all test-helm bench bench-all bench-pipeline soak hostile model fuzz wheel sbom kerberos generate dashboard-pictures lint types contracts tools java clean constraints
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 14
@@ -143,8 +143,8 @@ tools: java install  ## programs that the tests run: Prometheus, Alertmanager, j
 	apt-get update -qq && apt-get install -qq --no-install-recommends $$missing >/dev/null
 	@$(BIN)/python -m tests.helm.tools
 
-chart: install  ## what the Helm chart takes from rules, dashboards, settings and values.yaml
-	$(BIN)/python -m helm
+generate: install  ## every file that is made from others: documents, schemas, dashboards, mixin, chart, expected output
+	$(BIN)/python -m tests.generated
 
 constraints:  ## make constraints/*.txt anew: the newest versions that pyproject.toml allows, with hashes
 	@rm -rf build/uv && $(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet uv==$(UV_VERSION)

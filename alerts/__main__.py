@@ -1,4 +1,4 @@
-"""`python -m alerts mixin` writes `alerts/mixin/mixin.libsonnet`; `python -m alerts prometheus-rule` prints a manifest."""
+"""`python -m alerts prometheus-rule` prints a manifest."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ import sys
 
 import yaml
 
-from alerts.mixin_source import mixin
-from alerts.rules import ALERTS, FOLDER, RECORDING, RUNBOOK_BASE, Choices, UnknownChoiceError, load, prometheus_rule
+from alerts.rules import RUNBOOK_BASE, Choices, UnknownChoiceError, prometheus_rule
 from alerts.rules import rule_groups as groups_for
-
-MIXIN = FOLDER / "mixin" / "mixin.libsonnet"
 
 
 def main() -> int:
     """Status 2 for a choice that names nothing."""
     arguments = _parser().parse_args()
-    if arguments.command == "mixin":
-        MIXIN.write_text(mixin(load(RECORDING), load(ALERTS)), encoding="utf-8")
-        return 0
     choices = Choices(
         disabled=frozenset(arguments.disable), thresholds=dict(arguments.threshold), runbook_base=arguments.runbook_base
     )
@@ -33,9 +27,8 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m alerts", description="Makes other forms of the rule files.")
+    parser = argparse.ArgumentParser(prog="python -m alerts", description="Prints other forms of the rule files.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("mixin", help="write alerts/mixin/mixin.libsonnet")
     rule = commands.add_parser("prometheus-rule", help="print a PrometheusRule")
     rule.add_argument("--name", default="kafka-transaction-exporter", help="default: %(default)s")
     rule.add_argument("--runbook-base", default=RUNBOOK_BASE, metavar="URL", help="default: %(default)s")

@@ -9,12 +9,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from alerts.rules import RUNBOOK_BASE, Group, thresholds, with_thresholds
+from alerts.rules import FOLDER, RUNBOOK_BASE, Group, thresholds, with_thresholds
 
+MIXIN: Final = FOLDER / "mixin" / "mixin.libsonnet"
 DASHBOARDS: Final = ("overview", "partition", "fleet")
 """Files of grafana/ that the mixin hands on; jsonnet reads one only where it is asked for."""
 
-HEAD: Final = "// Made from recording.yaml and alerts.yaml by `python -m alerts mixin`: change those."
+HEAD: Final = "// Made from recording.yaml and alerts.yaml by `make generate`: change those."
 
 
 def mixin(recording: list[Group], alerting: list[Group]) -> str:

@@ -1,6 +1,7 @@
-"""`docs/performance.md`, made of the figures in `docs/performance.json`: `python -m benchmarks.document`.
+"""`docs/performance.md`, made of the figures in `docs/performance.json`; `make generate` writes it.
 
-What `make bench` or `make bench-all` measured last in this tree is taken into those figures first, part by part.
+`python -m benchmarks.document` first takes into those figures, part by part, what `make bench` or `make bench-all` measured
+last in this tree.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ BUILT: Final = ROOT / "build" / "benchmarks"
 PARTS: Final = ("scan", "processes", "cycles", "scrapes", "growth", "bounds", "memory", "loaded", "fleet")
 
 HEAD: Final = (
-    "Written by `python -m benchmarks.document` of the figures in `performance.json`. `make bench` measures scans,",
+    "Made by `make generate` from the figures in `performance.json`. `make bench` measures scans,",
     "processes, cycles and scrapes within ten minutes on two cores, `make bench-all` the rest as well. One broker,",
     "loopback, a machine shared with other work: medians of the same run move, so ratios are medians of ratios taken in",
     "the same round, CPU is the kernel's clock of each process with all its threads, and minima are given. Why it is done",

@@ -1,1 +1,1 @@
-"""The Helm chart, and what of it is made from the rest of the project: `python -m helm`."""
+"""The Helm chart, and what of it is made from the rest of the project: `make generate`."""

@@ -1,6 +1,6 @@
 """Every file of the chart that is made from something else, with its text.
 
-Law of this file: it reads, `__main__` writes; a test compares both.
+Law of this file: it reads, `make generate` writes; a test compares both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).parents[1]
 CHART: Final = Path(__file__).parent / "kafka-transaction-exporter"
 DASHBOARDS: Final = "files/dashboards"
 
-_HEAD: Final = "# Made by `python -m helm` from {}: change that.\n"
+_HEAD: Final = "# Made by `make generate` from {}: change that.\n"
 _MATCHER: Final = re.compile(r"(?P<name>\w+) *(?P<type>=~|!~|!=|=) *\"?(?P<value>[^\"]*)\"?")
 
 

@@ -18,7 +18,7 @@ _HEAD: Final = f"""\
 
 {{description}}. Chart {{version}}, for kafka-transaction-exporter {{app_version}} and Kubernetes {{kubernetes}}.
 
-<!-- Made by `python -m helm` from values.yaml and helm/readme.py: change those. -->
+<!-- Made by `make generate` from values.yaml and helm/readme.py: change those. -->
 
 ```sh
 helm install transactions ./helm/kafka-transaction-exporter --namespace kafka \\

@@ -1,4 +1,4 @@
-"""The table of rooms in ARCHITECTURE.md, made of the real packages: `python -m tests.rooms` writes it.
+"""The table of rooms in ARCHITECTURE.md, made of the real packages; `make generate` writes it.
 
 A room's sentence is the first line of its `__init__.py`, what it imports is what its files import.
 """
@@ -16,8 +16,10 @@ BEGIN, END = "<!-- rooms: made by `make generate` -->", "<!-- end of rooms -->"
 
 def document() -> str:
     """ARCHITECTURE.md with its table made of what is there."""
-    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
+    before, begin, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert begin, f"{DOCUMENT} lacks the line {BEGIN}"
+    assert end, f"{DOCUMENT} lacks the line {END}"
     return f"{before}{BEGIN}\n{table()}{END}{after}"
 
 
@@ -72,7 +74,3 @@ def _sentence(path: Path) -> str:
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert docstring is not None, path
     return docstring.splitlines()[0]
-
-
-if __name__ == "__main__":
-    DOCUMENT.write_text(document(), encoding="utf-8")

@@ -1,4 +1,4 @@
-// Made from recording.yaml and alerts.yaml by `python -m alerts mixin`: change those.
+// Made from recording.yaml and alerts.yaml by `make generate`: change those.
 {
   _config+:: {
     // One page for each alert, of the same name.

@@ -1,8 +1,7 @@
-"""A file with every setting in it: `python -m exporter.config.example_file > examples/config.yaml`."""
+"""A file with every setting in it; `make generate` writes it to `examples/config.yaml`."""
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from itertools import groupby
 
@@ -34,7 +33,3 @@ def _example(setting: Setting) -> str:
         return f"  # {key}:"
     written = yaml.safe_dump(setting.default, default_flow_style=True).removesuffix("\n...\n").strip()
     return f"  # {key}: {written}"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(example_file())

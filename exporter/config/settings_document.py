@@ -1,8 +1,7 @@
-"""`docs/configuration.md` from the table: `python -m exporter.config.settings_document > docs/configuration.md`."""
+"""`docs/configuration.md` from the table; `make generate` writes it."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from itertools import groupby
 
@@ -13,8 +12,8 @@ from exporter.config.table import Setting
 _INTRODUCTION = """\
 # Configuration
 
-Generated from the table in `exporter/config/settings.py`: change that and run
-`python -m exporter.config.settings_document > docs/configuration.md`. A test compares the two.
+Generated from the table in `exporter/config/settings.py`: change that and run `make generate`.
+A test compares the two.
 
 A setting comes from, the later winning over the earlier: its default, the YAML file that `--config.file` names, its
 environment variable, its flag. `kafka: {sasl: {username: me}}` and `kafka.sasl.username: me` are the same in YAML.
@@ -74,7 +73,3 @@ def _row(setting: Setting) -> str:
     flag = "none: it is a secret" if setting.is_secret else f"`{flag_name(setting.name)}`"
     meaning = f"{setting.help} *Restart.*" if setting.needs_restart else setting.help
     return f"| `{setting.name}` | {default} | {meaning} | `{environment_name(setting.name)}` | {flag} |"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(settings_document())

@@ -1,9 +1,7 @@
-"""A JSON schema for editors and the chart: `python -m exporter.config.settings_schema > docs/schema/config.schema.json`."""
+"""A JSON schema for editors and the chart; `make generate` writes it to `docs/schema/config.schema.json`."""
 
 from __future__ import annotations
 
-import json
-import sys
 from itertools import groupby
 from typing import Any
 
@@ -36,7 +34,3 @@ def _mapping(settings: dict[str, Setting]) -> dict[str, Any]:
 def _leaf(setting: Setting) -> dict[str, Any]:
     shown = {} if setting.default is None else {"default": setting.default}
     return {"description": setting.help, **shown, "anyOf": [dict(setting.kind.schema), _REFERENCE]}
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(settings_schema(), indent=2) + "\n")

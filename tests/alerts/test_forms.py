@@ -11,8 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from alerts.__main__ import MIXIN
-from alerts.mixin_source import DASHBOARDS, mixin
+from alerts.mixin_source import DASHBOARDS, MIXIN
 from alerts.rules import ALERTS, RECORDING, Choices, UnknownChoiceError, load, rule_groups, rules_of, thresholds
 
 ROOT: Final = Path(__file__).parents[2]
@@ -27,11 +26,6 @@ def jsonnet(program: str) -> Any:
 def alert(groups: list[dict[str, Any]], name: str) -> dict[str, Any]:
     (found,) = (rule for rule in rules_of(groups) if rule.get("alert") == name)
     return found
-
-
-def test_the_mixin_is_made_from_the_files() -> None:
-    """Run `python -m alerts mixin` when this fails."""
-    assert MIXIN.read_text() == mixin(load(RECORDING), load(ALERTS))
 
 
 def test_the_mixin_agrees_with_the_files() -> None:

@@ -1,6 +1,6 @@
 """What each command prints, as text files in tests/commands/golden/, reviewed as a diff.
 
-`python -m tests.commands.golden` writes them anew. Everything is built; no broker is asked.
+`make generate` writes them. Everything is built; no broker is asked.
 """
 
 from __future__ import annotations
@@ -105,16 +105,3 @@ GOLDEN: Mapping[str, Callable[[], str]] = {
     "complete": complete,
     "force-terminate": force_terminate_,
 }
-
-
-def main() -> None:
-    """Write every file anew, and leave no other."""
-    for path in FOLDER.glob("*.txt"):
-        path.unlink()
-    for name, made in GOLDEN.items():
-        (FOLDER / f"{name}.txt").write_text(made() + "\n")
-    print(f"{len(GOLDEN)} files written: review them with git diff")
-
-
-if __name__ == "__main__":
-    main()

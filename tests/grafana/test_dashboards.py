@@ -14,7 +14,7 @@ import yaml
 from exporter.cli import COMMANDS
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.evaluation.verdicts import Verdict
-from grafana.dashboards import DASHBOARDS, FOLDER, text_of
+from grafana.dashboards import DASHBOARDS, text_of
 from grafana.fields import STATE_TEXTS, State
 from grafana.queries import FRESH_CYCLES
 from grafana.suspects import ADVICE, NOT_READ, PARTLY_READ
@@ -28,17 +28,6 @@ GREEN: Final = re.compile(r"green", re.IGNORECASE)
 
 every_dashboard = pytest.mark.parametrize("name", DASHBOARDS)
 every_target = pytest.mark.parametrize("target", list(targets()), ids=lambda it: it.name)
-
-
-@every_dashboard
-def test_the_committed_file_is_what_the_code_makes(name: str) -> None:
-    """`python -m grafana` has been run after the last change."""
-    assert (FOLDER / f"{name}.json").read_text() == text_of(DASHBOARDS[name]())
-
-
-def test_there_is_no_file_that_no_code_makes() -> None:
-    """Whoever imports every JSON file of the folder gets these dashboards and nothing else."""
-    assert {path.stem for path in FOLDER.glob("*.json")} == set(DASHBOARDS)
 
 
 @every_dashboard

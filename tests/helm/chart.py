@@ -1,10 +1,9 @@
-"""The chart as Helm renders it; `python -m tests.helm.chart > tests/helm/golden/minimal.yaml` writes what is compared."""
+"""The chart as Helm renders it."""
 
 from __future__ import annotations
 
 import functools
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,7 +76,3 @@ def run_helm(major: int, *words: str, home: str = "/nonexistent") -> str:
     if run.returncode != 0:
         raise Refused(run.stdout + run.stderr)
     return run.stdout
-
-
-if __name__ == "__main__":
-    sys.stdout.write(yaml.safe_dump_all(render("minimal"), sort_keys=False))

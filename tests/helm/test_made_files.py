@@ -8,16 +8,10 @@ import jsonschema
 import pytest
 import yaml
 
-from helm.made import CHART, DASHBOARDS, ROOT, inhibitions, made_files
+from helm.made import CHART, DASHBOARDS, ROOT, inhibitions
 from helm.values import UndocumentedError, documented, read_values
 
 VALUES = (CHART / "values.yaml").read_text()
-
-
-def test_made_files_are_committed() -> None:
-    """Run `python -m helm` when this fails: rules, dashboards, schema or README are not those of the project."""
-    for name, text in made_files().items():
-        assert (CHART / name).read_text() == text, name
 
 
 def test_the_chart_carries_the_dashboards_and_no_others() -> None:

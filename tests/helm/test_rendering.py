@@ -65,8 +65,8 @@ def test_kubernetes_takes_every_object(kinds: str, version: str, tmp_path: Path)
 
 
 def test_minimal_is_what_it_was() -> None:
-    """A change of what is installed by default is seen in a review: run `python -m tests.helm.chart` when it is meant."""
-    assert render("minimal") == manifests(GOLDEN.read_text())
+    """A change of what is installed by default is seen in a review."""
+    assert render("minimal") == manifests(GOLDEN.read_text()), "if this is intended: run `make generate`"
 
 
 def test_nothing_that_needs_an_operator_is_there_by_default() -> None:

@@ -1,6 +1,6 @@
 """Situations that a cluster may be in, each with the whole text that `/metrics` must then show in `expected/`.
 
-After a change that is meant: `python -m tests.publication.scenarios` writes the texts anew; read the difference.
+After an intended change run `make generate`, and read the difference.
 """
 
 from __future__ import annotations
@@ -177,9 +177,3 @@ SCENARIOS = {
 def render(publication: Publication) -> Exposition:
     """Without `process_*`: those differ from run to run."""
     return Renderer(process=ProcessCollector(proc="/nonexistent", registry=None)).render(publication)
-
-
-if __name__ == "__main__":
-    EXPECTED.mkdir(exist_ok=True)
-    for name, scenario in SCENARIOS.items():
-        (EXPECTED / f"{name}.txt").write_bytes(render(scenario()).text.body)

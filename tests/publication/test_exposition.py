@@ -46,7 +46,9 @@ every_scenario = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCE
 @every_scenario
 def test_each_situation_gives_exactly_its_expected_text(scenario: Callable[[], Publication]) -> None:
     """The whole text of every situation is the one that was read and committed."""
-    assert render(scenario()).text.body.decode() == (EXPECTED / f"{scenario.__name__}.txt").read_text()
+    expected = (EXPECTED / f"{scenario.__name__}.txt").read_text()
+
+    assert render(scenario()).text.body.decode() == expected, "if this is intended: run `make generate`"
 
 
 @every_scenario

@@ -1,8 +1,7 @@
-"""`docs/metrics.md` from the table: `python -m exporter.publication.metrics.document > docs/metrics.md`."""
+"""`docs/metrics.md` from the table; `make generate` writes it."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,8 +11,8 @@ from exporter.publication.metrics.table import SECTIONS
 _INTRODUCTION = """\
 # Metrics
 
-Generated from the rows in `exporter/publication/metrics/`: change those and run
-`python -m exporter.publication.metrics.document > docs/metrics.md`. A test compares the two.
+Generated from the rows in `exporter/publication/metrics/`: change those and run `make generate`.
+A test compares the two.
 
 All values are made once per cycle and cached: a scrape never asks Kafka. When the newest snapshot is too old, every
 series of the first three sections vanishes and those of the others stay: alert on the absence and on
@@ -44,7 +43,3 @@ def _table(metrics: Iterable[Metric[Any]]) -> str:
     lines = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
     lines += [f"| `{it.name}` | {it.kind} | {', '.join(it.labels) or 'none'} | {it.help} |" for it in metrics]
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(metrics_document())

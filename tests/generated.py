@@ -1,0 +1,122 @@
+"""Every file that is made from other files of the project, without a broker: `make generate` writes them all.
+
+A step reads what the steps before it have written. tests/test_generated.py compares every file with what is made now.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from alerts.mixin_source import MIXIN, mixin
+from alerts.rules import ALERTS, RECORDING, load
+from benchmarks.document import DOCUMENT, FIGURES
+from benchmarks.document import document as performance_document
+from exporter.config.example_file import example_file
+from exporter.config.settings_document import settings_document
+from exporter.config.settings_schema import settings_schema
+from exporter.publication.metrics.document import metrics_document
+from grafana.dashboards import DASHBOARDS, text_of
+from helm.made import CHART, made_files
+from tests import rooms
+from tests.commands.golden import GOLDEN
+from tests.helm.chart import render
+from tests.publication.scenarios import SCENARIOS
+from tests.publication.scenarios import render as exposition
+
+ROOT: Final = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Files that are made together."""
+
+    make: Callable[[], Mapping[str, str]]
+    """Path below the project -> text."""
+    nothing_else: str | None = None
+    """A pattern of paths: every file that fits is made by this step, or is left over."""
+
+
+def _of_tables() -> dict[str, str]:
+    return {
+        "ARCHITECTURE.md": rooms.document(),
+        "docs/configuration.md": settings_document(),
+        "docs/metrics.md": metrics_document(),
+        "docs/schema/config.schema.json": json.dumps(settings_schema(), indent=2) + "\n",
+        "examples/config.yaml": example_file(),
+    }
+
+
+def _performance() -> dict[str, str]:
+    return {_below(DOCUMENT): performance_document(json.loads(FIGURES.read_text(encoding="utf-8")))}
+
+
+def _mixin() -> dict[str, str]:
+    return {_below(MIXIN): mixin(load(RECORDING), load(ALERTS))}
+
+
+def _dashboards() -> dict[str, str]:
+    return {f"grafana/{name}.json": text_of(make()) for name, make in DASHBOARDS.items()}
+
+
+def _chart() -> dict[str, str]:
+    return {f"{_below(CHART)}/{name}": text for name, text in made_files().items()}
+
+
+def _command_output() -> dict[str, str]:
+    return {f"tests/commands/golden/{name}.txt": make() + "\n" for name, make in GOLDEN.items()}
+
+
+def _expositions() -> dict[str, str]:
+    made = {name: exposition(scenario()).text.body.decode() for name, scenario in SCENARIOS.items()}
+    return {f"tests/publication/expected/{name}.txt": text for name, text in made.items()}
+
+
+def _installed_by_default() -> dict[str, str]:
+    return {"tests/helm/golden/minimal.yaml": yaml.safe_dump_all(render("minimal"), sort_keys=False)}
+
+
+STEPS: Final[Mapping[str, Step]] = {
+    "tables": Step(_of_tables),
+    "performance": Step(_performance),
+    "mixin": Step(_mixin),
+    "dashboards": Step(_dashboards, "grafana/*.json"),
+    "chart": Step(_chart, f"{CHART.relative_to(ROOT)}/files/**/*.*"),
+    "command output": Step(_command_output, "tests/commands/golden/*"),
+    "expositions": Step(_expositions, "tests/publication/expected/*"),
+    "installed by default": Step(_installed_by_default, "tests/helm/golden/*"),  # last: it alone needs a program, Helm
+}
+
+
+def left_over(step: Step, made: Mapping[str, str]) -> set[str]:
+    """Files that an earlier version of the step made."""
+    there = ROOT.glob(step.nothing_else) if step.nothing_else else ()
+    return {_below(path) for path in there} - set(made)
+
+
+def main() -> None:
+    """Write what differs, remove what is left over, and say so."""
+    for step in STEPS.values():
+        made = step.make()
+        for name in sorted(left_over(step, made)):
+            (ROOT / name).unlink()
+            print(f"removed {name}")
+        for name, text in made.items():
+            path = ROOT / name
+            if not path.exists() or path.read_bytes() != text.encode():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(text.encode())
+                print(f"wrote {name}")
+
+
+def _below(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
