@@ -12,17 +12,16 @@ threshold of its transactional id, else of its group, else of its topic: the fir
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from exporter.groups import GroupRules, group_of
+
 FORMAT = "kafka-transaction-exporter baselines"
 VERSION = 1
 BYTES_MAX = 100_000_000
-
-GroupRules = Sequence[tuple[str, re.Pattern[str]]]
 
 
 class BaselineError(Exception):
@@ -49,8 +48,7 @@ class Baseline:
     transactional_ids: Mapping[tuple[str, str], Usual] = field(default_factory=lambda: MappingProxyType({}))
     groups: Mapping[tuple[str, str], Usual] = field(default_factory=lambda: MappingProxyType({}))
     topics: Mapping[tuple[str, str], Usual] = field(default_factory=lambda: MappingProxyType({}))
-    rules: tuple[tuple[str, re.Pattern[str]], ...] = ()
-    """Which transactional ids a group is of; the first that matches counts."""
+    rules: GroupRules = ()
 
     def usual(self, cluster_id: str, transactional_id: str | None, topic: str) -> Usual | None:
         """What is usual for such a transaction; None where nothing is known."""
@@ -58,8 +56,7 @@ class Baseline:
         if transactional_id is not None:
             found = self.transactional_ids.get((cluster_id, transactional_id))
             if found is None and self.groups:
-                group = next((name for name, match in self.rules if match.fullmatch(transactional_id)), None)
-                found = None if group is None else self.groups.get((cluster_id, group))
+                found = self.groups.get((cluster_id, group_of(self.rules, transactional_id)))
         return self.topics.get((cluster_id, topic)) if found is None else found
 
 

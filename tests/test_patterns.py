@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.config.values import groups
+from exporter.groups import OTHER_GROUP
 from exporter.patterns import CHARACTERS_MAX, bounded, is_matched
-from exporter.transaction_log.counts import OTHER_GROUP, Counts, GroupRule
+from exporter.transaction_log.counts import Counts
 from exporter.transaction_log.events import Event, Happening
 
 ENDLESS = (
@@ -71,7 +72,7 @@ def test_whatever_is_taken_ends_soon(pattern: str, name: str) -> None:
 
 def test_a_long_id_is_of_no_group() -> None:
     """32,000 characters, three times `.*`: that would be 10^13 ways."""
-    counts = Counts([GroupRule("mine", bounded(".*.*.*-"))])
+    counts = Counts([("mine", bounded(".*.*.*-"))])
 
     for name in ("x" * 32_000, "orders-"):
         happening = Happening.INITIALIZED

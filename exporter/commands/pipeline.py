@@ -12,11 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from exporter.baseline import GroupRules
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config import values
 from exporter.config.settings import Settings
+from exporter.groups import GroupRules
 
 NEEDED = "the pipeline needs Spark and Java 17: pip install 'kafka-transaction-exporter[spark]'"
 

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from exporter.baseline import BYTES_MAX, NO_BASELINE, Baseline, BaselineError, GroupRules, parse
+from exporter.baseline import BYTES_MAX, NO_BASELINE, Baseline, BaselineError, parse
 from exporter.files import Signature, read_text, signature
+from exporter.groups import GroupRules
 from exporter.status import BaselineStatus
 
 log = logging.getLogger("exporter")

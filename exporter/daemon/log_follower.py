@@ -14,7 +14,7 @@ from types import MappingProxyType
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import TransactionLogSettings
 from exporter.kafka.state_log import Batch, LogRecord, LogUnreadableError, StateLog
-from exporter.transaction_log.counts import Counts, GroupRule
+from exporter.transaction_log.counts import Counts
 from exporter.transaction_log.journal import Journal
 from exporter.transaction_log.ledger import Ledger
 from exporter.transaction_log.records import MalformedRecordError, UnknownVersion, decode
@@ -53,7 +53,7 @@ class LogFollower:
         self._reopening = threading.Event()
         self._thread = threading.Thread(target=self._run, name="transaction-log", daemon=True)
         self._ledger = Ledger()
-        self._counts = Counts([GroupRule(name, match) for name, match in settings.groups])
+        self._counts = Counts(settings.groups)
         self._cluster_id = ""
         self._partitions: tuple[int, ...] = ()
         self._positions: dict[int, int] = {}

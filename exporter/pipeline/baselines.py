@@ -14,13 +14,12 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
-from exporter.baseline import FORMAT, VERSION, GroupRules
-from exporter.patterns import is_matched
+from exporter.baseline import FORMAT, VERSION
+from exporter.groups import GroupRules, group_of
 from exporter.pipeline import schemas
 from exporter.pipeline.incidents import HANGING
 from exporter.pipeline.thresholds import HOUR_SAMPLES_MIN, HOUR_SPAN_MS_MIN, Usual, threshold_of
 from exporter.pipeline.transactions import CLOSED
-from exporter.transaction_log.counts import OTHER_GROUP
 
 GRID: Final = 0.02
 IDS_MAX: Final = 5_000
@@ -106,7 +105,7 @@ def group_of_each_id(spark: SparkSession, usual: DataFrame, groups: GroupRules) 
     if not groups:
         return spark.createDataFrame([], schema)
     ids = [row[0] for row in usual.select("transactional_id").distinct().collect() if row[0] is not None]
-    rows = [(it, next((name for name, match in groups if is_matched(match, it)), OTHER_GROUP)) for it in ids]
+    rows = [(it, group_of(groups, it)) for it in ids]
     return spark.createDataFrame(rows, schema)
 
 

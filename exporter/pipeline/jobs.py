@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from exporter.baseline import GroupRules
+from exporter.groups import GroupRules
 from exporter.history.schema import CYCLES
 from exporter.pipeline import schemas
 from exporter.pipeline.baselines import baselines_document

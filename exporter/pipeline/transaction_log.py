@@ -17,12 +17,11 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from exporter.pipeline import schemas
-from exporter.snapshot import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC, TransactionState
 from exporter.transaction_log.events import Event, Happening, StateMachine
 from exporter.transaction_log.records import (
     Decoded,
     MalformedRecordError,
-    Status,
     Tombstone,
     TransactionRecord,
     UnknownVersion,
@@ -262,7 +261,7 @@ def _decoded(row: Mapping[str, Any]) -> Decoded:
         producer_id=row["producer_id"],
         producer_epoch=row["producer_epoch"],
         timeout_ms=row["timeout_ms"],
-        status=Status[row["status"]],
+        status=TransactionState[row["status"]],
         partitions=frozenset((topic, int(number)) for topic, _, number in names),
         last_update_ms=row["last_update_ms"],
         start_ms=row["start_ms"],

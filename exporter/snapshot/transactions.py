@@ -24,8 +24,23 @@ class TransactionState(Enum):
         """The state called `name`; UNKNOWN for a name that a later Kafka may invent."""
         return _STATES.get(name, cls.UNKNOWN)
 
+    @classmethod
+    def numbered(cls, number: int) -> TransactionState:
+        """The state with this number in `__transaction_state` (TransactionState.id); UNKNOWN for one that is not known."""
+        return _NUMBERED[number] if 0 <= number < len(_NUMBERED) else cls.UNKNOWN
+
 
 _STATES = {state.value: state for state in TransactionState}
+_NUMBERED = (
+    TransactionState.EMPTY,
+    TransactionState.ONGOING,
+    TransactionState.PREPARE_COMMIT,
+    TransactionState.PREPARE_ABORT,
+    TransactionState.COMPLETE_COMMIT,
+    TransactionState.COMPLETE_ABORT,
+    TransactionState.DEAD,
+    TransactionState.PREPARE_EPOCH_FENCE,
+)
 
 
 ENDED_STATES = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})

@@ -5,26 +5,14 @@ A group is a name for transactional ids, so that the number of series does not d
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from exporter.patterns import is_matched
+from exporter.groups import OTHER_GROUP, GroupRules, group_of
 from exporter.transaction_log.events import Event, Happening, Outcome
 
-OTHER_GROUP = "other"
-"""Of ids that no rule matches."""
 DURATION_BUCKETS_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
 MARKER_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRule:
-    """Transactional ids that `match` matches from their first to their last character are counted under `name`."""
-
-    name: str
-    match: re.Pattern[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +65,11 @@ class _GroupCounts:
 
 
 class Counts:
-    """Counts events. The first rule that matches an id names its group."""
+    """Counts events by group of transactional ids."""
 
-    def __init__(self, rules: Sequence[GroupRule]) -> None:
+    def __init__(self, rules: GroupRules) -> None:
         self._rules = tuple(rules)
-        self._groups = {name: _GroupCounts() for name in (*(rule.name for rule in rules), OTHER_GROUP)}
+        self._groups = {name: _GroupCounts() for name in (*(name for name, _ in rules), OTHER_GROUP)}
         self._group_of: dict[str, _GroupCounts] = {}
 
     def count(self, event: Event) -> None:
@@ -113,6 +101,5 @@ class Counts:
     def _group(self, transactional_id: str) -> _GroupCounts:
         group = self._group_of.get(transactional_id)
         if group is None:
-            matching = (rule.name for rule in self._rules if is_matched(rule.match, transactional_id))
-            group = self._group_of[transactional_id] = self._groups[next(matching, OTHER_GROUP)]
+            group = self._group_of[transactional_id] = self._groups[group_of(self._rules, transactional_id)]
         return group

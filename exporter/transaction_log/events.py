@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from exporter.transaction_log.records import Decoded, Status, Tombstone, TransactionRecord, UnknownVersion
+from exporter.snapshot import TransactionState
+from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord, UnknownVersion
 
 TRANSACTION_VERSION_2 = 2
 
@@ -96,11 +97,11 @@ class StateMachine:
             return
         known = Known(decoded)
         self.known[decoded.transactional_id] = known
-        if decoded.status is Status.EMPTY:
+        if decoded.status is TransactionState.EMPTY:
             yield from _initialized(decoded, before)
             return
         same = before if before is not None and _is_same_transaction(before.record, decoded) else None
-        if decoded.status is Status.ONGOING:
+        if decoded.status is TransactionState.ONGOING:
             yield from _ongoing(decoded, same)
         elif decoded.status in _DECIDED:
             yield from _prepared(decoded, known, same)
@@ -120,8 +121,8 @@ class StateMachine:
         )
 
 
-_DECIDED = frozenset({Status.PREPARE_COMMIT, Status.PREPARE_ABORT})
-_ENDED = {Status.COMPLETE_COMMIT: Outcome.COMMITTED, Status.COMPLETE_ABORT: Outcome.ABORTED}
+_DECIDED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
+_ENDED = {TransactionState.COMPLETE_COMMIT: Outcome.COMMITTED, TransactionState.COMPLETE_ABORT: Outcome.ABORTED}
 
 
 def _initialized(record: TransactionRecord, before: Known | None) -> Iterator[Event]:
@@ -142,7 +143,7 @@ def _producer(record: TransactionRecord) -> tuple[int, int]:
 
 def _ongoing(record: TransactionRecord, same: Known | None) -> Iterator[Event]:
     """`same` is what was known before of this very transaction, here and below."""
-    was_open = same is not None and same.record.status is Status.ONGOING
+    was_open = same is not None and same.record.status is TransactionState.ONGOING
     added = record.partitions - same.record.partitions if same is not None and was_open else record.partitions
     if was_open and not added:
         return
@@ -162,7 +163,7 @@ def _prepared(record: TransactionRecord, known: Known, same: Known | None) -> It
         # Written again, by a coordinator that took over: nothing was decided anew.
         known.outcome, known.open_epoch, known.prepared_at_ms = same.outcome, same.open_epoch, same.prepared_at_ms
         return
-    ongoing = same.record if same is not None and same.record.status is Status.ONGOING else None
+    ongoing = same.record if same is not None and same.record.status is TransactionState.ONGOING else None
     known.outcome = outcome_of(record, ongoing)
     known.open_epoch = record.producer_epoch if ongoing is None else ongoing.producer_epoch
     known.prepared_at_ms = record.last_update_ms
@@ -201,7 +202,7 @@ def _completed(record: TransactionRecord, same: Known | None, written_at_ms: int
 
 def outcome_of(prepared: TransactionRecord, ongoing: TransactionRecord | None) -> Outcome:
     """Who ended the transaction, and how; `ongoing` is its last record before the decision, None where none was seen."""
-    if prepared.status is Status.PREPARE_COMMIT:
+    if prepared.status is TransactionState.PREPARE_COMMIT:
         return Outcome.COMMITTED
     if ongoing is None or prepared.producer_id != ongoing.producer_id:
         return Outcome.ABORTED

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from enum import Enum
+
+from exporter.snapshot import TransactionState
 
 KEY_VERSION = 0
 VALUE_VERSION_FLEXIBLE = 1
@@ -43,29 +44,6 @@ class MalformedRecordError(Exception):
     """The bytes are no such record."""
 
 
-class Status(Enum):
-    """Kafka's TransactionState, by the number in the log."""
-
-    EMPTY = 0
-    ONGOING = 1
-    PREPARE_COMMIT = 2
-    PREPARE_ABORT = 3
-    COMPLETE_COMMIT = 4
-    COMPLETE_ABORT = 5
-    DEAD = 6
-    PREPARE_EPOCH_FENCE = 7
-    UNKNOWN = -1
-    """A number that a later Kafka may have given."""
-
-    @classmethod
-    def of(cls, number: int) -> Status:
-        """The status with that number; UNKNOWN for one that this version does not know."""
-        return _STATUSES.get(number, cls.UNKNOWN)
-
-
-_STATUSES = {status.value: status for status in Status}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRecord:
     """One state of one transactional id, as its coordinator wrote it. Instants in milliseconds since 1970 UTC."""
@@ -74,7 +52,7 @@ class TransactionRecord:
     producer_id: int
     producer_epoch: int
     timeout_ms: int
-    status: Status
+    status: TransactionState
     partitions: frozenset[tuple[str, int]]
     last_update_ms: int
     start_ms: int
@@ -146,7 +124,7 @@ def _value(transactional_id: str, value: bytes, *, is_flexible: bool) -> Transac
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         timeout_ms=timeout_ms,
-        status=Status.of(status),
+        status=TransactionState.numbered(status),
         partitions=partitions,
         last_update_ms=last_update_ms,
         start_ms=start_ms,

@@ -11,16 +11,17 @@ from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import OutcomeEvidence, Policy, StartSource, TransactionRow, Verdict
 from exporter.snapshot import SecondRead, Snapshot
+from exporter.snapshot import TransactionState as State
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.journal import NO_JOURNAL, EndedTransaction, Journal, LoggedProducer
-from exporter.transaction_log.records import Status, TransactionRecord
+from exporter.transaction_log.records import TransactionRecord
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, listed, proof, snapshot, transaction
 
 HERE = ("orders", 0)
 STARTED_MS = NOW_MS - 5 * MINUTE_MS
 
 
-def latest(status: Status = Status.ONGOING, **fields: Any) -> TransactionRecord:
+def latest(status: State = State.ONGOING, **fields: Any) -> TransactionRecord:
     known: dict[str, Any] = {
         "transactional_id": "app-1",
         "producer_id": 7,
@@ -86,12 +87,20 @@ def test_a_hang_is_not_as_old_as_what_the_log_has_open() -> None:
 @pytest.mark.parametrize(
     ("sentence", "told", "verdict"),
     [
-        ("decided long ago", journal(latest=latest(Status.PREPARE_COMMIT), prepared_ms=STARTED_MS), "stuck_completing"),
+        (
+            "decided long ago",
+            journal(latest=latest(State.PREPARE_COMMIT), prepared_ms=STARTED_MS),
+            "stuck_completing",
+        ),
         ("no log", NO_JOURNAL, "completing"),
-        ("decided just now", journal(latest=latest(Status.PREPARE_COMMIT), prepared_ms=NOW_MS - 1), "completing"),
+        (
+            "decided just now",
+            journal(latest=latest(State.PREPARE_COMMIT), prepared_ms=NOW_MS - 1),
+            "completing",
+        ),
         (
             "another transaction of this producer was",
-            journal(latest=latest(Status.PREPARE_COMMIT, start_ms=1), prepared_ms=STARTED_MS),
+            journal(latest=latest(State.PREPARE_COMMIT, start_ms=1), prepared_ms=STARTED_MS),
             "completing",
         ),
     ],

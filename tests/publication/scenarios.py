@@ -14,7 +14,7 @@ from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.publication.exposition import Exposition, Renderer
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import Answer, CoordinatorCoverage, MaxTimeout
-from exporter.transaction_log.counts import Counts, GroupRule
+from exporter.transaction_log.counts import Counts
 from exporter.transaction_log.events import Event, Happening, Outcome
 from exporter.transaction_log.report import LogReport
 from tests.publication.builders import (
@@ -127,7 +127,7 @@ def more_partitions_than_series() -> Publication:
 
 def with_transaction_log() -> Publication:
     """The coordinators' log is read: two groups, one partition behind and one unread, a record that nobody understands."""
-    counts = Counts([GroupRule("orders", re.compile("orders-.*"))])
+    counts = Counts([("orders", re.compile("orders-.*"))])
     for name, outcome, took_ms in (("orders-1", Outcome.COMMITTED, 40), ("x", Outcome.TIMED_OUT, 60_000)):
         for happening, duration_ms in (
             (Happening.INITIALIZED, -1),

@@ -13,9 +13,9 @@ import pytest
 
 from examples.workload.planting import init_producer_id
 from examples.workload.producers import OpenTransaction, run_transaction
-from exporter.snapshot import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC, TransactionState
 from exporter.transaction_log.events import Event, Happening, Outcome
-from exporter.transaction_log.records import Decoded, Status, Tombstone, TransactionRecord
+from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord
 from tests.brokers.cluster import KafkaCluster, Properties
 from tests.brokers.messages import Logged, events, read_log
 from tests.conftest import HANGS_CAN_BE_PLANTED
@@ -103,7 +103,7 @@ def _said(key: str, payload: str | None) -> dict[str, Any]:
         return {
             "name": name,
             "producer": (data["producerId"], data["producerEpoch"]),
-            "status": Status(data["transactionStatus"]),
+            "status": TransactionState(data["transactionStatus"]),
             "partitions": partitions,
             "last_update_ms": data["transactionLastUpdateTimestampMs"],
             "timeout_ms": data["transactionTimeoutMs"],
@@ -125,7 +125,7 @@ def _said(key: str, payload: str | None) -> dict[str, Any]:
     return {
         "name": name,
         "producer": (int(match[1]), int(match[2])),
-        "status": Status[re.sub(r"(?<!^)(?=[A-Z])", "_", match[3]).upper()],
+        "status": TransactionState[re.sub(r"(?<!^)(?=[A-Z])", "_", match[3]).upper()],
         "partitions": partitions,
         "last_update_ms": int(match[5]),
         "timeout_ms": int(match[6]),

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from exporter.transaction_log.records import Status, TransactionRecord
+from exporter.snapshot import TransactionState as State
+from exporter.transaction_log.records import TransactionRecord
 
 START_MS = 1_800_000_000_000
 TIMEOUT_MS = 60_000
 ORDERS = ("orders", 0)
 
 
-def record(status: Status, **fields: Any) -> TransactionRecord:
+def record(status: State, **fields: Any) -> TransactionRecord:
     """One record; `fields` say in what it differs."""
     known: dict[str, Any] = {
         "transactional_id": "billing-7",
@@ -27,9 +28,9 @@ def record(status: Status, **fields: Any) -> TransactionRecord:
     return TransactionRecord(**{**known, **fields})
 
 
-EMPTY = record(Status.EMPTY, start_ms=-1, partitions=frozenset())
-ONGOING = record(Status.ONGOING)
-COMMITTING = record(Status.PREPARE_COMMIT, last_update_ms=START_MS + 20)
-COMMITTED = replace(COMMITTING, status=Status.COMPLETE_COMMIT, partitions=frozenset(), last_update_ms=START_MS + 40)
-ABORTING = record(Status.PREPARE_ABORT, last_update_ms=START_MS + 20)
-ABORTED = replace(ABORTING, status=Status.COMPLETE_ABORT, partitions=frozenset(), last_update_ms=START_MS + 40)
+EMPTY = record(State.EMPTY, start_ms=-1, partitions=frozenset())
+ONGOING = record(State.ONGOING)
+COMMITTING = record(State.PREPARE_COMMIT, last_update_ms=START_MS + 20)
+COMMITTED = replace(COMMITTING, status=State.COMPLETE_COMMIT, partitions=frozenset(), last_update_ms=START_MS + 40)
+ABORTING = record(State.PREPARE_ABORT, last_update_ms=START_MS + 20)
+ABORTED = replace(ABORTING, status=State.COMPLETE_ABORT, partitions=frozenset(), last_update_ms=START_MS + 40)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import re
 
+from exporter.groups import OTHER_GROUP, GroupRules
+from exporter.snapshot import TransactionState
 from exporter.transaction_log.counts import (
     DURATION_BUCKETS_SECONDS,
     MARKER_BUCKETS_SECONDS,
-    OTHER_GROUP,
     Counted,
     Counts,
-    GroupRule,
 )
 from exporter.transaction_log.events import Outcome, StateMachine
-from exporter.transaction_log.records import Status, TransactionRecord
+from exporter.transaction_log.records import TransactionRecord
 from tests.transaction_log.builders import ABORTED, ABORTING, COMMITTED, COMMITTING, EMPTY, ONGOING, START_MS, record
 
 RULES = (
-    GroupRule("seven", re.compile("billing-7")),
-    GroupRule("billing", re.compile("billing-.*")),
-    GroupRule("never", re.compile("billing")),
+    ("seven", re.compile("billing-7")),
+    ("billing", re.compile("billing-.*")),
+    ("never", re.compile("billing")),
 )
 
 
-def counted(*records: TransactionRecord, rules: tuple[GroupRule, ...] = RULES) -> Counted:
+def counted(*records: TransactionRecord, rules: GroupRules = RULES) -> Counted:
     counts, machine = Counts(rules), StateMachine()
     for it in records:
         for event in machine.take(it, it.last_update_ms):
@@ -64,8 +64,8 @@ def test_durations_and_markers_fall_into_their_buckets() -> None:
 def test_what_is_longer_than_all_buckets_is_in_the_last() -> None:
     """A bound belongs to its own bucket, as Prometheus has it."""
     told = counted(
-        record(Status.PREPARE_COMMIT, last_update_ms=START_MS + 3_600_000),
-        record(Status.PREPARE_COMMIT, start_ms=START_MS + 1, last_update_ms=START_MS + 3_600_002),
+        record(TransactionState.PREPARE_COMMIT, last_update_ms=START_MS + 3_600_000),
+        record(TransactionState.PREPARE_COMMIT, start_ms=START_MS + 1, last_update_ms=START_MS + 3_600_002),
         rules=(),
     )
 

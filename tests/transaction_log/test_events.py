@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.snapshot import TransactionState as State
 from exporter.transaction_log.events import Event, Happening, Outcome, StateMachine, outcome_of
-from exporter.transaction_log.records import Decoded, Status, Tombstone, TransactionRecord, UnknownVersion
+from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord, UnknownVersion
 from tests.transaction_log.builders import EMPTY, ONGOING, START_MS, TIMEOUT_MS, record
 
 
@@ -23,9 +24,9 @@ def played(*records: Decoded, machine: StateMachine | None = None) -> list[Event
     return events
 
 
-MORE = record(Status.ONGOING, last_update_ms=START_MS + 5, partitions=frozenset({("orders", 0), ("bills", 1)}))
-COMMITTING = replace(MORE, status=Status.PREPARE_COMMIT, last_update_ms=START_MS + 20)
-COMMITTED = replace(COMMITTING, status=Status.COMPLETE_COMMIT, partitions=frozenset(), last_update_ms=START_MS + 40)
+MORE = record(State.ONGOING, last_update_ms=START_MS + 5, partitions=frozenset({("orders", 0), ("bills", 1)}))
+COMMITTING = replace(MORE, status=State.PREPARE_COMMIT, last_update_ms=START_MS + 20)
+COMMITTED = replace(COMMITTING, status=State.COMPLETE_COMMIT, partitions=frozenset(), last_update_ms=START_MS + 40)
 
 
 def test_a_whole_history() -> None:
@@ -61,9 +62,9 @@ def test_a_whole_history() -> None:
 )
 def test_who_ended_it(sentence: str, after_ms: int, epochs: int, client_version: int, outcome: Outcome) -> None:
     """By the epoch, and by the time against its own time-out. The decision's own record says nothing of the client."""
-    ongoing = record(Status.ONGOING, client_transaction_version=client_version)
+    ongoing = record(State.ONGOING, client_transaction_version=client_version)
     prepared = record(
-        Status.PREPARE_ABORT,
+        State.PREPARE_ABORT,
         producer_epoch=3 + epochs,
         last_update_ms=START_MS + after_ms,
         client_transaction_version=2,
@@ -74,8 +75,8 @@ def test_who_ended_it(sentence: str, after_ms: int, epochs: int, client_version:
 
 def test_a_fence_keeps_its_name_until_its_markers_are_written() -> None:
     """Completed as fenced, under the epoch that was open."""
-    fenced = replace(ONGOING, status=Status.PREPARE_ABORT, producer_epoch=4, last_update_ms=START_MS + 9)
-    over = replace(fenced, status=Status.COMPLETE_ABORT, partitions=frozenset())
+    fenced = replace(ONGOING, status=State.PREPARE_ABORT, producer_epoch=4, last_update_ms=START_MS + 9)
+    over = replace(fenced, status=State.COMPLETE_ABORT, partitions=frozenset())
 
     events = played(ONGOING, fenced, over)
 
@@ -88,7 +89,7 @@ def test_a_fence_keeps_its_name_until_its_markers_are_written() -> None:
 
 def test_what_was_not_seen_is_not_made_up() -> None:
     """Without its beginning an abort is an abort; without its decision a completion has no duration."""
-    aborting = replace(ONGOING, status=Status.PREPARE_ABORT, producer_epoch=4, last_update_ms=START_MS + TIMEOUT_MS)
+    aborting = replace(ONGOING, status=State.PREPARE_ABORT, producer_epoch=4, last_update_ms=START_MS + TIMEOUT_MS)
 
     (prepared,) = played(aborting)
     (completed,) = played(COMMITTED)
@@ -113,7 +114,7 @@ def test_the_next_transaction_is_another_one() -> None:
     events = played(
         ONGOING,
         replace(ONGOING, start_ms=later, last_update_ms=later),
-        replace(ONGOING, status=Status.PREPARE_ABORT, start_ms=later, last_update_ms=later + 7),
+        replace(ONGOING, status=State.PREPARE_ABORT, start_ms=later, last_update_ms=later + 7),
     )
 
     assert [(event.happening, event.start_ms) for event in events] == [
@@ -167,7 +168,7 @@ def histories(draw: st.DrawFn) -> History:
             partitions |= {("orders", number)}
             records.append(
                 record(
-                    Status.ONGOING,
+                    State.ONGOING,
                     producer_epoch=epoch,
                     partitions=partitions,
                     start_ms=begun,
@@ -184,14 +185,14 @@ def histories(draw: st.DrawFn) -> History:
         epoch += 1 if is_version_2 or outcome in {Outcome.FENCED, Outcome.TIMED_OUT} else 0
         is_commit = outcome is Outcome.COMMITTED
         decided = record(
-            Status.PREPARE_COMMIT if is_commit else Status.PREPARE_ABORT,
+            State.PREPARE_COMMIT if is_commit else State.PREPARE_ABORT,
             producer_epoch=epoch,
             partitions=partitions,
             start_ms=begun,
             last_update_ms=now,
             client_transaction_version=2 if is_version_2 else 0,
         )
-        over = Status.COMPLETE_COMMIT if is_commit else Status.COMPLETE_ABORT
+        over = State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT
         records += [decided, replace(decided, status=over, partitions=frozenset())]
         now += draw(st.integers(1, 1000))
     return History(tuple(records), tuple(outcomes))

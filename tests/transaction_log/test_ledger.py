@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from exporter.snapshot import TransactionState
 from exporter.transaction_log import ledger as module
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.journal import LoggedProducer
 from exporter.transaction_log.ledger import Ledger
-from exporter.transaction_log.records import Decoded, Status, Tombstone, UnknownVersion
+from exporter.transaction_log.records import Decoded, Tombstone, UnknownVersion
 from tests.transaction_log.builders import (
     ABORTED,
     ABORTING,
@@ -40,7 +41,7 @@ def logged(kept: Ledger, producer_id: int = 7, *, read_to_end: bool = True) -> L
 def test_what_runs_is_told_with_its_start_and_its_decision() -> None:
     """The open transaction, then the same one decided by its coordinator, under the epoch that was open."""
     running = logged(fed(EMPTY, ONGOING))
-    fenced = replace(ONGOING, status=Status.PREPARE_ABORT, producer_epoch=4, last_update_ms=START_MS + 20)
+    fenced = replace(ONGOING, status=TransactionState.PREPARE_ABORT, producer_epoch=4, last_update_ms=START_MS + 20)
     decided = logged(fed(EMPTY, ONGOING, fenced))
 
     assert (running.transactional_id, running.is_former, running.latest) == ("billing-7", False, ONGOING)
@@ -61,8 +62,8 @@ def test_each_partition_keeps_its_own_newest_ending() -> None:
     """A later transaction elsewhere leaves it as it is; one here replaces it."""
     later = {"start_ms": START_MS + 100, "last_update_ms": START_MS + 120}
     elsewhere = [
-        record(Status.ONGOING, partitions=frozenset({BILLS}), **later),
-        record(Status.PREPARE_COMMIT, partitions=frozenset({BILLS}), **later),
+        record(TransactionState.ONGOING, partitions=frozenset({BILLS}), **later),
+        record(TransactionState.PREPARE_COMMIT, partitions=frozenset({BILLS}), **later),
     ]
     kept = fed(ONGOING, ABORTING, ABORTED, *elsewhere)
 

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.snapshot import TransactionState
 from exporter.transaction_log.records import (
     MalformedRecordError,
-    Status,
     Tombstone,
     TransactionRecord,
     UnknownVersion,
     decode,
 )
+
+NUMBERS = {TransactionState.numbered(number): number for number in range(8)}
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INT16 = st.integers(-(2**15), 2**15 - 1)
@@ -28,7 +30,7 @@ RECORDS = st.builds(
     producer_id=INT64,
     producer_epoch=INT16,
     timeout_ms=st.integers(-(2**31), 2**31 - 1),
-    status=st.sampled_from([status for status in Status if status is not Status.UNKNOWN]),
+    status=st.sampled_from([status for status in TransactionState if status is not TransactionState.UNKNOWN]),
     partitions=PARTITIONS,
     last_update_ms=INT64,
     start_ms=INT64,
@@ -63,7 +65,7 @@ def value_of(record: TransactionRecord, *, flexible: bool, more_tags: dict[int, 
         record.producer_id,
         record.producer_epoch,
         record.timeout_ms,
-        record.status.value,
+        NUMBERS[record.status],
     )
     parts = [head, uvarint(len(topics) + 1) if flexible else struct.pack(">i", len(topics))]
     for topic, partitions in topics.items():
@@ -113,7 +115,7 @@ def test_null_partitions_are_none() -> None:
     for value in (b"\0\0" + head + b"\xff\xff\xff\xff" + tail, b"\0\1" + head + b"\0" + tail + b"\0"):
         record = decode(key_of("app"), value)
         assert isinstance(record, TransactionRecord)
-        assert (record.partitions, record.start_ms, record.status) == (frozenset(), -1, Status.EMPTY)
+        assert (record.partitions, record.start_ms, record.status) == (frozenset(), -1, TransactionState.EMPTY)
 
 
 def test_what_is_not_known_is_data() -> None:
@@ -124,7 +126,7 @@ def test_what_is_not_known_is_data() -> None:
     assert decode(key_of("app"), b"\xff\xffwhatever") == UnknownVersion("value", -1)
     later = decode(key_of("app"), b"\0\0" + struct.pack(">qhibiqq", 7, 3, 1, 99, 0, 5, 5))
     assert isinstance(later, TransactionRecord)
-    assert later.status is Status.UNKNOWN
+    assert later.status is TransactionState.UNKNOWN
 
 
 EXAMPLE = TransactionRecord(
@@ -132,7 +134,7 @@ EXAMPLE = TransactionRecord(
     producer_id=4001,
     producer_epoch=3,
     timeout_ms=60_000,
-    status=Status.ONGOING,
+    status=TransactionState.ONGOING,
     partitions=frozenset({("orders", 0), ("orders", 7), ("bills", 1)}),
     last_update_ms=1_800_000_000_100,
     start_ms=1_800_000_000_000,

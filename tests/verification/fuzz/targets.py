@@ -26,6 +26,7 @@ from exporter.history.writer import arrow_schema
 from exporter.kafka.messages import describe_producers, list_offsets, list_transactions, metadata
 from exporter.pipeline.files import HistoryFile, batch_of, damage_of
 from exporter.recovery import plan_file
+from exporter.snapshot import TransactionState
 from exporter.transaction_log import records
 from exporter.web.config import web_config
 from tests.kafka.messages import test_describe_producers as producers_answers
@@ -130,7 +131,7 @@ _RECORD: Final = records.TransactionRecord(
     producer_id=7,
     producer_epoch=1,
     timeout_ms=60_000,
-    status=records.Status.ONGOING,
+    status=TransactionState.ONGOING,
     partitions=frozenset({("orders", 0), ("orders", 1)}),
     last_update_ms=5,
     start_ms=4,
