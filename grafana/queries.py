@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from exporter.evaluation.verdicts import Kind, Verdict
 from grafana.fields import State
 
 CHOSEN: Final = 'cluster=~"$cluster", job=~"$job", instance=~"$instance"'
@@ -17,7 +18,7 @@ PARTITION: Final = f"{EXPORTER}, topic, partition"
 
 HANGING_VERDICTS: Final = "hanging_.*"
 PROVED: Final = f'verdict=~"{HANGING_VERDICTS}"'
-NOT_PROVED: Final = 'verdict=~"replica_diverged|stuck_completing|overdue_at_coordinator|inconclusive"'
+NOT_PROVED: Final = 'verdict=~"' + "|".join(it.label for it in Verdict if it.kind is Kind.SUSPECT) + '"'
 """Suspects that are not proved to hang."""
 FRESH_CYCLES: Final = 5
 """A snapshot older than so many cycles is not fresh; as in alerts/recording.yaml."""

@@ -18,6 +18,7 @@ from exporter.evaluation.reasons import transaction_row
 from exporter.evaluation.rules import verdict_of
 from exporter.evaluation.unexamined import judge_unexamined, still_possible
 from exporter.evaluation.verdicts import (
+    IS_SUSPECT,
     Evaluation,
     PartitionColumns,
     Policy,
@@ -157,7 +158,7 @@ def _suspects(
     policy: Policy,
 ) -> tuple[TransactionRow, ...]:
     """Worst first: by verdict, then the longest open."""
-    rows = np.flatnonzero(transactions.verdict <= Verdict.INCONCLUSIVE)
+    rows = np.flatnonzero(IS_SUSPECT[transactions.verdict])
     order = np.lexsort((-transactions.duration_ms[rows], transactions.verdict[rows]))
     return tuple(
         transaction_row(snapshot, evidence[row], transactions, partitions, int(row), usual[row], policy)

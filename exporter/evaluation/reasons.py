@@ -88,7 +88,7 @@ def transaction_row(
 ) -> TransactionRow:
     """One open transaction with everything that a person asks about it."""
     open_ = snapshot.open_transactions
-    verdict = Verdict(int(transactions.verdict[row]))
+    verdict = Verdict.ranked(int(transactions.verdict[row]))
     missing = missing_proof(evidence, policy) if verdict is Verdict.INCONCLUSIVE else None
     transaction = evidence.transaction
     described = transaction if transaction is not None and transaction.is_described else None

@@ -13,34 +13,67 @@ from exporter.evaluation.memory import Memory
 from exporter.snapshot import BoolColumn, Int8Column, Int32Column, Int64Column, Snapshot
 
 
-class Verdict(IntEnum):
-    """What is the matter with one open transaction, the worst first."""
+class Kind(Enum):
+    """What a verdict means for an operator."""
 
-    HANGING_STALE_EPOCH = 0
-    HANGING_NO_TRANSACTIONAL_ID = 1
-    HANGING_NOT_IN_TRANSACTION = 2
-    REPLICA_DIVERGED = 3
-    STUCK_COMPLETING = 4
-    OVERDUE_AT_COORDINATOR = 5
-    INCONCLUSIVE = 6
-    COMPLETING = 7
-    PREPARED_TWO_PHASE_COMMIT = 8
-    OPEN_WITHIN_TIMEOUT = 9
+    HANGING = "hanging"
+    """A proof: nothing will ever end the transaction."""
+    SUSPECT = "suspect"
+    """It needs attention."""
+    ORDINARY = "ordinary"
+
+
+class Verdict(IntEnum):
+    """What is the matter with one open transaction, the worst first: the order is the rank, and is stored nowhere.
+
+    This is the only list of verdicts: schema, dashboards and tests are made of it.
+    """
+
+    kind: Kind
+
+    def __new__(cls, kind: Kind) -> Verdict:
+        """The next rank."""
+        rank = len(cls.__members__)
+        verdict = int.__new__(cls, rank)
+        verdict._value_ = rank
+        verdict.kind = kind
+        return verdict
+
+    HANGING_STALE_EPOCH = Kind.HANGING
+    HANGING_NO_TRANSACTIONAL_ID = Kind.HANGING
+    HANGING_NOT_IN_TRANSACTION = Kind.HANGING
+    REPLICA_DIVERGED = Kind.SUSPECT
+    STUCK_COMPLETING = Kind.SUSPECT
+    OVERDUE_AT_COORDINATOR = Kind.SUSPECT
+    INCONCLUSIVE = Kind.SUSPECT
+    COMPLETING = Kind.ORDINARY
+    PREPARED_TWO_PHASE_COMMIT = Kind.ORDINARY
+    OPEN_WITHIN_TIMEOUT = Kind.ORDINARY
 
     @property
     def label(self) -> str:
         """The value of the metric label `verdict`."""
         return self.name.lower()
 
+    @classmethod
+    def ranked(cls, rank: int) -> Verdict:
+        """The verdict that a column has as this number."""
+        return _BY_RANK[rank]
+
     @property
     def is_hanging(self) -> bool:
-        """True for the verdicts that are proofs: nothing will ever close the transaction."""
-        return self <= Verdict.HANGING_NOT_IN_TRANSACTION
+        """True for the verdicts that are proofs: nothing will ever end the transaction."""
+        return self.kind is Kind.HANGING
 
     @property
     def is_suspect(self) -> bool:
-        """True for the verdicts that want a person."""
-        return self <= Verdict.INCONCLUSIVE
+        """True for the verdicts that need attention."""
+        return self.kind is not Kind.ORDINARY
+
+
+_BY_RANK = tuple(Verdict)
+IS_SUSPECT = np.array([verdict.is_suspect for verdict in Verdict])
+"""(V,) by rank: `IS_SUSPECT[column]` is true where a column of verdicts holds a suspect."""
 
 
 class StartSource(IntEnum):

@@ -277,7 +277,7 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
         "duration_ms": transactions.duration_ms,
         "idle_ms": transactions.idle_ms,
         "is_late": transactions.is_late,
-        "verdict": [Verdict(it).label for it in transactions.verdict.tolist()],
+        "verdict": [Verdict.ranked(it).label for it in transactions.verdict.tolist()],
         "inconclusive_reason": [
             None if it is None or it.inconclusive_reason is None else it.inconclusive_reason.value for it in suspect
         ],

@@ -268,7 +268,10 @@ class Completing:
 def verdicts(evaluation: Evaluation) -> dict[int, Verdict]:
     """Producer id -> verdict."""
     open_ = evaluation.snapshot.open_transactions
-    return {int(it): Verdict(int(v)) for it, v in zip(open_.producer_id, evaluation.transactions.verdict, strict=True)}
+    return {
+        int(it): Verdict.ranked(int(v))
+        for it, v in zip(open_.producer_id, evaluation.transactions.verdict, strict=True)
+    }
 
 
 def test_a_completion_is_waited_for_once() -> None:

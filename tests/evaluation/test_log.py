@@ -112,7 +112,7 @@ def test_since_when_it_completes(sentence: str, told: Journal, verdict: str) -> 
     first = evaluate(earlier, Memory(), Policy(), told)
     now = snapshot([Entry()], transactions=(preparing,))
 
-    assert Verdict(int(first.transactions.verdict[0])) is Verdict.COMPLETING, "once is not enough: clocks differ"
+    assert Verdict.ranked(int(first.transactions.verdict[0])) is Verdict.COMPLETING, "once is not enough: clocks differ"
     assert row_of(now, told, first.memory).verdict.label == verdict, sentence
 
 

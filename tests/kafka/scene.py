@@ -114,7 +114,7 @@ def evaluated(snapshot: Snapshot, memory: Memory | None = None) -> Evaluation:
 def verdicts(evaluation: Evaluation) -> dict[Row, Verdict]:
     """The verdict on each open transaction."""
     return {
-        (evidence.key.topic, evidence.key.partition, evidence.key.producer_id): Verdict(int(verdict))
+        (evidence.key.topic, evidence.key.partition, evidence.key.producer_id): Verdict.ranked(int(verdict))
         for evidence, verdict in zip(evaluation.evidence, evaluation.transactions.verdict, strict=True)
     }
 

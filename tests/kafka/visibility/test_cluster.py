@@ -239,7 +239,7 @@ def test_without_the_controllers_clock_watching_makes_a_transaction_overdue() ->
         for _ in range(2):
             evaluation = evaluate(collector.collect(seen_before=None), memory, policy)
             memory = evaluation.memory
-            said.append(Verdict(int(evaluation.transactions.verdict[0])))
+            said.append(Verdict.ranked(int(evaluation.transactions.verdict[0])))
             time.sleep(0.02)
 
     assert said == [Verdict.INCONCLUSIVE, Verdict.OVERDUE_AT_COORDINATOR]
