@@ -1,6 +1,6 @@
 """The rules as jsonnet: a mixin whose thresholds, runbook base and list of alerts are configuration.
 
-Law of this file: groups in, text out.
+Groups in, text out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rule files as data, and the few things about them that a user may choose.
 
-Law of this file: pure but for `load`, which reads the files beside it; what nobody chooses stays as it is written there.
+Pure but for `load`, which reads the files beside it; what nobody chooses stays as it is written there.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def parse(text: str, rules: GroupRules = ()) -> Baseline:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BaselineError(f"it is no JSON: {error}") from error
+        raise BaselineError(f"it is not JSON: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise BaselineError("it is no file of baselines")
     if document.get("version") != VERSION:

@@ -103,5 +103,5 @@ def make_private_folder(path: Path) -> None:
 
 def _check(path: str | Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
-        reason = os.strerror(errno.EISDIR) if stat.S_ISDIR(mode) else "it is no regular file"
+        reason = os.strerror(errno.EISDIR) if stat.S_ISDIR(mode) else "it is not a regular file"
         raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, reason, str(path))

@@ -1,6 +1,6 @@
 """The kinds of panels, each with what is always the same about it.
 
-Law of this file: a number or a table shows the present, so it is asked at one instant and never takes an old value for the
+A number or a table shows the present, so it is asked at one instant and never takes an old value for the
 newest; a graph shows the past, and leaves a gap where nothing was known.
 """
 

@@ -1,6 +1,6 @@
 """PromQL that more than one panel is made of.
 
-Law of this file: every selector is narrowed by the chosen cluster, job and instance, so that a page never shows what
+Every selector is narrowed by the chosen cluster, job and instance, so that a page never shows what
 was not asked for. A comparison or a join names the labels that it is about; labels that a scrape adds are dropped.
 """
 

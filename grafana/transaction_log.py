@@ -1,6 +1,6 @@
 """What the coordinators' own log tells: how transactions ended, how long they and their markers took, how far it is read.
 
-Law of this file: where the log is not read every panel says so, and none says 0.
+Where the log is not read every panel says so, and none says 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every file of the chart that is made from something else, with its text.
 
-Law of this file: it reads, `make generate` writes; a test compares both.
+It reads, `make generate` writes; a test compares both.
 """
 
 from __future__ import annotations

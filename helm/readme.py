@@ -1,6 +1,6 @@
 """The chart's README: how to begin, and every value.
 
-Law of this file: pure.
+Pure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """values.schema.json: the shape of values.yaml, and what the program and the rules say of the rest.
 
-Law of this file: pure. Draft 7, which both majors of Helm read.
+Pure. Draft 7, which both majors of Helm read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """values.yaml with its comments: what each value is, and what it may be.
 
-Law of this file: text in, rows out. A value without a word about it is an error.
+Text in, rows out. A value without a word about it is an error.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def test_numbers_are_taken_as_whole_ones() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "it is no JSON"),
+        ("", "it is not JSON"),
         ("[]", "it is no file of baselines"),
         ("{}", "it is no file of baselines"),
         (json.dumps(document(version=2)), "it is of version 2, and this program reads version 1"),
@@ -99,7 +99,7 @@ def test_numbers_are_taken_as_whole_ones() -> None:
         (json.dumps(document(thresholds={})), "it is damaged: KeyError"),
         (json.dumps(document(cluster_ids=[1])), "it is damaged: TypeError: 1 is no text"),
         (json.dumps(document(thresholds=None)), "it is damaged"),
-        ("[" * 100_000, "it is no JSON"),
+        ("[" * 100_000, "it is not JSON"),
     ],
 )
 def test_what_is_no_such_file_is_refused(text: str, sentence: str) -> None:
@@ -188,11 +188,11 @@ def test_the_file_is_read_again_when_it_changes(file: BaselineFile, path: Path) 
     [
         ("it cannot be read: No such file or directory", lambda _path: None, None),
         ("it cannot be read: Is a directory", lambda path: path.mkdir(), None),
-        ("it is no JSON", lambda path: path.write_text("{"), None),
-        ("it is no UTF-8 text", lambda path: path.write_bytes(b"\xff"), None),
+        ("it is not JSON", lambda path: path.write_text("{"), None),
+        ("it is not UTF-8 text", lambda path: path.write_bytes(b"\xff"), None),
         ("it was made 8.0 days ago", lambda path: write(path, made_at_ms=NOW_MS - 8 * DAY_MS), NOW_MS - 8 * DAY_MS),
         (
-            "it is of other clusters than cluster-1",
+            "it is for other clusters than cluster-1",
             lambda path: write(path, cluster_ids=["cluster-2"]),
             NOW_MS - DAY_MS,
         ),
@@ -214,7 +214,7 @@ def test_a_file_that_is_of_no_use_is_said_once(
     assert file.status.failure is not None
     assert file.status.failure.startswith(sentence)
     assert file.status.made_at_ms == made_at_ms
-    assert len([it for it in caplog.records if "nothing is unusually long" in it.message]) == 1
+    assert len([it for it in caplog.records if "is not used" in it.message]) == 1
 
 
 def test_a_file_that_is_far_too_large_is_not_read(file: BaselineFile, path: Path) -> None:

@@ -56,7 +56,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, reader: s
     else:
         path.mkdir()
 
-    with pytest.raises(REFUSALS, match=r"no regular file|Is a directory|No such device"):
+    with pytest.raises(REFUSALS, match=r"not a regular file|Is a directory|No such device"):
         READERS[reader](path)
 
 
@@ -72,7 +72,7 @@ def test_a_certificate_that_becomes_a_fifo_stops_no_handshake(tmp_path: Path) ->
     os.mkfifo(issued.certificate)
 
     assert context.current() is before
-    with pytest.raises(ServerTlsError, match="no regular file"):
+    with pytest.raises(ServerTlsError, match="not a regular file"):
         RenewingContext(options)
 
 
@@ -82,7 +82,7 @@ def test_a_device_without_an_end_is_a_sentence(tmp_path: Path, text: str | None)
     if text is not None:
         path.write_text(text)
 
-    assert "no regular file" in run("config", "check", f"--config.file={path}")
+    assert "not a regular file" in run("config", "check", f"--config.file={path}")
 
 
 def test_a_file_over_its_cap_is_refused(tmp_path: Path) -> None:

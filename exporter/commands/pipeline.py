@@ -53,7 +53,7 @@ def _checked(options: argparse.Namespace) -> GroupRules:
     useless = [name.removeprefix("setting:") for name in vars(options) if name.startswith("setting:")]
     useless += [name for name in ("config_file", "command_config") if name in vars(options)]
     if useless or options.jars is not None:
-        raise _UsageError(f"{useless[0] if useless else '--jars'} is of use to `pipeline transaction-log` only")
+        raise _UsageError(f"{useless[0] if useless else '--jars'} applies to `pipeline transaction-log` only")
     if options.history is None:
         raise _UsageError("--history is missing: the directory that the daemon writes (history.directory)")
     try:

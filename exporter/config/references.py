@@ -42,7 +42,7 @@ class Elsewhere:
         except OSError as error:
             raise ValueError(f"names the file {path}, which cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise ValueError(f"names the file {path}, which is no UTF-8 text") from error
+            raise ValueError(f"names the file {path}, which is not UTF-8 text") from error
 
     def _value(self, match: re.Match[str]) -> str:
         if match["escaped"]:

@@ -46,7 +46,7 @@ def positive_duration_ms(value: Any) -> int:
     """Like `duration_ms`, and not zero."""
     milliseconds = duration_ms(value)
     if milliseconds <= 0:
-        raise ValueError("must be longer than nothing")
+        raise ValueError("must be longer than 0")
     return milliseconds
 
 
@@ -161,7 +161,7 @@ def groups(value: Any) -> tuple[tuple[str, re.Pattern[str]], ...]:
         try:
             found[name] = bounded(match)
         except (re.error, TypeError, RecursionError) as error:
-            raise ValueError(f"must have regular expressions; {match!r} of {name!r} is none: {error}") from error
+            raise ValueError(f"must have regular expressions; {match!r} of {name!r} is not one: {error}") from error
         except ValueError as error:
             raise ValueError(f"must have regular expressions that end soon; {match!r} of {name!r}: {error}") from error
     return tuple(found.items())

@@ -23,7 +23,7 @@ class BaselineFile:
         self._age_ms_max = age_ms_max
         self._wall_clock = wall_clock
         self._stamp: Signature | None = None
-        self._newest: Baseline | BaselineError = BaselineError("it was not read yet")
+        self._newest: Baseline | BaselineError = BaselineError("it has not been read yet")
         self._said: str | None = None
         self.status = BaselineStatus(None, str(self._newest))
 
@@ -35,9 +35,9 @@ class BaselineFile:
         if failure != self._said:
             self._said = failure
             if failure is not None:
-                log.warning("nothing is unusually long: %s: %s", self._path, failure, extra={"subject": "baseline"})
+                log.warning("baseline file %s is not used: %s", self._path, failure, extra={"subject": "baseline"})
             else:
-                log.info("what is usual is read from %s", self._path, extra={"subject": "baseline"})
+                log.info("baseline file %s is used", self._path, extra={"subject": "baseline"})
         return newest if failure is None and isinstance(newest, Baseline) else NO_BASELINE
 
     def _read(self) -> Baseline | BaselineError:
@@ -55,7 +55,7 @@ class BaselineFile:
         try:
             return parse(read_text(self._path, bytes_max=BYTES_MAX), self._rules)
         except UnicodeDecodeError:
-            return BaselineError("it is no UTF-8 text")
+            return BaselineError("it is not UTF-8 text")
         except BaselineError as error:
             return error
 
@@ -64,7 +64,7 @@ class BaselineFile:
             return str(newest)
         age_ms = int(self._wall_clock() * 1000) - newest.made_at_ms
         if age_ms > self._age_ms_max:
-            return f"it was made {age_ms / 86_400_000:.1f} days ago, which is longer than baseline.max_age"
+            return f"it was made {age_ms / 86_400_000:.1f} days ago, more than baseline.max_age"
         if cluster_ids and not newest.cluster_ids.intersection(cluster_ids):
-            return f"it is of other clusters than {', '.join(cluster_ids)}"
+            return f"it is for other clusters than {', '.join(cluster_ids)}"
         return None

@@ -60,7 +60,7 @@ class ClusterState:
             self._missed_in_a_row = 0
             self._last_success_at_ms = now_ms
             self._phases = phases
-        self._say("cycle", "cycles succeed", logging.INFO)
+        self._say("cycle", "cycle succeeded", logging.INFO)
         missing = gaps(evaluation.snapshot)
         self._say(
             "coverage", "; ".join(missing) or "coverage is complete", logging.WARNING if missing else logging.INFO
@@ -81,7 +81,7 @@ class ClusterState:
         with self._lock:
             self._missed_cycles += 1
             self._missed_in_a_row += 1
-        self._say("cycle", "a cycle did not end before the next was due", logging.ERROR)
+        self._say("cycle", "cycle missed: the previous one was still running", logging.ERROR)
 
     def status(
         self,
@@ -116,9 +116,9 @@ class ClusterState:
         try:
             state_file.save(self._state_path, State(self.memory, self.log_position, self.topics))
         except StateFileError as error:
-            self._say("state", f"first-seen times would be lost by a restart: {error}", logging.WARNING)
+            self._say("state", f"a restart would lose first-seen times: {error}", logging.WARNING)
         else:
-            self._say("state", f"first-seen times are kept in {self._state_path}", logging.INFO)
+            self._say("state", f"first-seen times are saved in {self._state_path}", logging.INFO)
 
     def _say(self, subject: str, sentence: str, level: int) -> None:
         if self._said.get(subject) != sentence:
@@ -137,15 +137,15 @@ class ClusterState:
         except StateFileDamagedError as error:
             return self._set_aside(self._state_path, error)
         except StateFileError as error:
-            log.warning(self._of_this(f"first-seen times are not kept in this run: {error}"))
+            log.warning(self._of_this(f"first-seen times are not saved in this run: {error}"))
             self._state_path = None
         return State()
 
     def _set_aside(self, path: Path, damage: StateFileDamagedError) -> State:
         try:
             aside = state_file.set_aside(path)
-            log.warning(self._of_this(f"first-seen times start anew: {damage}; it is now {aside}"))
+            log.warning(self._of_this(f"first-seen times start again: {damage}; it was moved to {aside}"))
         except StateFileError as error:
-            log.warning(self._of_this(f"first-seen times are not kept in this run: {damage}; {error}"))
+            log.warning(self._of_this(f"first-seen times are not saved in this run: {damage}; {error}"))
             self._state_path = None
         return State()

@@ -1,6 +1,6 @@
 """Follows `__transaction_state` on a thread of its own: records in, a journal for evaluation and counts to publish out.
 
-Law of this file: nothing that happens to the log ends the thread; what is wrong is said once, and told by the report.
+Nothing that happens to the log ends the thread; what is wrong is said once, and told by the report.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class LogFollower:
             except LogUnreadableError as error:
                 self._say(str(error))
             except Exception:
-                log.exception("a defect ended the reading of __transaction_state; it is begun again")
-                self._say("a defect in the exporter ended the reading")
+                log.exception("the reader of __transaction_state failed unexpectedly; it starts again")
+                self._say("the reader failed unexpectedly")
             self._ending.wait(0 if self._reopening.is_set() else OPEN_AGAIN_SECONDS)
 
     def _follow(self) -> None:
@@ -156,13 +156,15 @@ class LogFollower:
         skipped = sum(max(at - self._counted_before.get(it, at), 0) for it, at in source.positions.items())
         if skipped:
             log.warning(
-                "%d records of the transaction log are older than transaction_log.lookback: they are not counted",
+                "%d records of __transaction_state are older than transaction_log.lookback and are not counted",
                 skipped,
             )
 
     def _take(self, source: StateLog, batch: Batch) -> None:
         for partition in batch.gaps:
-            log.warning("partition %d of the transaction log was cut off: it is read on from where it is", partition)
+            log.warning(
+                "partition %d of __transaction_state was truncated: reading continues from its new start", partition
+            )
             self._ledger.forget(partition)
             self._counted_before.pop(partition, None)
         for record in batch.records:
@@ -200,7 +202,7 @@ class LogFollower:
             if sentence is None:
                 log.info("the transaction log is read", extra={"subject": "transaction_log"})
             else:
-                log.warning("the transaction log is not read: %s", sentence, extra={"subject": "transaction_log"})
+                log.warning("__transaction_state cannot be read: %s", sentence, extra={"subject": "transaction_log"})
 
 
 def _what_is_wrong(source: StateLog) -> str | None:

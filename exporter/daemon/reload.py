@@ -1,6 +1,6 @@
 """Reading the settings again: when somebody says so, and when a file that they are made of has changed.
 
-Law of this file: settings are taken whole or not at all. What is wrong with a new file is said once, and the old ones stay.
+Settings are taken whole or not at all. What is wrong with a new file is said once, and the old ones stay.
 """
 
 from __future__ import annotations
@@ -63,15 +63,17 @@ class Reloader:
             self._digests = self._digest_all()  # so that it is said once
             self.status = ReloadStatus(succeeded=False, last_success_at_ms=self.status.last_success_at_ms)
             for problem in problems:
-                log.error("settings are not reloaded, the old ones stay: %s", problem, extra={"subject": "settings"})
+                log.error(
+                    "settings not reloaded, the previous ones stay in use: %s", problem, extra={"subject": "settings"}
+                )
             return None
         for name in restart_needed(self._current.written, loaded.written):
-            log.warning("%s has changed, and takes effect at the next start", name, extra={"subject": "settings"})
+            log.warning("%s changed: restart to apply it", name, extra={"subject": "settings"})
         before = self._digests
         self._current = loaded
         self._digests = self._digest_all()
         self.status = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
-        log.info("settings are reloaded", extra={"subject": "settings"})
+        log.info("settings reloaded", extra={"subject": "settings"})
         return Reloaded(loaded.settings, any(before.get(file) != self._digests[file] for file in loaded.files))
 
     def _attempt(self) -> tuple[Loaded | None, tuple[str, ...]]:

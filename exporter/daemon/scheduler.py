@@ -1,6 +1,6 @@
 """The pace: a cycle when it is due, a look at the settings' files, orders from outside, and the pulse of it all.
 
-Law of this file: it knows when, and not what. Nothing that a cycle does can end it but the order to stop.
+It knows when, and not what. Nothing that a cycle does can end it but the order to stop.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Scheduler:
         now = self._clock(), self._wall_clock()
         set_back_s = (now[0] - clock_s) - (now[1] - wall_s)
         if set_back_s > CLOCK_STEP_SECONDS:
-            log.warning("the clock was set back by %.0f s", set_back_s, extra={"subject": "clock"})
+            log.warning("the system clock was set back by %.0f s", set_back_s, extra={"subject": "clock"})
             scheduler.reschedule_job(CYCLE_JOB, trigger=_every(self.settings))
         return now
 

@@ -75,7 +75,7 @@ def _unanswered(proof: CoordinatorProof) -> list[str]:
         sentences.append(f"{count} suspect producers were listed and could not be described, or changed meanwhile")
     if proof.hidden_topics:
         topics = ", ".join(sorted(proof.hidden_topics))
-        sentences.append(f"a coordinator does not show us topics of suspects: needs DESCRIBE on {topics}")
+        sentences.append(f"a coordinator does not show topics of suspects: needs DESCRIBE on {topics}")
     if proof.id_visibility is IdVisibility.NOT_ANSWERED:
-        sentences.append("a coordinator did not tell whether transactional ids may be hidden from us")
+        sentences.append("a coordinator did not say whether transactional ids may be hidden")
     return sentences

@@ -1,6 +1,6 @@
 """How a doubtful transaction ended for all that can be seen: coordinator, transaction log, and markers in partitions.
 
-Law of this file: a commit counts as soon as anything tells of one that may be this transaction's. `aborted` is a proof: the
+A commit counts as soon as anything tells of one that may be this transaction's. `aborted` is a proof: the
 epoch of the open records is this transaction's alone, it was aborted, and every log that could hold its commit was read.
 """
 

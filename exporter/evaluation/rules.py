@@ -1,6 +1,6 @@
 """The verdict on one open transaction: named predicates, and their precedence in one function.
 
-Law of this file: a predicate looks at one `Evidence` and nothing else; only `verdict_of` knows in which order they count.
+A predicate looks at one `Evidence` and nothing else; only `verdict_of` knows in which order they count.
 A `hanging_*` verdict is a proof (docs/verdicts.md): whatever is missing from it makes the transaction inconclusive.
 """
 

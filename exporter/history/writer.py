@@ -1,6 +1,6 @@
 """Records every cycle as Parquet: rotated, renamed when whole, kept for a stated time and size.
 
-Law of this file: nothing that a disk does reaches a cycle. Rows wait in memory, up to a stated number; a thread of its own
+Nothing that a disk does reaches a cycle. Rows wait in memory, up to a stated number; a thread of its own
 writes them. A reader sees whole files only, and a kill loses at most what waits.
 """
 
@@ -234,9 +234,9 @@ class History:
         with self._condition:
             before, self._failure = self._failure, sentence
         if sentence is not None and sentence != before:
-            log.error("the history is not written: %s", sentence, extra={"subject": "history"})
+            log.error("history cannot be written: %s", sentence, extra={"subject": "history"})
         elif sentence is None and before is not None:
-            log.info("the history is written again", extra={"subject": "history"})
+            log.info("history is written again", extra={"subject": "history"})
 
 
 def _cycle(evaluation: Evaluation, interval_ms: int, writer: str) -> _Cycle:

@@ -166,7 +166,7 @@ class ClusterClient:
             if topics is None:
                 self.source = address
             return topology
-        raise ClusterUnavailableError("no broker answered: " + "; ".join(dict.fromkeys(faults)))
+        raise ClusterUnavailableError("no broker responded: " + "; ".join(dict.fromkeys(faults)))
 
 
 def _topology(answer: RawAnswer) -> Topology:

@@ -158,7 +158,7 @@ class StateLog:
             raise LogUnreadableError(self._failure or _words(error)) from error
         topic = metadata.topics[STATE_TOPIC]
         if topic.error is not None and topic.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            raise LogUnreadableError(f"{STATE_TOPIC} is hidden from us: grant DESCRIBE and READ on it")
+            raise LogUnreadableError(f"{STATE_TOPIC} is not visible: grant DESCRIBE and READ on it")
         if topic.error is not None or not topic.partitions:
             raise LogUnreadableError(f"there is no topic {STATE_TOPIC} yet: nobody has used a transactional id")
         return str(metadata.cluster_id), tuple(sorted(topic.partitions))

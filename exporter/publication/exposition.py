@@ -1,6 +1,6 @@
 """Bytes made once per publication: two formats, each plain and gzip, so that a scrape only sends.
 
-Law of this file: immutable bytes out. What is big is rendered once, compressed once, and shared by both formats.
+Immutable bytes out. What is big is rendered once, compressed once, and shared by both formats.
 """
 
 from __future__ import annotations

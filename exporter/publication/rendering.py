@@ -1,6 +1,6 @@
 """Families to lines, ready to be sent.
 
-Law of this file: text and nothing else; what is said is decided in the table, how it is sent in `exposition`.
+Text and nothing else; what is said is decided in the table, how it is sent in `exposition`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lines of a family that has one for each of a hundred thousand partitions: rendered once, in blocks, and patched.
 
-Law of this file: a block in which nothing is open is the same object from one publication to the next, deflated once. Only
+A block in which nothing is open is the same object from one publication to the next, deflated once. Only
 blocks in which something is open, or a partition was not read, are made anew.
 """
 

@@ -62,7 +62,7 @@ class AuditLog:
         return opened_for_appending(self._path)
 
     def _error(self, error: OSError) -> AuditError:
-        return AuditError(f"the audit log {self._path} cannot be written, so nothing is done: {error}")
+        return AuditError(f"the audit log {self._path} cannot be written, so nothing was done: {error}")
 
 
 def _user() -> str:

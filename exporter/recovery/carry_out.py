@@ -1,6 +1,6 @@
 """Carrying out a plan: look, write one marker at the broker that was looked at, and read until its effect is seen.
 
-Law of this file: `Partition.write` is called once at most, whatever happens before, meanwhile or afterwards. The caller
+`Partition.write` is called once at most, whatever happens before, meanwhile or afterwards. The caller
 holds the audit log's lock, and has judged the transaction since it took it.
 """
 

@@ -1,6 +1,6 @@
 """What would be done about one transaction, and what stands against it. Pure.
 
-Law of this file: the marker carries what the partition shows, nothing guessed: the very producer epoch, and the coordinator
+The marker carries what the partition shows, nothing guessed: the very producer epoch, and the coordinator
 epoch that the entry remembers, or 0 where it has none. A higher one would poison the entry: the real coordinator's next
 marker would be refused, and it would give up for good.
 """

@@ -1,6 +1,6 @@
 """A plan for many: what find-hanging has proved, as a file that a person reads, shortens and hands to `abort`.
 
-Law of this file: it names transactions, and proves nothing. Whoever reads it judges each of them afresh; its `evidence`
+It names transactions, and proves nothing. Whoever reads it judges each of them afresh; its `evidence`
 is for the person, and is not read back.
 """
 

@@ -1,6 +1,6 @@
 """Terminating what a transactional id has ongoing: look again, fence that very producer, and wait until it is over.
 
-Law of this file: nothing is fenced but the transaction that was shown. A fence follows a look at the confirmed coordinator
+Nothing is fenced but the transaction that was shown. A fence follows a look at the confirmed coordinator
 and names the producer id and epoch of that look, so that a coordinator between two transactions refuses it for a newer
 epoch. What is left is the time between that look and the fence: docs/verdicts.md.
 """

@@ -1,6 +1,6 @@
 """The nouns: what one cycle read from the cluster, and how much of it could be read.
 
-Law of this room: plain data and pure relations between data. It imports nothing of ours, reads no clock and no socket.
+Plain data and pure relations between data. It imports nothing of ours, reads no clock and no socket.
 Whatever grows with partitions or producers is a column (numpy); whatever stays small is a frozen record.
 
 Instants are milliseconds since 1970 UTC, as Kafka writes them.

@@ -5,7 +5,7 @@ and when its markers were written. Who decided an abort is told by the epoch (KI
 next one to shut the client out, and a client before transaction version 2 keeps its own. From version 2 on every end takes
 the next epoch, so that only the time is left: an abort at or past the transaction's own time-out is a time-out.
 
-Law of this file: a record says what is, not what changed. Whatever is missing before it (compaction, a start in the middle,
+A record says what is, not what changed. Whatever is missing before it (compaction, a start in the middle,
 a log cut by a new leader) makes an event poorer, never wrong; a record that comes twice makes none.
 """
 

@@ -1,6 +1,6 @@
 """Everything that is kept of the whole log: a state machine for each of its partitions, and who has which producer id.
 
-Law of this file: memory is bounded by the live transactional ids and by two stated numbers, however long the log is read.
+Memory is bounded by the live transactional ids and by two stated numbers, however long the log is read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who may have an answer: basic auth with bcrypt, and a rate limit.
 
-Law of this file: no sockets. bcrypt is slow on purpose, so it runs off the event loop, one at a time, and what was verified
+No sockets. bcrypt is slow on purpose, so it runs off the event loop, one at a time, and what was verified
 is remembered; a scrape that is known never waits for a stranger's guess. A digest is of user, password and hash, so that it
 is good for as long as the user has that hash.
 """

@@ -36,14 +36,14 @@ class WebFile:
             except ConfigurationError as error:
                 problems = error.problems
             for problem in problems:
-                log.error("the web configuration is not reloaded, the old one stays: %s", problem)
+                log.error("web configuration not reloaded, the previous one stays in use: %s", problem)
         return self._newest
 
     def _with_users(self, newest: WebConfig) -> WebConfig:
         """An empty file is a valid one without users, and so is half of one: that opens no port that was closed."""
         if self._newest.users and not newest.users:
             log.error(
-                "%s names no users any more: those of before stay, as an emptied file may be a mistake. "
+                "%s no longer names users: the previous users stay valid, because an empty file may be a mistake. "
                 "Restart to serve without passwords",
                 self._path,
             )
@@ -57,5 +57,5 @@ def _read(path: Path) -> WebConfig:
     except OSError as error:
         raise ConfigurationError([f"{path}: cannot be read: {error.strerror}"]) from error
     except UnicodeDecodeError as error:
-        raise ConfigurationError([f"{path}: is no UTF-8 text"]) from error
+        raise ConfigurationError([f"{path}: is not UTF-8 text"]) from error
     return web_config(path, text)

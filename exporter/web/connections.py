@@ -1,6 +1,6 @@
 """Who may be connected, and for how long: a cap and deadlines that hold below any web server and below TLS.
 
-Law of this file: sockets and the monotonic clock, no HTTP. A peer is either *waiting* (it has not yet sent a whole
+Sockets and the monotonic clock, no HTTP. A peer is either *waiting* (it has not yet sent a whole
 request: TLS handshake, headers, an idle kept-alive connection) or *served* (it is taking its answer). Both end at a
 deadline. All calls come from the thread of the event loop, so nothing here is locked.
 """

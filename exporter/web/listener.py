@@ -1,6 +1,6 @@
 """Where to listen: `host:port` to a bound socket, or one clear sentence.
 
-Law of this file: operating system errors end here.
+Operating system errors end here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which representation a client asked for: Accept and Accept-Encoding, with their q-values (RFC 9110, section 12).
 
-Law of this file: pure; a header that makes no sense is a header that was not sent.
+Pure; a header that makes no sense is a header that was not sent.
 """
 
 from __future__ import annotations

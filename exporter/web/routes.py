@@ -1,6 +1,6 @@
 """What the web server answers: the newest publication, health, and nothing that could ask or change anything.
 
-Law of this file: a request only sends bytes that exist. No path, header or body leads to Kafka or to a setting; the one
+A request only sends bytes that exist. No path, header or body leads to Kafka or to a setting; the one
 that may be allowed to do something has the settings read again, and they come from where they came from at the start.
 """
 

@@ -1,6 +1,6 @@
 """The web server: uvicorn with its own event loop in its own thread, on a listener that caps and times its peers.
 
-Law of this file: the only one that names the server library. Why this one: docs/decisions/0003-web-server.md.
+The only one that names the server library. Why this one: docs/decisions/0003-web-server.md.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class _Serving:
         self._loop.call_soon_threadsafe(self._loop.call_later, _GRACE_SECONDS, self.listener.drop_all)
         self.thread.join(_CLOSE_SECONDS_MAX)
         if self.thread.is_alive():
-            _log.error("The web server did not end within %s s; its thread is left behind.", _CLOSE_SECONDS_MAX)
+            _log.error("The web server did not stop within %s s.", _CLOSE_SECONDS_MAX)
 
     def _configuration(self, limits: ConnectionLimits, tls: ssl.SSLContext | None) -> uvicorn.Config:
         return uvicorn.Config(

@@ -1,6 +1,6 @@
 """The web server's side of TLS: a context that is made anew when its files change.
 
-Law of this file: `ssl` and the files that it names, nothing of HTTP.
+`ssl` and the files that it names, nothing of HTTP.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class RenewingContext(ssl.SSLContext):
             try:
                 self._newest = self._build()
             except ServerTlsError as error:
-                log.error("the web server's certificate is not renewed, the old one stays: %s", error)  # noqa: TRY400
+                log.error("web server certificate not reloaded, the previous one stays in use: %s", error)  # noqa: TRY400
             else:
-                log.info("the web server's certificate is renewed")
+                log.info("web server certificate reloaded")
         return self._newest
 
     def _stamp_all(self) -> Mapping[Path, Signature | None]:

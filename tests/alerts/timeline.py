@@ -31,7 +31,7 @@ An exporter says where it departs from the ordinary one, which is scraped every 
 A row is {time: value, ...}, each value until the next: a number, "5 +10/m" for a steady rise, or `gone`.
 Prometheus marks a series that has vanished as stale, and so does this.
 
-Law of this file: pure functions; times are seconds since the time line began, which is 1970 for promtool.
+Pure functions; times are seconds since the time line began, which is 1970 for promtool.
 """
 
 from __future__ import annotations

@@ -211,10 +211,10 @@ def test_a_watch_on_a_terminal_takes_the_place_of_the_last(monkeypatch: pytest.M
 
 def test_a_watch_survives_a_cluster_that_goes_away(capsys: pytest.CaptureFixture[str]) -> None:
     """But a cluster that was never there is status 1 at once."""
-    gone = ClusterUnavailableError("no broker answered")
+    gone = ClusterUnavailableError("no broker responded")
 
     assert watched(["--watch"], [nothing(), gone, nothing()])[0] == 0
-    assert capsys.readouterr().err == "kafka-transaction-exporter: no broker answered\n"
+    assert capsys.readouterr().err == "kafka-transaction-exporter: no broker responded\n"
     assert watched(["--watch"], [gone]) == (1, [])
 
 

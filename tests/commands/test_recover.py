@@ -175,14 +175,14 @@ def test_a_cluster_that_goes_away_in_the_lock_is_logged(tmp_path: Path) -> None:
         try:
             return next(looks)
         except StopIteration:
-            raise ClusterUnavailableError("no broker answered") from None
+            raise ClusterUnavailableError("no broker responded") from None
 
     means, _ = World.of(look)
     with pytest.raises(ClusterUnavailableError):
         recover(options_of(tmp_path, [*ABORT, "--yes"]), means, Action.ABORT)
 
     (last,) = (tmp_path / "audit.jsonl").read_text().splitlines()[-1:]
-    assert json.loads(last)["sentence"] == "nothing was written: no broker answered"
+    assert json.loads(last)["sentence"] == "nothing was written: no broker responded"
 
 
 def test_a_dry_run_writes_nothing_anywhere(tmp_path: Path) -> None:

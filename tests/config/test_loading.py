@@ -238,9 +238,9 @@ def test_groups_are_taken_from_yaml_and_as_json() -> None:
         ("[{name: a, match: x}, {name: a, match: y}]", "must name each group once; 'a' is there twice"),
         (
             "[{name: a, match: '('}]",
-            "must have regular expressions; '(' of 'a' is none: missing ), unterminated subpattern at position 0",
+            "must have regular expressions; '(' of 'a' is not one: missing ), unterminated subpattern at position 0",
         ),
-        ("[{name: a, match: 5}]", "must have regular expressions; 5 of 'a' is none: first argument must be string"),
+        ("[{name: a, match: 5}]", "must have regular expressions; 5 of 'a' is not one: first argument must be string"),
     ],
 )
 def test_groups_that_are_none_are_refused(written: str, problem: str) -> None:

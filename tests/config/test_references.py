@@ -80,7 +80,7 @@ def test_a_dollar_is_a_dollar() -> None:
         (
             "sasl.password: ${file:/run/bytes}",
             {"/run/bytes": b"\xff\xfe"},
-            "config.yaml:6: kafka.sasl.password names the file /run/bytes, which is no UTF-8 text",
+            "config.yaml:6: kafka.sasl.password names the file /run/bytes, which is not UTF-8 text",
         ),
         (
             "sasl.password: ${env:NOBODY}",

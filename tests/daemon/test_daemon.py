@@ -72,7 +72,7 @@ def healthy(at_s: float = 0) -> Snapshot:
 
 
 def down() -> ClusterUnavailableError:
-    return ClusterUnavailableError("no broker answered: broker at a:1 cannot be connected to (unreachable)")
+    return ClusterUnavailableError("no broker responded: broker at a:1 cannot be connected to (unreachable)")
 
 
 def daemon_on(script: Script, clock: Clock, state: Path | None = None) -> Daemon:
@@ -107,11 +107,11 @@ def test_a_failed_cycle_keeps_the_rows_until_the_third(caplog: pytest.LogCapture
         assert published["kafka_transaction_exporter_cycles_failed_total"] == failures
         assert published["kafka_transaction_exporter_last_cycle_success"] == 0
         assert published["kafka_transaction_exporter_snapshot_stale"] == (failures == 3)
-    assert "no broker answered" in get(daemon, "/")[1]
+    assert "no broker responded" in get(daemon, "/")[1]
 
     daemon.cycle()
     assert values(daemon)["kafka_late_transactions"] == 0
-    assert [record.levelname for record in caplog.records if "no broker answered" in record.message] == ["ERROR"]
+    assert [record.levelname for record in caplog.records if "no broker responded" in record.message] == ["ERROR"]
 
 
 def test_cycles_that_cannot_begin_make_it_stale_as_well() -> None:

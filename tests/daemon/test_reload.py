@@ -95,9 +95,9 @@ def test_a_bad_file_is_told_once_and_changes_nothing(files: Files, caplog: pytes
     assert files.reloader.if_changed() is None
     assert files.reloader.if_changed() is None
     assert [record.getMessage() for record in caplog.records] == [
-        f"settings are not reloaded, the old ones stay: {files.yaml}:3: nonsense: unknown setting",
+        f"settings not reloaded, the previous ones stay in use: {files.yaml}:3: nonsense: unknown setting",
         (
-            f"settings are not reloaded, the old ones stay: {files.yaml}:2: scan.interval must be a duration such as "
+            f"settings not reloaded, the previous ones stay in use: {files.yaml}:2: scan.interval must be a duration such as "
             "500ms, 30s, 5m or 1h"
         ),
     ]
@@ -132,7 +132,7 @@ def test_what_needs_a_restart_is_named(files: Files, caplog: pytest.LogCaptureFi
 
     said = [record.getMessage() for record in caplog.records]
     assert said == [
-        "publish.listen_address has changed, and takes effect at the next start",
-        "state.file has changed, and takes effect at the next start",
-        "settings are reloaded",
+        "publish.listen_address changed: restart to apply it",
+        "state.file changed: restart to apply it",
+        "settings reloaded",
     ]

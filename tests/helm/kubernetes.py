@@ -210,7 +210,7 @@ def running_api_server(folder: Path) -> Iterator[ApiServer]:
 
 
 def _body(answer: Any) -> Any:
-    """The text itself where it is no JSON."""
+    """The text itself where it is not JSON."""
     text = answer.read().decode()
     return json.loads(text) if "json" in answer.headers.get("Content-Type", "") else {"message": text}
 

@@ -91,7 +91,7 @@ def test_no_broker_is_status_1_and_a_sentence() -> None:
     run = once("127.0.0.1:9", "--kafka.request.timeout.ms", "2000")
 
     assert (run.returncode, run.stdout) == (1, "")
-    assert "no broker answered: broker at 127.0.0.1:9 cannot be connected to (unreachable)" in run.stderr
+    assert "no broker responded: broker at 127.0.0.1:9 cannot be connected to (unreachable)" in run.stderr
     assert len(run.stderr.splitlines()) == 1
 
 

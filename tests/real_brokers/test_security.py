@@ -169,7 +169,7 @@ BAD: dict[str, tuple[Callable[[SecureCluster], tuple[str, Settings]], str]] = {
     ),
     "unknown authority": (
         lambda c: (c.door("TLS"), {"security.protocol": "SSL"}),
-        "(tls_failed): its certificate is signed by an authority that is not known here: set kafka.ssl.ca.location",
+        "(tls_failed): its certificate is signed by an unknown authority: set kafka.ssl.ca.location",
     ),
     "expired certificate": (
         lambda c: (c.door("EXPIRED"), tls_by_pem(c)),
@@ -181,7 +181,7 @@ BAD: dict[str, tuple[Callable[[SecureCluster], tuple[str, Settings]], str]] = {
     ),
     "no client certificate": (
         lambda c: (c.door("MUTUAL"), tls_by_pem(c)),
-        "it does not accept this client's certificate (",
+        "it rejects this client's certificate (",
     ),
     "a stranger's client certificate": (
         lambda c: (
@@ -192,7 +192,7 @@ BAD: dict[str, tuple[Callable[[SecureCluster], tuple[str, Settings]], str]] = {
                 ssl_key_location=str(c.certificates.stranger.key),
             ),
         ),
-        "it does not accept this client's certificate (",
+        "it rejects this client's certificate (",
     ),
     "plaintext to a TLS port": (
         lambda c: (c.door("TLS"), {}),
@@ -204,7 +204,7 @@ BAD: dict[str, tuple[Callable[[SecureCluster], tuple[str, Settings]], str]] = {
     ),
     "login at a port without": (
         lambda c: (c.bootstrap, {"security.protocol": "SASL_PLAINTEXT", **login("PLAIN")}),
-        "(authentication_failed): nobody logs in on this port: set kafka.security.protocol to PLAINTEXT or SSL",
+        "(authentication_failed): this listener does not use SASL: set kafka.security.protocol to PLAINTEXT or SSL",
     ),
 }
 
@@ -276,7 +276,7 @@ def test_a_rotated_client_certificate_is_used_without_a_restart(
             path.write_bytes(certificates.client.certificate.with_suffix(f".{name}").read_bytes())
         exporter.until(lambda m: value(m, SUCCESS) == 1)
 
-    assert "it does not accept this client's certificate" in exporter.log
+    assert "it rejects this client's certificate" in exporter.log
 
 
 @pytest.mark.slow

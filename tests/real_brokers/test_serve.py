@@ -113,11 +113,11 @@ def test_a_dead_cluster_makes_rows_vanish_and_nothing_else(
         assert stale["kafka_transaction_exporter_last_cycle_success"][()] == 0
         assert later[SNAPSHOT_AT] == stale[SNAPSHOT_AT]
         assert exporter.get("/-/healthy")[0] == 200
-        assert "no broker answered" in exporter.get("/")[1]
+        assert "no broker responded" in exporter.get("/")[1]
 
         cluster.broker(1).start()
         exporter.until(lambda m: len(suspects_on(m, topic)) == 1)
-        assert exporter.log.count("cycle failed: no broker answered") <= 3, "one line a change, not one a cycle"
+        assert exporter.log.count("cycle failed: no broker responded") <= 3, "one line a change, not one a cycle"
 
 
 def test_first_seen_survives_a_restart(
@@ -149,7 +149,7 @@ def test_a_damaged_state_file_is_set_aside(
     with serving(kafka_4_3_1.bootstrap, tmp_path) as exporter:
         exporter.until(lambda m: len(suspects_on(m, topic)) == 1)
 
-        assert "first-seen times start anew" in exporter.log
+        assert "first-seen times start again" in exporter.log
         assert (tmp_path / "state.json.damaged-1").read_text() == "of use to somebody"
 
 

@@ -24,7 +24,7 @@ LOST = MarkerAnswer(MarkerOutcome.UNCLEAR, "broker 1 did not answer in time")
 FAULTS: Sequence[Exception] = (
     BrokerFault(FaultReason.CONNECTION_LOST, "broker 1 hung up"),
     KafkaRequestError("LEADER_NOT_AVAILABLE", "orders-0 has no leader"),
-    ClusterUnavailableError("no broker answered"),
+    ClusterUnavailableError("no broker responded"),
 )
 NEWER = replace(OPEN, producer_epoch=4)
 ON = replace(OPEN, last_sequence=1, last_timestamp_ms=1)
@@ -229,7 +229,7 @@ def test_nothing_is_sent_without_a_log(tmp_path: Path) -> None:
 
     with pytest.raises(AuditError, match="disk is full"):
         run(partition, Log(tmp_path / "audit.jsonl", fails_from=0))
-    with pytest.raises(AuditError, match="so nothing is done"):
+    with pytest.raises(AuditError, match="so nothing was done"):
         run(partition, Log(tmp_path / "file" / "audit.jsonl"))
 
     assert partition.written == []

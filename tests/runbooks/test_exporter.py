@@ -68,7 +68,7 @@ def test_snapshot_stale(desk: Desk, settings_file: SettingsFile, tmp_path: Path)
         exporter.until(lambda metrics: CLUSTER_INFO not in metrics)
 
         with desk.reading("KafkaTransactionExporterSnapshotStale") as person:
-            person.pastes("curl", "grep -oE", shows="The last cycle failed: no broker answered")
+            person.pastes("curl", "grep -oE", shows="The last cycle failed: no broker responded")
             person.pastes("once", "--config.file", status=1, shows="authentication")
             person.pastes("find-hanging", shows="Verdict")
             (tmp_path / "password").write_text(PASSWORD)
@@ -89,7 +89,7 @@ def test_cycles_failing(guarded: GuardedCluster, desk: Desk, settings_file: Sett
             with desk.reading("KafkaTransactionExporterCyclesFailing") as person:
                 person.pastes("curl", "cycles_failed_total", shows="cycles_failed_total")
                 person.pastes("curl", "request_failures_total", shows='api="')
-                person.pastes("once", "--timings json", status=1, shows="no broker answered")
+                person.pastes("once", "--timings json", status=1, shows="no broker responded")
                 guarded.broker(1).resume()
                 person.pastes("config check")
                 exporter.until(lambda metrics: value(metrics, SUCCESS) == 1)

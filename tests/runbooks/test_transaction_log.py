@@ -148,7 +148,7 @@ def test_log_incomplete(desk: Desk, settings_file: SettingsFile, tmp_path: Path)
             person.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
             exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_reading") == 1)
             person.pastes("curl", "grep -x", shows=f"{LOG_METRICS}_reading 1")
-        assert "the transaction log is not read: " in exporter.log
+        assert "__transaction_state cannot be read: " in exporter.log
 
 
 @pytest.mark.slow
@@ -196,6 +196,6 @@ def test_history_not_written(desk: Desk, settings_file: SettingsFile, tmp_path: 
             blocked.unlink()
             exporter.until(lambda metrics: value(metrics, WRITING) == 1)
             person.pastes("curl", "grep -x", shows=f"{WRITING} 1")
-        assert "the history is not written: " in exporter.log
+        assert "history cannot be written: " in exporter.log
 
     assert list(blocked.rglob("*.parquet"))

@@ -300,7 +300,7 @@ class Connections:
             if not made.is_done:
                 self._net.cancel(task)
                 _close_all(sockets)
-                made.failure(foreign.KafkaTimeoutError("the handshake takes too long"))
+                made.failure(foreign.KafkaTimeoutError("the handshake timed out"))
 
         timer = self._net.call_at(timeout_at, expire)
         try:

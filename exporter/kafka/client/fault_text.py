@@ -10,7 +10,7 @@ import kafka.errors as foreign
 _VERIFICATION = {
     9: "its certificate is not valid yet: compare the clocks",
     10: "its certificate has expired",
-    18: "its certificate is signed by itself: name it as kafka.ssl.ca.location if it is to be trusted",
+    18: "its certificate is self-signed: to trust it, set kafka.ssl.ca.location to it",
     23: "its certificate is revoked",
 }
 _UNKNOWN_AUTHORITY = frozenset({2, 19, 20, 21})
@@ -19,7 +19,7 @@ _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILU
 _MAJOR = re.compile(r"^Major .*, Minor \(\d+\): ", re.DOTALL)
 """What GSS-API says in general, before what Kerberos says."""
 _WRAPPING = re.compile(r"^(?:\[Error \d+\] )?(?:\w+Error: )*")
-TLS_SPOKEN_HERE = "TLS is spoken on this port: set kafka.security.protocol to SSL or SASL_SSL"
+TLS_SPOKEN_HERE = "this listener uses TLS: set kafka.security.protocol to SSL or SASL_SSL"
 
 
 def tls_error_in(error: BaseException) -> ssl.SSLError | None:
@@ -36,10 +36,10 @@ def describe_error(error: BaseException) -> str:
     if tls_error is not None:
         return _tls_in_words(tls_error)
     if isinstance(error, foreign.IllegalSaslStateError):
-        return "nobody logs in on this port: set kafka.security.protocol to PLAINTEXT or SSL"
+        return "this listener does not use SASL: set kafka.security.protocol to PLAINTEXT or SSL"
     if isinstance(error, foreign.SaslAuthenticationFailedError | foreign.UnsupportedSaslMechanismError):
         # Number and name stand before the broker's own sentence, once for each time that kafka-python wrapped it.
-        return _WRAPPING.sub("", str(error)) or "the broker does not say why"
+        return _WRAPPING.sub("", str(error)) or "the broker gave no reason"
     if is_tls_spoken(error):
         return TLS_SPOKEN_HERE
     return str(error) or type(error).__name__
@@ -62,10 +62,10 @@ def _tls_in_words(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         code = error.verify_code
         if code in _UNKNOWN_AUTHORITY:
-            return "its certificate is signed by an authority that is not known here: set kafka.ssl.ca.location"
+            return "its certificate is signed by an unknown authority: set kafka.ssl.ca.location"
         if code in _OTHER_HOST:
             return f"its certificate is for another host: {error.verify_message}"
-        return _VERIFICATION.get(code, f"its certificate is not accepted: {error.verify_message}")
+        return _VERIFICATION.get(code, f"its certificate cannot be verified: {error.verify_message}")
     if isinstance(error, ssl.SSLEOFError):
         return (
             "it ends the connection in the TLS handshake, as a port does where no TLS is spoken: set "
@@ -73,10 +73,10 @@ def _tls_in_words(error: ssl.SSLError) -> str:
         )
     reason = error.reason or ""
     if reason in _NO_TLS:
-        return "no TLS is spoken on this port: set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT"
+        return "this listener does not use TLS: set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT"
     if "ALERT" in reason and ("CERTIFICATE" in reason or reason.endswith(("UNKNOWN_CA", "HANDSHAKE_FAILURE"))):
         return (
-            f"it does not accept this client's certificate ({reason}): set kafka.ssl.certificate.location and "
+            f"it rejects this client's certificate ({reason}): set kafka.ssl.certificate.location and "
             "kafka.ssl.key.location to one that it trusts"
         )
     return f"TLS failed: {reason or error}"

@@ -86,12 +86,12 @@ def _fetch(oauth: OauthSettings, timeout_s: float) -> tuple[str, float]:
         told: Any = json.loads(answer.read(ANSWER_BYTES_MAX))
     token = told.get("access_token") if isinstance(told, dict) else None
     if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
-        raise ValueError("its answer holds no access_token")
+        raise ValueError("its response has no access_token")
     life_s = told.get("expires_in", LIFE_SECONDS_UNTOLD)
     if life_s is None or isinstance(life_s, bool | list | dict):
         raise ValueError(f"its answer says {json.dumps(life_s)} for expires_in")
     if not float(life_s) > 0:
-        raise ValueError("its token is over already")
+        raise ValueError("its token has expired")
     return token, float(life_s)
 
 

@@ -85,7 +85,7 @@ def _look_up(host: str, port: int) -> list[AddressInfo]:
     try:
         return socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise foreign.KafkaConnectionError(f"the name {host} is not known: {error}") from error
+        raise foreign.KafkaConnectionError(f"the name {host} cannot be resolved: {error}") from error
 
 
 def _is_address(host: str) -> bool:

@@ -1,6 +1,6 @@
 """The requests of a scan: partitions cut into chunks by the answer that is expected, and what is known of each kept.
 
-Law of this file: what is kept belongs to one set of partitions, and is forgotten with it. Leaders may change beneath it:
+What is kept belongs to one set of partitions, and is forgotten with it. Leaders may change beneath it:
 a request names partitions, whoever it is sent to.
 """
 

@@ -136,7 +136,7 @@ async def _state_topic_gap(client: ClusterClient, *, is_any_open: bool) -> str |
     try:
         told = await client.topology((STATE_TOPIC,))
     except ClusterUnavailableError:
-        return f"whether topic {STATE_TOPIC} is hidden is not known: no broker answered"
+        return f"whether topic {STATE_TOPIC} is hidden is not known: no broker responded"
     if told.topic_errors.get(STATE_TOPIC) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return f"topic {STATE_TOPIC} is not visible: not authorized, needs DESCRIBE on it to know every coordinator"
     if is_any_open and STATE_TOPIC not in told.first_row:

@@ -119,7 +119,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_partition_unusually_long_transactions",
-        help="Open transactions that are longer than what is usual for them; "
+        help="Open transactions that are longer than is usual for them; "
         f"only partitions with an open transaction, and only with a baseline. {CACHED}",
         kind="gauge",
         labels=PARTITION,

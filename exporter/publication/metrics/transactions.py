@@ -77,7 +77,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_suspect_transaction_start_timestamp_seconds",
-        help="Start of each transaction that wants a person, worst first up to a limit; "
+        help="Start of each transaction that needs attention, worst first up to a limit; "
         f"transactional_id is empty when unknown. {CACHED}",
         kind="gauge",
         labels=_SUSPECT,

@@ -1,6 +1,6 @@
 """The status pages of a fleet: one line for each cluster, the worst first, and behind each the page of that cluster.
 
-Law of this file: as of `page`.
+As of `page`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Numbers and instants in the words of the status page.
 
-Law of this file: pure, English, UTC.
+Pure, English, UTC.
 """
 
 from __future__ import annotations

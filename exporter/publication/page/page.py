@@ -1,6 +1,6 @@
 """The status page: what a person needs at three in the morning, as bytes made once per publication.
 
-Law of this file: HTML out, every text from outside through `_e`. No script, no asset, nothing computed but words.
+HTML out, every text from outside through `_e`. No script, no asset, nothing computed but words.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The quieter parts of the status page: figures of the cycle, open transactions by verdict, coverage, own requests.
 
-Law of this file: as of `page`: every text from outside through `_e`, every list with a stated maximum.
+As of `page`: every text from outside through `_e`, every list with a stated maximum.
 """
 
 from __future__ import annotations

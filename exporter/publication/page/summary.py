@@ -1,6 +1,6 @@
 """What the status page says first: the worst that is true, and everything that limits it.
 
-Law of this file: pure, and green only when all was read, recently, and nothing wants a person.
+Pure, and green only when all was read, recently, and nothing wants a person.
 """
 
 from __future__ import annotations

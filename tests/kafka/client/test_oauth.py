@@ -77,13 +77,13 @@ def test_a_token_at_hand_outlives_an_endpoint_that_fails_for_a_while() -> None:
     ("body", "why"),
     [
         (b"<html>", "its answer is no JSON"),
-        (b"[]", "its answer holds no access_token"),
-        (json.dumps({"access_token": ""}).encode(), "its answer holds no access_token"),
-        (json.dumps({"access_token": "a\x01auth=x"}).encode(), "its answer holds no access_token"),
-        (json.dumps({"access_token": 7}).encode(), "its answer holds no access_token"),
+        (b"[]", "its response has no access_token"),
+        (json.dumps({"access_token": ""}).encode(), "its response has no access_token"),
+        (json.dumps({"access_token": "a\x01auth=x"}).encode(), "its response has no access_token"),
+        (json.dumps({"access_token": 7}).encode(), "its response has no access_token"),
         (json.dumps({"access_token": "x", "expires_in": "soon"}).encode(), "could not convert string to float"),
         (json.dumps({"access_token": "x", "expires_in": None}).encode(), "its answer says null for expires_in"),
-        (json.dumps({"access_token": "x", "expires_in": -1}).encode(), "its token is over already"),
+        (json.dumps({"access_token": "x", "expires_in": -1}).encode(), "its token has expired"),
         (b"\xff\xfe", "its answer is no JSON"),
     ],
 )

@@ -1,6 +1,6 @@
 """Situations planted on real brokers, their truth read by other means, our verdicts and the answer of Kafka's own tool.
 
-Law of this room: the truth is written down by whoever plants a situation, and checked before and after every scan with
+The truth is written down by whoever plants a situation, and checked before and after every scan with
 raw requests (`ground.py`) that share no code with the exporter. `stages/` holds the situations, one file for each kind of
 cluster they need; to add one, write a function there: its name is the name, its first sentence goes into the table.
 `python -m tests.verification.situations` plays all of them and writes the end of `docs/verdicts.md`.
