@@ -121,7 +121,7 @@ def test_no_secret_comes_out(tmp_path: Path, mute_broker: str, way: str) -> None
     assert "nonsense: unknown setting" in seen["problems"]
     assert "<secret>" in seen["dump"]
     assert "no broker responded" in seen["once"]
-    assert "the transaction log is not read" in seen["log"]
+    assert "__transaction_state cannot be read" in seen["log"]
     assert {name: text for name, text in seen.items() if CANARY in text} == {}
 
 

@@ -1,14 +1,13 @@
 """One batch of new history files into the tables: the batch and what it touches are read, however long the history is.
 
 Transactions that are not closed are carried from batch to batch. Closed ones lie in buckets by the hour of their end; a
-batch takes up again those that it can still change: of its first minutes, and of the time of a file that comes late.
+batch takes up again those that it can still change: of its own time, and those that hold what it belongs to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, unquote_plus
@@ -23,17 +22,24 @@ from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.pipeline import schemas
 from exporter.pipeline.ends import with_ends
 from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
+from exporter.pipeline.identities import (
+    Identities,
+    folders_with,
+    identities_of,
+    merged,
+    read_identities,
+    wanted_of,
+    write_identities,
+)
 from exporter.pipeline.incidents import SUSPECTS
-from exporter.pipeline.legs import legs_of
+from exporter.pipeline.legs import exact_start, legs_of
 from exporter.pipeline.manifest import Bucket, DamagedFile, Manifest, Tables
 from exporter.pipeline.transactions import CLOSED, legs_of_transactions, transactions_of_legs
 
 BATCH_ROWS: Final = 5_000_000
 """Observations: a batch and what becomes of it fit into the memory of `session.MEMORY`, whatever the backlog."""
 REOPENED_MS: Final = 300_000
-"""Two exporters' cycles overlap: one may see again what the other's cycle has just closed."""
-LATE_GAP_MS: Final = 86_400_000
-"""A late file may fill a gap: what is seen again after it, up to a day, may have begun in it."""
+"""Two exporters' cycles overlap: one often sees again what the other's cycle has just closed. It is at hand then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +71,17 @@ def advance(
     batch = batch_of(pending, batch_rows)
     if not batch:
         return None
-    touched = tuple(it for it in manifest.buckets if _touches(batch, it))
     cycles = _cycles_since(files, manifest, batch)
     run = manifest.new_run()
     try:
-        transactions = _transactions(spark, history, tables, manifest, batch, cycles, touched)
+        new = [it for it in batch if it.table == OBSERVATIONS]
+        observations = read_history(spark, history, OBSERVATIONS, new)
+        covered = read_history(spark, history, CYCLES, cycles)
+        touched, identities = _reach(spark, tables, manifest, batch, observations)
+        # First: what is in memory then is known to be small, and sent to every task.
+        write_identities(identities, tables.root / "identities" / run)
+        legs = legs_of_transactions(read_transactions(spark, tables, _folders(touched, manifest)))
+        transactions = _transactions(observations, legs, covered, identities.producers)
         _write(transactions, tables.root / "transactions" / run)
     except (PySparkException, Py4JError):
         found = damaged_among({*batch, *cycles}, (), to_its_end=True)
@@ -86,6 +98,7 @@ def advance(
             consumed=consumed | {it.key for it in batch},
             buckets=(*kept, *_buckets(tables.root, run)),
             open=_open(tables.root, run),
+            identities=f"identities/{run}",
         )
     )
     return Advanced(len(batch), len(pending) - len(batch), max(it.last_ms for it in batch))
@@ -95,31 +108,42 @@ def _touches(batch: Collection[HistoryFile], bucket: Bucket) -> bool:
     files = [it for it in batch if it.cluster_id == bucket.cluster_id]
     return bool(files) and (
         bucket.closed_to_ms >= min(it.first_ms for it in files) - REOPENED_MS
-        and bucket.first_seen_ms <= max(it.last_ms for it in files) + LATE_GAP_MS
+        and bucket.first_seen_ms <= max(it.last_ms for it in files)
     )
 
 
-def _transactions(
-    spark: SparkSession,
-    history: Path,
-    tables: Tables,
-    manifest: Manifest,
-    batch: Collection[HistoryFile],
-    cycles: Collection[HistoryFile],
-    touched: Collection[Bucket],
-) -> DataFrame:
-    known = [*(it.folder for it in touched), *([manifest.open] if manifest.open else [])]
-    parts = [legs_of_transactions(read_transactions(spark, tables, known))] if known else []
-    new = [it for it in batch if it.table == OBSERVATIONS]
-    observations = read_history(spark, history, OBSERVATIONS, new) if new else None
-    if not new and not parts:
-        parts.append(spark.createDataFrame([], schemas.LEGS))
-    covered = read_history(spark, history, CYCLES, cycles) if cycles else spark.createDataFrame([], schemas.CYCLES)
-    sights = [it.select("cluster_id", f.col("last_seen").alias("instant")) for it in parts]
-    if observations is not None:
-        sights.append(observations.select("cluster_id", f.col("taken_at").alias("instant")))
-    legs = legs_of(observations, *parts)
-    return transactions_of_legs(with_ends(legs, covered, reduce(DataFrame.unionByName, sights)))
+def _reach(
+    spark: SparkSession, tables: Tables, manifest: Manifest, batch: Collection[HistoryFile], observations: DataFrame
+) -> tuple[tuple[Bucket, ...], Identities]:
+    """The buckets that a batch can change, and what is known of producers and partitions with it."""
+    touched = tuple(it for it in manifest.buckets if _touches(batch, it))
+    told = identities_of(observations, exact_start())
+    if not manifest.buckets and manifest.open is None:
+        return touched, told
+    before = (
+        identities_of(legs_of_transactions(all_transactions(spark, tables, manifest)), f.col("exact_started_at"))
+        if manifest.identities is None
+        else read_identities(spark, tables.root / manifest.identities)
+    )
+    clusters = {it.cluster_id for it in batch if it.table == OBSERVATIONS}
+    others = tuple(it for it in manifest.buckets if it not in touched and it.cluster_id in clusters)
+    if others:
+        at_hand = legs_of_transactions(read_transactions(spark, tables, _folders(touched, manifest)))
+        wanted = wanted_of(observations, at_hand, before, told)
+        found = folders_with(read_transactions(spark, tables, (it.folder for it in others)), wanted)
+        touched += tuple(it for it in others if it.folder.split("/", 1)[1] in found)
+    return touched, merged(before, told)
+
+
+def _folders(buckets: Iterable[Bucket], manifest: Manifest) -> list[str]:
+    return [*(it.folder for it in buckets), *([manifest.open] if manifest.open else [])]
+
+
+def _transactions(observations: DataFrame, legs: DataFrame, cycles: DataFrame, producers: DataFrame) -> DataFrame:
+    sights = legs.select("cluster_id", f.col("last_seen").alias("instant")).unionByName(
+        observations.select("cluster_id", f.col("taken_at").alias("instant"))
+    )
+    return transactions_of_legs(with_ends(legs_of(observations, legs, producers=producers), cycles, sights))
 
 
 def _cycles_since(
@@ -145,8 +169,11 @@ def _keys(damaged: Iterable[DamagedFile]) -> frozenset[str]:
 def read_history(spark: SparkSession, history: Path, table: str, files: Iterable[HistoryFile]) -> DataFrame:
     """`OBSERVATIONS` or `CYCLES` of these files."""
     schema = {OBSERVATIONS: schemas.OBSERVATIONS, CYCLES: schemas.CYCLES}[table]
+    paths = [str(it.path) for it in files]
+    if not paths:
+        return spark.createDataFrame([], schema)
     reader = spark.read.schema(schema).option("basePath", str(history / VERSION / table))
-    rows = reader.parquet(*(str(it.path) for it in files))
+    rows = reader.parquet(*paths)
     # Spark reads each escape of a folder's name as a character of Latin-1; together they are UTF-8.
     return rows.withColumn("cluster_id", f.decode(f.encode("cluster_id", "ISO-8859-1"), "UTF-8"))
 
@@ -161,9 +188,7 @@ def read_transactions(spark: SparkSession, tables: Tables, folders: Iterable[str
 
 def all_transactions(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
     """`TRANSACTIONS`, closed or not."""
-    return read_transactions(
-        spark, tables, [*(it.folder for it in manifest.buckets), *([manifest.open] if manifest.open else [])]
-    )
+    return read_transactions(spark, tables, _folders(manifest.buckets, manifest))
 
 
 def _write(transactions: DataFrame, folder: Path) -> None:

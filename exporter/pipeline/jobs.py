@@ -114,9 +114,7 @@ class Jobs:
         data = collect(
             read_transactions(self.spark, self.tables, folders),
             read_incidents(self.spark, self.tables, manifest),
-            read_history(self.spark, self.history, CYCLES, cycles)
-            if cycles
-            else self.spark.createDataFrame([], schemas.CYCLES),
+            read_history(self.spark, self.history, CYCLES, cycles),
             made_at=datetime.fromtimestamp(made_at_ms / 1000, timezone.utc),
             left_out=left,
         )

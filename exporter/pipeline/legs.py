@@ -30,29 +30,37 @@ VERDICTS: Final = tuple(verdict.label for verdict in Verdict)
 _VERDICT_COLUMNS: Final = tuple(f"verdict_{number}" for number in range(len(VERDICTS)))
 
 
-def legs_of(observations: DataFrame | None, *carried: DataFrame) -> DataFrame:
-    """`OBSERVATIONS`, and `LEGS` of before -> `LEGS`, one row for each leg.
+def legs_of(observations: DataFrame, carried: DataFrame, *, producers: DataFrame) -> DataFrame:
+    """`OBSERVATIONS`, `LEGS` of before, and `PRODUCERS`, all there are -> `LEGS`, one row for each leg.
 
     What had closed a leg that was seen again later is forgotten; new ends are found by `ends.with_ends`.
     """
-    parts = [] if observations is None else [_seen(schemas.shaped(observations, schemas.OBSERVATIONS))]
-    parts += [_known(schemas.shaped(legs, schemas.LEGS)) for legs in carried]
-    return schemas.shaped(_aggregated(reduce(DataFrame.unionByName, parts)), schemas.LEGS)
+    seen = _seen(schemas.shaped(observations, schemas.OBSERVATIONS))
+    rows = seen.unionByName(_known(schemas.shaped(carried, schemas.LEGS)))
+    return schemas.shaped(_aggregated(rows, producers), schemas.LEGS)
+
+
+def _start_rank() -> Column:
+    return f.coalesce(
+        *(f.when(f.col("start_source") == name, f.lit(number)) for number, name in enumerate(START_SOURCES)), f.lit(0)
+    )
+
+
+def exact_start() -> Column:
+    """Of an observation; null where neither the coordinator nor its log told it."""
+    return f.when(_start_rank() >= EXACT_RANK, f.col("started_at"))
 
 
 def _seen(observations: DataFrame) -> DataFrame:
     """An observation is a leg that was seen once."""
-    rank = f.coalesce(
-        *(f.when(f.col("start_source") == name, f.lit(number)) for number, name in enumerate(START_SOURCES)), f.lit(0)
-    )
     return observations.select(
         *KEY,
-        *("producer_epoch", "transactional_id", "started_at", "duration_ms", "idle_ms", "is_late"),
+        *("producer_epoch", "started_at", "duration_ms", "idle_ms", "is_late"),
         *("last_stable_offset_lag", "groups"),
         f.col("taken_at").alias("first_seen"),
         f.col("taken_at").alias("last_seen"),
-        f.when(rank >= EXACT_RANK, f.col("started_at")).alias("exact_started_at"),
-        rank.alias("start_rank"),
+        exact_start().alias("exact_started_at"),
+        _start_rank().alias("start_rank"),
         f.lit(None).cast("timestamp").alias("closed_at"),
         f.lit(None).cast("timestamp").alias("lost_after"),
         *(
@@ -64,7 +72,7 @@ def _seen(observations: DataFrame) -> DataFrame:
 
 def _known(legs: DataFrame) -> DataFrame:
     return legs.select(
-        *(it for it in legs.columns if it not in {"verdicts", "is_lost"}),
+        *(it for it in legs.columns if it not in {"transactional_id", "verdicts", "is_lost"}),
         f.when(f.col("is_lost"), f.col("last_seen")).alias("lost_after"),
         *(
             f.expr(f"get(filter(verdicts, it -> it.verdict = '{verdict}'), 0).first_seen").alias(column)
@@ -73,7 +81,7 @@ def _known(legs: DataFrame) -> DataFrame:
     )
 
 
-def _aggregated(rows: DataFrame) -> DataFrame:
+def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
     legs = rows.groupBy(*KEY).agg(
         *(f.min(name).alias(name) for name in ("first_seen", "started_at", "exact_started_at", "closed_at")),
         *(
@@ -98,7 +106,9 @@ def _aggregated(rows: DataFrame) -> DataFrame:
         f.when(f.col("closed_at") > f.col("last_seen"), f.col("closed_at")).alias("closed_at"),
         f.coalesce(f.col("lost_after") == f.col("last_seen"), f.lit(False)).alias("is_lost"),
     )
-    return _with_names(known, rows)
+    return _with_groups(known, rows).join(
+        producers.select("cluster_id", "producer_id", "transactional_id"), on=["cluster_id", "producer_id"], how="left"
+    )
 
 
 def _verdicts() -> Column:
@@ -124,15 +134,8 @@ def _verdicts() -> Column:
     return f.when(count == 1, f.array(only)).otherwise(several)
 
 
-def _with_names(legs: DataFrame, rows: DataFrame) -> DataFrame:
-    """A producer id belongs to one transactional id for ever: told once, it is known. Groups are of suspects alone."""
-    ids = (
-        rows.where(f.col("transactional_id").isNotNull())
-        .groupBy("cluster_id", "producer_id", "transactional_id")
-        .agg(f.max("last_seen").alias("told_at"))
-        .groupBy("cluster_id", "producer_id")
-        .agg(f.max_by("transactional_id", "told_at").alias("transactional_id"))
-    )
+def _with_groups(legs: DataFrame, rows: DataFrame) -> DataFrame:
+    """Groups are of suspects alone, which are few."""
     groups = (
         rows.where(f.size("groups") > 0)
         .select(*KEY, f.explode("groups").alias("group"))
@@ -140,8 +143,4 @@ def _with_names(legs: DataFrame, rows: DataFrame) -> DataFrame:
         .agg(f.array_sort(f.collect_set("group")).alias("groups"))
     )
     none = f.array().cast("array<string>")
-    return (
-        legs.join(small(ids), on=["cluster_id", "producer_id"], how="left")
-        .join(small(groups), on=list(KEY), how="left")
-        .withColumn("groups", f.coalesce(f.col("groups"), none))
-    )
+    return legs.join(small(groups), on=list(KEY), how="left").withColumn("groups", f.coalesce(f.col("groups"), none))

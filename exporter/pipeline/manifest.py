@@ -73,6 +73,8 @@ class Manifest:
     open: str | None = None
     """Transactions that are not closed."""
     incidents: str | None = None
+    identities: str | None = None
+    """What is known of producers and partitions; null where no version that keeps it has made the tables."""
     baselines_made_at_ms: int | None = None
     outcomes: tuple[Joined, ...] = ()
     damaged: tuple[DamagedFile, ...] = ()
@@ -84,7 +86,7 @@ class Manifest:
         """All that is named."""
         named = {it.folder for it in self.buckets} | {it.folder for it in self.outcomes}
         named |= {folder for folder, _ in self.superseded}
-        return frozenset(named | {it for it in (self.open, self.incidents) if it is not None})
+        return frozenset(named | {it for it in (self.open, self.incidents, self.identities) if it is not None})
 
     def new_run(self) -> str:
         """A name that no other run has: Spark's process outlives ours by a moment when ours is killed, and writes on."""
@@ -150,7 +152,7 @@ class Tables:
 
     def sweep(self, manifest: Manifest) -> None:
         """Remove what no manifest names."""
-        for table in ("transactions", "incidents", "outcomes"):
+        for table in ("transactions", "incidents", "outcomes", "identities"):
             for run in (self.root / table).glob("run-*"):
                 self._remove_but(run, manifest.folders)
 

@@ -80,6 +80,11 @@ TRANSACTIONS: Final = _columns(
 )
 """One row each; `partitions` holds all that its legs knew, so that a late file can be merged into it."""
 
+PRODUCERS: Final = _columns(cluster_id=_TEXT, producer_id=_LONG, transactional_id=_TEXT, newest_start=_INSTANT)
+"""Each producer ever seen; its id is null where nobody told it yet, its newest exact start where none was exact."""
+PARTITIONS: Final = _columns(cluster_id=_TEXT, topic=_TEXT, partition=_INTEGER, newest_offset=_LONG)
+"""Each partition ever seen with an open transaction, and the greatest offset at which one began."""
+
 INCIDENTS: Final = _columns(
     cluster_id=_TEXT,
     incident=_TEXT,

@@ -186,7 +186,7 @@ def test_an_unwritable_state_file_harms_nothing(tmp_path: Path, caplog: pytest.L
     daemon.cycle()
 
     assert values(daemon)["kafka_transaction_exporter_last_cycle_success"] == 1
-    assert len([r for r in caplog.records if "would be lost by a restart" in r.message]) == 1
+    assert len([r for r in caplog.records if "a restart would lose first-seen times" in r.message]) == 1
 
 
 class Reloads:

@@ -183,7 +183,7 @@ def test_a_directory_that_cannot_be_written_is_said_once(tmp_path: Path, caplog:
         kept.rotate()
 
     assert kept.status().failure == f"{tmp_path / 'file'}: Not a directory"
-    assert len([it for it in caplog.records if "history is not written" in it.message]) == 1
+    assert len([it for it in caplog.records if "history cannot be written" in it.message]) == 1
 
 
 def test_its_thread_writes_when_a_file_is_due_and_at_the_end(tmp_path: Path) -> None:
