@@ -97,8 +97,8 @@ def test_a_bad_file_is_told_once_and_changes_nothing(files: Files, caplog: pytes
     assert [record.getMessage() for record in caplog.records] == [
         f"settings not reloaded, the previous ones stay in use: {files.yaml}:3: nonsense: unknown setting",
         (
-            f"settings not reloaded, the previous ones stay in use: {files.yaml}:2: scan.interval must be a duration such as "
-            "500ms, 30s, 5m or 1h"
+            f"settings not reloaded, the previous ones stay in use: {files.yaml}:2: scan.interval must be a "
+            "duration such as 500ms, 30s, 5m or 1h"
         ),
     ]
     assert (files.reloader.status.succeeded, files.reloader.status.last_success_at_ms) == (False, 1_000_000)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from exporter.history_schema import VERSION
 from pyspark.sql import SparkSession
 
+from exporter.history.schema import VERSION
 from exporter.pipeline.increment import advance
 from exporter.pipeline.manifest import Tables
 from tests.pipeline import cases
