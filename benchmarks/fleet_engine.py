@@ -78,7 +78,7 @@ def planned_s(settings: Settings) -> float:
     took = []
     for _ in range(PLANS):
         began = time.perf_counter()
-        plan(settings.clusters, Budget.of_cycle(settings.scan.deadline_ms), CLIENTS)
+        plan(settings.clusters, Budget.of_cycle(settings.scan), CLIENTS)
         took.append(time.perf_counter() - began)
     return statistics.median(took)
 

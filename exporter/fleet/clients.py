@@ -27,12 +27,12 @@ class Clients:
         self._clock = clock
         self._clients: dict[bytes, tuple[Collector, float]] = {}
 
-    def of(self, kafka: KafkaSettings, *, budget_ms: int) -> Collector:
-        """A client of that cluster whose questions may take that long. Raises CredentialsError."""
+    def of(self, kafka: KafkaSettings, scan: ScanSettings) -> Collector:
+        """A client of that cluster, within these limits. Raises CredentialsError."""
         self._close_idle()
-        key = _key(kafka, budget_ms)
+        key = _key(kafka, scan)
         known = self._clients.get(key)
-        client = known[0] if known is not None else open_collector(kafka, _pace(budget_ms))
+        client = known[0] if known is not None else open_collector(kafka, scan)
         self._clients[key] = client, self._clock()
         return client
 
@@ -48,15 +48,11 @@ class Clients:
             self._clients.pop(key)[0].close()
 
 
-def _pace(budget_ms: int) -> ScanSettings:
-    return ScanSettings(interval_ms=budget_ms + 1, deadline_ms=budget_ms)
-
-
-def _key(kafka: KafkaSettings, budget_ms: int) -> bytes:
+def _key(kafka: KafkaSettings, scan: ScanSettings) -> bytes:
     """Of the settings, and of the certificates that they name as they are on this machine now."""
     named = {} if kafka.tls is None else asdict(kafka.tls)
     files = [signature(Path(it)) for name, it in named.items() if name.endswith("_location") and it is not None]
-    return hashlib.sha256(pickle.dumps((kafka, budget_ms, files))).digest()
+    return hashlib.sha256(pickle.dumps((kafka, scan, files))).digest()
 
 
 CLIENTS = Clients()

@@ -119,7 +119,7 @@ class _Partition(InputPartition):
 class _Reader(DataSourceReader):
     def __init__(self, settings: Settings) -> None:
         self._clusters = settings.clusters
-        self._budget = Budget.of_cycle(settings.scan.deadline_ms)
+        self._budget = Budget.of_cycle(settings.scan)
 
     def partitions(self) -> list[InputPartition]:
         return _partitions(self._clusters, self._budget)
@@ -140,7 +140,7 @@ class _StreamReader(DataSourceStreamReader):
     def __init__(self, settings: Settings) -> None:
         self._clusters = settings.clusters
         self._interval_ms = settings.scan.interval_ms
-        self._budget = Budget.of_cycle(settings.scan.deadline_ms)
+        self._budget = Budget.of_cycle(settings.scan)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         return {"read_at_ms": 0}

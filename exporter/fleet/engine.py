@@ -86,7 +86,7 @@ class SparkEngine:
         if self._registered is not settings:
             self._spark.dataSource.register(packed_source_of(settings))
             self._registered = settings
-        budget = Budget.of_cycle(settings.scan.deadline_ms)
+        budget = Budget.of_cycle(settings.scan)
         cycles = cycles_of(self._spark.read.format(PACKED_NAME).load(), settings.clusters, budget, known)
         return tuple(unpacked(data) for data in cycles.select("cycle").toArrow()["cycle"].to_pylist())
 

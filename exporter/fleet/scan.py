@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from exporter.baseline import Baseline
-from exporter.config.settings import ClusterSettings
+from exporter.config.settings import ClusterSettings, ScanSettings
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
@@ -57,16 +57,24 @@ PLANNERS_MAX = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How long the parts of a cycle may take, in milliseconds."""
+    """What the settings of a scan allow each part of a cycle: the same limits, and a share of the time."""
 
-    plan_ms: int
-    read_ms: int
-    settle_ms: int
+    plan: ScanSettings
+    read: ScanSettings
+    settle: ScanSettings
 
     @classmethod
-    def of_cycle(cls, deadline_ms: int) -> Budget:
+    def of_cycle(cls, scan: ScanSettings) -> Budget:
         """Parts follow each other: together they keep the deadline."""
-        return cls(plan_ms=deadline_ms // 5, read_ms=deadline_ms * 2 // 5, settle_ms=deadline_ms * 2 // 5)
+
+        def within(deadline_ms: int) -> ScanSettings:
+            return replace(scan, interval_ms=deadline_ms + 1, deadline_ms=deadline_ms)
+
+        return cls(
+            plan=within(scan.deadline_ms // 5),
+            read=within(scan.deadline_ms * 2 // 5),
+            settle=within(scan.deadline_ms * 2 // 5),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +154,7 @@ def plan(
 
 def _client_of(cluster: ClusterSettings, budget: Budget, clients: Clients) -> Collector | CredentialsError:
     try:
-        return clients.of(cluster.kafka, budget_ms=budget.plan_ms)
+        return clients.of(cluster.kafka, budget.plan)
     except CredentialsError as error:
         return error
 
@@ -196,7 +204,7 @@ def _ask(share: Share, scan: LeaderScan, at: np.ndarray, budget: Budget, clients
         await read_rows(cluster_client, scan, at, scan.topology.leader)
 
     try:
-        client = clients.of(share.cluster.kafka, budget_ms=budget.read_ms)
+        client = clients.of(share.cluster.kafka, budget.read)
     except CredentialsError as error:
         scan.fail(at, "credentials")
         scan.faults[share.broker] = str(error)
@@ -231,7 +239,7 @@ def settle(
     if told.scan is None:
         return _nothing(cluster, told.cluster.failure or "nothing is known of it", phases, requests)
     try:
-        client = clients.of(cluster.kafka, budget_ms=budget.settle_ms)
+        client = clients.of(cluster.kafka, budget.settle)
     except CredentialsError as error:
         return _nothing(cluster, str(error), phases, requests)
     before = client.statistics()
