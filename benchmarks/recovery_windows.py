@@ -23,7 +23,7 @@ from exporter.commands import force_terminate
 from exporter.kafka.cluster_client import ClusterClient
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
-from tests.real_brokers.attacking import aborts, options_of, settings_of
+from tests.real_brokers.attacking import aborts, context_of, settings_of
 from tests.verification.situations.steps import Client
 
 RUNS: Final = 3
@@ -78,7 +78,7 @@ def measured(cluster: KafkaCluster, name: str, folder: Path) -> dict[str, list[f
         live = Client.begin(cluster.bootstrap, f"{name}-live-{partition}")
         live.open(topic, partition)
         named = ("force-terminate", "--transactional-id", live.transactional_id, "--yes")
-        commands.append(lambda it=named: force_terminate.run(options_of(folder, *it), settings))  # type: ignore[misc]
+        commands.append(lambda it=named: force_terminate.run(context_of(folder, *it), settings))  # type: ignore[misc]
         commands.append(lambda it=partition: aborts(cluster.bootstrap, folder, topic, it))  # type: ignore[misc]
     found: dict[str, list[float]] = {what: [] for what, _, _ in WINDOWS}
     for command in commands:

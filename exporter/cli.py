@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import hashlib
 import importlib
 import io
 import logging
@@ -12,16 +11,17 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 # numpy starts a thread of linear algebra, with its memory, for each core as soon as it is loaded. None of it is used here.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from exporter.commands.arguments import PROGRAM, build_parser
+from exporter.commands.context import Configured, Context
 from exporter.commands.status import ExitStatus
 from exporter.config.fleet import Sources, alone, load_fleet
 from exporter.config.java_properties import from_java
-from exporter.config.kafka_section import KafkaSettings
 from exporter.config.loading import ConfigurationError, Loaded, load_with_sources
 from exporter.config.settings import Settings
 from exporter.files import read_text
@@ -56,39 +56,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     _mend_streams()
     options = build_parser().parse_args(arguments)
-    options.state_folder = state_folder(os.environ)
-    options.may_colour = may_colour(os.environ)
-    options.is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which chose master and memory
+    context = Context(
+        options=options,
+        state_folder=state_folder(os.environ),
+        may_colour=may_colour(os.environ),
+        is_submitted="PYSPARK_GATEWAY_PORT" in os.environ,
+    )
     if options.command == "pipeline" or _is_fleet(options):
         # Else Spark's workers are whatever python3 the path has.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if options.command in WITHOUT_SETTINGS and vars(options).get("job") != "transaction-log":
-        return _run(options, None)
-    options.load = lambda: _load(options, os.environ)
-    options.sources = tuple(Path(path) for path in _source_files(options) if path is not None)
+        return _run(context, None)
+    load = partial(_load, options, os.environ)
     try:
-        options.loaded = options.load()
+        loaded = load()
     except ConfigurationError as error:
         for problem in error.problems:
             print(f"{PROGRAM}: {problem}", file=sys.stderr)
         return ExitStatus.COULD_NOT_RUN
-    settings = options.loaded.settings
-    _configure_logging(settings)
-    options.state_path_of = lambda settings, kafka: state_path(settings, kafka, options.state_folder)
-    options.state_path = options.state_path_of(settings, settings.kafka)
-    return _run(options, settings)
+    _configure_logging(loaded.settings)
+    files = tuple(Path(path) for path in _source_files(options) if path is not None)
+    return _run(replace(context, configured=Configured(loaded=loaded, load=load, files=files)), loaded.settings)
 
 
 def _is_fleet(options: argparse.Namespace) -> bool:
     return bool(vars(options).get("engine") == "spark")
 
 
-def _run(options: argparse.Namespace, settings: Settings | None) -> int:
+def _run(context: Context, settings: Settings | None) -> int:
+    options = context.options
     module = "serve_fleet" if _is_fleet(options) else COMMANDS[options.command]
     command = importlib.import_module(f"exporter.commands.{module}")
     status: int = ExitStatus.COULD_NOT_RUN if options.command in WRITING else ExitStatus.ANSWERED
     try:
-        status = command.run(options, settings)
+        status = command.run(context, settings)
         sys.stdout.flush()  # here, where a reader that has left can still be told from a failure
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -167,19 +168,6 @@ def state_folder(environment: Mapping[str, str]) -> Path | None:
         return Path(folder, PROGRAM)
     home = environment.get("HOME")
     return Path(home, ".local", "state", PROGRAM) if home else None
-
-
-def state_path(settings: Settings, kafka: KafkaSettings, folder: Path | None) -> Path | None:
-    """Where first-seen times are kept; None for nowhere. `auto` takes a file of its own for each set of brokers."""
-    if settings.state_file == "none":
-        return None
-    if settings.state_file != "auto":
-        return Path(settings.state_file)
-    if folder is None:
-        return None
-    brokers = ",".join(f"{host}:{port}" for host, port in kafka.bootstrap_servers)
-    name = hashlib.sha256(brokers.encode()).hexdigest()[:12]
-    return folder / f"state-{name}.json"
 
 
 def _configure_logging(settings: Settings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from exporter.commands.abort_planned import abort_planned
+from exporter.commands.context import Context
 from exporter.commands.recover import recover, with_means
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
@@ -12,15 +13,16 @@ from exporter.config.settings import Settings
 from exporter.recovery.plan import Action
 
 
-def run(options: argparse.Namespace, settings: Settings) -> int:
+def run(context: Context, settings: Settings) -> int:
     """Abort, or say why not; the exit status."""
+    options = context.options
     against = wrong_usage(options)
     if against is not None:
         complain(against)
         return ExitStatus.WRONG_USAGE
     if options.plan_file is not None:
-        return with_means(settings, lambda means: abort_planned(options, means))
-    return with_means(settings, lambda means: recover(options, means, Action.ABORT, forced=options.force))
+        return with_means(settings, lambda means: abort_planned(context, means))
+    return with_means(settings, lambda means: recover(context, means, Action.ABORT, forced=options.force))
 
 
 def wrong_usage(options: argparse.Namespace) -> str | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from exporter.commands.consent import agrees, audit_log
+from exporter.commands.context import Context
 from exporter.commands.recover import Means, log_plan, logged_failure, told
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
@@ -47,8 +47,9 @@ class Judged:
     """Why nothing is to be written, in a sentence."""
 
 
-def abort_planned(options: argparse.Namespace, means: Means) -> int:
+def abort_planned(context: Context, means: Means) -> int:
     """Abort what the plan file names; the exit status, the worst of all. Raises AuditError."""
+    options = context.options
     path = Path(options.plan_file)
     try:
         plan = load(path)
@@ -73,7 +74,7 @@ def abort_planned(options: argparse.Namespace, means: Means) -> int:
             f"refused, nothing is written: the plan is for cluster {plan.cluster_id}, this is {', '.join(sorted(clusters))}"
         )
         return ExitStatus.REFUSED
-    return _agreed_and_done(options, means, plan, judged)
+    return _agreed_and_done(context, means, plan, judged)
 
 
 def judge(planned: PlannedAbort, means: Means) -> Judged:
@@ -100,16 +101,17 @@ def judge(planned: PlannedAbort, means: Means) -> Judged:
     return Judged(Standing.HANGS if against is None else Standing.REFUSED, evaluation, plan, against or "")
 
 
-def _agreed_and_done(options: argparse.Namespace, means: Means, plan: PlanFile, judged: list[Judged]) -> int:
+def _agreed_and_done(context: Context, means: Means, plan: PlanFile, judged: list[Judged]) -> int:
     for number, (planned, it) in enumerate(zip(plan.transactions, judged, strict=True), 1):
         print(f"{number}. {in_words(it.plan) if it.plan is not None else planned}")
         if it.against:
             print(f"  nothing will be written: {it.against}")
+    options = context.options
     hanging = sum(it.standing is Standing.HANGS for it in judged)
     if options.dry_run:
         print(f"dry run: nothing is written; {hanging} of {len(judged)} would be aborted")
         return _worst([_status_of(it.standing) for it in judged])
-    audit = audit_log(options)
+    audit = audit_log(context)
     if audit is None:
         return ExitStatus.COULD_NOT_RUN
     audit.step("plan_file", **_identity(Path(options.plan_file)), transactions=len(judged), hanging=hanging)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
+from exporter.commands.context import Context
 from exporter.commands.rows import Paint, Row, plain
 from exporter.evaluation.verdicts import Verdict
 
@@ -16,9 +16,9 @@ _COLOURS = {
 }
 
 
-def paint_for(options: argparse.Namespace) -> Paint:
+def paint_for(context: Context) -> Paint:
     """By verdict when standard output is a terminal that may be coloured, else none."""
-    return by_verdict if options.may_colour and sys.stdout.isatty() else plain
+    return by_verdict if context.may_colour and sys.stdout.isatty() else plain
 
 
 def by_verdict(row: Row, line: str) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-
+from exporter.commands.context import Context
 from exporter.commands.recover import recover, with_means
 from exporter.config.settings import Settings
 from exporter.recovery.plan import Action
 
 
-def run(options: argparse.Namespace, settings: Settings) -> int:
+def run(context: Context, settings: Settings) -> int:
     """Complete one transaction, or say why not; the exit status."""
+    options = context.options
     return with_means(
         settings,
-        lambda means: recover(options, means, Action.COMPLETE),
+        lambda means: recover(context, means, Action.COMPLETE),
         stuck_after_ms=options.stuck_after,
     )

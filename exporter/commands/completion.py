@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from exporter.commands.arguments import FILE, PROGRAM, STATES, VERDICT, build_parser
+from exporter.commands.context import Context
 from exporter.commands.states import KNOWN_STATES
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
@@ -49,8 +50,9 @@ class Command:
         return tuple(value for option in self.options if not option.names for value in option.values)
 
 
-def run(options: argparse.Namespace, _: Settings | None) -> int:
+def run(context: Context, _: Settings | None) -> int:
     """Print the script; the exit status."""
+    options = context.options
     program, *commands = told(build_parser())
     print({"bash": bash, "zsh": zsh, "fish": fish}[options.shell](program, commands))
     return ExitStatus.ANSWERED

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from itertools import groupby
 from typing import Any
 
 import yaml
 
+from exporter.commands.context import Context
 from exporter.commands.report import complain
 from exporter.commands.serve import web_server
 from exporter.commands.status import ExitStatus
@@ -18,8 +18,9 @@ from exporter.config.table import Setting
 REDACTED = "<secret>"
 
 
-def run(options: argparse.Namespace, settings: Settings) -> int:
+def run(context: Context, settings: Settings) -> int:
     """Reaching this point means that they are good; the exit status."""
+    options = context.options
     try:
         web_server(settings)
     except ConfigurationError as error:
@@ -27,7 +28,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
             complain(problem)
         return ExitStatus.COULD_NOT_RUN
     if options.action == "dump":
-        print(dump(options.loaded), end="")
+        print(dump(context.settings_source.loaded), end="")
     else:
         print("The settings are good.")
     return ExitStatus.ANSWERED

@@ -7,17 +7,18 @@ import sys
 import time
 from pathlib import Path
 
+from exporter.commands.context import Context
 from exporter.commands.report import complain
 from exporter.recovery.audit import AuditLog
 
 AUDIT_FILE = "audit.jsonl"
 
 
-def audit_log(options: argparse.Namespace) -> AuditLog | None:
+def audit_log(context: Context) -> AuditLog | None:
     """The log of `--audit-log`, or of the state directory; None, with a complaint, where neither is known."""
-    path = options.audit_log
-    if path is None and options.state_folder is not None:
-        path = options.state_folder / AUDIT_FILE
+    path = context.options.audit_log
+    if path is None and context.state_folder is not None:
+        path = context.state_folder / AUDIT_FILE
     if path is None:
         complain("there is no state directory for the audit log: name a file with --audit-log")
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
+from exporter.commands.context import Context
 from exporter.commands.report import with_collector
 from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
@@ -26,8 +27,9 @@ HEADINGS = {
 }
 
 
-def run(options: argparse.Namespace, settings: Settings) -> int:
+def run(context: Context, settings: Settings) -> int:
     """Print the description; the exit status."""
+    options = context.options
     return with_collector(settings, lambda collector: _describe(options, collector))
 
 

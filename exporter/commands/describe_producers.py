@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import asdict
 
+from exporter.commands.context import Context
 from exporter.commands.report import with_collector
 from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
@@ -23,8 +24,9 @@ HEADINGS = {
 }
 
 
-def run(options: argparse.Namespace, settings: Settings) -> int:
+def run(context: Context, settings: Settings) -> int:
     """Print the entries; the exit status."""
+    options = context.options
     return with_collector(settings, lambda collector: _describe(options, collector))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from exporter.commands.colour import paint_for
+from exporter.commands.context import Context
 from exporter.commands.document import TRANSACTION_KEYS, document, transaction
 from exporter.commands.examine import Judge, completing, policy
 from exporter.commands.report import complain, complain_of_gaps, with_collector
@@ -42,8 +43,9 @@ HEADINGS = {
 MINUTE_MS = 60_000
 
 
-def run(options: argparse.Namespace, settings: Settings) -> int:
+def run(context: Context, settings: Settings) -> int:
     """Print what wants a person; the exit status."""
+    options = context.options
     against = wrong_usage(options)
     if against is not None:
         complain(against)
@@ -51,7 +53,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     if options.plan_file is not None and Path(options.plan_file).exists():
         complain(f"{options.plan_file} is there already, and nothing is overwritten: remove it or name another file")
         return ExitStatus.COULD_NOT_RUN
-    return with_collector(settings, lambda collector: _find(options, settings, collector))
+    return with_collector(settings, lambda collector: _find(context, settings, collector))
 
 
 def wrong_usage(options: argparse.Namespace) -> str | None:
@@ -70,18 +72,19 @@ def wrong_usage(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _find(options: argparse.Namespace, settings: Settings, collector: Collector) -> int:
+def _find(context: Context, settings: Settings, collector: Collector) -> int:
+    options = context.options
     scope = Scope(topic=options.topic, partition=options.partition, broker=options.broker_id)
     known = policy(settings, stuck_after_ms=options.stuck_after, overdue_slack_ms=options.overdue_slack)
     judge = Judge(collector, known)
     if options.watch is not None:
-        return watch(options, lambda: judge.look(scope), lambda evaluation: _shown(options, evaluation))
+        return watch(options, lambda: judge.look(scope), lambda evaluation: _shown(context, evaluation))
     evaluation = judge.judge(scope)
     if len(evaluation.snapshot.partitions) == 0 and scope != Scope():
         complain("no partition is in that scope: the topic, partition or broker does not exist, or is hidden from us")
         return ExitStatus.COULD_NOT_RUN
     rows = _rows(options, evaluation)
-    print(printed(evaluation, rows, options.format, paint_for(options)))
+    print(printed(evaluation, rows, options.format, paint_for(context)))
     _tell_unwaited(len(completing(evaluation)))
     is_incomplete = complain_of_gaps(gaps_of(evaluation.snapshot))
     if options.plan_file is not None and not _write_plan(Path(options.plan_file), evaluation, rows):
@@ -109,8 +112,9 @@ def _rows(options: argparse.Namespace, evaluation: Evaluation) -> tuple[Transact
     )
 
 
-def _shown(options: argparse.Namespace, evaluation: Evaluation) -> str:
-    return printed(evaluation, _rows(options, evaluation), options.format, paint_for(options))
+def _shown(context: Context, evaluation: Evaluation) -> str:
+    options = context.options
+    return printed(evaluation, _rows(options, evaluation), options.format, paint_for(context))
 
 
 def selected(

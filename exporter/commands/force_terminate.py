@@ -5,11 +5,11 @@ Kafka's own tool creates an id that does not exist, by the same request, and say
 
 from __future__ import annotations
 
-import argparse
 import time
 from contextlib import ExitStack
 
 from exporter.commands.consent import agrees, audit_log
+from exporter.commands.context import Context
 from exporter.commands.describe import described
 from exporter.commands.report import complain, with_collector
 from exporter.commands.status import ExitStatus
@@ -22,13 +22,14 @@ from exporter.recovery.termination import CoordinatorOnBrokers, Ending, terminat
 from exporter.snapshot import CoordinatorTransaction, TransactionState
 
 
-def run(options: argparse.Namespace, settings: Settings) -> int:
+def run(context: Context, settings: Settings) -> int:
     """Fence the id, or say why not; the exit status."""
+    options = context.options
 
     def command(collector: Collector) -> int:
         it = collector.query(lambda client: describe_id(client, options.transactional_id))
         try:
-            return _on(options, collector, it)
+            return _on(context, collector, it)
         except AuditError as error:
             complain(str(error))
             return ExitStatus.COULD_NOT_RUN
@@ -36,7 +37,8 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     return with_collector(settings, command)
 
 
-def _on(options: argparse.Namespace, collector: Collector, it: CoordinatorTransaction) -> int:
+def _on(context: Context, collector: Collector, it: CoordinatorTransaction) -> int:
+    options = context.options
     print(in_words(it))
     if it.state is not TransactionState.ONGOING:
         complain(f"refused, nothing is written: only an Ongoing transaction can be terminated, it is {it.state.value}")
@@ -44,7 +46,7 @@ def _on(options: argparse.Namespace, collector: Collector, it: CoordinatorTransa
     if options.dry_run:
         print("dry run: nothing is written")
         return ExitStatus.ANSWERED
-    audit = audit_log(options)
+    audit = audit_log(context)
     if audit is None:
         return ExitStatus.COULD_NOT_RUN
     audit.step("planned", action="force-terminate", transaction=described(it, int(time.time() * 1000)))

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterable
 
+from exporter.commands.context import Context
 from exporter.commands.report import complain, complain_of_gaps, with_collector
 from exporter.commands.rows import Row, in_format
 from exporter.commands.states import states
@@ -26,8 +27,9 @@ HEADINGS = {
 }
 
 
-def run(options: argparse.Namespace, settings: Settings) -> int:
+def run(context: Context, settings: Settings) -> int:
     """Print the listing; the exit status."""
+    options = context.options
     try:
         pattern = re.compile(options.transactional_id_pattern or ".*", re.DOTALL)
     except re.error as error:

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from exporter import __version__
+from exporter.commands.context import Context
 from exporter.commands.document import document
 from exporter.commands.progress import Progress
 from exporter.commands.report import complain_of_gaps, with_collector
@@ -27,8 +28,9 @@ from exporter.publication.publication import Publication
 from exporter.status import ClusterStatus, ProcessStatus
 
 
-def run(options: argparse.Namespace, settings: Settings) -> int:
+def run(context: Context, settings: Settings) -> int:
     """Run as many cycles as asked for in this process and print the last, or with `--timings` how long each took."""
+    options = context.options
     return with_collector(settings, lambda collector: _once(options, settings, collector))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from exporter.commands.context import Context
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config import values
@@ -21,8 +22,9 @@ from exporter.groups import GroupRules
 NEEDED = "the pipeline needs Spark and Java 17: pip install 'kafka-transaction-exporter[spark]'"
 
 
-def run(options: argparse.Namespace, settings: Settings | None) -> int:
+def run(context: Context, settings: Settings | None) -> int:
     """Until the job is done, or with `--every` until Ctrl-C; the exit status. Settings are for the log alone."""
+    options = context.options
     try:
         groups: GroupRules = () if settings is not None else _checked(options)
     except _UsageError as error:
@@ -38,7 +40,7 @@ def run(options: argparse.Namespace, settings: Settings | None) -> int:
         return ExitStatus.COULD_NOT_RUN
     tables = manifest.Tables(Path(options.tables))
     try:
-        return _read_log(options, settings, tables) if settings is not None else _work(options, groups, tables)
+        return _read_log(context, settings, tables) if settings is not None else _work(context, groups, tables)
     except (manifest.TablesError, OSError) as error:
         complain(str(error))
         return ExitStatus.COULD_NOT_RUN
@@ -63,11 +65,12 @@ def _checked(options: argparse.Namespace) -> GroupRules:
 
 
 @contextmanager
-def _spark(options: argparse.Namespace, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Any]:
+def _spark(context: Context, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Any]:
     """A session for as long as the block lasts, with a folder of its own that goes with it."""
     from exporter.pipeline.session import open_session  # noqa: PLC0415
 
-    master = options.master or (None if options.is_submitted else "local[*]")
+    options = context.options
+    master = options.master or (None if context.is_submitted else "local[*]")
     with tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary) as temporary:
         spark = open_session(master, temporary, memory=options.memory, more=more)
         try:
@@ -76,10 +79,11 @@ def _spark(options: argparse.Namespace, more: Mapping[str, str] = MappingProxyTy
             spark.stop()
 
 
-def _work(options: argparse.Namespace, groups: GroupRules, tables: Any) -> int:
+def _work(context: Context, groups: GroupRules, tables: Any) -> int:
     from exporter.pipeline.jobs import Jobs  # noqa: PLC0415
 
-    with tables.locked(), _spark(options) as spark:
+    options = context.options
+    with tables.locked(), _spark(context) as spark:
         work = Jobs(
             spark=spark,
             history=Path(options.history),
@@ -92,15 +96,16 @@ def _work(options: argparse.Namespace, groups: GroupRules, tables: Any) -> int:
         return repeat(work, tables, options)
 
 
-def _read_log(options: argparse.Namespace, settings: Settings, tables: Any) -> int:
+def _read_log(context: Context, settings: Settings, tables: Any) -> int:
     from exporter.pipeline import log_job  # noqa: PLC0415
 
+    options = context.options
     since_ms = int(time.time() * 1000) - settings.transaction_log.lookback_ms
     try:
         with tables.log_locked():
             source = log_job.source_of(settings.kafka, since_ms=since_ms)
             jars = log_job.jars_of(None if options.jars is None else Path(options.jars))
-            with _spark(options, jars) as spark:
+            with _spark(context, jars) as spark:
                 log_job.read_log(spark, source, tables, every_ms=options.every)
     except log_job.LogJobError as error:
         complain(str(error))

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from exporter.commands.consent import agrees, audit_log
+from exporter.commands.context import Context
 from exporter.commands.examine import Judge, policy
 from exporter.commands.report import complain, with_collector
 from exporter.commands.status import ExitStatus
@@ -54,8 +55,9 @@ def with_means(settings: Settings, command: Callable[[Means], int], *, stuck_aft
     return with_collector(settings, guarded)
 
 
-def recover(options: argparse.Namespace, means: Means, action: Action, *, forced: Verdict | None = None) -> int:
+def recover(context: Context, means: Means, action: Action, *, forced: Verdict | None = None) -> int:
     """Run `action` on the transaction that the options name; the exit status. Raises AuditError."""
+    options = context.options
     scope = Scope(topic=options.topic, partition=options.partition)
     evaluation = means.judge(scope)
     row = chosen(options, evaluation)
@@ -66,7 +68,7 @@ def recover(options: argparse.Namespace, means: Means, action: Action, *, forced
     against = refusal(plan, forced)
     if options.dry_run:
         return dry_run(against)
-    audit = audit_log(options)
+    audit = audit_log(context)
     if audit is None:
         return ExitStatus.COULD_NOT_RUN
     log_plan(audit, evaluation, plan, forced=None if forced is None else forced.label)

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from exporter.commands.context import Configured, Context
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError
@@ -41,8 +42,9 @@ class Served(Protocol):
     def run(self) -> None: ...
 
 
-def run(options: argparse.Namespace, settings: Settings) -> int:
+def run(context: Context, settings: Settings) -> int:
     """Serve until told to stop; the exit status."""
+    options = context.options
     limit_arenas()
     orders = Orders()
     follow_signals(orders)
@@ -53,11 +55,11 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     daemon = Daemon(
         settings,
         collector,
-        state_path=options.state_path,
+        state_path=context.state_path(settings, settings.kafka),
         follow=partial(_follow, settings) if settings.transaction_log.enabled else None,
         history=history_of(settings),
         baseline=baseline_of(settings),
-        reloader=reloader_of(options),
+        reloader=reloader_of(context.settings_source),
         orders=orders,
     )
     return serve_until_told(daemon, server_of, give_up=collector.close)
@@ -83,9 +85,9 @@ def checked_server(settings: Settings, problem: str | None) -> Callable[[Routes]
     return server_of
 
 
-def reloader_of(options: argparse.Namespace) -> Reloader:
+def reloader_of(configured: Configured) -> Reloader:
     """Reads the settings again, from where they came."""
-    return Reloader(options.load, options.loaded, options.sources, wall_clock=time.time)
+    return Reloader(configured.load, configured.loaded, configured.files, wall_clock=time.time)
 
 
 def serve_until_told(daemon: Served, server_of: Callable[[Routes], WebServer], *, give_up: Callable[[], None]) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from functools import partial
 from pathlib import Path
 
+from exporter.commands.context import Context
 from exporter.commands.pipeline import NEEDED
 from exporter.commands.report import complain
 from exporter.commands.serve import (
@@ -26,8 +26,9 @@ MASTER = "local[8]"
 """Tasks wait for brokers more than they compute: more of them than cores."""
 
 
-def run(options: argparse.Namespace, settings: Settings) -> int:
+def run(context: Context, settings: Settings) -> int:
     """Serve until told to stop; the exit status."""
+    options = context.options
     server_of = checked_server(settings, _impossible(settings))
     if server_of is None:
         return ExitStatus.COULD_NOT_RUN
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     except ModuleNotFoundError as error:
         complain(f"{NEEDED} ({error})")
         return ExitStatus.COULD_NOT_RUN
-    master = options.master or (None if options.is_submitted else MASTER)
+    master = options.master or (None if context.is_submitted else MASTER)
     with tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary) as temporary:
         engine = SparkEngine(open_session(master, temporary, memory=options.memory))
         orders = Orders()
@@ -46,10 +47,10 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         daemon = FleetDaemon(
             settings,
             engine,
-            state_path_of=partial(_state_path, options, settings),
+            state_path_of=partial(_state_path, context, settings),
             history=history_of(settings),
             baseline=baseline_of(settings),
-            reloader=reloader_of(options),
+            reloader=reloader_of(context.settings_source),
             orders=orders,
         )
         return serve_until_told(daemon, server_of, give_up=engine.close)
@@ -63,6 +64,6 @@ def _impossible(settings: Settings) -> str | None:
     return lacks_arrow(settings)
 
 
-def _state_path(options: argparse.Namespace, settings: Settings, cluster: ClusterSettings) -> Path | None:
-    path: Path | None = options.state_path_of(settings, cluster.kafka)
+def _state_path(context: Context, settings: Settings, cluster: ClusterSettings) -> Path | None:
+    path: Path | None = context.state_path(settings, cluster.kafka)
     return path

@@ -20,7 +20,7 @@ from exporter.commands.rows import as_table
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 from exporter.recovery.plan import Action
 from exporter.recovery.plan_file import written
-from tests.commands.scenes import ODD_ID, World, committed, every_kind, hang, live, options_of, stuck
+from tests.commands.scenes import ODD_ID, World, committed, context_of, every_kind, hang, live, stuck
 from tests.evaluation.builders import NOW_MS, transaction
 from tests.recovery.stand_in import OPEN
 
@@ -64,7 +64,7 @@ def said(run: Callable[[Path], int]) -> str:
 
 def abort(look: Evaluation, *more: str, forced: Verdict | None = None) -> str:
     return said(
-        lambda folder: recover(options_of(folder, [*ABORT, *more]), World.of(look)[0], Action.ABORT, forced=forced)
+        lambda folder: recover(context_of(folder, [*ABORT, *more]), World.of(look)[0], Action.ABORT, forced=forced)
     )
 
 
@@ -77,13 +77,13 @@ def abort_plan_file() -> str:
         (folder / "plan.json").write_text(written("cluster-1", NOW_MS, rows))
         now = {0: hang(partition=0), 1: live(partition=1), 2: live(partition=0)}
         means, _ = World.of(lambda scope: now[scope.partition or 0])
-        return abort_planned(options_of(folder, ["abort", "--plan-file", str(folder / "plan.json"), "--yes"]), means)
+        return abort_planned(context_of(folder, ["abort", "--plan-file", str(folder / "plan.json"), "--yes"]), means)
 
     return said(run)
 
 
 def complete() -> str:
-    return said(lambda folder: recover(options_of(folder, COMPLETE), World.of(stuck())[0], Action.COMPLETE))
+    return said(lambda folder: recover(context_of(folder, COMPLETE), World.of(stuck())[0], Action.COMPLETE))
 
 
 def force_terminate_() -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from exporter.commands.arguments import build_parser
+from exporter.commands.context import Context
 from exporter.commands.recover import Means
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
@@ -125,9 +125,6 @@ def _entry(row: TransactionRow) -> ProducerEntry:
     )
 
 
-def options_of(folder: Path, arguments: Sequence[str]) -> Namespace:
-    """As the command line makes them."""
-    options = build_parser().parse_args(list(arguments))
-    options.state_folder = folder
-    options.may_colour = True
-    return options
+def context_of(folder: Path | None, arguments: Sequence[str]) -> Context:
+    """As the command line makes it."""
+    return Context(options=build_parser().parse_args(list(arguments)), state_folder=folder, may_colour=True)

@@ -18,7 +18,7 @@ from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
 from exporter.kafka.collect.scope import Scope
 from exporter.recovery.plan import what_changed
 from exporter.recovery.plan_file import PlanFileError, load, parsed, written
-from tests.commands.scenes import World, committed, hang, live, nothing, options_of
+from tests.commands.scenes import World, committed, context_of, hang, live, nothing
 from tests.evaluation.builders import NOW_MS, snapshot
 from tests.recovery.stand_in import PartitionStandIn
 
@@ -36,7 +36,7 @@ def run(
     path.write_text(plan)
     means, partitions = World.of(lambda scope: now[scope.partition or 0])
     arguments = ["abort", "--plan-file", str(path), "--audit-log", str(folder / "audit.jsonl"), *more]
-    status = abort_planned(options_of(folder, arguments), means)
+    status = abort_planned(context_of(folder, arguments), means)
     log = folder / "audit.jsonl"
     steps = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     return status, [it for it in partitions if it.written], steps
@@ -79,7 +79,7 @@ def test_what_lives_again_while_the_others_are_aborted_is_left_alone(tmp_path: P
     """It hung when it was agreed to; it is judged once more before its own marker."""
     (tmp_path / "plan.json").write_text(plan_of([hang(partition=0), hang(partition=1)]))
     means, partitions = World.of(hang(partition=0), hang(partition=1), hang(partition=0), live(partition=1))
-    options = options_of(
+    options = context_of(
         tmp_path, ["abort", "--plan-file", str(tmp_path / "plan.json"), "--yes", "--audit-log", str(tmp_path / "log")]
     )
 
@@ -174,7 +174,7 @@ def test_an_unread_partition_is_a_failure_and_not_a_ghost(tmp_path: Path, capsys
 )
 def test_options_that_do_not_go_together(arguments: list[str], tmp_path: Path) -> None:
     """Told before any broker is asked."""
-    assert abort.wrong_usage(options_of(tmp_path, ["abort", *arguments])) is not None
+    assert abort.wrong_usage(context_of(tmp_path, ["abort", *arguments]).options) is not None
 
 
 def test_what_find_hanging_wrote_is_read_back() -> None:
@@ -289,6 +289,6 @@ def test_scopes_are_one_partition_each(tmp_path: Path) -> None:
 
     (tmp_path / "plan.json").write_text(plan_of([hang()]))
     means, _ = World.of(look)
-    abort_planned(options_of(tmp_path, ["abort", "--plan-file", str(tmp_path / "plan.json"), "--dry-run"]), means)
+    abort_planned(context_of(tmp_path, ["abort", "--plan-file", str(tmp_path / "plan.json"), "--dry-run"]), means)
 
     assert asked == [Scope(topic="orders", partition=0)]

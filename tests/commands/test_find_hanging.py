@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from exporter.commands.colour import RED, RESET, YELLOW, by_verdict, paint_for
+from exporter.commands.context import Context
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.commands.examine import Judge, policy
 from exporter.commands.find_hanging import printed, run, selected, wrong_usage
@@ -24,15 +25,15 @@ from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import CoordinatorCoverage, Snapshot
-from tests.commands.scenes import ODD_ID, every_kind, hang, nothing, options_of
+from tests.commands.scenes import ODD_ID, context_of, every_kind, hang, nothing
 from tests.commands.test_terminal import Terminal
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
 
 SETTINGS = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "localhost:1"})
 
 
-def options(*arguments: str) -> Namespace:
-    return options_of(Path("/nowhere"), ["find-hanging", *arguments])
+def context(*arguments: str) -> Context:
+    return context_of(Path("/nowhere"), ["find-hanging", *arguments])
 
 
 @pytest.mark.parametrize(
@@ -72,14 +73,14 @@ def test_states_that_do_not_exist_are_told(written: str) -> None:
 )
 def test_options_that_do_not_go_together(arguments: list[str]) -> None:
     """Told before any broker is asked."""
-    assert wrong_usage(options(*arguments)) is not None
+    assert wrong_usage(context(*arguments).options) is not None
 
 
 def test_a_plan_is_never_written_over_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever it is: told before the cluster is asked."""
     (tmp_path / "plan.json").write_text("mine")
 
-    assert run(options("--plan-file", str(tmp_path / "plan.json")), SETTINGS) == 1
+    assert run(context("--plan-file", str(tmp_path / "plan.json")), SETTINGS) == 1
     assert "is there already" in capsys.readouterr().err
     assert (tmp_path / "plan.json").read_text() == "mine"
 
@@ -134,13 +135,11 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
     }
     assert lines["inconclusive"] == lines["stuck_completing"] == f"{YELLOW}x{RESET}"
     assert lines["open_within_timeout"] == lines["completing"] == "x"
-    told = options()
+    told = context()
     monkeypatch.setattr("sys.stdout", Terminal())
     assert paint_for(told) is by_verdict
-    told.may_colour = False
-    assert paint_for(told) is not by_verdict
+    assert paint_for(replace(told, may_colour=False)) is not by_verdict
     monkeypatch.setattr("sys.stdout", io.StringIO())
-    told.may_colour = True
     assert paint_for(told) is not by_verdict
 
 
@@ -167,7 +166,7 @@ def watched(arguments: Sequence[str], looks: Sequence[Evaluation | BaseException
             raise it
         return it
 
-    told = options(*arguments)
+    told = context(*arguments).options
     clock = iter(range(1000))
     status = watch(
         told,

@@ -18,7 +18,7 @@ from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.recovery.plan import Action
-from tests.commands.scenes import World, hang, live, nothing, options_of
+from tests.commands.scenes import World, context_of, hang, live, nothing
 from tests.commands.test_terminal import Terminal
 from tests.recovery.stand_in import PartitionStandIn
 
@@ -42,7 +42,7 @@ def at_terminal(monkeypatch: pytest.MonkeyPatch, answer: io.StringIO | None) -> 
 
 def abort(folder: Path, *looks: Evaluation, more: tuple[str, ...] = ()) -> tuple[int, list[PartitionStandIn]]:
     means, partitions = World.of(*looks)
-    return recover(options_of(folder, [*ABORT, *more]), means, Action.ABORT), [it for it in partitions if it.written]
+    return recover(context_of(folder, [*ABORT, *more]), means, Action.ABORT), [it for it in partitions if it.written]
 
 
 def steps(folder: Path) -> list[tuple[str, str | None]]:
@@ -78,7 +78,7 @@ def test_ctrl_c_at_the_question_is_logged_as_declined(monkeypatch: pytest.Monkey
     means, partitions = World.of(hang())
 
     with pytest.raises(KeyboardInterrupt):
-        recover(options_of(tmp_path, ABORT), means, Action.ABORT)
+        recover(context_of(tmp_path, ABORT), means, Action.ABORT)
 
     assert partitions == []
     assert steps(tmp_path) == [("planned", None), ("declined", "Ctrl-C")]
@@ -125,7 +125,7 @@ def test_it_is_judged_once_more_in_the_lock_with_yes_as_well(tmp_path: Path) -> 
         return hang()
 
     means, _ = World.of(look)
-    assert recover(options_of(tmp_path, [*ABORT, "--yes"]), means, Action.ABORT) == 0
+    assert recover(context_of(tmp_path, [*ABORT, "--yes"]), means, Action.ABORT) == 0
     assert judged == ["before", "in the lock"]
 
 
@@ -158,7 +158,7 @@ def test_what_goes_on_while_the_lock_is_waited_for_is_left_alone(
     rows = iter([(shown,), (with_change,)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("exporter.commands.recover.all_rows", lambda _: next(rows))
-        status = recover(options_of(tmp_path, [*ABORT, "--yes"]), means, Action.ABORT)
+        status = recover(context_of(tmp_path, [*ABORT, "--yes"]), means, Action.ABORT)
 
     assert (status, partitions) == (5, [])
     assert (
@@ -179,7 +179,7 @@ def test_a_cluster_that_goes_away_in_the_lock_is_logged(tmp_path: Path) -> None:
 
     means, _ = World.of(look)
     with pytest.raises(ClusterUnavailableError):
-        recover(options_of(tmp_path, [*ABORT, "--yes"]), means, Action.ABORT)
+        recover(context_of(tmp_path, [*ABORT, "--yes"]), means, Action.ABORT)
 
     (last,) = (tmp_path / "audit.jsonl").read_text().splitlines()[-1:]
     assert json.loads(last)["sentence"] == "nothing was written: no broker responded"
@@ -196,18 +196,17 @@ def test_without_a_place_for_the_log_nothing_is_done(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A user without a home names a file."""
-    options = options_of(tmp_path, [*ABORT, "--yes"])
-    options.state_folder = None
+    context = context_of(None, [*ABORT, "--yes"])
     means, partitions = World.of(hang())
 
-    assert recover(options, means, Action.ABORT) == 1
+    assert recover(context, means, Action.ABORT) == 1
     assert partitions == []
     assert "name a file with --audit-log" in capsys.readouterr().err
     at_terminal(monkeypatch, None)
-    options.audit_log = str(tmp_path / "log")
-    log = audit_log(options)
+    context.options.audit_log = str(tmp_path / "log")
+    log = audit_log(context)
     assert log is not None
-    assert agrees(options, log)
+    assert agrees(context.options, log)
 
 
 @pytest.mark.parametrize(
@@ -227,6 +226,6 @@ def test_the_old_form_names_all_three(
     names = ("--producer-id", producer_id, "--producer-epoch", producer_epoch, "--coordinator-epoch", coordinator_epoch)
     means, _ = World.of(hang())
 
-    assert recover(options_of(tmp_path, [*ABORT[:5], *names, "--yes"]), means, Action.ABORT) == status
+    assert recover(context_of(tmp_path, [*ABORT[:5], *names, "--yes"]), means, Action.ABORT) == status
     if status:
         assert f"no transaction of producer 4000 at epoch {producer_epoch}" in capsys.readouterr().err

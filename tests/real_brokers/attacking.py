@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import threading
 import time
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from exporter.commands.arguments import build_parser
+from exporter.commands.context import Context
 from exporter.commands.recover import Means, means_of, recover
 from exporter.config.loading import load
 from exporter.config.settings import Settings
@@ -34,17 +34,14 @@ def settings_of(bootstrap: str) -> Settings:
     )
 
 
-def options_of(folder: Path, *arguments: str) -> Namespace:
-    """As the command line makes them, with a state directory of its own."""
-    options = build_parser().parse_args(arguments)
-    options.state_folder = folder
-    options.may_colour = False
-    return options
+def context_of(folder: Path, *arguments: str) -> Context:
+    """As the command line makes it, with a state directory of its own."""
+    return Context(options=build_parser().parse_args(arguments), state_folder=folder, may_colour=False)
 
 
-def abort_options(folder: Path, topic: str, partition: int, start_offset: int = 0) -> Namespace:
+def abort_context(folder: Path, topic: str, partition: int, start_offset: int = 0) -> Context:
     place = ("--topic", topic, "--partition", str(partition), "--start-offset", str(start_offset))
-    return options_of(folder, "abort", *place, "--yes")
+    return context_of(folder, "abort", *place, "--yes")
 
 
 @contextmanager
@@ -58,7 +55,7 @@ def aborts(bootstrap: str, folder: Path, topic: str, partition: int, *, start_of
     """The exit status of `abort --yes`, with an audit log of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     with means_on(bootstrap) as means:
-        return recover(abort_options(folder, topic, partition, start_offset), means, Action.ABORT)
+        return recover(abort_context(folder, topic, partition, start_offset), means, Action.ABORT)
 
 
 class Held:

@@ -22,12 +22,12 @@ from tests.brokers.cluster import KafkaCluster
 from tests.conftest import SessionCluster
 from tests.real_brokers.attacking import (
     Held,
-    abort_options,
+    abort_context,
     aborts,
     committed_offsets,
+    context_of,
     interrupted,
     means_on,
-    options_of,
     settings_of,
 )
 from tests.verification.situations.ground import described, open_entries, until
@@ -113,7 +113,7 @@ def test_a_producer_that_goes_on_after_the_first_look(hangs: Hangs, tmp_path: Pa
             client.write(hangs.topic, partition, sequence=1)
 
         with interrupted(hangs.bootstrap, goes_on) as means:
-            statuses.append(recover(abort_options(tmp_path, hangs.topic, partition), means, Action.ABORT))
+            statuses.append(recover(abort_context(tmp_path, hangs.topic, partition), means, Action.ABORT))
 
     assert statuses == [1] * TIMES
     hangs.commit()
@@ -136,7 +136,7 @@ def test_a_topic_that_is_made_again(hangs: Hangs, cluster: KafkaCluster, when: s
         assert statuses == [5] * TIMES
     else:
         with interrupted(hangs.bootstrap, made_again) as means:
-            assert recover(abort_options(tmp_path, hangs.topic, 0), means, Action.ABORT) == 1
+            assert recover(abort_context(tmp_path, hangs.topic, 0), means, Action.ABORT) == 1
     hangs.commit()
     assert hangs.offsets() == all_of([0])
 
@@ -177,7 +177,7 @@ def test_a_healthy_newer_producer_is_not_terminated(
 
     def terminating(client: Client) -> Callable[[Path], int]:
         named = ("force-terminate", "--transactional-id", client.transactional_id, "--yes")
-        return lambda folder: force_terminate.run(options_of(folder, *named), settings)
+        return lambda folder: force_terminate.run(context_of(folder, *named), settings)
 
     with Held(tmp_path, [terminating(client) for client in clients]) as held:
         for partition, client in enumerate(clients):
@@ -219,7 +219,7 @@ def test_two_operators_between_look_and_marker(hangs: Hangs, tmp_path: Path) -> 
             client.write(hangs.topic, partition, sequence=1)
 
         with interrupted(hangs.bootstrap, meanwhile) as means:
-            statuses.append(recover(abort_options(tmp_path, hangs.topic, partition), means, Action.ABORT))
+            statuses.append(recover(abort_context(tmp_path, hangs.topic, partition), means, Action.ABORT))
 
     assert statuses == [1] * TIMES
     hangs.commit()
@@ -260,7 +260,7 @@ def test_what_changes_between_a_plan_file_and_its_markers(
     for it in (alone, going_on, again):
         plans.append(tmp_path / f"{it.topic}.json")
         named = ("find-hanging", "--topic", it.topic, "--plan-file", str(plans[-1]))
-        assert find_hanging.run(options_of(tmp_path, *named), settings) == 0
+        assert find_hanging.run(context_of(tmp_path, *named), settings) == 0
 
     def change() -> None:
         going_on.go_on()
@@ -272,7 +272,7 @@ def test_what_changes_between_a_plan_file_and_its_markers(
         def run(folder: Path) -> int:
             named = ("abort", "--plan-file", str(plan), "--max-aborts", str(TIMES), "--yes")
             with means_on(cluster.bootstrap) as means:
-                return abort_planned(options_of(folder, *named), means)
+                return abort_planned(context_of(folder, *named), means)
 
         return run
 

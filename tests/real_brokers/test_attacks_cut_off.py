@@ -12,7 +12,7 @@ from exporter.commands import force_terminate
 from tests.brokers.cluster import Properties
 from tests.brokers.isolation import IsolatedCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
-from tests.real_brokers.attacking import Held, aborts, committed_offsets, options_of, settings_of
+from tests.real_brokers.attacking import Held, aborts, committed_offsets, context_of, settings_of
 from tests.real_brokers.test_attacks import TIMES, state_of
 from tests.verification.situations.ground import leader_ids, until
 from tests.verification.situations.stages.cut_off import STATE, STATE_PARTITIONS
@@ -109,7 +109,7 @@ def test_a_coordinator_that_is_cut_off_terminates_nothing(cluster: IsolatedClust
 
     def terminating(client: Client) -> Callable[[Path], int]:
         named = ("force-terminate", "--transactional-id", client.transactional_id, "--yes")
-        return lambda folder: force_terminate.run(options_of(folder, *named), settings)
+        return lambda folder: force_terminate.run(context_of(folder, *named), settings)
 
     with Held(tmp_path, [terminating(client) for client in clients]) as held:
         cut_off(cluster, topic)

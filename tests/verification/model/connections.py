@@ -82,7 +82,7 @@ class SimConnections:
         self._world.pass_time(int(seconds * 1000))
         self._world.director.before(self._world, "pause")
 
-    async def ask(
+    async def request(
         self,
         address: Address,
         request: Any,

@@ -19,6 +19,7 @@ from typing import Any
 
 from exporter.commands import abort_planned, force_terminate
 from exporter.commands import recover as recover_command
+from exporter.commands.context import Context
 from exporter.commands.examine import Judge
 from exporter.daemon import state_file
 from exporter.evaluation.evaluate import all_rows, evaluate
@@ -92,13 +93,13 @@ class Exporter:
     def abort(self, row: TransactionRow) -> int:
         """`abort` of what a cycle has shown, with somebody who says yes; the exit status."""
         return self._run(
-            lambda: int(recover_command.recover(_options(row), self._means(POLICY), Action.ABORT, forced=None))
+            lambda: int(recover_command.recover(_context(row), self._means(POLICY), Action.ABORT, forced=None))
         )
 
     def complete(self, row: TransactionRow) -> int:
         """`complete` of the same."""
         means = self._means(COMPLETE_POLICY)
-        return self._run(lambda: int(recover_command.recover(_options(row), means, Action.COMPLETE, forced=None)))
+        return self._run(lambda: int(recover_command.recover(_context(row), means, Action.COMPLETE, forced=None)))
 
     def abort_planned(self, rows: tuple[TransactionRow, ...]) -> int:
         """`abort --plan-file`, of a plan that was written of these rows."""
@@ -109,7 +110,7 @@ class Exporter:
                 replaced(abort_planned, "load", lambda _path: plan),
                 replaced(abort_planned, "_identity", lambda _path: {}),
             ):
-                return int(abort_planned.abort_planned(_options(None), self._means(POLICY)))
+                return int(abort_planned.abort_planned(_context(None), self._means(POLICY)))
 
         return self._run(command)
 
@@ -124,9 +125,8 @@ class Exporter:
 
     def terminate(self, transactional_id: str) -> int:
         """`force-terminate`, with somebody who says yes; the exit status."""
-        options = argparse.Namespace(
-            transactional_id=transactional_id, dry_run=False, yes=False, audit_log="audit", state_folder=None
-        )
+        options = argparse.Namespace(transactional_id=transactional_id, dry_run=False, yes=False, audit_log="audit")
+        context = Context(options=options, state_folder=None, may_colour=False)
         handed: list[Callable[[Any], int]] = []
 
         def with_collector(_settings: Any, command: Callable[[Any], int]) -> int:
@@ -135,7 +135,7 @@ class Exporter:
 
         def command() -> int:
             with replaced(force_terminate, "with_collector", with_collector):
-                return int(force_terminate.run(options, SimpleNamespace()))  # type: ignore[arg-type]
+                return int(force_terminate.run(context, SimpleNamespace()))  # type: ignore[arg-type]
 
         return self._run(command)
 
@@ -147,9 +147,9 @@ class Exporter:
                 return -1
 
 
-def _options(row: TransactionRow | None) -> argparse.Namespace:
-    """Those of `abort` and `complete`; of a plan where there is no row."""
-    return argparse.Namespace(
+def _context(row: TransactionRow | None) -> Context:
+    """Of `abort` and `complete`; of a plan where there is no row."""
+    options = argparse.Namespace(
         topic=None if row is None else row.topic,
         partition=None if row is None else row.partition,
         start_offset=None if row is None else row.start_offset,
@@ -160,10 +160,10 @@ def _options(row: TransactionRow | None) -> argparse.Namespace:
         yes=False,
         force=None,
         audit_log="audit",
-        state_folder=None,
         plan_file="plan" if row is None else None,
         max_aborts=None,
     )
+    return Context(options=options, state_folder=None, may_colour=False)
 
 
 def rows_of(evaluation: Evaluation) -> tuple[TransactionRow, ...]:

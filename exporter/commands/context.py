@@ -1,0 +1,57 @@
+"""What a command gets: its own options, and what the command line knows of the machine and of the settings."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.config.kafka_section import KafkaSettings
+from exporter.config.loading import Loaded
+from exporter.config.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    """The settings, where they come from, and how they are read again."""
+
+    loaded: Loaded
+    load: Callable[[], Loaded]
+    """Raises ConfigurationError."""
+    files: tuple[Path, ...] = ()
+    """Those that the command line names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Made once, by the command line, which alone reads argv and the environment."""
+
+    options: argparse.Namespace
+    """The command's own, as its parser makes them."""
+    state_folder: Path | None
+    """Where this user's programs keep their state; None where nobody says."""
+    may_colour: bool
+    is_submitted: bool = False
+    """Started by spark-submit, which chose master and memory."""
+    configured: Configured | None = None
+    """None for commands that need no settings."""
+
+    @property
+    def settings_source(self) -> Configured:
+        """Of a command that has settings."""
+        assert self.configured is not None
+        return self.configured
+
+    def state_path(self, settings: Settings, kafka: KafkaSettings) -> Path | None:
+        """Where first-seen times are kept; None for nowhere. `auto` takes a file of its own for each set of brokers."""
+        if settings.state_file == "none":
+            return None
+        if settings.state_file != "auto":
+            return Path(settings.state_file)
+        if self.state_folder is None:
+            return None
+        brokers = ",".join(f"{host}:{port}" for host, port in kafka.bootstrap_servers)
+        name = hashlib.sha256(brokers.encode()).hexdigest()[:12]
+        return self.state_folder / f"state-{name}.json"
