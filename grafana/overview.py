@@ -52,7 +52,7 @@ def _now() -> Iterator[Line]:
                 24,
                 suspects(
                     "Suspect transactions",
-                    "Every open transaction that wants a person, of the chosen topics, up to the limit of series.",
+                    "Every open transaction that needs attention, of the chosen topics, up to the limit of series.",
                     IN_TOPIC,
                     [to_partition()],
                 ),
@@ -113,7 +113,7 @@ def others() -> Json:
     """How many want a look."""
     return stat(
         "Other suspects",
-        "Open transactions that want a person and are not proved to hang: diverged, stuck, overdue or inconclusive. "
+        "Open transactions that need attention and are not proved to hang: diverged, stuck, overdue or inconclusive. "
         f"{WHOLE_CLUSTER} {BY_SIGNAL}",
         f"sum({series('instance:kafka_open_transactions:fresh', NOT_PROVED)})",
         unit="locale",

@@ -37,7 +37,7 @@ def partition() -> Json:
     return dashboard(
         uid=PARTITION,
         title="Kafka transactions: one partition",
-        description="What is open on one partition, for how long, and whom it holds back.",
+        description="What is open on one partition, for how long, and which consumer groups it blocks.",
         variables=[*of_exporters(), *one_partition(), *of_words()],
         lines=[*_now(), Heading("How it came about"), *_trends()],
     )
@@ -64,7 +64,7 @@ def suspects_here() -> Json:
     """How sure it is, and what to do next."""
     return suspects(
         "Suspects on this partition",
-        "Open transactions here that want a person.",
+        "Open transactions here that need attention.",
         HERE,
         links=(),
         hidden=("topic", "partition"),

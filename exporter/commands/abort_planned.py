@@ -89,7 +89,7 @@ def judge(planned: PlannedAbort, means: Means) -> Judged:
         if unread:
             return Judged(Standing.UNREAD, evaluation, against="; ".join(missing))
         if any(row.producer_id == planned.producer_id for row in all_rows(evaluation)):
-            other = "its producer has another transaction open there, at another start offset: plan anew"
+            other = "its producer has another transaction open there, at another start offset: write a new plan"
             return Judged(Standing.REFUSED, evaluation, against=other)
         return Judged(Standing.GONE, evaluation, against="it is gone already, there is nothing to write")
     plan = plan_for(Action.ABORT, rows[0])

@@ -217,7 +217,7 @@ def add_find_hanging_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--states",
         metavar=STATES,
-        help="only transactions that their coordinator has in these states; - where no coordinator tells one",
+        help="only transactions that their coordinator has in these states; - where no coordinator names one",
     )
     add_format(parser)
     parser.add_argument("--exit-code", action="store_true", help="status 3 when something is proved to hang")

@@ -146,7 +146,7 @@ class LogFollower:
         if is_another:
             self._ledger, self._positions, self._reached_end = Ledger(), {}, set()
             self._reopening.set()
-            raise LogUnreadableError(f"the brokers are of cluster {source.cluster_id} now: its log is begun anew")
+            raise LogUnreadableError(f"the brokers belong to cluster {source.cluster_id} now: reading starts again")
         if self._counted_cluster_id != source.cluster_id:
             self._counted_before = {}
         if not self._positions:

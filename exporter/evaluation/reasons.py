@@ -34,12 +34,12 @@ _MISSING = {
     ),
     InconclusiveReason.CHANGED_BETWEEN_READS: "the partition's entry, topic or leader changed between the reads",
     InconclusiveReason.SECOND_READ_FAILED: (
-        "the partition could not be read a second time after the coordinators answered, or its leader's address leads to "
+        "the partition could not be read a second time after the coordinators responded, or its leader's address leads to "
         "another broker"
     ),
     InconclusiveReason.CHANGED_WHILE_ASKED: "the transactional id changed or moved while its coordinator was asked",
     InconclusiveReason.TOPICS_HIDDEN: (
-        "its coordinator may leave this topic out of its answer: grant DESCRIBE on the topic"
+        "its coordinator may leave this topic out of its response: grant DESCRIBE on the topic"
     ),
     InconclusiveReason.IDS_MAY_BE_DENIED: (
         "no coordinator lists the producer id, but an ACL may hide it: grant DESCRIBE on the cluster so that the ACLs can "
@@ -59,18 +59,18 @@ _MISSING = {
         "whether it is past its time-out depends on the exporter's clock, which is off or cannot be compared with the "
         "brokers': grant DESCRIBE on the cluster"
     ),
-    InconclusiveReason.COORDINATOR_BEHIND: "the partition has seen a newer producer epoch than its coordinator tells",
+    InconclusiveReason.COORDINATOR_BEHIND: "the partition has seen a newer producer epoch than its coordinator has",
     InconclusiveReason.UNKNOWN_STATE: "its coordinator names a transaction state that this version does not know",
     InconclusiveReason.TRANSACTION_STATE_HIDDEN: (
-        "the topic __transaction_state is hidden from us: grant DESCRIBE on it, so that every coordinator is known"
+        "the topic __transaction_state is not visible: grant DESCRIBE on it, so that every coordinator is known"
     ),
-    InconclusiveReason.TRANSACTION_STATE_UNKNOWN: "nobody told where the partitions of __transaction_state are",
+    InconclusiveReason.TRANSACTION_STATE_UNKNOWN: "no broker said where the partitions of __transaction_state are",
     InconclusiveReason.STATE_PARTITION_OFFLINE: "a partition of __transaction_state has no leader",
     InconclusiveReason.LOADING: "a coordinator is still loading its partition of __transaction_state",
     InconclusiveReason.TRANSACTIONAL_IDS_HIDDEN: (
-        "transactional ids are hidden from us: grant DESCRIBE on every transactional id"
+        "transactional ids are not visible: grant DESCRIBE on every transactional id"
     ),
-    InconclusiveReason.COORDINATOR_UNANSWERED: "a coordinator did not answer",
+    InconclusiveReason.COORDINATOR_UNANSWERED: "a coordinator did not respond",
     InconclusiveReason.COORDINATOR_MOVED: "a partition of __transaction_state changed its leader while it was asked",
     InconclusiveReason.NOT_ASKED: "the coordinators were not asked for a proof in this cycle",
     InconclusiveReason.NOT_EXAMINED: "more transactions are open than one cycle examines (scan.transactions_limit)",

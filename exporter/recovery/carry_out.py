@@ -173,7 +173,7 @@ def _gone(plan: Plan, partition: Partition, stable_before: int) -> Result:
     if plan.action is Action.COMPLETE:
         after = (
             f"; coordinator {plan.row.coordinator} will go on showing {plan.row.coordinator_state} until it loads its "
-            "partition of __transaction_state anew, for example when its broker restarts"
+            "partition of __transaction_state again, for example when its broker restarts"
         )
     stability = _stability(stable_before, partition.last_stable_offset())
     return Result(Outcome.DONE, f"the transaction is closed; {stability}{after}")

@@ -75,7 +75,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_partitions",
-        help="Partitions by what became of the question to their leader; all but read are unknown, not fine.",
+        help="Partitions by the result of the request to their leader; all but read are unknown, not healthy.",
         kind="gauge",
         labels=("answer",),
         of=CLUSTER,
@@ -91,7 +91,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_brokers",
-        help="Brokers that had to be asked as partition leaders, by whether every request was answered.",
+        help="Brokers that lead partitions, by whether they responded to every request.",
         kind="gauge",
         labels=("answer",),
         of=CLUSTER,
@@ -99,7 +99,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_coordinators",
-        help="Transaction coordinators that had to be asked; both 0 when nothing was open.",
+        help="Transaction coordinators that were needed, by whether they responded; both 0 when nothing was open.",
         kind="gauge",
         labels=("answer",),
         of=CLUSTER,
@@ -147,7 +147,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_max_timeout_fallback",
-        help="1 when no broker let us read transaction.max.timeout.ms and the configured fallback is used.",
+        help="1 when transaction.max.timeout.ms could not be read from any broker and the configured fallback is used.",
         kind="gauge",
         labels=(),
         of=CLUSTER,
@@ -155,7 +155,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_max_timeout_difference_seconds",
-        help="Largest minus smallest transaction.max.timeout.ms of the brokers that told; above 0 they disagree.",
+        help="Largest minus smallest transaction.max.timeout.ms of the brokers that responded; above 0 they differ.",
         kind="gauge",
         labels=(),
         of=CLUSTER,
@@ -163,7 +163,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_partition_series_limited",
-        help="1 when there are too many partitions and idle ones have no duration series although asked for.",
+        help="1 when there are more partitions than publish.partition_series_limit: idle ones have no duration series.",
         kind="gauge",
         labels=(),
         of=SHOWN,

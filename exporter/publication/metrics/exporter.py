@@ -150,7 +150,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_request_failures_total",
-        help="Requests to Kafka without a usable answer, by API.",
+        help="Requests to Kafka without a usable response, by API.",
         kind="counter",
         labels=("api",),
         of=STATUS,
@@ -158,7 +158,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_request_duration_seconds",
-        help="Latency of answered requests to Kafka, by API.",
+        help="Latency of requests to Kafka that got a response, by API.",
         kind="histogram",
         labels=("api",),
         of=STATUS,

@@ -9,7 +9,7 @@ from exporter.publication.metrics.model import HISTORY, Metric, seconds
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_exporter_history_writing",
-        help="1 while the history is written, 0 when the last attempt failed: a full disk, a missing right.",
+        help="1 while the history can be written, 0 when the last attempt failed, for example because the disk is full.",
         kind="gauge",
         labels=(),
         of=HISTORY,
@@ -25,7 +25,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_history_rows_lost_total",
-        help="Observations that were given up because too many waited for a disk.",
+        help="Observations that were dropped because too many waited to be written.",
         kind="counter",
         labels=(),
         of=HISTORY,

@@ -49,7 +49,7 @@ def _partitions(report: LogReport) -> Samples:
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transactions_completed_total",
-        help="Transactions that ended, by group of transactional ids and outcome, as the transaction log tells; "
+        help="Transactions that ended, by group of transactional ids and outcome, from the transaction log; "
         "only with transaction_log.enabled.",
         kind="counter",
         labels=("group", "outcome"),
@@ -74,7 +74,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transactional_id_initializations_total",
-        help="Times that a producer took a transactional id, or took it over; only with transaction_log.enabled.",
+        help="InitProducerId requests that took or took over a transactional id; only with transaction_log.enabled.",
         kind="counter",
         labels=("group",),
         of=_COUNTED,
@@ -90,7 +90,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_transaction_log_decode_failures_total",
-        help="Records of the transaction log that could not be understood, by reason; every reason always present.",
+        help="Records of the transaction log that could not be decoded, by reason; every reason always present.",
         kind="counter",
         labels=("reason",),
         of=LOG,
@@ -115,7 +115,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_transaction_log_reading",
-        help="1 while the transaction log is read, 0 when something is wrong with all of it or a part.",
+        help="1 while all of the transaction log can be read, 0 when any part of it cannot.",
         kind="gauge",
         labels=(),
         of=LOG,
