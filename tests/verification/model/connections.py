@@ -82,7 +82,7 @@ class SimConnections:
         self._world.pass_time(int(seconds * 1000))
         self._world.director.before(self._world, "pause")
 
-    async def ask(
+    async def request(
         self,
         address: Address,
         request: Any,
@@ -107,6 +107,10 @@ class SimConnections:
     def send_ahead(self, _address: Address, _request: Any, *, timeout_s: float) -> None:  # noqa: ARG002
         """Never: one request is under way at a time."""
         return
+
+    def too_new(self) -> tuple[str, ...]:
+        """None: brokers offer what is known."""
+        return ()
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Nothing is counted here."""
