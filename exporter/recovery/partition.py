@@ -55,7 +55,7 @@ class Look:
 
 
 class Partition(Protocol):
-    """One partition. Unless they say otherwise, its methods raise BrokerFault, KafkaRequestError, ClusterUnavailableError."""
+    """One partition. Unless they say otherwise, methods raise BrokerFault, KafkaRequestError, ClusterUnavailableError."""
 
     def look(self, coordinated: Coordinated | None = None) -> Look:
         """What its leader shows. KafkaRequestError where that broker is not confirmed to lead it.
