@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsResponse
@@ -93,7 +94,9 @@ class FakeCluster:
         self.on_frame: OnFrame = lambda _node, _api, _frame: None
         self.asked: list[Asked] = []
         self.offered = {node: dict(EVERYTHING) for node in range(1, nodes + 1)}
-        """Node -> API -> newest version. A request for more ends its connection, as a real broker ends it."""
+        """Node -> API -> newest version. A request for another ends its connection, as a real broker ends it."""
+        self.oldest: dict[int, dict[str, int]] = {node: {} for node in self.offered}
+        """Node -> API -> oldest version, 0 where it is not here."""
         self._lock = threading.Lock()
         self._listeners = {node: Listener(partial(self._talk, node)) for node in range(1, nodes + 1)}
         self.ports = {node: listener.port for node, listener in self._listeners.items()}
@@ -133,12 +136,12 @@ class FakeCluster:
         for frame in frames(connection):
             api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
             if api_key == API_VERSIONS:
-                api, answer, fault = "ApiVersions", _api_versions(version, self.offered[node]), None
+                api, answer, fault = "ApiVersions", _api_versions(version, self.offered[node], self.oldest[node]), None
             elif api_key not in APIS:
                 return
             else:
                 api, _, request_class, answer_with = APIS[api_key]
-                if version > self.offered[node].get(api, -1):
+                if not self.oldest[node].get(api, 0) <= version <= self.offered[node].get(api, -1):
                     return
                 request = request_class.decode(frame, version=version, header=True)
                 with self._lock:
@@ -160,15 +163,17 @@ class FakeCluster:
                 return
 
 
-def _api_versions(version: int, offered: Mapping[str, int]) -> Any:
+def _api_versions(version: int, offered: Mapping[str, int], oldest: Mapping[str, int] = MappingProxyType({})) -> Any:
     version_type = ApiVersionsResponse.ApiVersion
-    newest = {API_VERSIONS: 4} | {key: offered[name] for key, (name, *_) in APIS.items() if name in offered}
+    ranges = {API_VERSIONS: (0, 4)} | {
+        key: (oldest.get(name, 0), offered[name]) for key, (name, *_) in APIS.items() if name in offered
+    }
     return ApiVersionsResponse(
         version=version,
         error_code=0,
         api_keys=[
-            version_type(version=version, api_key=key, min_version=0, max_version=max_version)
-            for key, max_version in newest.items()
+            version_type(version=version, api_key=key, min_version=min_version, max_version=max_version)
+            for key, (min_version, max_version) in ranges.items()
         ],
     )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from kafka.protocol.metadata import ApiVersionsResponse
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.errors import BrokerFault
 from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.messages.versions import DESCRIBE_PRODUCERS, Api
 from tests.kafka.loopback import HOST, Listener, framed, frames, wait_for_end
 
 API_VERSIONS, FETCH, METADATA, SASL_HANDSHAKE, SASL_AUTHENTICATE, RAW = 18, 1, 3, 17, 36, 61
@@ -25,12 +27,14 @@ SOON_S = 0.3
 """A time-out that the test waits for."""
 LOOK_S = 0.01
 
+Offered = Mapping[int, tuple[int, int]]
+"""API key -> (oldest version, newest version)."""
 Serve = Callable[[socket.socket, int, bytes], None]
 """Answers one request: (connection, correlation id, frame). Closes the connection by raising ConnectionError."""
 
 
-def raw_request(body: bytes = b"asked") -> RawRequest:
-    return RawRequest(name="DescribeProducers", api_key=RAW, api_version=0, body=body)
+def raw_request(body: bytes = b"asked", api: Api = DESCRIBE_PRODUCERS) -> RawRequest:
+    return RawRequest(api, body)
 
 
 def raw_answer(correlation_id: int, body: bytes = b"", *, throttle_time_ms: int = 0) -> bytes:
@@ -38,27 +42,35 @@ def raw_answer(correlation_id: int, body: bytes = b"", *, throttle_time_ms: int 
     return framed(struct.pack(">ibi", correlation_id, 0, throttle_time_ms) + body)
 
 
-def broker(serve: Serve, *, apis: tuple[int, ...] = (METADATA, SASL_HANDSHAKE, SASL_AUTHENTICATE, RAW)) -> Listener:
+def broker(
+    serve: Serve,
+    *,
+    apis: tuple[int, ...] = (METADATA, SASL_HANDSHAKE, SASL_AUTHENTICATE, RAW),
+    offered: Offered = MappingProxyType({}),
+) -> Listener:
     """A listener that answers ApiVersions, and leaves every other request to `serve`."""
 
     def talk(connection: socket.socket) -> None:
         for frame in frames(connection):
             api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
             if api_key == API_VERSIONS:
-                connection.sendall(api_versions(correlation_id, version, apis))
+                connection.sendall(api_versions(correlation_id, version, apis, offered))
             else:
                 serve(connection, correlation_id, frame)
 
     return Listener(talk)
 
 
-def api_versions(correlation_id: int, version: int, apis: tuple[int, ...]) -> bytes:
+def api_versions(
+    correlation_id: int, version: int, apis: tuple[int, ...], offered: Offered = MappingProxyType({})
+) -> bytes:
     # From Fetch kafka-python concludes that the broker is newer than 2.0, and leaves throttling to the client.
-    newest = {API_VERSIONS: 4, FETCH: 12, METADATA: 12, SASL_HANDSHAKE: 1, SASL_AUTHENTICATE: 2}
+    usual = {API_VERSIONS: 4, FETCH: 12, METADATA: 12, SASL_HANDSHAKE: 1, SASL_AUTHENTICATE: 2}
     version_type = ApiVersionsResponse.ApiVersion
+    ranges = {key: (0, usual.get(key, 0)) for key in (API_VERSIONS, FETCH, *apis)} | dict(offered)
     keys = [
-        version_type(version=version, api_key=key, min_version=0, max_version=newest.get(key, 0))
-        for key in (API_VERSIONS, FETCH, *apis)
+        version_type(version=version, api_key=key, min_version=oldest, max_version=newest)
+        for key, (oldest, newest) in ranges.items()
     ]
     answer = ApiVersionsResponse(version=version, error_code=0, api_keys=keys)
     answer.with_header(correlation_id=correlation_id)

@@ -14,10 +14,11 @@ from exporter.kafka.client.connections import Address
 from exporter.kafka.errors import ErrorCode, MalformedAnswerError
 from exporter.kafka.messages import metadata
 from exporter.kafka.messages.metadata import MetadataAnswer
+from exporter.kafka.messages.versions import METADATA
 from exporter.kafka.topology import PARTITIONS_OF_A_TOPIC_MAX, Topology, topology_of
 from exporter.snapshot import NO_LEADER
 
-VERSION = metadata.API_VERSION
+VERSION = METADATA.highest
 Leaders = dict[int, tuple[int, int]]
 """Partition -> (leader, leader epoch)."""
 

@@ -14,6 +14,7 @@ from examples.workload.wire import first_address
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.messages import describe_producers, list_offsets, metadata
 from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.messages.versions import LIST_OFFSETS, METADATA
 from tests.brokers.cluster import KafkaCluster
 from tests.kafka.messages.test_describe_producers import columns as producer_columns
 from tests.kafka.messages.test_metadata import columns as metadata_columns
@@ -54,7 +55,7 @@ def test_real_answers_are_read_as_kafka_python_reads_them(broker: KafkaCluster, 
                     for p in it.partitions
                 ],
             )
-            for it in MetadataResponse.decode(bytes(body), version=metadata.API_VERSION).topics
+            for it in MetadataResponse.decode(bytes(body), version=METADATA.highest).topics
         ]
     ours = producer_columns(describe_producers.decode(producers))
     theirs = DescribeProducersResponse.decode(bytes(producers), version=0).topics[0].partitions
@@ -77,5 +78,5 @@ def test_real_answers_are_read_as_kafka_python_reads_them(broker: KafkaCluster, 
     assert list_offsets.decode(offsets) == list_offsets.decode_slowly(offsets)
     assert list_offsets.decode(offsets) == {
         (topic, p.partition_index): (p.error_code, p.offset)
-        for p in ListOffsetsResponse.decode(bytes(offsets), version=list_offsets.API_VERSION).topics[0].partitions
+        for p in ListOffsetsResponse.decode(bytes(offsets), version=LIST_OFFSETS.highest).topics[0].partitions
     }

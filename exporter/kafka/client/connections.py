@@ -22,6 +22,7 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 
 from exporter.kafka.client.fault_text import describe_error, is_tls_spoken, tls_error_in
+from exporter.kafka.client.negotiation import negotiate
 from exporter.kafka.client.receiving import FRAME_BYTES_MAX, ReceiveLimitError
 from exporter.kafka.client.resolver import Resolver
 from exporter.kafka.client.transport import Connection, PlainTransport, Selector, TlsTransport
@@ -147,6 +148,10 @@ class Connections:
             for api, tally in sorted(self._tallies.copy().items())
         )
 
+    def too_new(self) -> tuple[str, ...]:
+        """What open connections have shown of brokers that are newer than this exporter supports, a sentence each."""
+        return tuple(sorted(it for open_ in self._connections.values() if not open_.closed for it in open_.too_new))
+
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Run `coroutines` side by side; their results in order. Raises the first one's exception, after all ended."""
         coroutines = tuple(coroutines)
@@ -219,6 +224,10 @@ class Connections:
         connection = self._usable(address)
         if connection is None or connection.paused:
             return None
+        try:
+            negotiate(connection, request)
+        except BrokerFault:
+            return None
         return Sent(connection.send_request(request, request_timeout_ms=timeout_s * 1000), self._clock())
 
     def _understood(self, address: Address, api: str, answer: Any, read: Callable[[Any], Any]) -> Any:
@@ -236,10 +245,7 @@ class Connections:
 
     async def _ask_once(self, address: Address, request: Any, timeout_at: float) -> Any:
         connection = self._usable(address) or await self._open(address, timeout_at)
-        offered = connection.broker_version_data.api_versions.get(request.API_KEY)
-        version = request.API_VERSION  # None is negotiated later; what is sent as bytes has one
-        if offered is None or (version is not None and not offered[0] <= version <= offered[1]):
-            raise _unsupported(address, request)
+        negotiate(connection, request)
         await self._wait_while_throttled(address, connection, timeout_at)
         remaining_ms = max((timeout_at - self._clock()) * 1000, 1)
         with _Border(address, "asked"):
@@ -346,15 +352,6 @@ def _all_options(options: Mapping[str, Any], client_id: str) -> dict[str, Any]:
 def _close_all(sockets: list[Any]) -> None:
     for sock in sockets:
         sock.close()
-
-
-def _unsupported(address: Address, request: Any) -> BrokerFault:
-    name = getattr(request, "name", type(request).__name__).removesuffix("Request")
-    return BrokerFault(
-        FaultReason.UNSUPPORTED_API,
-        f"broker at {address} does not offer {name} (API key {request.API_KEY}): "
-        "DescribeProducers needs Apache Kafka 2.8 or later, ListTransactions and DescribeTransactions 3.0 or later",
-    )
 
 
 async def _answer_to(sent: Sent, address: Address) -> Any:

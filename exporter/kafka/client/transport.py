@@ -15,8 +15,10 @@ from typing import Any
 import kafka.errors as foreign
 from kafka.net.connection import KafkaConnection
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from exporter.kafka.client.fault_text import TLS_SPOKEN_HERE, login_in_words
+from exporter.kafka.client.negotiation import negotiate
 from exporter.kafka.client.receiving import Parser
 
 RECEIVE_BYTES = 16 * 1024
@@ -35,6 +37,8 @@ class Connection(KafkaConnection):  # type: ignore[misc]
 
     login_failure: Exception | None = None
     parser: Parser | None
+    too_new: set[str]
+    """A sentence per API of which the broker offers only versions that are higher than those that are known here."""
 
     def data_received(self, data: bytes) -> None:
         if self.initializing and data.startswith(_TLS_ALERT):
@@ -48,6 +52,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self.too_new = set()
         self.parser = Parser(
             client_id=self.config["client_id"], receive_message_max_bytes=self.config["receive_message_max_bytes"]
         )
@@ -76,6 +81,8 @@ class Connection(KafkaConnection):  # type: ignore[misc]
             buffer.seek(buffer.tell() + count)
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
+        for request in (SaslHandshakeRequest(max_version=1), SaslAuthenticateRequest()):
+            negotiate(self, request)
         try:
             await super()._sasl_authenticate(timeout_at)
         except (foreign.SaslAuthenticationFailedError, foreign.UnsupportedSaslMechanismError) as error:

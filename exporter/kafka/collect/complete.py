@@ -86,6 +86,8 @@ async def complete(
         visibility = await with_state_topic(client, reading.topology, visibility)
     open_transactions = await _with_offsets(client, reading)
     stopwatch.lap("offsets")
+    for gap in client.connections.too_new():
+        visibility = visibility.with_gap(gap)
     finished_at_ms = now_ms()
     begun_s = client.clock() - (finished_at_ms - taken_at_ms) / 1000 if taken_at_s is None else taken_at_s
     return replace(

@@ -46,9 +46,8 @@ from exporter.kafka.messages.producers_layout import (
     walk,
 )
 from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.messages.versions import DESCRIBE_PRODUCERS
 from exporter.snapshot import Int16Column, Int32Column, Int64Column
-
-API_KEY = 61
 
 _ENTRY = struct.Struct(">qiiqiq")
 _ENTRY_ROWS = np.dtype(
@@ -105,7 +104,7 @@ def request(partitions: Mapping[str, npt.ArrayLike]) -> RawRequest:
         packed = np.asarray(indexes, dtype=">i4")
         parts += [compact(topic), uvarint(len(packed) + 1), packed.tobytes(), b"\0"]
     parts.append(b"\0")
-    return RawRequest(name="DescribeProducers", api_key=API_KEY, api_version=0, body=b"".join(parts))
+    return RawRequest(DESCRIBE_PRODUCERS, b"".join(parts))
 
 
 def decode(

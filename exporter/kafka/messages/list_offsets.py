@@ -23,9 +23,7 @@ import numpy as np
 from exporter.kafka.errors import MalformedAnswerError
 from exporter.kafka.messages.primitives import UNREADABLE, compact, compact_string, length, no_tags, skip_tags, uvarint
 from exporter.kafka.messages.raw_request import RawRequest
-
-API_KEY = 2
-API_VERSION = 6
+from exporter.kafka.messages.versions import LIST_OFFSETS
 
 Offsets = dict[tuple[str, int], tuple[int, int]]
 """(topic, partition) -> (Kafka error code, offset)."""
@@ -46,7 +44,7 @@ def request(partitions: Mapping[str, Sequence[int]], isolation_level: int, times
         parts += [compact(topic), uvarint(len(indexes) + 1)]
         parts += [_ASKED.pack(index, _ANY_EPOCH, timestamp_ms, 0) for index in indexes]
         parts.append(b"\0")
-    return RawRequest(name="ListOffsets", api_key=API_KEY, api_version=API_VERSION, body=b"".join([*parts, b"\0"]))
+    return RawRequest(LIST_OFFSETS, b"".join([*parts, b"\0"]))
 
 
 def decode(body: memoryview) -> Offsets:

@@ -32,10 +32,8 @@ from exporter.kafka.messages.primitives import (
     uvarint,
 )
 from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.messages.versions import LIST_TRANSACTIONS
 from exporter.snapshot import BoolColumn, Int8Column, Int64Column, TransactionState
-
-API_KEY = 66
-API_VERSION = 0
 
 _ERROR = struct.Struct(">h")
 _PRODUCER_ID_BYTES = 8
@@ -100,7 +98,7 @@ def request(states: Collection[str], producer_ids: Collection[int]) -> RawReques
     names = sorted(states)
     ids = np.array(sorted(producer_ids), dtype=">i8")
     parts = [uvarint(len(names) + 1), *map(compact, names), uvarint(len(ids) + 1), ids.tobytes(), b"\0"]
-    return RawRequest(name="ListTransactions", api_key=API_KEY, api_version=API_VERSION, body=b"".join(parts))
+    return RawRequest(LIST_TRANSACTIONS, b"".join(parts))
 
 
 def decode(body: memoryview) -> ListedTransactions:

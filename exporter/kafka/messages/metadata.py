@@ -41,10 +41,8 @@ from exporter.kafka.messages.primitives import (
     uvarint,
 )
 from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.messages.versions import METADATA
 from exporter.snapshot import Int32Column, Int64Column
-
-API_KEY = 3
-API_VERSION = 11
 
 Tags = Callable[[bytes, int], int]
 """Behind tagged fields: `no_tags` or `skip_tags`."""
@@ -95,7 +93,7 @@ class MetadataAnswer:
 def request(topics: tuple[str, ...] | None) -> RawRequest:
     """Ask for `topics`, or for every topic that we may see. Never creates one."""
     names = b"\0" if topics is None else uvarint(len(topics) + 1) + b"".join(_by_name(it) for it in topics)
-    return RawRequest(name="Metadata", api_key=API_KEY, api_version=API_VERSION, body=names + _OPTIONS + b"\0")
+    return RawRequest(METADATA, names + _OPTIONS + b"\0")
 
 
 def _by_name(topic: str) -> bytes:

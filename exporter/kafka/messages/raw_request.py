@@ -11,6 +11,8 @@ import struct
 from dataclasses import dataclass
 from typing import Protocol
 
+from exporter.kafka.messages.versions import Api
+
 
 class ReadableBuffer(Protocol):
     """The parser's receive buffer: a bytearray that remembers a position."""
@@ -66,14 +68,20 @@ class _RequestHeader:
 
 
 class RawRequest:
-    """A request of a flexible API version (request header v2) with its body already encoded."""
+    """A request of a flexible API version (request header v2) with its body already encoded.
 
-    __slots__ = ("API_KEY", "API_VERSION", "_body", "_client_id", "header", "name")
+    From `min_version` and `max_version` a connection sets `API_VERSION`, as of kafka-python's own requests.
+    """
 
-    def __init__(self, *, name: str, api_key: int, api_version: int, body: bytes) -> None:
-        self.name = name
-        self.API_KEY = api_key
-        self.API_VERSION = api_version
+    __slots__ = ("API_KEY", "API_VERSION", "_body", "_client_id", "header", "max_version", "min_version", "name")
+    _min_version = _max_version = None
+    """kafka-python's names for what narrows the range of one request."""
+
+    def __init__(self, api: Api, body: bytes) -> None:
+        self.name = api.name
+        self.API_KEY = api.key
+        self.API_VERSION = api.highest
+        self.min_version, self.max_version = api.lowest, api.highest
         self.header: _RequestHeader | None = None
         self._body = body
         self._client_id = b""

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from exporter.evaluation.gaps import gaps
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import UNKNOWN_OFFSET, IdVisibility, Snapshot
@@ -91,6 +92,7 @@ def upgrade(cluster: FakeCluster, collector: Collector) -> None:
     """Every node offers everything again, on new connections: what a broker offers is known of each connection."""
     for node in cluster.offered:
         cluster.offered[node] = dict(EVERYTHING)
+        cluster.oldest[node].clear()
     cluster.cut()
     deadline = time.monotonic() + NOTICED_S
     while not all(it.closed for it in [*collector._connections._connections.values()]):
@@ -153,6 +155,51 @@ def test_a_snapshot_says_what_was_lost_with_a_version(offered: Offered, lost: se
         assert proved == set()
     else:
         assert proved == set(HANGING) - ({UNKNOWN} if Lost.DENIALS in lost else set())
+
+
+NEWER: dict[str, set[Lost]] = {
+    "DescribeProducers": {Lost.PARTITIONS},
+    "DescribeTransactions": {Lost.PROOF},
+    "ListTransactions": {Lost.COORDINATORS, Lost.PROOF},
+    "ListOffsets": {Lost.OFFSETS},
+    "DescribeConfigs": {Lost.LIMITS},
+    "DescribeAcls": {Lost.DENIALS},
+    "DescribeQuorum": set(),
+}
+"""API -> what is not known where all brokers offer only versions of it that nobody knows yet."""
+
+
+@pytest.mark.parametrize(("api", "lost"), NEWER.items(), ids=NEWER.keys())
+def test_brokers_that_are_newer_than_the_exporter_are_a_gap(api: str, lost: set[Lost]) -> None:
+    """In every cycle, whether or not it sends that request; it ends with the brokers that offer what is known."""
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
+        memory = remembered(collector)
+        replace_by_newer(cluster, api)
+        for _ in range(2):
+            snapshot = collector.collect(seen_before=None)
+            told = [it for it in gaps(snapshot) if f"newer than this exporter supports: of {api} " in it]
+            assert len(told) == len(BOTH)
+            assert not snapshot.is_complete
+            assert_true_of_the_scene(snapshot, memory)
+            assert lost_in(snapshot) == lost
+        upgrade(cluster, collector)
+        assert gaps(collector.collect(seen_before=None)) == ()
+
+
+def test_a_cluster_that_only_a_newer_exporter_can_describe_is_said_to_be_so() -> None:
+    """Its metadata cannot be read, and it is not called too old."""
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
+        replace_by_newer(cluster, "Metadata")
+        with pytest.raises(ClusterUnavailableError, match="newer than this exporter supports: of Metadata") as raised:
+            collector.collect(seen_before=None)
+    assert "or later" not in str(raised.value)
+
+
+def replace_by_newer(cluster: FakeCluster, api: str) -> None:
+    """All nodes come back with versions of `api` that nobody knows yet."""
+    for node in BOTH:
+        cluster.oldest[node][api], cluster.offered[node][api] = 30, 32
+    cluster.cut()
 
 
 def test_a_cluster_that_nobody_can_describe_any_more_is_said_to_be_so() -> None:

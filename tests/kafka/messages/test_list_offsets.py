@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 
 from exporter.kafka.messages import list_offsets
-from exporter.kafka.messages.list_offsets import API_VERSION, Offsets, decode, decode_slowly
+from exporter.kafka.messages.list_offsets import Offsets, decode, decode_slowly
 from exporter.kafka.messages.primitives import compact, uvarint
+from exporter.kafka.messages.versions import LIST_OFFSETS
 from tests.kafka.two_decoders import TwoDecoders
+
+API_VERSION = LIST_OFFSETS.highest
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -12,12 +12,15 @@ from kafka.protocol.admin.transactions import ListTransactionsRequest, ListTrans
 
 from exporter.kafka.coordinators import Listing
 from exporter.kafka.messages import list_transactions as listing
-from exporter.kafka.messages.list_transactions import API_VERSION, ListedTransactions, decode, decode_slowly
+from exporter.kafka.messages.list_transactions import ListedTransactions, decode, decode_slowly
 from exporter.kafka.messages.primitives import compact, uvarint
+from exporter.kafka.messages.versions import LIST_TRANSACTIONS
 from exporter.snapshot import TransactionState
 from tests.kafka.collect.test_bounds import CALLS_MAX, calls
 from tests.kafka.collect.test_scan_structure import OBJECTS_MAX, objects
 from tests.kafka.two_decoders import TwoDecoders, assert_refused_for_little
+
+API_VERSION = LIST_TRANSACTIONS.highest
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from exporter.kafka.messages import metadata
-from exporter.kafka.messages.metadata import API_VERSION, MetadataAnswer, decode, decode_slowly
+from exporter.kafka.messages.metadata import MetadataAnswer, decode, decode_slowly
 from exporter.kafka.messages.primitives import compact, uvarint
+from exporter.kafka.messages.versions import METADATA
 from tests.kafka.two_decoders import TwoDecoders, assert_refused_for_little
+
+API_VERSION = METADATA.highest
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

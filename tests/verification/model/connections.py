@@ -108,6 +108,10 @@ class SimConnections:
         """Never: one request is under way at a time."""
         return
 
+    def too_new(self) -> tuple[str, ...]:
+        """None: brokers offer what is known."""
+        return ()
+
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Nothing is counted here."""
         return ()
