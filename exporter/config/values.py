@@ -31,6 +31,7 @@ _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, No
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)(B|kB|MB|GB|TB)?")
 _UNIT_BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, None: 1}
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.%]+)\]|(?P<host>[^\[\]:,\s]+)):(?P<port>\d{1,5})")
+_LISTEN_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.%\w]+)\]|(?P<host>[^\[\]:,\s]*)):(?P<port>\d{1,5})")
 PORT_MAX = 65535
 
 
@@ -133,10 +134,16 @@ def pairs(value: Any) -> tuple[tuple[str, str], ...]:
 def listen_address(value: Any) -> str:
     """`host:port`, `:port` for every address, IPv6 in brackets."""
     written = str(value).strip()
-    match = _ADDRESS.fullmatch(written if not written.startswith(":") else "0.0.0.0" + written)  # noqa: S104
-    if match is None or int(match["port"]) > PORT_MAX:
-        raise ValueError("must be host:port, or :port for every address")
+    split_listen_address(written)
     return written
+
+
+def split_listen_address(text: str) -> tuple[str, int]:
+    """Host and port; the host is empty for every address. Raises ValueError."""
+    match = _LISTEN_ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > PORT_MAX:
+        raise ValueError("must be host:port, [ipv6]:port, or :port for every address")
+    return match["v6"] or match["host"], int(match["port"])
 
 
 def groups(value: Any) -> tuple[tuple[str, re.Pattern[str]], ...]:

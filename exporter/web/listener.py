@@ -6,13 +6,11 @@ Operating system errors end here.
 from __future__ import annotations
 
 import errno
-import re
 import socket
 
+from exporter.config.values import split_listen_address
 from exporter.web.connections import ConnectionLimits, Listener
 
-_FORM = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.%\w]+)\]|(?P<host>[^\[\]:]*)):(?P<port>\d{1,5})")
-_PORT_MAX = 65535
 _BACKLOG = 32
 
 _REASONS = {
@@ -26,17 +24,12 @@ class WebServerError(Exception):
     """The web server cannot start; the text is one sentence for the operator."""
 
 
-def split_address(listen_address: str) -> tuple[str, int]:
-    """Host and port of `host:port`, `[ipv6]:port` or `:port`; the host is empty for all addresses."""
-    match = _FORM.fullmatch(listen_address)
-    if match is None or int(match["port"]) > _PORT_MAX:
-        raise WebServerError(f"The web listen address {listen_address!r} is not host:port, [ipv6]:port or :port.")
-    return match["ipv6"] or match["host"], int(match["port"])
-
-
 def listen(listen_address: str, limits: ConnectionLimits) -> Listener:
     """A listening socket: the kernel queues connections from here on. An empty host means IPv6 and IPv4."""
-    host, port = split_address(listen_address)
+    try:
+        host, port = split_listen_address(listen_address)
+    except ValueError as error:
+        raise WebServerError(f"The web listen address {listen_address!r} {error}.") from error
     try:
         family, address = _resolve(host, port)
         return _bound(family, address, limits, both_families=not host)
