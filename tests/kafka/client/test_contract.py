@@ -18,8 +18,8 @@ import kafka.errors as foreign
 import pytest
 from kafka.protocol.metadata import MetadataRequest
 
-from exporter.kafka.client import connections as border
 from exporter.kafka.client.connections import Address
+from exporter.kafka.client.fault_text import reason_of
 from exporter.kafka.client.receiving import FRAME_BYTES_MAX, Parser
 from exporter.kafka.errors import FaultReason, MalformedAnswerError
 from exporter.kafka.messages.raw_request import RawAnswer
@@ -62,8 +62,8 @@ def test_foreign_exceptions_are_of_the_kinds_that_the_border_tells_apart(
     error: type[Exception], asking: FaultReason, connecting: FaultReason
 ) -> None:
     """Each exception that kafka-python raises in a known situation is told as the right reason."""
-    assert border._reason(error(), connecting=False) is asking
-    assert border._reason(error(), connecting=True) is connecting
+    assert reason_of(error(), connecting=False) is asking
+    assert reason_of(error(), connecting=True) is connecting
 
 
 def parser_with_one_request() -> tuple[Parser, int]:
