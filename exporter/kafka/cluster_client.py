@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from exporter.kafka.client.connections import Address, Connections, Sent
+from exporter.kafka.client.connections import Address, Connections, Received, Sent
 from exporter.kafka.cluster_clock import ClusterClock
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
 from exporter.kafka.messages import metadata
@@ -74,22 +74,16 @@ class ClusterClient:
         read: Callable[[Any], T],
         *,
         once: bool = False,
-        sent: Sent | None = None,
         patience_s: float | None = None,
     ) -> T:
         """What `read` makes of the answer of `broker`. Raises BrokerFault, also for an answer that `read` cannot read.
 
-        `once`: never sent again, not even over a fresh connection; for requests that write. `sent`: see `send_ahead`.
+        `once`: never sent again, not even over a fresh connection; for requests that write.
         `patience_s`: a shorter time-out, for what the broker has to ask of another: that one's silence is not its own.
         """
-        address = (self.brokers or {}).get(broker)
-        if address is None:
-            raise BrokerFault(
-                FaultReason.UNKNOWN_BROKER,
-                f"broker {broker} leads partitions, but the metadata gives no address for it",
-            )
+        address = self._address_of(broker)
         if patience_s is None:
-            return await self._ask_at(address, api, request, self.request_timeout_s, read, once=once, sent=sent)
+            return await self._ask_at(address, api, request, self.request_timeout_s, read, once=once)
         was_silent = address in self.silent
         try:
             return await self._ask_at(address, api, request, min(self.request_timeout_s, patience_s), read, once=once)
@@ -97,12 +91,25 @@ class ClusterClient:
             if not was_silent:
                 self.silent.discard(address)
 
+    async def receive(self, broker: int, api: str, request: RawRequest, sent: Sent | None) -> Received:
+        """The answer of `broker`, for `connections.decode`. Raises BrokerFault. `sent`: see `send_ahead`."""
+        return await self._receive_from(self._address_of(broker), api, request, self.request_timeout_s, sent=sent)
+
+    def _address_of(self, broker: int) -> Address:
+        address = (self.brokers or {}).get(broker)
+        if address is None:
+            raise BrokerFault(
+                FaultReason.UNKNOWN_BROKER,
+                f"broker {broker} leads partitions, but the metadata gives no address for it",
+            )
+        return address
+
     async def pause(self, seconds: float) -> None:
         """Wait, and let others go on; not beyond the deadline."""
         await self.connections.sleep(min(seconds, self.remaining_s()))
 
     def send_ahead(self, broker: int, request: RawRequest) -> Sent | None:
-        """Have `broker` work on `request` while its last answer is read; None where it must be asked for as ever."""
+        """Send `request` before the last answer of `broker` is decoded; None where `receive` is to send it."""
         address = (self.brokers or {}).get(broker)
         timeout_s = min(self.request_timeout_s, self.remaining_s())
         if address is None or timeout_s <= 0:
@@ -118,8 +125,21 @@ class ClusterClient:
         read: Callable[[Any], T],
         *,
         once: bool = False,
-        sent: Sent | None = None,
     ) -> T:
+        received = await self._receive_from(address, api, request, timeout_s, once=once)
+        result: T = self.connections.decode(received, read)
+        return result
+
+    async def _receive_from(
+        self,
+        address: Address,
+        api: str,
+        request: Any,
+        timeout_s: float,
+        *,
+        once: bool = False,
+        sent: Sent | None = None,
+    ) -> Received:
         timeout_s = min(timeout_s, self.remaining_s())
         if timeout_s <= 0:
             raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {address} was not asked: the cycle's deadline is over")
@@ -128,14 +148,11 @@ class ClusterClient:
                 FaultReason.TIMED_OUT, f"broker at {address} is not asked again in this cycle: it timed out"
             )
         try:
-            result: T = await self.connections.request(
-                address, request, api=api, timeout_s=timeout_s, read=read, once=once, sent=sent
-            )
+            return await self.connections.receive(address, request, api=api, timeout_s=timeout_s, once=once, sent=sent)
         except BrokerFault as fault:
             if fault.reason is FaultReason.TIMED_OUT:
                 self.silent.add(address)
             raise
-        return result
 
     async def topology(self, topics: tuple[str, ...] | None = None, *, broker: int | None = None) -> Topology:
         """The metadata of `topics` or of all, from `broker` or whoever answers first; its addresses are used from now on.

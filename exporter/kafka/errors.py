@@ -1,6 +1,6 @@
 """Whose fault it was, as a type, and Kafka's error codes by name.
 
-Foreign exceptions are turned into these at the border (`connections.py`); nothing above names a foreign exception.
+Foreign exceptions are turned into these at the border (`client/fault_text.py`); nothing above names a foreign exception.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from kafka.future import Future
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 
-from exporter.kafka.client.fault_text import describe_error, is_tls_spoken, tls_error_in
+from exporter.kafka.client.fault_text import Border
 from exporter.kafka.client.negotiation import negotiate
-from exporter.kafka.client.receiving import FRAME_BYTES_MAX, ReceiveLimitError
+from exporter.kafka.client.receiving import FRAME_BYTES_MAX
 from exporter.kafka.client.resolver import Resolver
 from exporter.kafka.client.transport import Connection, PlainTransport, Selector, TlsTransport
 from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason, MalformedAnswerError
@@ -71,6 +71,16 @@ class Sent:
     """The future of it."""
     at: float
     """Instant of the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An answer that has come and is still to be decoded: see `Connections.decode`."""
+
+    address: Address
+    api: str
+    answer: Any
+    after_s: float
 
 
 class Connections:
@@ -186,11 +196,26 @@ class Connections:
     ) -> Any:
         """Send `request` to the broker at `address`; what `read` makes of its answer within `timeout_s` seconds.
 
-        With `sent` it is under way already: see `send_ahead`.
+        Raises BrokerFault, see `receive` and `decode`.
+        """
+        received = await self.receive(address, request, api=api, timeout_s=timeout_s, once=once, sent=sent)
+        return self.decode(received, read)
 
-        Raises BrokerFault, also when `read` raises MalformedAnswerError, or TypeError: null where something must be. A
-        connection that had been idle and turns out to be lost is opened anew, once: the broker may have restarted since
-        the last cycle. Not with `once`: a request that writes may have been carried out.
+    async def receive(
+        self,
+        address: Address,
+        request: Any,
+        *,
+        api: str,
+        timeout_s: float,
+        once: bool = False,
+        sent: Sent | None = None,
+    ) -> Received:
+        """The answer, still to be decoded: the moment to send the next request ahead, so that the broker works meanwhile.
+
+        With `sent` the request is under way already: see `send_ahead`. Raises BrokerFault. A connection that had been
+        idle and turns out to be lost is opened anew, once: the broker may have restarted since the last cycle. Not with
+        `once`: a request that writes may have been carried out.
         """
         tally = self._tallies.setdefault(api, _Tally())
         tally.requests += 1
@@ -206,21 +231,42 @@ class Connections:
                 if once or self._closed or not (was_open and fault.reason is FaultReason.CONNECTION_LOST):
                     raise
                 answer = await self._ask_once(address, request, timeout_at)
-            answered_after_s = self._clock() - began
-            result = self._understood(address, api, answer, read)
         except BrokerFault:
-            if self._closed:
-                raise ClientClosedError from None  # no broker's fault: not to be told as one
-            tally.failures += 1
+            self._count_failure(api)
             raise
-        tally.answered(answered_after_s)
+        return Received(address, api, answer, self._clock() - began)
+
+    def decode(self, received: Received, read: Callable[[Any], Any]) -> Any:
+        """What `read` makes of an answer. Raises BrokerFault when it raises that, MalformedAnswerError, or TypeError:
+        null where something must be.
+
+        A connection that sent nonsense is not used again: not even its throttling.
+        """
+        address, api = received.address, received.api
+        try:
+            result = read(received.answer)
+        except BrokerFault:
+            self._count_failure(api)
+            raise
+        except (MalformedAnswerError, TypeError) as error:
+            connection = self._usable(address)
+            if connection is not None:
+                connection.close()
+            self._count_failure(api)
+            raise BrokerFault(
+                FaultReason.MALFORMED_ANSWER,
+                f"broker at {address} sent an answer to {api} that cannot be read: {error}",
+            ) from error
+        self._tallies[api].answered(received.after_s)
         return result
 
-    def send_ahead(self, address: Address, request: RawRequest, *, timeout_s: float) -> Sent | None:
-        """Send `request` before it is asked for; None where that must wait, and then it is to be asked for as ever.
+    def _count_failure(self, api: str) -> None:
+        if self._closed:
+            raise ClientClosedError from None  # no broker's fault: not to be told as one
+        self._tallies[api].failures += 1
 
-        For the moment in which an answer has come and is still to be read: the broker works meanwhile.
-        """
+    def send_ahead(self, address: Address, request: RawRequest, *, timeout_s: float) -> Sent | None:
+        """Send `request`, for `receive` to wait for its answer; None where that must wait, and `receive` is to send it."""
         connection = self._usable(address)
         if connection is None or connection.paused:
             return None
@@ -230,25 +276,12 @@ class Connections:
             return None
         return Sent(connection.send_request(request, request_timeout_ms=timeout_s * 1000), self._clock())
 
-    def _understood(self, address: Address, api: str, answer: Any, read: Callable[[Any], Any]) -> Any:
-        """What `read` makes of `answer`. A connection that sent nonsense is not used again: not even its throttling."""
-        try:
-            return read(answer)
-        except (MalformedAnswerError, TypeError) as error:
-            connection = self._usable(address)
-            if connection is not None:
-                connection.close()
-            raise BrokerFault(
-                FaultReason.MALFORMED_ANSWER,
-                f"broker at {address} sent an answer to {api} that cannot be read: {error}",
-            ) from error
-
     async def _ask_once(self, address: Address, request: Any, timeout_at: float) -> Any:
         connection = self._usable(address) or await self._open(address, timeout_at)
         negotiate(connection, request)
         await self._wait_while_throttled(address, connection, timeout_at)
         remaining_ms = max((timeout_at - self._clock()) * 1000, 1)
-        with _Border(address, "asked"):
+        with Border(address, "asked"):
             return await connection.send_request(request, request_timeout_ms=remaining_ms)
 
     def _usable(self, address: Address) -> Any | None:
@@ -274,7 +307,7 @@ class Connections:
         return await self._opening[address]
 
     async def _open_alone(self, address: Address, timeout_at: float) -> Any:
-        with _Border(address, "connected to"):
+        with Border(address, "connected to"):
             sockets = self._opening_sockets[address] = []
             try:
                 transport = await self._build_transport(address, timeout_at, sockets)
@@ -355,43 +388,5 @@ def _close_all(sockets: list[Any]) -> None:
 
 
 async def _answer_to(sent: Sent, address: Address) -> Any:
-    with _Border(address, "asked"):
+    with Border(address, "asked"):
         return await sent.answer
-
-
-class _Border:
-    """Turns every foreign exception into a BrokerFault that says what was being done to which broker."""
-
-    def __init__(self, address: Address, doing: str) -> None:
-        self._address = address
-        self._doing = doing
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, BrokerFault) or not isinstance(error, Exception):
-            return
-        reason = _reason(error, connecting=self._doing != "asked")
-        raise BrokerFault(
-            reason, f"broker at {self._address} cannot be {self._doing} ({reason.value}): {describe_error(error)}"
-        ) from error
-
-
-def _reason(error: Exception, *, connecting: bool) -> FaultReason:
-    if isinstance(error, ReceiveLimitError):
-        return FaultReason.RECEIVE_LIMIT
-    if isinstance(error, foreign.KafkaTimeoutError | foreign.RequestTimedOutError | TimeoutError):
-        return FaultReason.TIMED_OUT
-    if tls_error_in(error) is not None or is_tls_spoken(error):
-        return FaultReason.TLS_FAILED if connecting else FaultReason.CONNECTION_LOST
-    if isinstance(
-        error,
-        foreign.SaslAuthenticationFailedError | foreign.UnsupportedSaslMechanismError | foreign.IllegalSaslStateError,
-    ):
-        return FaultReason.AUTHENTICATION_FAILED
-    if isinstance(error, foreign.IncompatibleBrokerVersion | foreign.UnsupportedVersionError):
-        return FaultReason.UNSUPPORTED_API
-    if isinstance(error, foreign.KafkaConnectionError | foreign.NodeNotReadyError | foreign.Cancelled | OSError):
-        return FaultReason.UNREACHABLE if connecting else FaultReason.CONNECTION_LOST
-    return FaultReason.MALFORMED_ANSWER

@@ -1,4 +1,4 @@
-"""Why a broker could not be spoken to, in words that say what to do about it."""
+"""Why a broker could not be spoken to: foreign exceptions become faults, in words that say what to do about it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import re
 import ssl
 
 import kafka.errors as foreign
+
+from exporter.kafka.client.receiving import ReceiveLimitError
+from exporter.kafka.errors import BrokerFault, FaultReason
 
 _VERIFICATION = {
     9: "its certificate is not valid yet: compare the clocks",
@@ -80,3 +83,41 @@ def _tls_in_words(error: ssl.SSLError) -> str:
             "kafka.ssl.key.location to one that it trusts"
         )
     return f"TLS failed: {reason or error}"
+
+
+class Border:
+    """Turns every foreign exception into a BrokerFault that says what was being done to which broker."""
+
+    def __init__(self, address: object, doing: str) -> None:
+        self._address = address
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, BrokerFault) or not isinstance(error, Exception):
+            return
+        reason = reason_of(error, connecting=self._doing != "asked")
+        raise BrokerFault(
+            reason, f"broker at {self._address} cannot be {self._doing} ({reason.value}): {describe_error(error)}"
+        ) from error
+
+
+def reason_of(error: Exception, *, connecting: bool) -> FaultReason:
+    if isinstance(error, ReceiveLimitError):
+        return FaultReason.RECEIVE_LIMIT
+    if isinstance(error, foreign.KafkaTimeoutError | foreign.RequestTimedOutError | TimeoutError):
+        return FaultReason.TIMED_OUT
+    if tls_error_in(error) is not None or is_tls_spoken(error):
+        return FaultReason.TLS_FAILED if connecting else FaultReason.CONNECTION_LOST
+    if isinstance(
+        error,
+        foreign.SaslAuthenticationFailedError | foreign.UnsupportedSaslMechanismError | foreign.IllegalSaslStateError,
+    ):
+        return FaultReason.AUTHENTICATION_FAILED
+    if isinstance(error, foreign.IncompatibleBrokerVersion | foreign.UnsupportedVersionError):
+        return FaultReason.UNSUPPORTED_API
+    if isinstance(error, foreign.KafkaConnectionError | foreign.NodeNotReadyError | foreign.Cancelled | OSError):
+        return FaultReason.UNREACHABLE if connecting else FaultReason.CONNECTION_LOST
+    return FaultReason.MALFORMED_ANSWER

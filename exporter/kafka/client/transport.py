@@ -2,6 +2,34 @@
 
 A scan sends few requests and gets long answers. kafka-python takes two turns of its loop to send one, and copies an answer
 three times; here a request is sent at once, and the rest of an answer is received where the parser has room for it.
+
+Members of kafka-python that this room replaces or reads, why, and what would let us drop them. A new release that lacks
+one, or no longer calls it, fails `tests/kafka/client/test_contract_members.py`.
+
+KafkaConnection, replaced:
+    data_received       any error of a decoder ends the connection; until kafka-python catches all of them
+    connection_made     brings our parser; until a parser can be passed in
+    connection_lost     frees a half-received response; goes with our parser
+    _sasl_authenticate  keeps why a login failed, negotiates its versions; until kafka-python hands over what came last
+KafkaConnection, read:
+    config, parser, initializing                for the four above
+    broker_version_data (api_versions), node_id  the side that is behind is named; until IncompatibleBrokerVersion tells it
+    closed, paused                              no request on a connection that ended or is throttled; public, they stay
+Requests, read for the same negotiation:
+    API_KEY, API_VERSION, name, min_version, max_version, _min_version, _max_version
+KafkaTCPTransport and KafkaSSLTransport, replaced:
+    write       sends at once; until kafka-python tries the socket before its loop
+    _sock_recv  receives into the parser's buffer, hands over what came before the end; until kafka-python does
+KafkaTCPTransport, read:
+    _sock, _protocol, _closed, _write, _writing  for these two
+KafkaProtocol (receiving.py), replaced:
+    receive_bytes  into a buffer that grows; until kafka-python reserves no more than has come
+KafkaProtocol and KafkaBytes, read:
+    _header, _rbuffer, _process_response, _validate_frame_size, seek, tell, write  for the same
+selectors.DefaultSelector, for NetworkSelector, replaced:
+    get_key, register, unregister, modify  get_key is slow for a missing socket; until kafka-python registers first
+AbstractTokenProvider (oauth.py), public:
+    token, extensions  the interface for OAUTHBEARER; they stay
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
 
 import numpy as np
@@ -289,13 +290,19 @@ async def read_rows(
         nonlocal answered
         mine = rows_of[broker]
         requests = [scan.requests.of(scan.topology, chunk) for chunk in chunks(mine, expected_producers)]
-        sent = None
+        sent: Sent | None = None
         for request, following in zip_longest(requests, requests[1:]):
-            is_read, sent = await _read_chunk(client, scan, broker, request, sent, following)
-            if not is_read:
-                last = request.rows[-1]
-                scan.fail(mine[mine > last], scan.reasons[scan.reason_code[last]])
+            try:
+                received = await client.receive(broker, "DescribeProducers", request.request, sent)
+                # Sent before this answer is decoded: a broker never has two of ours, and seldom waits for us.
+                sent = None if following is None else client.send_ahead(broker, following.request)
+                answer = client.connections.decode(received, partial(_columns, scan, request))
+            except BrokerFault as fault:
+                scan.faults[broker] = str(fault)
+                scan.fail(mine[mine >= request.rows[0]], fault.reason.value)
                 break
+            request.layout = answer.layout
+            scan.add(request.rows, answer)
             answered += len(request.rows)
             if progress is not None:
                 progress(answered, len(rows))
@@ -307,33 +314,5 @@ async def read_rows(
     await client.gather(ask_broker(broker) for broker in rows_of)
 
 
-async def _read_chunk(
-    client: ClusterClient,
-    scan: LeaderScan,
-    broker: int,
-    request: ScanRequest,
-    sent: Sent | None,
-    following: ScanRequest | None,
-) -> tuple[bool, Sent | None]:
-    """True when the broker answered `request`; else its partitions are noted as unavailable.
-
-    `sent` is the request where it is under way; what is returned is the same of the `following` one. That goes out when
-    this one's answer has come and before it is decoded: a broker never has two of ours, and seldom waits for us.
-    """
-    ahead: Sent | None = None
-
-    def columns(answer: RawAnswer) -> ProducersAnswer:
-        nonlocal ahead
-        if following is not None:
-            ahead = client.send_ahead(broker, following.request)
-        return describe_producers.decode(answer.body, scan.producer_ids, like=request.layout)
-
-    try:
-        answer = await client.request(broker, "DescribeProducers", request.request, columns, sent=sent)
-    except BrokerFault as fault:
-        scan.fail(request.rows, fault.reason.value)
-        scan.faults[broker] = str(fault)
-        return False, None
-    request.layout = answer.layout
-    scan.add(request.rows, answer)
-    return True, ahead
+def _columns(scan: LeaderScan, request: ScanRequest, answer: RawAnswer) -> ProducersAnswer:
+    return describe_producers.decode(answer.body, scan.producer_ids, like=request.layout)

@@ -1,11 +1,12 @@
-"""The few members of kafka-python that `exporter.kafka.client.connections` and `raw_request` rest on do what is relied on.
+"""What `exporter.kafka.client.connections` and `raw_request` rest on in kafka-python does what is relied on.
+
+`test_contract_members.py` holds that each member is there and called.
 
 A new release of kafka-python that fails here must not be allowed in `pyproject.toml` before the border is adapted.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 import socket
 import struct
@@ -15,14 +16,10 @@ from typing import Any
 
 import kafka.errors as foreign
 import pytest
-from kafka.net.connection import KafkaConnection
-from kafka.net.inet import KafkaNetSocket
-from kafka.net.selector import NetworkSelector
-from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.metadata import MetadataRequest
 
-from exporter.kafka.client import connections as border
 from exporter.kafka.client.connections import Address
+from exporter.kafka.client.fault_text import reason_of
 from exporter.kafka.client.receiving import FRAME_BYTES_MAX, Parser
 from exporter.kafka.errors import FaultReason, MalformedAnswerError
 from exporter.kafka.messages.raw_request import RawAnswer
@@ -42,40 +39,6 @@ from tests.kafka.talking import (
     raw_answer,
     raw_request,
 )
-
-
-def test_the_members_that_are_used_are_there_with_the_parameters_that_are_given() -> None:
-    """Every call that the border makes fits the signature of what it calls."""
-    for function, arguments in {
-        KafkaConnection.__init__: {"net", "node_id"},
-        KafkaConnection.connection_made: {"transport"},
-        KafkaConnection.initialize: {"timeout_at"},
-        KafkaConnection.send_request: {"request", "request_timeout_ms"},
-        KafkaConnection.data_received: {"data"},
-        KafkaNetSocket.socket: {"family", "sock_type", "proto"},
-        KafkaNetSocket.sock_connect: {"net", "sock", "sockaddr", "timeout_at"},
-        KafkaTCPTransport.__init__: {"net", "sock", "host"},
-        KafkaSSLTransport.__init__: {"net", "sock", "host"},
-        NetworkSelector.call_at: {"when", "task"},
-        NetworkSelector.call_soon: {"task"},
-        NetworkSelector.call_soon_threadsafe: {"callback"},
-        NetworkSelector.call_soon_with_future: {"coro"},
-        NetworkSelector.cancel: {"task"},
-        NetworkSelector.run: {"coro"},
-        NetworkSelector.sleep: {"delay"},
-        NetworkSelector.stop: {"timeout_ms"},
-    }.items():
-        assert arguments <= set(inspect.signature(function).parameters), function
-    assert {"client_id", "receive_message_max_bytes", "security_protocol", "sasl_mechanism"} <= set(
-        KafkaConnection.DEFAULT_CONFIG
-    )
-    assert {"client_id", "slow_task_threshold_secs"} <= set(NetworkSelector.DEFAULT_CONFIG)
-    assert KafkaSSLTransport.DEFAULT_CONFIG.keys() >= {
-        "ssl_cafile",
-        "ssl_certfile",
-        "ssl_keyfile",
-        "ssl_check_hostname",
-    }
 
 
 @pytest.mark.parametrize(
@@ -99,8 +62,8 @@ def test_foreign_exceptions_are_of_the_kinds_that_the_border_tells_apart(
     error: type[Exception], asking: FaultReason, connecting: FaultReason
 ) -> None:
     """Each exception that kafka-python raises in a known situation is told as the right reason."""
-    assert border._reason(error(), connecting=False) is asking
-    assert border._reason(error(), connecting=True) is connecting
+    assert reason_of(error(), connecting=False) is asking
+    assert reason_of(error(), connecting=True) is connecting
 
 
 def parser_with_one_request() -> tuple[Parser, int]:

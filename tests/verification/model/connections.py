@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from typing import Any, TypeVar
 
-from exporter.kafka.client.connections import Address
+from exporter.kafka.client.connections import Address, Received
 from exporter.kafka.errors import BrokerFault, FaultReason, MalformedAnswerError
 from exporter.status import ApiStatistics
 from tests.verification.model.world import World
@@ -82,26 +82,28 @@ class SimConnections:
         self._world.pass_time(int(seconds * 1000))
         self._world.director.before(self._world, "pause")
 
-    async def request(
+    async def receive(
         self,
         address: Address,
         request: Any,
         *,
         api: str,
         timeout_s: float,
-        read: Callable[[Any], Any] = lambda answer: answer,
         once: bool = False,  # noqa: ARG002 - nothing is ever sent twice here
         sent: Any = None,  # noqa: ARG002 - nothing is sent ahead
-    ) -> Any:
-        """What `read` makes of the answer. Raises BrokerFault."""
+    ) -> Received:
+        """The answer, still to be decoded. Raises BrokerFault."""
         await _STEP
-        answer = self._world.answer(address.port, request, timeout_s)
+        return Received(address, api, self._world.answer(address.port, request, timeout_s), 0.0)
+
+    def decode(self, received: Received, read: Callable[[Any], Any]) -> Any:
+        """What `read` makes of the answer. Raises BrokerFault."""
         try:
-            return read(answer)
+            return read(received.answer)
         except (MalformedAnswerError, TypeError) as error:
             raise BrokerFault(
                 FaultReason.MALFORMED_ANSWER,
-                f"broker at {address} sent an answer to {api} that cannot be read: {error}",
+                f"broker at {received.address} sent an answer to {received.api} that cannot be read: {error}",
             ) from error
 
     def send_ahead(self, _address: Address, _request: Any, *, timeout_s: float) -> None:  # noqa: ARG002
