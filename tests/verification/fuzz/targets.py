@@ -100,7 +100,7 @@ def _history(data: bytes) -> bool:
         path.write_bytes(data)
         whole = [
             it
-            for it in (HistoryFile(path, table, "c", "d", 1, 2) for table in TABLES)
+            for it in (HistoryFile(path, table, "c", "d", -(2**62), 2**62) for table in TABLES)
             if damage_of(it, to_its_end=True) is None
         ]
         batch_of(whole, rows_max=1)
