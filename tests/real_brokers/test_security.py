@@ -196,7 +196,7 @@ BAD: dict[str, tuple[Callable[[SecureCluster], tuple[str, Settings]], str]] = {
     ),
     "plaintext to a TLS port": (
         lambda c: (c.door("TLS"), {}),
-        "(tls_failed): TLS is spoken on this port: set kafka.security.protocol to SSL or SASL_SSL",
+        "(tls_failed): this listener uses TLS: set kafka.security.protocol to SSL or SASL_SSL",
     ),
     "TLS to a plaintext port": (
         lambda c: (c.bootstrap, tls_by_pem(c)),

@@ -50,7 +50,7 @@ def topic_led_by(scene: Scene, *replicas: int, what: str = "") -> str:
     return topic
 
 
-@CUT_OFF.add()
+@CUT_OFF.add(is_racy=True)
 def begins_at_the_new_coordinator(scene: Scene) -> None:
     """The id is Empty at the coordinator that is cut off; at the new one it begins a transaction, which is live."""
     topic = topic_led_by(scene, 2)
@@ -63,7 +63,7 @@ def begins_at_the_new_coordinator(scene: Scene) -> None:
     )
 
 
-@CUT_OFF.add()
+@CUT_OFF.add(is_racy=True)
 def hangs_at_the_new_coordinator(scene: Scene) -> None:
     """Live at the coordinator that is cut off; the new one aborted it, and a late record of it hangs."""
     topic = topic_led_by(scene, 2)
@@ -83,7 +83,7 @@ def hangs_at_the_new_coordinator(scene: Scene) -> None:
     scene.meanwhile_happens = ends_and_hangs
 
 
-@CUT_OFF.add()
+@CUT_OFF.add(is_racy=True)
 def ends_at_the_new_leader(scene: Scene) -> None:
     """A hang on the broker that is cut off; at the new leader somebody has aborted it."""
     topic = topic_led_by(scene, 1, 2, 3)
