@@ -13,7 +13,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help install demo test test-all test-helm bench bench-all bench-pipeline soak hostile model fuzz wheel sbom kerberos generate dashboard-pictures lint types contracts tools java clean constraints
+.PHONY: help install check test test-all test-helm demo bench bench-all bench-pipeline soak hostile model fuzz wheel sbom kerberos generate dashboard-pictures lint types contracts tools java clean constraints
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 14
@@ -30,19 +30,22 @@ $(INSTALLED): pyproject.toml constraints/dev.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: java install  ## a real Kafka, a workload, a planted hanging transaction and the exporter on port 9814
-	@$(BIN)/python -m examples.demo
+check: lint types contracts  ## after every change: lint, types, contracts, and the tests that start no other program
+	$(BIN)/pytest
 
-test: tools lint types contracts  ## lint, types, contracts and all tests but the slow ones
+test: tools lint types contracts  ## before a merge: the same, long tests, and those on brokers, Spark, Prometheus, Helm
 	$(BIN)/pytest -m "not slow"
 
-test-all: tools kerberos lint types contracts  ## the same and the slow tests (more Kafka versions, Kerberos, the chart on an API server)
+test-all: tools kerberos lint types contracts  ## every test: also more Kafka versions, Kerberos, the chart on an API server
 	@$(BIN)/python -m tests.helm.tools api-server || echo "The tests on an API server are skipped."
-	$(BIN)/pytest
+	$(BIN)/pytest -m ""
 
 test-helm: install  ## the chart on a real API server of Kubernetes, with both majors of Helm (needs Go 1.26)
 	@$(BIN)/python -m tests.helm.tools api-server
 	$(BIN)/pytest -m api_server tests/helm
+
+demo: java install  ## a real Kafka, a workload, a planted hanging transaction and the exporter on port 9814
+	@$(BIN)/python -m examples.demo
 
 bench: java install  ## scans beside the peers, processes, cycles and scrapes, measured (kadm where there is Go 1.26)
 	$(BIN)/python -m benchmarks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -12,11 +13,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.brokers.cluster import KafkaCluster, Properties
+from tests.marks import mark_by_fixtures, may_start_programs, only_our_programs, starts, watch_programs
 
 # Lets raw transactional batches in (examples/workload/planting.py); the default refuses them. Unknown before 3.6.
 HANGS_CAN_BE_PLANTED: Final = {"transaction.partition.verification.enable": "false"}
-
-BROKER_FIXTURES: Final = frozenset({"session_cluster", "make_cluster", "hasty"})
 
 SessionCluster = Callable[[str], KafkaCluster]
 MakeCluster = Callable[..., KafkaCluster]
@@ -28,14 +28,29 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 
+def pytest_configure() -> None:
+    watch_programs()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what touches a real broker, so that `-m "not broker"` is the quick part."""
     for item in items:
-        if BROKER_FIXTURES & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.broker)
+        mark_by_fixtures(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with contextlib.nullcontext() if may_start_programs(item) else only_our_programs():
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with contextlib.nullcontext() if may_start_programs(item) else only_our_programs():
+        yield
 
 
 @pytest.fixture(scope="session")
+@starts("broker")
 def session_cluster() -> Iterator[SessionCluster]:
     """The session's one-node cluster of a version, booted by the first test that asks."""
     with ExitStack() as stack:
@@ -74,6 +89,7 @@ def broker(request: pytest.FixtureRequest, session_cluster: SessionCluster) -> K
 
 
 @pytest.fixture
+@starts("broker")
 def make_cluster() -> Iterator[MakeCluster]:
     """Boots private clusters, `make_cluster(version, nodes=1, properties=None)`, and ends them after the test."""
     with ExitStack() as stack:

@@ -81,6 +81,8 @@ def _installed_by_default() -> dict[str, str]:
     return {"tests/helm/golden/minimal.yaml": yaml.safe_dump_all(render("minimal"), sort_keys=False)}
 
 
+BY_HELM: Final = "installed by default"
+"""The step that needs a program, Helm."""
 STEPS: Final[Mapping[str, Step]] = {
     "tables": Step(_of_tables),
     "performance": Step(_performance),
@@ -89,7 +91,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "chart": Step(_chart, f"{CHART.relative_to(ROOT)}/files/**/*.*"),
     "command output": Step(_command_output, "tests/commands/golden/*"),
     "expositions": Step(_expositions, "tests/publication/expected/*"),
-    "installed by default": Step(_installed_by_default, "tests/helm/golden/*"),  # last: it alone needs a program, Helm
+    BY_HELM: Step(_installed_by_default, "tests/helm/golden/*"),
 }
 
 

@@ -127,6 +127,7 @@ def test_three_nodes_are_one_cluster(make_cluster: MakeCluster) -> None:
     cluster.wait_until_serving()
 
 
+@pytest.mark.broker
 def test_no_broker_outlives_a_killed_test_run(tmp_path: Path) -> None:
     """A test run that is killed outright takes its brokers with it."""
     program = (
@@ -173,6 +174,7 @@ def test_a_missing_maven_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert not list((tmp_path / "cache").iterdir())
 
 
+@pytest.mark.programs
 def test_a_version_that_does_not_exist_is_told_by_maven(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where Maven fails, its words are in the message, and no half-made folder stays."""
     (tmp_path / "mvn").write_text("#!/bin/sh\necho no such artifact; exit 1\n")

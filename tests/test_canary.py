@@ -91,6 +91,7 @@ def test_every_secret_is_planted(tmp_path: Path) -> None:
     assert planted == set(SECRETS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["password and locked key", "stores", "tokens"])
 def test_no_secret_comes_out(tmp_path: Path, mute_broker: str, way: str) -> None:
     """Not in logs at their loudest, of both clients, pages, metrics, errors, dumps, the process list, or any file."""

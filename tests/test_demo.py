@@ -74,6 +74,7 @@ def test_a_busy_port_gets_one_sentence(tmp_path: Path) -> None:
     assert run.stderr == f"demo: port {PORT} is taken: end whatever listens on it (Address already in use)\n"
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(("missing", "hint"), [("java", "openjdk-17"), ("mvn", "maven")])
 def test_a_missing_program_gets_one_sentence(tmp_path: Path, missing: str, hint: str) -> None:
     """Without Java or Maven `make demo` says so in one line, and what to install."""

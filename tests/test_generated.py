@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.generated import ROOT, STEPS, left_over
+from tests.generated import BY_HELM, ROOT, STEPS, left_over
+
+NAMES = [pytest.param(name, marks=pytest.mark.programs if name == BY_HELM else ()) for name in STEPS]
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", NAMES)
 def test_generated_files_are_committed(name: str) -> None:
     """To the byte, and no file is left over from what was made once."""
     step = STEPS[name]

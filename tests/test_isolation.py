@@ -12,6 +12,8 @@ from examples.workload.wire import Wire, metadata
 from tests.brokers.broker import HOST
 from tests.brokers.isolation import IsolatedCluster
 
+pytestmark = pytest.mark.broker
+
 
 def leader_named_by(cluster: IsolatedCluster, node_id: int, topic: str) -> int:
     with Wire(HOST, cluster.broker(node_id).port) as wire:

@@ -24,6 +24,7 @@ def amtool(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["amtool", *arguments], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.programs
 def test_amtool_takes_it() -> None:
     """Configuration and templates."""
     run = amtool("check-config", str(CONFIGURATION))
@@ -32,6 +33,7 @@ def test_amtool_takes_it() -> None:
     assert "1 templates" in run.stdout
 
 
+@pytest.mark.programs
 def test_amlint_finds_nothing() -> None:
     """No unreachable route, no inhibition that is too wide; one mutes alerts that come from elsewhere."""
     program = Path(sys.executable).parent / "amlint"
@@ -47,6 +49,7 @@ def test_amlint_finds_nothing() -> None:
     assert "Consumer.*Lag" in run.stdout
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(
     "rule", [pytest.param(rule, id=f"{rule['alert']}-{rule['labels']['severity']}") for rule in rules_of(load(ALERTS))]
 )
@@ -62,6 +65,7 @@ def test_every_alert_reaches_its_receiver(rule: dict[str, dict[str, str]]) -> No
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+@pytest.mark.programs
 def test_what_is_not_ours_is_not_paged() -> None:
     run = amtool(
         "config", "routes", "test", f"--config.file={CONFIGURATION}", "alertname=NodeDown", "severity=critical"
@@ -131,11 +135,13 @@ def rendered(template: str, folder: Path, *, kind: str = "text") -> str:
     return run.stdout
 
 
+@pytest.mark.programs
 def test_the_title_says_what_and_where(tmp_path: Path) -> None:
     assert rendered("title", tmp_path) == "[1 firing] orders: A transaction hangs. (east)"
     assert rendered("chat.title", tmp_path) == "1 firing: orders, A transaction hangs."
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(("template", "kind"), [("chat.text", "text"), ("email.html", "html")])
 def test_chat_and_mail_take_a_description_as_text(template: str, kind: str, tmp_path: Path) -> None:
     """Nothing in it mentions everybody or makes anything bold, and the command can be pasted as it stands."""
@@ -146,6 +152,7 @@ def test_chat_and_mail_take_a_description_as_text(template: str, kind: str, tmp_
     assert "https://wiki/KafkaTransactionHanging.md" in page
 
 
+@pytest.mark.programs
 def test_the_text_holds_everything(tmp_path: Path) -> None:
     """For mail without HTML, and for a pager's details."""
     page = rendered("text", tmp_path)

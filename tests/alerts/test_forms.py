@@ -28,6 +28,7 @@ def alert(groups: list[dict[str, Any]], name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.programs
 def test_the_mixin_agrees_with_the_files() -> None:
     """The real jsonnet makes of the mixin what the YAML files say, to the last blank."""
     made = jsonnet("{ rules: mixin.prometheusRules.groups, alerts: mixin.prometheusAlerts.groups }")
@@ -35,6 +36,7 @@ def test_the_mixin_agrees_with_the_files() -> None:
     assert made == {"rules": load(RECORDING), "alerts": load(ALERTS)}
 
 
+@pytest.mark.programs
 def test_the_mixin_takes_its_configuration() -> None:
     """Thresholds, the base of the runbooks and the list of alerts are set as in every mixin."""
     config = "{ _config+:: { runbookBase: 'https://wiki', disabledAlerts: ['KafkaTransactionWatchdog'], thresholds+: "
@@ -54,6 +56,7 @@ def test_the_mixin_takes_its_configuration() -> None:
     assert "> 60 # threshold" in alert(made, "KafkaTransactionInconclusive")["expr"]
 
 
+@pytest.mark.programs
 def test_the_mixin_hands_on_the_dashboards() -> None:
     """Each is the file of grafana/, and a mixin without dashboards can be asked for its rules alone."""
     made = jsonnet("mixin.grafanaDashboards")

@@ -10,11 +10,13 @@ import pytest
 from alerts.rules import ALERTS, RECORDING
 from tests.alerts.newest_promtool import PromtoolUnavailable, newest_promtool
 from tests.alerts.promtool import TIMELINES, play, shipped_rules
+from tests.marks import starts
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
+@starts("programs")
 def promtool() -> str:
     try:
         return str(newest_promtool())

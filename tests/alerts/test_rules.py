@@ -46,6 +46,7 @@ WITHOUT_COMMAND: Final = {
 }
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("path", [RECORDING, ALERTS], ids=lambda path: path.name)
 def test_promtool_has_nothing_to_say(path: Path) -> None:
     """Prometheus loads the files unchanged, and its linter is content."""

@@ -17,6 +17,7 @@ def rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shipped_rules(tmp_path_factory.mktemp("rules"))
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("alert", ALERTS)
 def test_it_fires_when_it_should(alert: str, rules: Path) -> None:
     """Every case of `timelines/<alert>.yaml`, which says each in a sentence."""

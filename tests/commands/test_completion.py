@@ -33,6 +33,7 @@ def completed(folder: Path, *words: str) -> set[str]:
     return {line for line in run.stdout.splitlines() if line}
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -58,6 +59,7 @@ def test_bash_offers_what_fits(words: list[str], offered: set[str], tmp_path: Pa
     assert completed(tmp_path, *words) == offered
 
 
+@pytest.mark.programs
 def test_bash_offers_every_command_and_every_option(tmp_path: Path) -> None:
     """Whatever the parser knows, and nothing else."""
     assert completed(tmp_path, "") == set(COMMANDS) | set(PROGRAM.flags)
@@ -86,6 +88,7 @@ def test_every_command_and_option_is_in_every_script(shell: str) -> None:
             assert (flag if shell != "fish" or not flag.startswith("--") else f"-l {flag[2:]}") in script
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_understands_it(shell: str, tmp_path: Path) -> None:
     """Its own check of the syntax, where the shell is installed."""

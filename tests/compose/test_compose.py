@@ -57,6 +57,7 @@ def as_mounted(service: str, place: Path) -> Path:
     return place
 
 
+@pytest.mark.programs
 def test_the_compose_specification_takes_it() -> None:
     """Its schema, with paths and merges as the reader of the specification has them; it does not follow dependencies."""
     run = read_by_compose(FILE)
@@ -70,6 +71,7 @@ def test_the_compose_specification_takes_it() -> None:
     assert read["workload"]["build"]["context"] == str(ROOT)
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(
     ("right", "wrong", "sentence"),
     [
@@ -126,6 +128,7 @@ def test_services_find_each_other(tmp_path: Path) -> None:
     assert f"--topic={SERVICES['topics']['command'][5]}" in SERVICES["workload"]["command"]
 
 
+@pytest.mark.programs
 def test_prometheus_takes_its_configuration_and_our_rules(tmp_path: Path) -> None:
     """From the places where they are mounted; all of our rules, and the job that the alerts have in their texts."""
     place = as_mounted("prometheus", tmp_path)
@@ -142,6 +145,7 @@ def test_prometheus_takes_its_configuration_and_our_rules(tmp_path: Path) -> Non
     assert [job["job_name"] for job in read["scrape_configs"]] == ["kafka-transaction-exporter"]
 
 
+@pytest.mark.programs
 def test_alertmanager_takes_its_configuration(tmp_path: Path) -> None:
     """The example of alerts/, with its templates found."""
     place = as_mounted("alertmanager", tmp_path)

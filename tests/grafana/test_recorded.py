@@ -20,6 +20,7 @@ from tests.grafana.expected import EMPTY, UNREAD, is_empty
 from tests.grafana.reading import Target, chosen_on, filled, targets
 from tests.grafana.recorded import Prometheus, ends_s, recorded
 from tests.grafana.scenarios import SCENARIOS, SHOWN_S
+from tests.marks import starts
 
 Answer = list[dict[str, Any]]
 every_scenario = pytest.mark.parametrize("scenario", SCENARIOS)
@@ -40,6 +41,7 @@ STATES: Final[Mapping[str, list[State]]] = {
 
 
 @pytest.fixture(scope="module")
+@starts("programs")
 def prometheus() -> Iterator[Prometheus]:
     begun = time.monotonic()
     with recorded() as server:

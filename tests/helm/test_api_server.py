@@ -20,6 +20,7 @@ from tests.helm.crds import all_crds
 from tests.helm.kubernetes import Answer, ApiServer, namespace_of, running_api_server, wait_until
 from tests.helm.manifests import Manifest, of_kind, only
 from tests.helm.tools import ToolUnavailable, api_server
+from tests.marks import starts
 
 pytestmark = [pytest.mark.slow, pytest.mark.api_server]
 
@@ -38,6 +39,7 @@ EVERYBODY_MAY: Final = {"selfsubjectaccessreviews", "selfsubjectrulesreviews", "
 
 
 @pytest.fixture(scope="module")
+@starts("programs")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """With the kinds of other operators, and what an administrator makes."""
     try:

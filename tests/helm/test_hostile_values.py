@@ -14,6 +14,8 @@ from helm.made import CHART
 from tests.helm.chart import EXAMPLES, NAMESPACE, RELEASE, Refused, example, run_helm
 from tests.helm.manifests import Manifest, manifests
 
+pytestmark = pytest.mark.programs
+
 KINDS_OF_TEXT: Final = {
     "lines": "a\n- b: {{ .Release.Name }}\n---\nkind: Secret # '\"",
     "a line": "a'\"{{ .Release.Name }}: #&b *b",

@@ -60,6 +60,7 @@ def values_of(word: str, *stages: str) -> list[str]:
     return [rest for instruction, rest in instructions(*stages) if instruction == word]
 
 
+@pytest.mark.programs
 def test_hadolint_has_nothing_to_say() -> None:
     try:
         program = hadolint()

@@ -28,12 +28,14 @@ def groups(values: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("major", [3, 4])
 def test_rules_are_those_of_the_project(major: int) -> None:
     """With nothing chosen they are equal to the last letter, Prometheus' own templates included."""
     assert only(render("minimal", ENABLED, major=major), "PrometheusRule")["spec"]["groups"] == rule_groups()
 
 
+@pytest.mark.programs
 def test_promtool_takes_the_rules(tmp_path: Path) -> None:
     """The rendered ones, the default's and those of the example in which everything is changed."""
     for name, more in (("minimal", [ENABLED]), ("everything", [])):
@@ -45,12 +47,14 @@ def test_promtool_takes_the_rules(tmp_path: Path) -> None:
         assert "SUCCESS" in run.stdout
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("alert", ALERTS)
 def test_each_alert_can_be_switched_off(alert: str, tmp_path: Path) -> None:
     """Alone, at every severity, and nothing else changes."""
     assert groups({"disabled": {alert: True}}, tmp_path) == rule_groups(Choices(disabled=frozenset({alert})))
 
 
+@pytest.mark.programs
 def test_all_alerts_can_be_switched_off(tmp_path: Path) -> None:
     """Their groups go with them, and the signals stay: dashboards read them."""
     left = groups({"disabled": dict.fromkeys(ALERTS, True)}, tmp_path)
@@ -58,10 +62,12 @@ def test_all_alerts_can_be_switched_off(tmp_path: Path) -> None:
     assert [group["name"] for group in left] == ["kafka-transaction-signals"]
 
 
+@pytest.mark.programs
 def test_an_alert_that_is_not_switched_off_is_on(tmp_path: Path) -> None:
     assert groups({"disabled": {ALERTS[0]: False}}, tmp_path) == rule_groups()
 
 
+@pytest.mark.programs
 def test_thresholds_are_values(tmp_path: Path) -> None:
     """Those of values.yaml are the project's, each can be set alone, and large and small numbers arrive."""
     written = yaml.safe_load((CHART / "values.yaml").read_text())["prometheusRule"]["thresholds"]
@@ -71,6 +77,7 @@ def test_thresholds_are_values(tmp_path: Path) -> None:
         assert groups({"thresholds": {name: value}}, tmp_path) == rule_groups(Choices(thresholds={name: text}))
 
 
+@pytest.mark.programs
 def test_durations_and_runbooks_are_values(tmp_path: Path) -> None:
     """For one severity of an alert; the other step keeps its own."""
     durations = {key_of(rule): {"for": "1h"} for rule in rules_of(rule_groups()) if rule.get("alert") == ALERTS[0]}
@@ -79,6 +86,7 @@ def test_durations_and_runbooks_are_values(tmp_path: Path) -> None:
     assert groups(chosen, tmp_path) == rule_groups(Choices(durations=durations, runbook_base="https://wiki/runbooks"))
 
 
+@pytest.mark.programs
 def test_own_labels_and_groups_are_added(tmp_path: Path) -> None:
     """To alerts and not to signals; what the project's alerts say of themselves wins."""
     own = {"name": "own", "rules": [{"record": "a:b", "expr": "1"}]}
@@ -92,6 +100,7 @@ def test_own_labels_and_groups_are_added(tmp_path: Path) -> None:
     assert (ours, last) == (expected, own)
 
 
+@pytest.mark.programs
 def test_monitors_scrape_the_metrics() -> None:
     """The path that the site has, and what the values add; the Service and the pod alike."""
     (plain,) = only(render("minimal", "--set=serviceMonitor.enabled=true"), "ServiceMonitor")["spec"]["endpoints"]
@@ -118,6 +127,7 @@ def test_monitors_scrape_the_metrics() -> None:
     }
 
 
+@pytest.mark.programs
 def test_dashboards_are_those_of_the_project() -> None:
     """As ConfigMaps with the sidecar's label and as GrafanaDashboards: byte for byte."""
     objects = render("everything")
@@ -142,6 +152,7 @@ def test_dashboards_fit_a_configmap() -> None:
     assert all(len(text.encode()) < 1024 * 1024 for text in DASHBOARDS.values())
 
 
+@pytest.mark.programs
 def test_the_alertmanager_config_mutes_what_a_hang_explains() -> None:
     """The rules of the example, the caller's route and receivers; or those alone."""
     made = only(render("everything"), "AlertmanagerConfig")["spec"]

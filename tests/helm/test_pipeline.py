@@ -34,10 +34,12 @@ def claims(pod: Manifest) -> dict[str, str]:
     }
 
 
+@pytest.mark.programs
 def test_neither_is_there_by_default() -> None:
     assert not {it["kind"] for it in render("everything")} & {"CronJob", "SparkApplication"}
 
 
+@pytest.mark.programs
 def test_the_cron_job_writes_to_the_exporter_s_volume() -> None:
     """The same claim at the same place, and not read-only: it reads the history there, and leaves its tables beside it."""
     objects = render("spark")
@@ -54,6 +56,7 @@ def test_the_cron_job_writes_to_the_exporter_s_volume() -> None:
     assert container["resources"]["limits"] == {"memory": "4Gi"}
 
 
+@pytest.mark.programs
 def test_the_cron_job_s_runs_do_not_meet() -> None:
     spec = only(render("spark", "--set=pipeline.timeZone=Europe/Berlin"), "CronJob")["spec"]
 
@@ -62,6 +65,7 @@ def test_the_cron_job_s_runs_do_not_meet() -> None:
     assert spec["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"] == "Never"
 
 
+@pytest.mark.programs
 def test_the_cron_job_s_pod_is_where_the_volume_is() -> None:
     """A volume for one node is where the exporter is; one for all nodes binds nobody. What is asked for comes on top."""
     here = only(render("spark"), "Deployment")["spec"]["selector"]["matchLabels"]
@@ -76,6 +80,7 @@ def test_the_cron_job_s_pod_is_where_the_volume_is() -> None:
     assert set(affinity(f"--set={wish}")) == {"podAffinity", "nodeAffinity"}
 
 
+@pytest.mark.programs
 def test_its_name_is_short_enough_for_a_cron_job() -> None:
     """Kubernetes adds eleven letters to it, and takes 63."""
     name = only(render("spark", f"--set=fullnameOverride={'x' * 60}"), "CronJob")["metadata"]["name"]
@@ -84,6 +89,7 @@ def test_its_name_is_short_enough_for_a_cron_job() -> None:
     assert name.endswith("-pipeline")
 
 
+@pytest.mark.programs
 def test_no_scrape_goes_to_the_pipeline() -> None:
     """Its pods have a component of their own, which no selector of the exporter matches."""
     objects = render("spark")
@@ -94,6 +100,7 @@ def test_no_scrape_goes_to_the_pipeline() -> None:
         assert not service["spec"]["selector"].items() <= labels.items()
 
 
+@pytest.mark.programs
 def test_the_spark_application_does_the_same_on_several_nodes() -> None:
     """The same arguments and volume, for driver and executors, who may do no more than the exporter's pod."""
     objects = render(
@@ -121,6 +128,7 @@ def test_the_spark_application_does_the_same_on_several_nodes() -> None:
     assert (spec["executor"]["instances"], spec["driver"]["memory"]) == (2, "1g")
 
 
+@pytest.mark.programs
 def test_versions_and_places_are_those_of_the_image() -> None:
     """Spark as it is pinned, the file that the Dockerfile leaves, and the user with a name whom the chart asks for."""
     spec = only(render("spark-operator"), "SparkApplication")["spec"]
@@ -149,6 +157,7 @@ def test_pins_of_one_package_agree(name: str) -> None:
     assert {it for it in pins(name) if it.partition("==")[0] in shared} <= pins("dev")
 
 
+@pytest.mark.programs
 def test_the_exporter_records_for_the_pipeline_and_reads_what_it_makes() -> None:
     """The same folders on the same volume, and room for them."""
     (container,) = only(render("spark"), "Deployment")["spec"]["template"]["spec"]["containers"]
@@ -159,6 +168,7 @@ def test_the_exporter_records_for_the_pipeline_and_reads_what_it_makes() -> None
     }
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(("flags", "size"), [((), "64Mi"), (("--set=history.enabled=true",), "4Gi")])
 def test_a_history_gets_room(flags: tuple[str, ...], size: str) -> None:
     """Unless a size is chosen."""

@@ -14,6 +14,8 @@ from tests.helm.crds import all_crds, crds_at_hand, write_schemas
 from tests.helm.manifests import Manifest, manifests, of_kind, only, pods
 from tests.helm.tools import KUBERNETES_VERSIONS, ToolUnavailable, kubeconform, kubernetes_schemas
 
+pytestmark = pytest.mark.programs
+
 SPARK_EXAMPLES: Final = Path(__file__).parents[2] / "examples" / "spark"
 GOLDEN: Final = Path(__file__).parent / "golden" / "minimal.yaml"
 OPERATOR_KINDS = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "AlertmanagerConfig")

@@ -14,6 +14,8 @@ from tests.helm.manifests import Manifest, containers, of_kind, only, pods
 from tests.helm.pod_files import container_of
 from tests.helm.tools import ToolUnavailable, kube_score
 
+pytestmark = pytest.mark.programs
+
 VOLUMES: Final = {"configMap", "secret", "emptyDir", "persistentVolumeClaim"}
 """A part of what `restricted` allows: the chart needs no more."""
 

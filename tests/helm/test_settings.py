@@ -17,6 +17,8 @@ from tests.helm.chart import EXAMPLES, render
 from tests.helm.manifests import containers, of_kind, only, pods
 from tests.helm.pod_files import Outside, container_of, lay_out, moved
 
+pytestmark = pytest.mark.programs
+
 PROGRAM: Final = Path(sys.executable).parent / "kafka-transaction-exporter"
 SECRETS: Final = {setting.name for setting in SETTINGS if setting.is_secret}
 

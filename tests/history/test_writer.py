@@ -201,6 +201,7 @@ def test_its_thread_writes_when_a_file_is_due_and_at_the_end(tmp_path: Path) -> 
     assert len(rows(tmp_path / "end", CYCLES)) == 1
 
 
+@pytest.mark.programs
 @needs_a_small_disk
 def test_a_full_disk_stops_the_recording_and_nothing_else(tmp_path: Path) -> None:
     """A real one, of 64 kB; once there is room again, what waited is written."""

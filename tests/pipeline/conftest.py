@@ -12,10 +12,12 @@ from pyspark.sql import SparkSession
 
 from exporter.pipeline.session import open_session
 from tests.brokers.maven import spark_kafka_jars
+from tests.marks import starts
 from tests.pipeline.program import Begin, Program
 
 
 @pytest.fixture(scope="session")
+@starts("spark")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     temporary: Path = tmp_path_factory.mktemp("spark")

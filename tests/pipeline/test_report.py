@@ -15,6 +15,7 @@ from exporter.pipeline import report, schemas
 from exporter.pipeline.report import Durations, Hole, Incident, ReportData, collect
 from exporter.pipeline.report_page import render
 from tests.browser import Browser, assert_painted, open_browser
+from tests.marks import starts
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 STRANGE = '<script>alert(1)</script> $\\frac{x}$ "quoted" name-\u00e9\u4e2d'
@@ -183,6 +184,7 @@ def test_the_page_says_what_the_data_says() -> None:
 
 
 @pytest.fixture(scope="module")
+@starts("browser")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
     return open_browser(tmp_path_factory.mktemp("chromium"))
 

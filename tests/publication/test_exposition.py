@@ -62,6 +62,7 @@ def test_both_formats_say_the_same(scenario: Callable[[], Publication]) -> None:
     _assert_gzip_agrees(exposition)
 
 
+@pytest.mark.programs
 @every_scenario
 def test_promtool_finds_nothing_to_mend(scenario: Callable[[], Publication]) -> None:
     """Names, types and help are what Prometheus' own linter wants; `process_*` are with it."""

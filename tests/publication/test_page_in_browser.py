@@ -17,6 +17,7 @@ from exporter.publication.publication import Publication
 from exporter.web.routes import Routes
 from exporter.web.server import WebServer
 from tests.browser import Browser, assert_painted, open_browser
+from tests.marks import starts
 from tests.publication.builders import Partition, evaluation, hanging, inconclusive, published
 from tests.publication.scenarios import healthy, partial_coverage, stale, three_hangs
 
@@ -44,6 +45,7 @@ def two_hundred_suspects() -> Publication:
 
 
 @pytest.fixture(scope="module")
+@starts("browser")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
     return open_browser(tmp_path_factory.mktemp("chromium"))
 

@@ -10,6 +10,7 @@ from examples.workload.planting import plant_hang
 from tests.brokers.secure import Certificates, SecureCluster
 from tests.brokers.token_endpoint import TokenEndpoint
 from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.marks import starts
 
 TOPIC = "guarded"
 
@@ -20,6 +21,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture(scope="package")
+@starts("broker")
 def cluster(certificates: Certificates) -> Iterator[SecureCluster]:
     """A hang on its topic is what everybody must see."""
     made = SecureCluster("4.3.1", certificates, properties=HANGS_CAN_BE_PLANTED)

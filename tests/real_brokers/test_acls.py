@@ -24,6 +24,7 @@ from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Verdict
 from exporter.snapshot import Answer
 from tests.brokers.acls import every_acl
 from tests.brokers.cluster import KafkaCluster
+from tests.marks import starts
 from tests.real_brokers.watching import Watch, rows_on
 
 ANYBODY_WITHOUT_ACL = {
@@ -37,6 +38,7 @@ MakeTopic = Callable[..., str]
 
 
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
+@starts("broker")
 def guarded(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A broker that allows everything for which no ACL exists."""
     with KafkaCluster(request.param, properties=ANYBODY_WITHOUT_ACL) as cluster:

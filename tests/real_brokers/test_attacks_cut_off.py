@@ -12,6 +12,7 @@ from exporter.commands import force_terminate
 from tests.brokers.cluster import Properties
 from tests.brokers.isolation import IsolatedCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.marks import starts
 from tests.real_brokers.attacking import Held, aborts, committed_offsets, context_of, settings_of
 from tests.real_brokers.test_attacks import TIMES, state_of
 from tests.verification.situations.ground import leader_ids, until
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=["4.3.1", "3.9.1"])
+@starts("broker")
 def cluster(request: pytest.FixtureRequest) -> Iterator[IsolatedCluster]:
     with IsolatedCluster(request.param, nodes=3, properties=PROPERTIES) as cluster:
         Client.begin(cluster.bootstrap, "makes-the-state-topic")

@@ -15,6 +15,7 @@ from tests.brokers.broker import HOST, Broker
 from tests.brokers.cluster import KafkaCluster, Properties, free_ports
 from tests.brokers.kerberos import REALM, Realm, missing_programs
 from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.marks import starts
 from tests.real_brokers.exporting import ended
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker]
@@ -54,6 +55,7 @@ class KerberosCluster(KafkaCluster):
 
 
 @pytest.fixture(scope="module")
+@starts("programs")
 def realm() -> Iterator[Realm]:
     missing = missing_programs()
     if missing:
@@ -65,6 +67,7 @@ def realm() -> Iterator[Realm]:
 
 
 @pytest.fixture(scope="module")
+@starts("broker")
 def cluster(realm: Realm) -> Iterator[KerberosCluster]:
     made = KerberosCluster("4.3.1", realm, properties=HANGS_CAN_BE_PLANTED)
     with made:

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from exporter.daemon.log_follower import NOT_YET
 from exporter.kafka.markers import Marker, MarkerOutcome, write_marker
 from tests.brokers.second_door import PASSWORD, GuardedCluster
+from tests.marks import starts
 from tests.real_brokers.log_reading import reading, until
 from tests.verification.privileges import (
     BEGINNING,
@@ -34,6 +35,7 @@ LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl
 
 
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
+@starts("broker")
 def cluster(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
     with guarded(request.param) as made:
         yield made

@@ -15,6 +15,7 @@ from exporter.config.loading import load
 from exporter.kafka.state_log import LogRecord, StateLog
 from exporter.transaction_log.report import LogPosition
 from tests.brokers.cluster import KafkaCluster
+from tests.marks import starts
 from tests.real_brokers.exporting import PATIENCE_S
 from tests.real_brokers.log_reading import MINE, completed, counting, outcomes, reading, until
 from tests.real_brokers.test_transaction_log import QUICK
@@ -25,6 +26,7 @@ PARTITIONS = "kafka_transaction_exporter_transaction_log_partitions"
 
 
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
+@starts("broker")
 def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """Coordinators that look every 200 ms. Each test has ids with a prefix of its own."""
     with KafkaCluster(request.param, properties=QUICK) as made:

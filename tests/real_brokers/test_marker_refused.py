@@ -35,6 +35,7 @@ from exporter.recovery.plan import Action, plan_for
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.second_door import GuardedCluster, java_login
 from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.marks import starts
 from tests.real_brokers.exporting import ended
 from tests.real_brokers.watching import Watch
 
@@ -49,6 +50,7 @@ CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka c
 
 
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
+@starts("broker")
 def guarded(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
     """A user who sees everything and may write nothing."""
     cluster = GuardedCluster(request.param, users=[OPERATOR, NARROW, BLINKERED], properties=HANGS_CAN_BE_PLANTED)

@@ -13,6 +13,7 @@ import pytest
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.marks import starts
 from tests.real_brokers.exporting import Exporter, Series, serving
 
 RELOADED = "kafka_transaction_exporter_config_last_reload_successful"
@@ -27,6 +28,7 @@ def value(metrics: dict[str, Series], name: str) -> float | None:
 
 
 @pytest.fixture(scope="module")
+@starts("broker")
 def guarded() -> Iterator[GuardedCluster]:
     """A broker with a user who may see nothing: enough to log in, and to make cycles."""
     cluster = GuardedCluster("4.3.1", users=["watcher"], properties=HANGS_CAN_BE_PLANTED)

@@ -19,6 +19,7 @@ from exporter.transaction_log.records import Decoded, Tombstone, TransactionReco
 from tests.brokers.cluster import KafkaCluster, Properties
 from tests.brokers.messages import Logged, events, read_log
 from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.marks import starts
 
 PATIENCE_S = 60
 TIMEOUT_MS = 1500
@@ -32,6 +33,7 @@ DUMP = {"4.3.1": "org.apache.kafka.tools.DumpLogSegments", "3.9.1": "kafka.tools
 
 
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
+@starts("broker")
 def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """Coordinators that look every 200 ms, and forget ids after seconds."""
     with KafkaCluster(request.param, properties=QUICK) as made:

@@ -20,6 +20,7 @@ from examples.workload.planting import PlantedTransaction
 from tests.brokers.cluster import Properties
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.marks import starts
 from tests.runbooks.desk import Desk
 from tests.verification.situations.steps import Client
 
@@ -45,6 +46,7 @@ GRANTS = {
 
 
 @pytest.fixture(scope="session")
+@starts("broker")
 def guarded() -> Iterator[GuardedCluster]:
     """One node with an authorizer, whose coordinator never looks for time-outs. By the plain listener all is allowed."""
     properties: Properties = {

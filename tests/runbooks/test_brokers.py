@@ -13,6 +13,7 @@ from examples.workload.wire import BrokerRefused
 from exporter.evaluation.verdicts import Verdict
 from tests.brokers.cluster import KafkaCluster, Properties
 from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.marks import starts
 from tests.real_brokers.exporting import serving
 from tests.real_brokers.test_command_line import committed_records
 from tests.real_brokers.test_replicas import (
@@ -42,6 +43,7 @@ ABORT = (
 
 
 @pytest.fixture(scope="module")
+@starts("broker")
 def trio() -> Iterator[KafkaCluster]:
     """Three nodes; each partition of `__transaction_state` has one replica, so that one node takes some with it.
 

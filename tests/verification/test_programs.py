@@ -14,6 +14,7 @@ FOLDERS: Final = sorted(path.parent.name for path in HERE.glob("*/__main__.py"))
 PROGRAMS: Final = [*FOLDERS, "soak.flat", "privileges"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_help_is_printed_and_nothing_else_happens(name: str) -> None:
     """A situation takes minutes to play, and its result replaces a document: `--help` must not start that."""

@@ -10,7 +10,6 @@ import gzip
 import http.client
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from exporter.publication.publication import Publication
 from exporter.web.connections import ConnectionLimits
 from exporter.web.routes import Request, Routes
 from exporter.web.server import WebServer, WebServerError
+from tests.certificates import Authority
 from tests.publication.builders import evaluation_of, many_partitions, published
 from tests.publication.scenarios import healthy, render, three_hangs
 
@@ -366,17 +366,9 @@ def test_a_renewed_certificate_is_used_without_a_restart(
 
 @pytest.fixture
 def certificates(tmp_path: Path) -> Callable[[str], Path]:
-    """Makes a file with a fresh key and a certificate of its own signature."""
-
-    def make(name: str) -> Path:
-        path = tmp_path / f"{name}.pem"
-        key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", str(path) + ".key")
-        command = ["openssl", "req", "-x509", *key, "-subj", f"/CN={name}", "-days", "2", "-out", str(path)]
-        subprocess.run(command, check=True, capture_output=True)
-        path.write_bytes(path.read_bytes() + Path(f"{path}.key").read_bytes())
-        return path
-
-    return make
+    """Makes a file with a fresh key and its certificate."""
+    authority = Authority(tmp_path)
+    return lambda name: authority.issue(name).both
 
 
 @pytest.fixture

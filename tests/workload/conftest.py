@@ -12,6 +12,7 @@ from examples.workload.truth import Counts
 from exporter.transaction_log.events import Outcome
 from tests.brokers.cluster import KafkaCluster, Properties
 from tests.brokers.messages import completed, read_log, read_messages
+from tests.marks import starts
 
 PARTITIONS = range(3)
 PATIENCE_S = 60
@@ -19,6 +20,7 @@ HASTY: Properties = {"transaction.abort.timed.out.transaction.cleanup.interval.m
 
 
 @pytest.fixture(scope="session", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
+@starts("broker")
 def hasty(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """It hands out time-outs within moments. Leave it running: the tests of this folder share it."""
     with KafkaCluster(request.param, properties=HASTY) as cluster:

@@ -78,8 +78,10 @@ QUICK_FOR_GOOD = frozenset(Fault) - {
     Fault.LENGTH_NEGATIVE,
 }
 """What the others do for good they do once, in nearly all."""
-TRIALS = [pytest.param(way, once) for way in WAYS] + [
-    pytest.param(way, for_good, marks=() if way in QUICK_FOR_GOOD else pytest.mark.slow) for way in WAYS
+OFTEN = frozenset({Fault.CUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR})
+"""Of each kind one or two that every `make check` tries, once."""
+TRIALS = [pytest.param(way, once, marks=() if way in OFTEN else pytest.mark.long) for way in WAYS] + [
+    pytest.param(way, for_good, marks=pytest.mark.long if way in QUICK_FOR_GOOD else pytest.mark.slow) for way in WAYS
 ]
 
 

@@ -9,6 +9,8 @@ from tests.verification.hostile.measure import once, under
 from tests.verification.hostile.peer import Peer
 from tests.verification.hostile.shapes import SHAPES, Shape
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def idle_mb() -> float:

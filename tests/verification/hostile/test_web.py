@@ -13,6 +13,8 @@ from tests.verification.hostile.peer import Peer
 from tests.verification.hostile.web import CROWDS, PATIENCE_S, PROBE, SCRAPER, TOPICS, Crowd, Door, besieged, opened
 from tests.verification.soak.resources import Resources
 
+pytestmark = pytest.mark.long
+
 DESCRIPTORS_MORE = 5
 
 

@@ -269,11 +269,13 @@ def reached() -> Reached:
     return reached_by(tasks, processes)
 
 
+@pytest.mark.long
 def test_no_order_of_events_makes_the_exporter_lie(reached: Reached) -> None:
     told = [story(BY_NAME[it.situation], shrunk(it)) for it in reached.found[:3]]
     assert not reached.found, "\n\n".join(told)
 
 
+@pytest.mark.long
 def test_everything_is_reached(reached: Reached) -> None:
     """An unreachable corner must not be taken for a safe one."""
     missing = [it.label for it in Verdict if not reached.verdicts[it.label]]
@@ -283,6 +285,7 @@ def test_everything_is_reached(reached: Reached) -> None:
     assert pairs > 0.9 * len(names()) ** 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lie", LIES, ids=lambda it: f"item {it.item}")
 def test_no_schedule_that_found_a_lie_in_the_old_code_finds_one_now(lie: Lie) -> None:
     result = search(lie, schedules_max=lie.found_after, shrink=False)
@@ -336,6 +339,7 @@ def test_no_schedule_that_found_a_lie_since_finds_one_now(
     assert len(ran.schedule.events) == len(events)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda it: it.name)
 def test_an_obligation_that_is_taken_away_is_missed(defect: Defect) -> None:
     with put_back(defect):
