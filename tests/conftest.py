@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from typing import Any, Final
 
@@ -13,7 +13,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.brokers.cluster import KafkaCluster, Properties
-from tests.marks import mark_by_fixtures, may_start_programs, only_our_programs, starts, watch_programs
+from tests.marks import (
+    NO_PROGRAMS,
+    mark_by_fixtures,
+    may_start_programs,
+    only_our_programs,
+    restored_path,
+    starts,
+    watch_programs,
+)
 
 # Lets raw transactional batches in (examples/workload/planting.py); the default refuses them. Unknown before 3.6.
 HANGS_CAN_BE_PLANTED: Final = {"transaction.partition.verification.enable": "false"}
@@ -35,6 +43,15 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         mark_by_fixtures(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Around setup and teardown as well: a test that sets the PATH puts back in its teardown what it has found."""
+    with restored_path():
+        if not may_start_programs(item):
+            os.environ["PATH"] = NO_PROGRAMS
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

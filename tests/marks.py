@@ -7,6 +7,7 @@ and no program is found on the PATH that its children inherit.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -64,15 +65,23 @@ def only_our_programs() -> Iterator[None]:
     """Within it, a foreign program is not started, and fails the test even where the test catches the exception."""
     global _started  # noqa: PLW0603 - audit hooks are of the process
     started: list[str] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", NO_PROGRAMS)
-        _started = started
-        try:
-            yield
-        finally:
-            _started = None
+    _started = started
+    try:
+        yield
+    finally:
+        _started = None
     if started:
         pytest.fail(_complaint(started), pytrace=False)
+
+
+@contextmanager
+def restored_path() -> Iterator[None]:
+    """What is on the PATH stays there, whatever is done within it."""
+    path = os.environ.get("PATH", "")
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = path
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
