@@ -17,7 +17,7 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
         name="kafka.bootstrap.servers",
         kind=values.SERVERS,
         default=None,
-        help="Brokers to ask first, as host:port[,host:port...]. Required.",
+        help="Brokers for the first connection, as host:port[,host:port...]. Required.",
     ),
     Setting(
         name="kafka.client.id",
@@ -29,13 +29,13 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
         name="kafka.request.timeout.ms",
         kind=values.whole_number_kind(100, 600_000),
         default=10000,
-        help="How long a broker may take to answer one request, connecting included, in milliseconds.",
+        help="Time limit for a broker's response to one request, including the connection, in milliseconds.",
     ),
     Setting(
         name="kafka.security.protocol",
         kind=values.one_of_kind("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         default="PLAINTEXT",
-        help="How brokers are spoken to.",
+        help="The protocol of the connections to brokers.",
     ),
     Setting(
         name="kafka.sasl.mechanism",
@@ -104,7 +104,7 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
         name="kafka.ssl.truststore.location",
         kind=values.TEXT,
         default=None,
-        help="PKCS12 file with the authorities, in place of the PEM file; Java's, librdkafka has none.",
+        help="PKCS12 file with the authorities, in place of the PEM file; a property of Java, not of librdkafka.",
         is_path=True,
     ),
     Setting(
@@ -118,7 +118,7 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
         name="kafka.sasl.oauthbearer.token.endpoint.url",
         kind=values.URL,
         default=None,
-        help="Where tokens for OAUTHBEARER are issued (client credentials grant).",
+        help="URL that issues tokens for OAUTHBEARER (client credentials grant).",
     ),
     Setting(
         name="kafka.sasl.oauthbearer.client.id",
@@ -137,7 +137,7 @@ KAFKA_SETTINGS: tuple[Setting, ...] = (
         name="kafka.sasl.oauthbearer.scope",
         kind=values.TEXT,
         default=None,
-        help="The scope that is asked for.",
+        help="The scope of the token.",
     ),
     Setting(
         name="kafka.sasl.oauthbearer.extensions",
