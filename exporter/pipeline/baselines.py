@@ -1,7 +1,7 @@
-"""What is usual for each transactional id, group of ids and topic, from closed transactions that never hung.
+"""Computes baselines: usual durations of each transactional id, group and topic, from closed transactions that never hung.
 
-Durations are those that were seen, as they are compared with what is seen. They are counted on a grid of two hundredths,
-so that a percentile is exact within one, and what is counted does not grow with the transactions.
+Durations are observed ones, because they are compared with observed ones. They are counted on a grid of 2 %, so that a
+percentile is exact within 1 %, and the number of counts does not grow with the transactions.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from exporter.pipeline.transactions import CLOSED
 
 GRID: Final = 0.02
 IDS_MAX: Final = 5_000
-"""Of each cluster, those with the most samples: the file stays small. What is left out has its group and its topics."""
+"""Ids with the most samples of each cluster, so that the file stays small. Other ids have their group and topics."""
 KINDS: Final = {"transactional_id": "transactional_ids", "group": "groups", "topic": "topics"}
-"""What a threshold is for -> its list in the file."""
+"""Kind of a threshold -> its list in the file."""
 _PERCENTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
 _SUBJECT: Final = ("cluster_id", "kind", "name")
 _HOUR_MS: Final = 3_600_000
@@ -34,7 +34,7 @@ _MONDAY_MS: Final = 4 * 86_400_000
 
 
 def usual_of_transactions(transactions: DataFrame) -> DataFrame:
-    """`TRANSACTIONS` -> id, topics, hour of the week, and durations and idle times on the grid, of what is usual."""
+    """`TRANSACTIONS` -> id, topics, hour of the week, durations and idle times on the grid, of the usual ones."""
     known = schemas.shaped(transactions, schemas.TRANSACTIONS)
     is_usual = (f.col("end") == CLOSED) & ~f.arrays_overlap("verdicts", f.array(*(f.lit(it) for it in HANGING)))
     began_ms = f.unix_millis("first_seen")
@@ -56,10 +56,10 @@ def _on_grid(column: str) -> Column:
 
 
 def samples_of_usual(usual: DataFrame, groups: DataFrame) -> DataFrame:
-    """How many there are: of each id and set of topics by duration, by idle time, and of each group by hour and duration.
+    """Sample counts of each id and set of topics by duration, by idle time, and of each group by hour and duration.
 
-    `groups` is (transactional_id, group). Columns that do not tell a row apart are null in it, `is_of_an_hour` says which
-    kind it is. Counted by all of them at once, nearly every transaction would be a row of its own.
+    `groups` is (transactional_id, group). Columns that a row is not counted by are null in it; `is_of_an_hour` is its
+    kind. Counted by all columns at once, nearly every transaction would have its own row.
     """
     shared = ["cluster_id", "group", "topics"]
     sets = [
@@ -81,7 +81,7 @@ def samples_of_usual(usual: DataFrame, groups: DataFrame) -> DataFrame:
 
 
 def by_subject(samples: DataFrame) -> DataFrame:
-    """Ids, groups and topics alike: a row for each that samples count for."""
+    """One row for each id, group and topic that samples count for."""
     subjects = f.array_union(
         f.array(*(f.struct(f.lit(kind).alias("kind"), f.col(column).alias("name")) for kind, column in _SINGLE)),
         f.transform("topics", lambda it: f.struct(f.lit("topic").alias("kind"), it.alias("name"))),
@@ -97,9 +97,9 @@ _SINGLE: Final = (("transactional_id", "transactional_id"), ("group", "group"))
 
 
 def group_of_each_id(spark: SparkSession, usual: DataFrame, groups: GroupRules) -> DataFrame:
-    """(transactional_id, group) by the daemon's own rule: the first that matches from the first to the last character.
+    """(transactional_id, group) by the daemon's own rules: the first that matches the whole id.
 
-    The rules are Python's expressions, which Spark's are not quite: so they are matched here, once for each id.
+    The rules are Python's regular expressions, and Spark's differ: so they are matched here, once for each id.
     """
     schema = "transactional_id string, `group` string"
     if not groups:
@@ -110,7 +110,7 @@ def group_of_each_id(spark: SparkSession, usual: DataFrame, groups: GroupRules) 
 
 
 def statistics_of(subjects: DataFrame, *by: str) -> list[Row]:
-    """Percentiles of each subject, and of whatever else it is told apart by."""
+    """Percentiles of each subject, and of each value of the columns `by`."""
     quantiles = f.array(*(f.lit(it) for it in _PERCENTILES))
     return (
         subjects.groupBy(*_SUBJECT, *by)
@@ -130,12 +130,12 @@ def statistics_of(subjects: DataFrame, *by: str) -> list[Row]:
 def baselines_document(
     spark: SparkSession, transactions: DataFrame, groups: GroupRules, *, made_at_ms: int, window_ms: int
 ) -> str:
-    """The file, as JSON, of `TRANSACTIONS` that closed within the window."""
+    """The JSON file, from `TRANSACTIONS` that closed within the window."""
     usual = usual_of_transactions(transactions)
     samples = samples_of_usual(usual, group_of_each_id(spark, usual, groups)).persist()
     try:
         rows = statistics_of(by_subject(samples.where(~f.col("is_of_an_hour"))))
-        # Of ids there are many: their hours would outweigh all the rest.
+        # There are many ids: their hours would be most of the file.
         hours = statistics_of(by_subject(samples.where("is_of_an_hour")), "hour")
     finally:
         samples.unpersist()
@@ -143,7 +143,7 @@ def baselines_document(
 
 
 def document_of(rows: Iterable[Any], hours: Iterable[Any], *, made_at_ms: int, window_ms: int) -> str:
-    """The file, of statistics by subject, and by subject and hour of the week."""
+    """The file, from statistics by subject, and by subject and hour of the week."""
     of_hours: dict[tuple[str, ...], list[Any]] = {}
     for row in hours:
         if row["samples"] >= HOUR_SAMPLES_MIN and row["span_ms"] >= HOUR_SPAN_MS_MIN:

@@ -1,8 +1,8 @@
-"""Small files into large ones, without Spark: rows are copied by Arrow, file by file, whole or not at all.
+"""Joins small files to large ones with Arrow, without Spark.
 
-The history's files are those of days that are over, and that the tables have taken. The manifest knows the large file as
-taken before it appears, and the small ones go after it has: in between rows are there twice, which every step bears. The
-daemon writes new names only.
+History files are joined after their day is over and the tables have taken them. The manifest has the large file as taken
+before it appears, and the small ones are removed after that: in between rows are duplicated, which no step minds. The
+daemon writes only new names.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from exporter.pipeline.ingest import bucket_of
 from exporter.pipeline.manifest import Bucket, Manifest, Tables
 
 SETTLED_MS: Final = 2 * 86_400_000
-"""A day is over when the newest file of its cluster is so much younger than its end: late files are taken by then."""
+"""Compact a day only once a file at least this much newer than its end exists: late files are taken by then."""
 ROW_GROUP_ROWS: Final = 1_000_000
 WRITER: Final = "compacted"
 
 
 def compact_history(history: Path, tables: Tables, *, now_ms: int) -> int:
-    """How many small files went."""
+    """Returns the number of removed small files."""
     files = plausible(history_files(history), now_ms)
     manifest = tables.load()
     newest_ms = _newest((it.cluster_id, it.last_ms) for it in files)
@@ -44,9 +44,9 @@ def compact_history(history: Path, tables: Tables, *, now_ms: int) -> int:
         if max(map(len, parts.values())) < 2 or min(map(len, parts.values())) < 1:  # noqa: PLR2004 - nothing to join
             continue
         if damaged_among(day, (), to_its_end=True):
-            continue  # stays as it is, for a person
+            continue  # keep them for the operator
         first_ms, last_ms = min(it.first_ms for it in day), max(it.last_ms for it in day)
-        # One name for both, as the daemon's have; the end of the run tells it from a file that it takes the place of.
+        # One name for both tables, like the daemon's; the generation distinguishes it from the files that it replaces.
         name = file_name(first_ms, last_ms, f"{WRITER}{manifest.generation + 1}")
         keys = {f"{table}/{'/'.join(of_table[0].path.parts[-3:-1])}/{name}" for table, of_table in parts.items()}
         manifest = replace(manifest, generation=manifest.generation + 1, consumed=manifest.consumed | keys)
@@ -60,7 +60,7 @@ def compact_history(history: Path, tables: Tables, *, now_ms: int) -> int:
 
 
 def compact_tables(tables: Tables, *, now_ms: int, retention_ms: int) -> int:
-    """How many buckets went: hours of a day that is over into one; and those older than their cluster's newest by more."""
+    """Joins the hours of past days, removes buckets beyond the retention, and returns the number of removed buckets."""
     manifest = tables.load()
     newest_ms = newest_closings_ms(manifest, now_ms)
     kept = buckets_since(manifest, newest_ms, retention_ms)
@@ -88,7 +88,7 @@ def newest_closings_ms(manifest: Manifest, now_ms: int) -> dict[str, int]:
 
 
 def buckets_since(manifest: Manifest, newest_ms: Mapping[str, int], window_ms: int) -> tuple[Bucket, ...]:
-    """Those of the last `window_ms` of each cluster, counted from its own newest."""
+    """The buckets of the last `window_ms` of each cluster, counted from its newest row."""
     return tuple(
         it for it in manifest.buckets if it.closed_to_ms >= newest_ms.get(it.cluster_id, it.closed_to_ms) - window_ms
     )
@@ -102,12 +102,12 @@ def _newest(instants: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def _settled(newest_ms: int) -> str:
-    """The first day that is not over, where this is the newest instant."""
+    """The first day that is not over at this newest instant."""
     return datetime.fromtimestamp(max(newest_ms - SETTLED_MS, 0) / 1000, timezone.utc).strftime("%Y-%m-%d")
 
 
 def join(parts: Sequence[Path], whole: Path) -> None:
-    """One file of the rows of many, in their order."""
+    """Join the rows of all parts in one file, in order."""
     schema = pq.read_schema(parts[0]).remove_metadata()
     with (
         atomic_write(whole, beside=f"{TEMPORARY}{whole.name}") as file,
@@ -118,7 +118,7 @@ def join(parts: Sequence[Path], whole: Path) -> None:
 
 
 def _batches(parts: Iterable[Path], schema: pa.Schema) -> Iterable[pa.Table]:
-    """As many files as make a row group."""
+    """Tables of at least one row group."""
     waiting: list[pa.Table] = []
     for part in parts:
         waiting.append(pq.ParquetFile(part).read().replace_schema_metadata(None).cast(schema))

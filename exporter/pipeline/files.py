@@ -1,4 +1,4 @@
-"""Which files the history holds, and which of them a batch takes. No Spark here."""
+"""Lists the files of the history, checks them, and chooses those of a batch. No Spark here."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from exporter.history.schema import CYCLES, OBSERVATIONS, TABLES, VERSION, Colum
 from exporter.pipeline.manifest import DamagedFile
 
 PLACE_PARTS = 3
-"""Of a file below its table: cluster, day and name."""
+"""Parts of a path below its table: cluster, day and name."""
 AHEAD_MS: Final = 3_600_000
-"""An exporter's clock may be ahead of the pipeline's by this much."""
+"""Limit for an exporter's clock ahead of the pipeline's."""
 BEGINNING_MS: Final = 1_498_608_000_000
 """2017-06-28: Kafka 0.11, the first version with transactions."""
 TAKEN_AT: Final = "taken_at"
@@ -29,7 +29,7 @@ _PER_MS: Final = {"us": 1_000, "ns": 1_000_000}
 
 @dataclass(frozen=True, slots=True)
 class HistoryFile:
-    """One whole file of the daemon. Instants are those of its first and last cycle."""
+    """One complete history file. Instants are those of its first and last cycle."""
 
     path: Path
     table: str
@@ -40,12 +40,12 @@ class HistoryFile:
 
     @property
     def key(self) -> str:
-        """What the manifest calls it."""
+        """Its name in the manifest."""
         return f"{self.table}/{self._place}"
 
     @property
     def observations_key(self) -> str:
-        """That of the observations of the same cycles."""
+        """The key of the observations of the same cycles."""
         return f"{OBSERVATIONS}/{self._place}"
 
     @property
@@ -54,7 +54,7 @@ class HistoryFile:
 
 
 def history_files(history: Path) -> tuple[HistoryFile, ...]:
-    """Those with names of ours. Cycles are listed first: the observations of a cycle that is there are there as well."""
+    """Files with the daemon's names. Cycles are listed first, so that the observations of every listed cycle exist."""
     return tuple(
         file
         for table in (CYCLES, OBSERVATIONS)
@@ -72,7 +72,7 @@ def _of_name(table: str, path: Path) -> Iterable[HistoryFile]:
 
 
 def implausible_time(file: HistoryFile, now_ms: int) -> str | None:
-    """Why no right clock gave its cycles their times, as its name has them; None for plausible ones."""
+    """Why the times in its name are implausible; None if they are plausible."""
     first_ms, last_ms = sorted((file.first_ms, file.last_ms))
     if last_ms > now_ms + AHEAD_MS:
         return f"has a cycle of {_instant(last_ms)}, which is later than this run by more than {AHEAD_MS // 60_000} minutes"
@@ -89,19 +89,19 @@ def _instant(instant_ms: int) -> str:
 
 
 def plausible(files: Iterable[HistoryFile], now_ms: int) -> tuple[HistoryFile, ...]:
-    """Those whose times a right clock can have given."""
+    """Files with plausible times."""
     return tuple(it for it in files if implausible_time(it, now_ms) is None)
 
 
 def left_out(files: Iterable[HistoryFile], damaged: Iterable[DamagedFile], now_ms: int) -> tuple[tuple[str, str], ...]:
-    """(key, why) of each file that is not taken into the tables."""
+    """(key, reason) of each file that is left out of the tables."""
     found = {it.key: it.why for it in damaged}
     found |= {it.key: why for it in files if (why := implausible_time(it, now_ms)) is not None}
     return tuple(sorted(found.items()))
 
 
 def waiting(files: Collection[HistoryFile], consumed: Collection[str]) -> tuple[HistoryFile, ...]:
-    """What no run has taken, the oldest first. Cycles whose observations are not there prove nothing: they wait."""
+    """Files that no run has taken, oldest first. Cycles without their observations wait, because they prove nothing."""
     present = {file.key for file in files} | set(consumed)
     return tuple(
         sorted(
@@ -112,7 +112,7 @@ def waiting(files: Collection[HistoryFile], consumed: Collection[str]) -> tuple[
 
 
 def batch_of(files: Iterable[HistoryFile], rows_max: int) -> tuple[HistoryFile, ...]:
-    """The oldest of `files` with at most `rows_max` observations, one file of them at least, and with their cycles."""
+    """The oldest of `files` with at most `rows_max` observations, but at least one file, and their cycles."""
     rows = 0
     taken: list[HistoryFile] = []
     refused: set[str] = set()
@@ -129,14 +129,14 @@ def batch_of(files: Iterable[HistoryFile], rows_max: int) -> tuple[HistoryFile, 
 
 
 def _rows(path: Path) -> int:
-    """Zero for a file that is gone."""
+    """Zero for a missing file."""
     with suppress(OSError):
         return int(pq.read_metadata(path).num_rows)
     return 0
 
 
 def damage_of(file: HistoryFile, *, to_its_end: bool) -> str | None:
-    """Why it cannot be read; None for one that can, or that is gone. `to_its_end` reads its rows as well as its footer."""
+    """Why it cannot be read; None if it can, or is missing. `to_its_end` also reads its rows, not only its footer."""
     try:
         parquet = pq.ParquetFile(file.path)
         for column in TABLES[file.table]:
@@ -156,7 +156,7 @@ def damage_of(file: HistoryFile, *, to_its_end: bool) -> str | None:
 
 
 def _spans_ms(parquet: pq.ParquetFile) -> Iterable[tuple[int, int]]:
-    """The first and the last cycle of each row group: of the footer, or of the rows where it does not say."""
+    """The first and the last cycle of each row group, from the footer, or from the rows if the footer has none."""
     per_ms = _PER_MS.get(parquet.schema_arrow.field(TAKEN_AT).type.unit, 1)
     for number in range(parquet.num_row_groups):
         group = parquet.metadata.row_group(number)
@@ -172,7 +172,7 @@ def _spans_ms(parquet: pq.ParquetFile) -> Iterable[tuple[int, int]]:
 
 
 def _unlike(column: Column, found: Sequence[str]) -> str | None:
-    """Why a file with columns of these types under its name does not hold `column`."""
+    """Why columns of these types are not the expected `column`."""
     if len(found) > 1:
         return f"has column {column.name} {len(found)} times"
     if not found:
@@ -181,14 +181,14 @@ def _unlike(column: Column, found: Sequence[str]) -> str | None:
 
 
 def _kind(name: str) -> str:
-    """Of a type: its time zone, its unit and the name of a list's elements are Spark's to bear."""
+    """A type without time zone, unit and name of list elements, which Spark converts."""
     return re.split(r"[\[<]", name)[0]
 
 
 def damaged_among(
     files: Iterable[HistoryFile], known: Iterable[DamagedFile], *, to_its_end: bool = False
 ) -> tuple[DamagedFile, ...]:
-    """Those that cannot be read; what is known to be so is not tried again while it stays as it is."""
+    """Files that cannot be read; known ones are not tried again until they change."""
     damaged_before = {it.key: it for it in known}
     found = []
     for file in files:

@@ -1,8 +1,8 @@
-"""What the tables know of each producer and partition, and which closed transactions a batch belongs to, of whatever age.
+"""Keeps all producers and partitions, to find closed transactions of any age that a batch of new rows belongs to.
 
-A producer id has one transactional id for ever, and offsets and starts grow. So two small tables, a row for each producer
-and for each partition ever seen, show that nothing older belongs to nearly every row of a batch. For the others the keys
-of closed transactions are read: a file that comes late, a partition that was unread for long, a name that came late.
+A producer id has one transactional id for ever, and offsets and starts grow. So two small tables, one row per producer and
+per partition ever seen, show that nearly all rows of a batch belong to no older transaction. For the others the keys of
+closed transactions are read: a file that comes late, a partition that was unread for long, a name that came late.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def identities_of(rows: DataFrame, start: Column) -> Identities:
 
 
 def merged(one: Identities, other: Identities) -> Identities:
-    """What both know. The greatest name is taken, so that the order does not matter where there are two."""
+    """The union of both. Of two names the greater one is taken, so that the order does not matter."""
     producers = one.producers.unionByName(other.producers).groupBy(*_PRODUCER)
     partitions = one.partitions.unionByName(other.partitions).groupBy(*_PARTITION)
     whole = producers.agg(*(f.max(it).alias(it) for it in ("transactional_id", "newest_start")))
@@ -59,7 +59,6 @@ def merged(one: Identities, other: Identities) -> Identities:
 
 
 def read_identities(spark: SparkSession, folder: Path) -> Identities:
-    """As `write_identities` left them."""
     return Identities(
         spark.read.schema(schemas.PRODUCERS).parquet(str(folder / "producers")),
         spark.read.schema(schemas.PARTITIONS).parquet(str(folder / "partitions")),
@@ -67,7 +66,6 @@ def read_identities(spark: SparkSession, folder: Path) -> Identities:
 
 
 def write_identities(identities: Identities, folder: Path) -> None:
-    """One file each."""
     identities.producers.coalesce(1).write.parquet(str(folder / "producers"))
     identities.partitions.coalesce(1).write.parquet(str(folder / "partitions"))
 

@@ -1,6 +1,6 @@
-"""Suspects joined over partitions and time: what began within minutes of each other in one cluster is one incident.
+"""Joins suspects to incidents: suspects of one cluster that begin within minutes of each other are one incident.
 
-Overlap alone does not join: a hang may stay for days, and is not the cause of what begins on the third.
+Overlap alone does not join: a hang may stay for days, and is not the cause of a suspect that begins on the third.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from exporter.pipeline import schemas
 from exporter.pipeline.transactions import CLOSED
 
 JOINED_SECONDS: Final = 600
-"""A suspect that begins so soon after the one before belongs to its incident."""
+"""A suspect that begins within this time after the previous one belongs to its incident."""
 SUSPECTS: Final = tuple(it.label for it in Verdict if it.is_suspect)
-"""The worst first."""
+"""Worst first."""
 HANGING: Final = tuple(it.label for it in Verdict if it.is_hanging)
 _INCIDENT: Final = ("cluster_id", "number")
 
 
 def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
-    """`TRANSACTIONS` -> `INCIDENTS`; transactions that never were suspects are passed over."""
+    """`TRANSACTIONS` -> `INCIDENTS`; transactions that never were suspects are skipped."""
     suspects = _suspects(schemas.shaped(transactions, schemas.TRANSACTIONS))
     in_time = Window.partitionBy("cluster_id").orderBy("suspect_at", "producer_id", "producer_epoch")
     gap = f.col("suspect_at").cast("long") - f.lag("suspect_at").over(in_time).cast("long")
@@ -53,7 +53,7 @@ def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
 
 
 def _suspects(transactions: DataFrame) -> DataFrame:
-    """With the first instant at which each was one, and was proved to hang, and how bad it got."""
+    """With the first instants as suspect and as proved hang, and the worst verdict."""
     verdicts_seen = f.flatten(f.transform("partitions", lambda it: it["verdicts"]))
     worst = [f.when(f.array_contains("verdicts", it), f.lit(rank)) for rank, it in enumerate(SUSPECTS)]
     return transactions.select(
@@ -70,7 +70,7 @@ def _first(verdicts_seen: Column, verdicts: tuple[str, ...]) -> Column:
 
 
 def _blast_radius(numbered: DataFrame) -> DataFrame:
-    """Partitions, groups, and the records held back: the most that each partition held at once, added up."""
+    """Partitions, groups, and the records held back: the maximum of each partition, added up."""
     split = numbered.select(*_INCIDENT, f.explode("partitions").alias("one")).select(
         *_INCIDENT,
         f.concat_ws("-", "one.topic", f.col("one.partition").cast("string")).alias("name"),

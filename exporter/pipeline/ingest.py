@@ -1,7 +1,7 @@
-"""One batch of new history files into the tables: the batch and what it touches are read, however long the history is.
+"""Ingests one batch of new history files into the tables; only rows that the batch can change are read again.
 
-Transactions that are not closed are carried from batch to batch. Closed ones lie in buckets by the hour of their end; a
-batch takes up again those that it can still change: of its own time, and those that hold what it belongs to.
+Open transactions are carried from batch to batch. Closed ones are in buckets by the hour of their closing. A batch reads
+the buckets of its own time again, and those with older transactions that its rows belong to.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from exporter.pipeline.partition_transactions import exact_start, updated_partit
 from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of
 
 BATCH_ROWS: Final = 5_000_000
-"""Observations: a batch and what becomes of it fit into the memory of `session.MEMORY`, whatever the backlog."""
+"""Observations: a batch and its result fit into the memory of `session.MEMORY`, with any backlog."""
 REOPENED_MS: Final = 300_000
-"""Two exporters' cycles overlap: one often sees again what the other's cycle has just closed. It is at hand then."""
+"""Cycles of two exporters overlap: one often sees a transaction that the other's cycle has just closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestedBatch:
-    """What one batch did."""
+    """Numbers of one batch."""
 
     files: int
     files_waiting: int
     newest_ms: int
-    """Zero where nothing was taken, but a file found that cannot be read."""
+    """Zero if nothing was taken because a file cannot be read."""
 
 
 def ingest_batch(
     spark: SparkSession, history: Path, tables: Tables, *, now_ms: int, batch_rows: int = BATCH_ROWS
 ) -> IngestedBatch | None:
-    """Take one batch, the oldest first; None when nothing waits. To be called with the tables locked."""
+    """Take one batch, oldest files first; None when no file waits. Call it with the tables locked."""
     manifest = tables.load()
     there = history_files(history)
     consumed = manifest.consumed & {it.key for it in there}
@@ -78,7 +78,7 @@ def ingest_batch(
         observations = read_history(spark, history, OBSERVATIONS, new)
         covered = read_history(spark, history, CYCLES, cycles)
         touched, identities = _reach(spark, tables, manifest, batch, observations)
-        # First: what is in memory then is known to be small, and sent to every task.
+        # First: afterwards Spark has this small table in memory, and broadcasts it.
         write_identities(identities, tables.root / "identities" / run)
         carried = partition_transactions_of(read_transactions(spark, tables, _folders(touched, manifest)))
         transactions = _transactions(observations, carried, covered, identities.producers)
@@ -115,7 +115,7 @@ def _touches(batch: Collection[HistoryFile], bucket: Bucket) -> bool:
 def _reach(
     spark: SparkSession, tables: Tables, manifest: Manifest, batch: Collection[HistoryFile], observations: DataFrame
 ) -> tuple[tuple[Bucket, ...], Identities]:
-    """The buckets that a batch can change, and what is known of producers and partitions with it."""
+    """The buckets that a batch can change, and all known producers and partitions."""
     touched = tuple(it for it in manifest.buckets if _touches(batch, it))
     observed = identities_of(observations, exact_start())
     if not manifest.buckets and manifest.open is None:
@@ -150,7 +150,7 @@ def _transactions(observations: DataFrame, carried: DataFrame, cycles: DataFrame
 def _cycles_since(
     files: Iterable[HistoryFile], manifest: Manifest, batch: Collection[HistoryFile]
 ) -> tuple[HistoryFile, ...]:
-    """Those of the batch, and those taken before that may show how one of its transactions ended."""
+    """The cycles of the batch, and earlier ones that may close one of its transactions."""
     taken = manifest.consumed | {it.key for it in batch}
     first_ms = {
         cluster_id: min(it.first_ms for it in batch if it.cluster_id == cluster_id)
@@ -175,7 +175,7 @@ def read_history(spark: SparkSession, history: Path, table: str, files: Iterable
         return spark.createDataFrame([], schema)
     reader = spark.read.schema(schema).option("basePath", str(history / VERSION / table))
     rows = reader.parquet(*paths)
-    # Spark reads each escape of a folder's name as a character of Latin-1; together they are UTF-8.
+    # Spark decodes each escape of a folder's name as Latin-1; the bytes are UTF-8.
     return rows.withColumn("cluster_id", f.decode(f.encode("cluster_id", "ISO-8859-1"), "UTF-8"))
 
 
@@ -193,7 +193,7 @@ def all_transactions(spark: SparkSession, tables: Tables, manifest: Manifest) ->
 
 
 def _write(transactions: DataFrame, folder: Path) -> None:
-    """In one pass, each bucket in a folder of its own."""
+    """Write all buckets in one pass, each in its own folder."""
     is_closed = f.col("end") == CLOSED
     is_suspect = f.arrays_overlap("verdicts", f.array(*(f.lit(it) for it in SUSPECTS)))
     places = {
@@ -220,12 +220,12 @@ def _buckets(root: Path, run: str) -> tuple[Bucket, ...]:
 
 
 def bucket_of(root: Path, folder: Path) -> Bucket:
-    """What its files say of themselves, without reading a row."""
+    """The bucket in that folder, from the footers of its files."""
     footers = [pq.read_metadata(path) for path in sorted(folder.glob("*.parquet"))]
     part, cluster, day, _ = (it.split("=", 1)[1] for it in folder.parts[-4:])
     return Bucket(
         folder=str(folder.relative_to(root)),
-        cluster_id=unquote_plus(unquote(cluster)),  # by us to ASCII, and by Spark
+        cluster_id=unquote_plus(unquote(cluster)),  # encoded by this file, and by Spark
         is_suspect=part == "suspect",
         day=day,
         first_seen_ms=min(_extremes(footers, "first_seen"))[0],

@@ -1,4 +1,4 @@
-"""The `kafka` section in the names of Java's client, for Spark's own Kafka source."""
+"""Translates the `kafka` section into properties of Java's client, for Spark's own Kafka source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MODULES = {
 
 
 class JavaClientError(ValueError):
-    """A setting that this program's own clients take, and Spark's cannot be given."""
+    """A setting that the exporter's own clients support, and Spark's Kafka source does not."""
 
 
 def java_client_options(kafka: KafkaSettings) -> dict[str, str]:
@@ -37,7 +37,7 @@ def _sasl(kafka: KafkaSettings) -> Mapping[str, str]:
         return {}
     if mechanism not in _MODULES:
         raise JavaClientError(
-            f"kafka.sasl.mechanism {mechanism} is not handed to Spark's Kafka source: PLAIN and SCRAM are"
+            f"kafka.sasl.mechanism {mechanism} is not supported with Spark's Kafka source: use PLAIN or SCRAM"
         )
     user, password = (_quoted(kafka.options[name]) for name in ("sasl_plain_username", "sasl_plain_password"))
     login = f"{_MODULES[mechanism]} required username={user} password={password};"
@@ -47,11 +47,11 @@ def _sasl(kafka: KafkaSettings) -> Mapping[str, str]:
 def _tls(tls: TlsSettings) -> Mapping[str, str]:
     if tls.certificate_location is not None:
         raise JavaClientError(
-            "kafka.ssl.certificate.location is not handed to Spark's Kafka source, whose key and certificate are one file: "
-            "put them into a PKCS12 file and set kafka.ssl.keystore.location"
+            "kafka.ssl.certificate.location is not supported with Spark's Kafka source: put key and certificate into a "
+            "PKCS12 file and set kafka.ssl.keystore.location"
         )
     if tls.crl_location is not None:
-        raise JavaClientError("kafka.ssl.crl.location is not known to Spark's Kafka source")
+        raise JavaClientError("kafka.ssl.crl.location is not supported with Spark's Kafka source")
     given = {
         "ssl.truststore.type": "PEM" if tls.ca_location is not None else "PKCS12" if tls.truststore_location else None,
         "ssl.truststore.location": tls.ca_location or tls.truststore_location,
@@ -65,6 +65,6 @@ def _tls(tls: TlsSettings) -> Mapping[str, str]:
 
 
 def _quoted(value: str) -> str:
-    """As JAAS reads a string."""
+    """A string in the syntax of JAAS."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""The jobs, one after the other, on one history and one folder of tables."""
+"""Runs the jobs of the pipeline on one history and one folder of tables."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from exporter.pipeline.outcomes import join_outcomes
 from exporter.pipeline.report import collect
 
 WINDOW_MS: Final = 28 * 86_400_000
-"""What baselines are learned from."""
+"""The span of history for baselines and the report."""
 BASELINES_EVERY_MS: Final = 86_400_000
-"""`run` learns once a day: a month that is read every hour would cost more than all the rest."""
+"""`run` makes baselines once a day: reading a month every hour would cost more than all other jobs."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """What the jobs work on. Each is to be called with the tables locked, and may be killed at any instant."""
+    """The jobs and their input. Call each with the tables locked; a job may be killed at any instant."""
 
     spark: SparkSession
     history: Path
@@ -45,7 +45,7 @@ class Jobs:
     batch_rows: int = BATCH_ROWS
 
     def transactions(self) -> None:
-        """All that waits, batch by batch."""
+        """Takes all waiting files, batch by batch."""
         while True:
             done = ingest_batch(self.spark, self.history, self.tables, now_ms=self.now_ms(), batch_rows=self.batch_rows)
             if done is None:
@@ -62,7 +62,7 @@ class Jobs:
         return left_out(history_files(self.history), self.tables.load().damaged, self.now_ms())
 
     def incidents(self) -> None:
-        """Anew, of the suspects alone, which are few."""
+        """Makes all incidents again, from the suspects, which are few."""
         manifest = self.tables.load()
         folders = [it.folder for it in manifest.buckets if it.is_suspect]
         folders += [manifest.open] if manifest.open else []
@@ -73,13 +73,13 @@ class Jobs:
         self.say(f"incidents: {self.spark.read.parquet(str(self.tables.root / folder)).count()}")
 
     def outcomes(self) -> None:
-        """Of the transactions, where the coordinators' log is read."""
+        """Joins transactions with their outcomes, if the transaction log is read."""
         parts = join_outcomes(self.spark, self.tables, now_ms=self.now_ms())
         if parts is not None:
-            self.say(f"outcomes: {parts} parts joined with the coordinators' log")
+            self.say(f"outcomes: {parts} parts joined with the transaction log")
 
     def baselines(self) -> None:
-        """Of the last four weeks."""
+        """Makes baselines from the last four weeks."""
         manifest, made_at_ms = self.tables.load(), self.now_ms()
         newest_ms = newest_closings_ms(manifest, made_at_ms)
         folders = [it.folder for it in buckets_since(manifest, newest_ms, WINDOW_MS)]
@@ -96,7 +96,7 @@ class Jobs:
         self.say(f"baselines: {self.tables.baselines}")
 
     def report(self) -> None:
-        """A page of the last four weeks."""
+        """Makes the report of the last four weeks."""
         from exporter.pipeline.report_page import render  # noqa: PLC0415 - loads matplotlib
 
         manifest, made_at_ms = self.tables.load(), self.now_ms()
@@ -122,13 +122,13 @@ class Jobs:
         self.say(f"report: {self.tables.report}")
 
     def compact(self) -> None:
-        """Small files into large ones, and away with what is too old."""
+        """Joins small files to large ones, and removes old rows."""
         files = compact_history(self.history, self.tables, now_ms=self.now_ms())
         buckets = compact_tables(self.tables, now_ms=self.now_ms(), retention_ms=self.retention_ms)
         self.say(f"compact: {files} files of the history, {buckets} buckets of the tables")
 
     def run(self) -> None:
-        """All of them; baselines and the report when those are a day old."""
+        """Runs all jobs; baselines and the report only when they are a day old."""
         self.transactions()
         self.incidents()
         self.outcomes()
@@ -140,7 +140,7 @@ class Jobs:
 
 
 def read_incidents(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
-    """`INCIDENTS`, none before they were made."""
+    """`INCIDENTS`; empty before the first run."""
     if manifest.incidents is None:
         return spark.createDataFrame([], schemas.INCIDENTS)
     return spark.read.schema(schemas.INCIDENTS).parquet(str(tables.root / manifest.incidents))

@@ -1,4 +1,4 @@
-"""The job that reads the coordinators' log: where to begin, the jars of Spark's Kafka source, the stream until it ends."""
+"""Runs the job that reads the transaction log: its first offsets, the jars of Spark's Kafka source, the stream."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LOOK_SECONDS = 1.0
 
 
 class LogJobError(Exception):
-    """The log cannot be read so; the sentence says why."""
+    """The log cannot be read; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """One cluster's log."""
+    """The transaction log of one cluster."""
 
     cluster_id: str
     offsets: Mapping[int, int]
-    """By partition: where a first reading begins."""
+    """The first offset of a first run, by partition."""
     options: Mapping[str, str] = field(repr=False)
-    """Of Spark's Kafka source, passwords among them."""
+    """Options of Spark's Kafka source, passwords among them."""
 
 
 def source_of(kafka: KafkaSettings, *, since_ms: int) -> LogSource:
@@ -52,7 +52,7 @@ def source_of(kafka: KafkaSettings, *, since_ms: int) -> LogSource:
 
 
 def jars_of(folder: Path | None) -> dict[str, str]:
-    """Spark's settings that bring its Kafka source. Raises LogJobError for a folder without jars."""
+    """Spark's settings that load its Kafka source. Raises LogJobError for a folder without jars."""
     if folder is None:
         return {"spark.jars.packages": f"{PACKAGE}:{pyspark.__version__}"}
     jars = sorted(folder.glob("*.jar"))
@@ -62,7 +62,7 @@ def jars_of(folder: Path | None) -> dict[str, str]:
 
 
 def read_log(spark: SparkSession, source: LogSource, tables: Tables, *, every_ms: int | None) -> None:
-    """Until the log's end of now, or with `every_ms` until interrupted. Raises LogJobError when Spark gives up."""
+    """Reads to the present end of the log, or with `every_ms` until interrupted. Raises LogJobError when Spark fails."""
     rows = records_of(kafka_stream(spark, source.options, source.offsets), source.cluster_id)
     folder = tables.log_records(source.cluster_id)
     checkpoint = folder.with_name(f"checkpoint-{folder.name}")
@@ -72,6 +72,6 @@ def read_log(spark: SparkSession, source: LogSource, tables: Tables, *, every_ms
         while not query.awaitTermination(LOOK_SECONDS):
             pass
     except StreamingQueryException as error:
-        raise LogJobError(f"Spark ends the reading of the log: {str(error).splitlines()[0]}") from error
+        raise LogJobError(f"Spark cannot read the log: {str(error).splitlines()[0]}") from error
     finally:
         query.stop()

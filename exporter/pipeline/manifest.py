@@ -1,7 +1,7 @@
-"""What the tables consist of: one small file that is replaced as a whole, after all that it names has been written.
+"""The manifest: one small file that names the folders of the tables, and is replaced as a whole after they are written.
 
-A run writes beside what is there, under a new name, and then this file. A kill at any instant leaves either the old file or
-the new one, so that no history file is taken twice or never. Readers go by it; what it does not name does not exist.
+A run writes new folders under new names, and then this file. A kill at any instant leaves either the old file or the new
+one, so that each history file is taken exactly once. Readers use only the folders in it.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from exporter.history.schema import TEMPORARY, VERSION, folder_of_cluster
 FORMAT: Final = "kafka-transaction-exporter tables"
 FORMAT_VERSION: Final = 1
 SUPERSEDED_MS: Final = 3_600_000
-"""Folders that no manifest names any more stay as long, for whoever reads by the one before."""
+"""Unreferenced folders are kept this long for readers of the previous manifest."""
 
 
 class TablesError(Exception):
-    """The tables cannot be used; the sentence says why."""
+    """The tables cannot be used; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A folder of closed transactions of one cluster that ended in one hour, or in one day once they are compacted."""
+    """A folder of closed transactions of one cluster that closed in one hour, or in one day after compaction."""
 
     folder: str
     cluster_id: str
     is_suspect: bool
-    """Holds transactions that were suspects once, and these alone."""
+    """True: holds only transactions that were suspects once; false: only others."""
     day: str
     first_seen_ms: int
     closed_to_ms: int
@@ -45,7 +45,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A folder of transactions, `source`, joined with the coordinators' log as far as that was read at an instant."""
+    """A folder of transactions, `source`, joined with the transaction log up to an instant."""
 
     source: str
     folder: str
@@ -74,7 +74,7 @@ class Manifest:
     """Transactions that are not closed."""
     incidents: str | None = None
     identities: str | None = None
-    """What is known of producers and partitions; null where no version that keeps it has made the tables."""
+    """The folder of producers and partitions; null in tables of an older version."""
     baselines_made_at_ms: int | None = None
     outcomes: tuple[Joined, ...] = ()
     damaged: tuple[DamagedFile, ...] = ()
@@ -83,17 +83,17 @@ class Manifest:
 
     @property
     def folders(self) -> frozenset[str]:
-        """All that is named."""
+        """All folders in the manifest."""
         named = {it.folder for it in self.buckets} | {it.folder for it in self.outcomes}
         named |= {folder for folder, _ in self.superseded}
         return frozenset(named | {it for it in (self.open, self.incidents, self.identities) if it is not None})
 
     def new_run(self) -> str:
-        """A name that no other run has: Spark's process outlives ours by a moment when ours is killed, and writes on."""
+        """A unique name: when this process is killed, Spark's process continues to write for a moment."""
         return f"run-{self.generation + 1:08d}-{uuid.uuid4().hex[:8]}"
 
     def succeeded_by(self, now_ms: int, **changes: object) -> Manifest:
-        """The next one: what it no longer names is kept for a while."""
+        """The next manifest; it keeps folders that it no longer uses for a while."""
         following = replace(self, generation=self.generation + 1, superseded=(), **changes)  # type: ignore[arg-type]
         gone = self.folders - following.folders - {folder for folder, _ in self.superseded}
         kept = tuple(it for it in self.superseded if now_ms - it[1] < SUPERSEDED_MS)
@@ -101,8 +101,6 @@ class Manifest:
 
 
 class Tables:
-    """The folder of the tables."""
-
     def __init__(self, directory: Path) -> None:
         self.root = directory / VERSION
         self.baselines = self.root / "baselines.json"
@@ -110,7 +108,7 @@ class Tables:
         self._manifest = self.root / "manifest.json"
 
     def load(self) -> Manifest:
-        """The manifest; an empty one where there is none. Raises TablesError for one that is not ours."""
+        """The manifest; empty if there is none. Raises TablesError for another format."""
         try:
             document = json.loads(self._manifest.read_text(encoding="utf-8"))
             if (document.pop("format"), document.pop("version")) != (FORMAT, FORMAT_VERSION):
@@ -131,27 +129,27 @@ class Tables:
             raise TablesError(f"{self._manifest}: is not a manifest: {error}") from error
 
     def commit(self, manifest: Manifest) -> None:
-        """From now on the tables are these."""
+        """Make `manifest` the current one."""
         document = {**asdict(manifest), "consumed": sorted(manifest.consumed)}
         write_whole(self._manifest, json.dumps({"format": FORMAT, "version": FORMAT_VERSION, **document}, indent=1))
 
     def log_records(self, cluster_id: str) -> Path:
-        """Where records of that cluster's coordinators' log are."""
+        """The folder with records of that cluster's transaction log."""
         return self.root / "transaction_log" / folder_of_cluster(cluster_id)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One pipeline at a time; what a killed one has left is removed. Raises TablesError where another works."""
+        """One pipeline at a time; removes folders of a killed run. Raises TablesError while another pipeline works."""
         with _locked(self.root):
             self.sweep(self.load())
             yield
 
     def log_locked(self) -> AbstractContextManager[None]:
-        """One reader of the log at a time, beside the pipeline. Raises TablesError where another works."""
+        """One reader of the log at a time, together with the pipeline. Raises TablesError while another reader works."""
         return _locked(self.root / "transaction_log")
 
     def sweep(self, manifest: Manifest) -> None:
-        """Remove what no manifest names."""
+        """Remove unreferenced folders."""
         for table in ("transactions", "incidents", "outcomes", "identities"):
             for run in (self.root / table).glob("run-*"):
                 self._remove_but(run, manifest.folders)
@@ -180,6 +178,6 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replaced at once, and on disk when this returns."""
+    """Replace the file atomically; it is on disk on return."""
     with atomic_write(path, beside=f"{TEMPORARY}{path.name}", mode=0o666) as file:
         file.write(text.encode())

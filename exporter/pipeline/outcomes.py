@@ -1,7 +1,7 @@
-"""Transactions joined with what the coordinators' log says became of them, bucket by bucket as the log comes to cover them.
+"""Joins transactions with their outcomes from the transaction log, bucket by bucket.
 
-A bucket is joined when it is new, and once more when the log, which another process reads, had not come past its end by
-then. So a run takes up what is new on either side, and the log from the beginning of the oldest transaction among it.
+A bucket is joined when it is new, and again if the log, which another process reads, had not passed the bucket's end by
+then. A run reads the log from the start of the oldest transaction in these buckets.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from exporter.pipeline.manifest import Joined, Manifest, Tables
 from exporter.pipeline.transaction_log import RECORDS, outcomes_of, read_records, with_outcomes
 
 SETTLED_MS: Final = 300_000
-"""The log covers a bucket when it was read so long after its end: the last markers are written by then."""
+"""The log covers a bucket when it was read to this long after the bucket's end: all markers are written by then."""
 BEFORE_MS: Final = 60_000
-"""Of the log, before the oldest transaction: two clocks."""
+"""The log is read from this long before the oldest transaction, because two clocks may differ."""
 
 JOINED: Final = t.StructType(
     [it for it in schemas.TRANSACTIONS if it.name != "partitions"]
     + [
-        t.StructField("outcome", t.StringType()),  # commit, abort, timeout or fenced; null where the log does not tell
+        t.StructField("outcome", t.StringType()),  # commit, abort, timeout or fenced; null where the log has none
         t.StructField("exact_duration_ms", t.LongType()),
         t.StructField("marker_ms", t.LongType()),  # from the decision to the last marker
     ]
@@ -40,17 +40,17 @@ JOINED: Final = t.StructType(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A folder of transactions that is to be joined."""
+    """A folder of transactions to be joined."""
 
     folder: str
     closed_to_ms: int | None
-    """Null for those that are not closed."""
+    """Null for open transactions."""
     log_to_ms: int
-    """How far the log of its cluster is read: zero where it never was. Of all clusters for those that are not closed."""
+    """When the log of its cluster was last read; zero if never. For open transactions, the newest of all clusters."""
 
 
 def logs_read_to_ms(tables: Tables) -> dict[str, int]:
-    """By cluster, when its log was last found to hold something new."""
+    """By cluster, when new records of its log were last written to the table."""
     return {
         cluster_of_folder(folder.name): max(int(it.stat().st_mtime * 1000) for it in files)
         for folder in (tables.root / "transaction_log").glob("cluster_id=*")
@@ -59,7 +59,7 @@ def logs_read_to_ms(tables: Tables) -> dict[str, int]:
 
 
 def parts_to_join(manifest: Manifest, logs_to_ms: Mapping[str, int]) -> tuple[Part, ...]:
-    """What was never joined, and what was before its cluster's log covered it."""
+    """Parts that were never joined, or joined before the log of their cluster covered them."""
     parts = [Part(it.folder, it.closed_to_ms, logs_to_ms.get(it.cluster_id, 0)) for it in manifest.buckets]
     parts += [Part(manifest.open, None, max(logs_to_ms.values(), default=0))] if manifest.open else []
     joined_to_ms = {it.source: it.log_to_ms for it in manifest.outcomes}
@@ -74,7 +74,7 @@ def _is_due(part: Part, joined_to_ms: int | None) -> bool:
 
 
 def join_outcomes(spark: SparkSession, tables: Tables, *, now_ms: int) -> int | None:
-    """How many parts were joined; None where there is no log. To be called with the tables locked."""
+    """Returns the number of joined parts; None without a log. Call it with the tables locked."""
     logs_to_ms = logs_read_to_ms(tables)
     if not logs_to_ms:
         return None
@@ -94,7 +94,7 @@ def join_outcomes(spark: SparkSession, tables: Tables, *, now_ms: int) -> int | 
 
 
 def joined(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
-    """`TRANSACTIONS` and `OUTCOMES` -> `JOINED`, and the columns that say where a row belongs."""
+    """`TRANSACTIONS` and `OUTCOMES` -> `JOINED`, and the columns of each row's folder."""
     with_path = with_outcomes(transactions.withColumn("path", f.split("_metadata.file_path", "/")), outcomes)
     place = [f.element_at("path", number) for number in range(-6, -1)]
     run, part, cluster, day, hour = (f.element_at(f.split(it, "="), -1) for it in place)
@@ -107,7 +107,7 @@ def joined(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
 
 
 def read_joined(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
-    """`JOINED`, of all that was joined."""
+    """`JOINED` of all parts."""
     # A part without rows has no folder.
     folders = [str(folder) for it in manifest.outcomes if (folder := tables.root / it.folder).exists()]
     if not folders:
@@ -116,7 +116,7 @@ def read_joined(spark: SparkSession, tables: Tables, manifest: Manifest) -> Data
 
 
 def _records(spark: SparkSession, tables: Tables, transactions: DataFrame) -> DataFrame:
-    """The log of each cluster from the oldest of its transactions on."""
+    """The log of each cluster, from its oldest transaction on."""
     oldest = transactions.groupBy("cluster_id").agg(f.unix_millis(f.min("started_at")).alias("since_ms")).collect()
     frames = [
         read_records(spark, folder, row["cluster_id"], since_ms=row["since_ms"] - BEFORE_MS)
@@ -131,7 +131,7 @@ def _write(rows: DataFrame, folder: Path) -> None:
 
 
 def _place(folder: str, source: str) -> str:
-    """Where rows of that folder of transactions are."""
+    """The folder with the joined rows of that folder of transactions."""
     run, part, cluster, day, hour = Path(source).parts[-5:]
     name = ".".join(it.split("=", 1)[-1] for it in (run, part, day, hour))
     return f"{folder}/source={name}/{cluster}"

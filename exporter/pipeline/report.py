@@ -1,4 +1,4 @@
-"""What the report shows: how long transactions take, what hung and when, and what nobody saw, in a few dozen rows."""
+"""Collects the data of the report: durations, incidents and coverage gaps, in a few dozen rows."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class Durations:
     p50_ms: float | None
     p95_ms: float | None
     p99_ms: float | None
-    """Of those that did not hang; null where all did."""
+    """Of transactions that did not hang; null if all did."""
     max_ms: float
-    """Of all."""
+    """Of all transactions."""
     hanging: int
-    """How many of them hung."""
+    """Number of transactions that hung."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Suspects that belong together."""
+    """Suspects with a common begin."""
 
     cluster_id: str
     started_at: datetime
     ended_at: datetime
-    """The last cycle there is, where it is not over."""
+    """The last cycle, if the incident is not over."""
     is_over: bool
     worst_verdict: str
     transactional_ids: tuple[str, ...]
@@ -65,17 +65,17 @@ class CoverageGap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportData:
-    """All that the page shows."""
+    """The content of the page."""
 
     made_at: datetime
     first: datetime | None
-    """None where nothing was recorded."""
+    """None if nothing was recorded."""
     last: datetime | None
     clusters: tuple[str, ...]
     durations: tuple[Durations, ...] = ()
-    """Applications of which most hung, then the most frequent."""
+    """Applications with most hangs, then with most transactions."""
     durations_cut: int = 0
-    """How many more there are; likewise below."""
+    """Number of applications that are not shown; likewise below."""
     incidents: tuple[Incident, ...] = ()
     """The newest."""
     incidents_cut: int = 0
@@ -94,7 +94,7 @@ def collect(
     made_at: datetime,
     left_out: tuple[tuple[str, str], ...] = (),
 ) -> ReportData:
-    """`TRANSACTIONS`, `INCIDENTS` and `CYCLES` -> what the page shows."""
+    """`TRANSACTIONS`, `INCIDENTS` and `CYCLES` -> the content of the page."""
     covered = schemas.shaped(cycles, schemas.CYCLES)
     (span,) = covered.agg(f.min("taken_at"), f.max("taken_at"), f.sort_array(f.collect_set("cluster_id"))).collect()
     durations, durations_cut = _durations(schemas.shaped(transactions, schemas.TRANSACTIONS))
@@ -116,7 +116,7 @@ def collect(
 
 
 def _first(ordered: DataFrame, most: int) -> tuple[list[Row], int]:
-    """The first rows, and how many more there are."""
+    """The first rows, and the number of the others."""
     rows = ordered.limit(most).collect()
     return rows, ordered.count() - most if len(rows) == most else 0
 

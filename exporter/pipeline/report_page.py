@@ -1,4 +1,4 @@
-"""The report as one HTML file that fetches nothing: plots by matplotlib, and the tables behind them."""
+"""Renders the report as one HTML file that fetches nothing: plots by matplotlib, and their tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ img { max-width: 100%; } .nothing { color: #4b5563; }
 
 
 def render(data: ReportData) -> str:
-    """The whole page. Names come from clusters: every one of them is escaped, and none is taken for mathematics."""
+    """The whole page. Names come from clusters: all are escaped, and none is parsed as a formula."""
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "report", "text.parse_math": False}
     with mpl.rc_context(settings), warnings.catch_warnings():
         # Letters stay letters: what matplotlib's own font lacks, the browser's has.
@@ -49,9 +49,9 @@ def _page(data: ReportData) -> str:
         _cut(data.incidents_cut, "older incidents"),
         "<h2>Durations by application</h2>",
         _section(data.durations, "No transaction was recorded.", _duration_plot, _duration_table),
-        _cut(data.durations_cut, "applications, which hung less and ran less often"),
-        "<h2>What was not seen</h2>",
-        _section(data.coverage_gaps, "Every cycle is there and read every partition.", None, _coverage_gap_table),
+        _cut(data.durations_cut, "applications with fewer hangs and fewer transactions"),
+        "<h2>Coverage gaps</h2>",
+        _section(data.coverage_gaps, "Every cycle is recorded and read every partition.", None, _coverage_gap_table),
         _cut(data.coverage_gaps_cut, "older hours"),
         _section(data.left_out, "No file of the history is left out.", None, _left_out_table),
     ]
@@ -78,7 +78,7 @@ def _cut(count: int, what: str) -> str:
 
 
 def _timeline(incidents: Sequence[Incident]) -> str:
-    """One line for each cluster, red where something was proved to hang."""
+    """One line per cluster, red where a transaction was proved hanging."""
     clusters = sorted({it.cluster_id for it in incidents})
     figure = Figure(figsize=(11, 1.2 + 0.5 * len(clusters)), layout="constrained")
     axes = figure.subplots()
@@ -91,11 +91,11 @@ def _timeline(incidents: Sequence[Incident]) -> str:
     axes.set_ylim(-0.6, len(clusters) - 0.4)
     axes.xaxis_date(tz=timezone.utc)
     axes.grid(axis="x", alpha=0.3)
-    return _image(figure, "Incidents over time; red where a transaction was proved to hang")
+    return _image(figure, "Incidents over time; red where a transaction was proved hanging")
 
 
 def _duration_plot(durations: Sequence[Durations]) -> str:
-    """A bar from the median to the 99th of 100, and a mark at the longest."""
+    """A bar from the median to the 99th percentile, and a mark at the longest."""
     figure = Figure(figsize=(11, 1 + 0.32 * len(durations)), layout="constrained")
     axes = figure.subplots()
     for row, it in enumerate(reversed(durations)):
@@ -107,7 +107,7 @@ def _duration_plot(durations: Sequence[Durations]) -> str:
     axes.set_ylim(-0.6, len(durations) - 0.4)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("seconds: median to 99 of 100, and the longest")
+    axes.set_xlabel("seconds: median to 99th percentile, and the longest")
     axes.grid(axis="x", alpha=0.3)
     return _image(figure, "Durations by application")
 
@@ -128,7 +128,7 @@ def _incident_table(incidents: Sequence[Incident]) -> str:
             _text(it.worst_verdict),
             _some(it.transactional_ids) or "unknown",
             _some(it.partitions),
-            _some(it.groups) or "nobody known",
+            _some(it.groups) or "none known",
             "unknown" if it.records_held_back is None else f"{it.records_held_back:,}",
         )
         for it in incidents
@@ -140,7 +140,7 @@ def _incident_table(incidents: Sequence[Incident]) -> str:
         "worst verdict",
         "transactional ids",
         "partitions",
-        "groups that waited",
+        "blocked groups",
         "#records held back",
     )
     return _table(heads, rows)
@@ -157,10 +157,8 @@ def _duration_table(durations: Sequence[Durations]) -> str:
         )
         for it in durations
     ]
-    heads = ("cluster", "application", "#transactions", "#median s", "#95 of 100", "#99 of 100", "#longest", "#hung")
-    note = (
-        '<p class="nothing">Median, 95 and 99 of 100 are of transactions that did not hang; the longest is of all.</p>'
-    )
+    heads = ("cluster", "application", "#transactions", "#median s", "#p95", "#p99", "#longest", "#hung")
+    note = '<p class="nothing">Median, p95 and p99 are of transactions that did not hang; the longest is of all.</p>'
     return _table(heads, rows) + note
 
 
@@ -187,7 +185,7 @@ def _left_out_table(files: Sequence[tuple[str, str]]) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A head that begins with # is of numbers."""
+    """A head that begins with # is of a column of numbers."""
     kinds = [' class="number"' if head.startswith("#") else "" for head in heads]
     head = "".join(f"<th{kind}>{it.removeprefix('#')}</th>" for kind, it in zip(kinds, heads, strict=True))
     lines = ("".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in rows)

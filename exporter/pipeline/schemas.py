@@ -1,4 +1,4 @@
-"""The columns of every table that passes between two steps, and the assertion that a frame has them."""
+"""Declares the columns of every table between two steps, and asserts that a frame has them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _PARTITION_TRANSACTION: Final = {
     "is_late": _FLAG,
     "last_stable_offset_lag": _LONG,  # the largest; null where never known
     "verdicts": _VERDICTS,  # in order of first appearance
-    "groups": _TEXTS,  # that waited behind it while it was a suspect, sorted
+    "groups": _TEXTS,  # blocked while it was a suspect, sorted
     "closed_at": _INSTANT,  # the first cycle that read the partition without it
     "is_lost": _FLAG,  # there are later cycles, and none could read the partition
 }
@@ -85,7 +85,7 @@ TRANSACTIONS: Final = _columns(
 PRODUCERS: Final = _columns(cluster_id=_TEXT, producer_id=_LONG, transactional_id=_TEXT, newest_start=_INSTANT)
 """Each producer ever seen; its id is null while it is unknown, its newest exact start where none was exact."""
 PARTITIONS: Final = _columns(cluster_id=_TEXT, topic=_TEXT, partition=_INTEGER, newest_offset=_LONG)
-"""Each partition ever seen with an open transaction, and the greatest offset at which one began."""
+"""Each partition ever seen with an open transaction, and the greatest start offset."""
 
 INCIDENTS: Final = _columns(
     cluster_id=_TEXT,
@@ -106,7 +106,7 @@ INCIDENTS: Final = _columns(
 
 
 def shaped(frame: DataFrame, schema: Any) -> DataFrame:
-    """The columns of `schema` in its order; a frame that lacks one, or has it in another type, is a mistake of ours."""
+    """The columns of `schema` in its order; a frame that lacks one, or has it in another type, is a defect."""
     chosen = frame.select(*schema.names)
     found = [(it.name, it.dataType.simpleString()) for it in chosen.schema]
     wanted = [(it.name, it.dataType.simpleString()) for it in schema]

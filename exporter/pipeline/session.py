@@ -1,4 +1,4 @@
-"""The Spark session of a job: one process with as many cores as it is given, or a cluster that `spark-submit` chose."""
+"""Opens the Spark session of a job: in one process, or on the cluster that `spark-submit` has chosen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def open_session(
     partitions: int | None = None,
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
-    """`master` as Spark has it (`local[*]`); None leaves it, and the memory, to whoever submitted this program.
+    """`master` as Spark has it (`local[*]`); None keeps the master and the memory of `spark-submit`.
 
     `more` are Spark's own settings on top.
     """
@@ -32,21 +32,21 @@ def open_session(
         SparkSession.builder.appName("kafka-transaction-exporter")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", str(partitions or SHUFFLE_PARTITIONS))
-        # A cluster's id is text, whatever it looks like.
+        # A cluster's id is text, even if it looks like a number.
         .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
-        # Its checksum of every row serves the retries of a cluster.
+        # Its checksum of every row is only for retries on a cluster.
         .config("spark.sql.shuffle.orderIndependentChecksum.enabled", "false")
         # Rows that are sorted already are aggregated in one pass, without hash tables of objects that spill into sorts.
         .config("spark.sql.execution.replaceHashWithSortAgg", "true")
-        # Most keys are new: a small table in front of the large one is asked for nothing.
+        # Most keys are new: lookups in a small table before the large one are useless.
         .config("spark.sql.codegen.aggregate.map.twolevel.enabled", "false")
-        # A few hundred files are listed sooner than a job for it is begun.
+        # Listing a few hundred files is faster than starting a job for it.
         .config("spark.sql.sources.parallelPartitionDiscovery.threshold", "2000")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.parquet.compression.codec", "zstd")
         .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # with statistics in the footers
-        # Small files are many: one costs what its opening costs, and not 4 MB.
+        # There are many small files: opening one does not cost as much as 4 MB.
         .config("spark.sql.files.openCostInBytes", str(256 * 1024))
     )
     for name, value in more.items():
@@ -67,7 +67,7 @@ def open_session(
 
 
 def small(frame: DataFrame) -> DataFrame:
-    """Made now, and sent to every task where it has few rows: unasked, Spark would shuffle what it is joined to.
+    """Compute `frame` now, and broadcast it if it has few rows: otherwise Spark would shuffle the frames of its joins.
 
     It stays in memory until the session's cache is cleared.
     """

@@ -1,4 +1,4 @@
-"""From what was usual to the duration beyond which a transaction is not, with the reason. Pure: no Spark, no clock."""
+"""Computes from usual durations the threshold of an unusually long transaction, with the reason. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ P99_TIMES: Final = 3
 QUARTILE_RANGES: Final = 6
 HOUR_SAMPLES_MIN: Final = 30
 HOUR_SPAN_MS_MIN: Final = 14 * 86_400_000
-"""An hour of the week is a pattern when it was seen in two weeks at least."""
+"""An hour of the week is a pattern if samples are from two weeks at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsualDurations:
-    """Durations of closed transactions that never hung, and how long it was observed."""
+    """Durations of closed transactions that never hung, and the time over which they were observed."""
 
     samples: int
     span_ms: int
@@ -28,10 +28,10 @@ class UsualDurations:
 
 
 def threshold_of(usual: UsualDurations) -> tuple[int | None, str]:
-    """(threshold in ms, reason). None where there is too little to go by: a wild threshold is worse than none.
+    """(threshold in ms, reason). None with too few samples: a wrong threshold is worse than none.
 
-    Three times the 99th percentile leaves room for what is slow now and then; six ranges between the quartiles leave it
-    where durations are scattered. Neither is moved by a few transactions that were very long.
+    Three times the 99th percentile allows for occasional slowness; six ranges between the quartiles allow for scattered
+    durations. A few very long transactions change neither.
     """
     if usual.samples < SAMPLES_MIN:
         return None, f"{usual.samples} samples are too few, {SAMPLES_MIN} are needed"

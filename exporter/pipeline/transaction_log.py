@@ -1,6 +1,6 @@
-"""The coordinators' log by Spark: records of `__transaction_state` into a table, and what they say happened.
+"""Reads the transaction log with Spark: records of `__transaction_state` into a table, and their outcomes.
 
-Read by Spark's own Kafka source, decoded by the daemon's decoder, told by its state machine: no logic is written twice.
+Spark's own Kafka source reads them; the daemon's decoder and state machine are used, so that no logic exists twice.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from exporter.transaction_log.records import (
 )
 
 OLD_OFFSET_FETCHING: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
-"""Without it the source gives no row of an internal topic, and says nothing."""
+"""Without it the source silently returns no row of an internal topic."""
 
 _TEXTS = t.ArrayType(t.StringType())
 RECORDS: Final = t.StructType(
@@ -50,7 +50,7 @@ RECORDS: Final = t.StructType(
         t.StructField("client_transaction_version", t.IntegerType()),
     ]
 )
-"""Of the table of records: one row each, whatever it is."""
+"""Columns of the table of records: one row each, of every kind."""
 _OF_ONE_CLUSTER: Final = t.StructType([it for it in RECORDS if it.name != "cluster_id"])
 
 OUTCOMES: Final = t.StructType(
@@ -60,7 +60,7 @@ OUTCOMES: Final = t.StructType(
         t.StructField("producer_id", t.LongType()),
         t.StructField("producer_epoch", t.IntegerType()),  # while it was open
         t.StructField("outcome", t.StringType()),  # commit, abort, timeout or fenced
-        t.StructField("start_ms", t.LongType()),  # null where the log does not tell, as the next four
+        t.StructField("start_ms", t.LongType()),  # null where the log has none, as the next four
         t.StructField("decided_ms", t.LongType()),
         t.StructField("completed_ms", t.LongType()),
         t.StructField("duration_ms", t.LongType()),  # from start to decision
@@ -72,12 +72,12 @@ OUTCOMES: Final = t.StructType(
 
 
 def kafka_rows(spark: SparkSession, options: Mapping[str, str], offsets: Mapping[int, int]) -> DataFrame:
-    """What is in the log now, from `offsets` on (by partition): a batch."""
+    """The present records of the log, from `offsets` on (by partition), as a batch."""
     return _loaded(spark, spark.read, options, offsets)
 
 
 def kafka_stream(spark: SparkSession, options: Mapping[str, str], offsets: Mapping[int, int]) -> DataFrame:
-    """The same as a stream; where a checkpoint is there, it begins where that one ended."""
+    """The same as a stream; with a checkpoint, it begins at the end of the checkpoint."""
     return _loaded(spark, spark.readStream, options, offsets)
 
 
@@ -102,9 +102,9 @@ def records_of(rows: DataFrame, cluster_id: str) -> DataFrame:
 
 
 def write_records(stream: DataFrame, folder: Path, checkpoint: Path, *, every: str | None) -> Any:
-    """Append what the stream of one cluster brings, each record once, also over a kill; `every` None ends at its end now.
+    """Append the stream of one cluster, each record once, also after a kill; `every` None stops at the present end.
 
-    A folder and a checkpoint for each cluster: what a folder holds is listed by the one stream that writes it.
+    Each cluster has its own folder and checkpoint, because the stream that writes a folder also lists its files.
     """
     trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
     return (
@@ -118,9 +118,9 @@ def write_records(stream: DataFrame, folder: Path, checkpoint: Path, *, every: s
 
 
 def read_records(spark: SparkSession, folder: Path, cluster_id: str, *, since_ms: int = 0) -> DataFrame:
-    """What that folder holds, as far as it was committed, of records written at `since_ms` or later.
+    """The committed records in that folder that were written at `since_ms` or later.
 
-    A file that was whole before that instant holds none of them, and is not opened.
+    A file that was complete before that instant has none of them, and is not opened.
     """
     since = datetime.fromtimestamp(since_ms / 1000, timezone.utc)
     reader = spark.read.schema(_OF_ONE_CLUSTER).option("modifiedAfter", since.strftime("%Y-%m-%dT%H:%M:%S"))
@@ -138,7 +138,7 @@ def outcomes_of(records: DataFrame) -> DataFrame:
 
 
 def with_outcomes(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
-    """`TRANSACTIONS` with `outcome`, `exact_duration_ms` and `marker_ms`, null where the log does not tell."""
+    """`TRANSACTIONS` with `outcome`, `exact_duration_ms` and `marker_ms`, null where the log has none."""
     chosen = schemas.shaped(outcomes, OUTCOMES).select(
         "cluster_id",
         "producer_id",
@@ -162,7 +162,7 @@ _ARROW_TYPES: Final = {
 
 
 def _arrow(schema: Any) -> pa.Schema:
-    """What Spark wants of Python for a table of these columns."""
+    """The Arrow schema that Spark expects from Python for these columns."""
     return pa.schema([(it.name, _ARROW_TYPES[it.dataType.simpleString()]) for it in schema])
 
 
@@ -209,7 +209,7 @@ def _row(partition: int, offset: int, written_at: Any, key: bytes | None, value:
 
 
 def _outcomes_of_id(records: pa.Table) -> pa.Table:
-    """Of one transactional id in one partition of the log."""
+    """The outcomes of one transactional id in one partition of the log."""
     by_offset = {row["offset"]: row for row in records.to_pylist()}
     machine = StateMachine()
     found: list[dict[str, Any]] = []
@@ -221,7 +221,7 @@ def _outcomes_of_id(records: pa.Table) -> pa.Table:
 
 
 def _add_outcome(found: list[dict[str, Any]], cluster_id: str, event: Event) -> None:
-    """A decision is a row; the completion of the same transaction completes it, or is one by itself."""
+    """A decision adds a row; the completion of the same transaction completes this row, or adds one."""
     if event.outcome is None:
         return
     start_ms = _known(event.start_ms)

@@ -168,10 +168,10 @@ def test_the_page_says_what_the_data_says() -> None:
         "From 2026-11-14 12:00 to 2026-11-21 12:00 UTC",
         "still open",
         "orders-0, orders-1, orders-2 and 2 more",
-        "nobody known",
+        "none known",
         "4,000 0.012 0.090 0.300 2.500 1",
         "hung 1 – – – 540.000 1",  # noqa: RUF001
-        "Not shown: 1,234 more applications, which hung less and ran less often.",
+        "Not shown: 1,234 more applications with fewer hangs and fewer transactions.",
         "Not shown: 2 more older incidents.",
         "Not shown: 3 more older hours.",
         "100 of 120",

@@ -184,12 +184,18 @@ COMMON = {"kafka.bootstrap.servers", "kafka.client.id", "kafka.request.timeout.m
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("security.protocol: SASL_PLAINTEXT\n  sasl.mechanism: GSSAPI", "GSSAPI is not handed to Spark's Kafka source"),
+        (
+            "security.protocol: SASL_PLAINTEXT\n  sasl.mechanism: GSSAPI",
+            "GSSAPI is not supported with Spark's Kafka source",
+        ),
         (
             "security.protocol: SSL\n  ssl.certificate.location: /c\n  ssl.key.location: /k",
-            "put them into a PKCS12 file and set kafka.ssl.keystore.location",
+            "put key and certificate into a PKCS12 file and set kafka.ssl.keystore.location",
         ),
-        ("security.protocol: SSL\n  ssl.crl.location: /c", "kafka.ssl.crl.location is not known to"),
+        (
+            "security.protocol: SSL\n  ssl.crl.location: /c",
+            "kafka.ssl.crl.location is not supported with Spark's Kafka source",
+        ),
     ],
 )
 def test_what_it_cannot_be_given_is_said(text: str, sentence: str) -> None:
