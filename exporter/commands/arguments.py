@@ -14,7 +14,7 @@ from exporter.evaluation.verdicts import Verdict
 
 PROGRAM = "kafka-transaction-exporter"
 STATES, VERDICT, FILE, DIRECTORY = "STATE[,...]", "VERDICT", "FILE", "DIRECTORY"
-"""What stands for a value in the help, and tells a shell how to complete it."""
+"""Placeholders of values in the help; `completion` completes values by them."""
 INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 INTERVAL_MS_MIN = 100
 _SECRET_FLAGS = frozenset(flag_name(setting.name) for setting in SETTINGS if setting.is_secret)
