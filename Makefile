@@ -37,11 +37,11 @@ test: tools lint types contracts  ## before a merge: the same, long tests, and t
 	$(BIN)/pytest -m "not slow"
 
 test-all: tools kerberos lint types contracts  ## every test: also more Kafka versions, Kerberos, the chart on an API server
-	@$(BIN)/python -m tests.helm.tools api-server || echo "The tests on an API server are skipped."
+	@$(BIN)/python -m tests.tools api-server || echo "The tests on an API server are skipped."
 	$(BIN)/pytest -m ""
 
 test-helm: install  ## the chart on a real API server of Kubernetes, with both majors of Helm (needs Go 1.26)
-	@$(BIN)/python -m tests.helm.tools api-server
+	@$(BIN)/python -m tests.tools api-server
 	$(BIN)/pytest -m api_server tests/helm
 
 demo: java install  ## a real Kafka, a workload, a planted hanging transaction and the exporter on port 9814
@@ -144,7 +144,7 @@ tools: java install  ## programs that the tests run: Prometheus, Alertmanager, j
 	fi; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	apt-get update -qq && apt-get install -qq --no-install-recommends $$missing >/dev/null
-	@$(BIN)/python -m tests.helm.tools
+	@$(BIN)/python -m tests.tools
 
 generate: install  ## every file that is made from others: documents, schemas, dashboards, mixin, chart, expected output
 	$(BIN)/python -m tests.generated

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from helm.made import CHART, ROOT
-from tests.helm.tools import ToolUnavailable, hadolint
+from tests.tools import ToolUnavailable, hadolint
 
 DOCKERFILE: Final = ROOT / "Dockerfile"
 PLACE: Final = "/opt/kafka-transaction-exporter"

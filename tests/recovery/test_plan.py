@@ -10,6 +10,7 @@ from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdic
 from exporter.kafka.lookups import ProducerEntry
 from exporter.recovery.partition import Look
 from exporter.recovery.plan import Action, document, in_words, is_open, is_unchanged, plan_for, refusal, what_changed
+from tests.each import each
 from tests.publication.builders import transaction
 from tests.recovery.stand_in import OPEN
 
@@ -50,9 +51,7 @@ def test_a_commit_is_written_only_where_the_coordinator_has_decided_it(action: A
     assert plan.marker.commit == (action is Action.COMPLETE and state == "PrepareCommit")
 
 
-@pytest.mark.parametrize("verdict", Verdict)
-@pytest.mark.parametrize("outcome", OutcomeEvidence)
-@pytest.mark.parametrize("forced", [None, *Verdict])
+@each(Verdict, OutcomeEvidence, [None, *Verdict])
 def test_an_abort_needs_a_proof_or_its_verdict_typed_out(
     verdict: Verdict, outcome: OutcomeEvidence, forced: Verdict | None
 ) -> None:
@@ -72,8 +71,7 @@ def test_an_abort_needs_a_proof_or_its_verdict_typed_out(
         assert "--force" not in (refusal(plan, forced, may_force=False) or "")
 
 
-@pytest.mark.parametrize("verdict", Verdict)
-@pytest.mark.parametrize("forced", [None, *Verdict])
+@each(Verdict, [None, *Verdict])
 def test_only_a_stuck_completion_is_completed(verdict: Verdict, forced: Verdict | None) -> None:
     """No force helps: there is nothing decided to write."""
     against = refusal(plan_for(Action.COMPLETE, row(verdict, coordinator_producer_epoch=4)), forced)
