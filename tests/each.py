@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 
 
+def _name(case: object) -> str:
+    return case.name if isinstance(case, Enum) else str(case)
+
+
 def each(
-    *cases: Iterable[Any], name: Callable[[Any], str] = str
+    *cases: Iterable[Any], name: Callable[[Any], str] = _name
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a check of one case a test of every case, or of every combination where there are several kinds.
 
