@@ -43,6 +43,10 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         mark_by_fixtures(item)
+        # With two workers a file stays with one of them, and all tests on Spark with the one that has its session.
+        if item.get_closest_marker("xdist_group") is None:
+            together = "spark" if item.get_closest_marker("spark") else item.nodeid.partition("::")[0]
+            item.add_marker(pytest.mark.xdist_group(together))
 
 
 @pytest.hookimpl(wrapper=True)
