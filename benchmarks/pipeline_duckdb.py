@@ -1,8 +1,8 @@
-"""The same transactions by DuckDB, the peer of the pipeline's benchmark: legs, ends, verdicts, one row each, as Parquet.
+"""Makes the same transactions by DuckDB, the peer of the pipeline's benchmark: closings and verdicts, as Parquet.
 
 It makes whole tables at once, and reads a history of which every cycle read every partition, as the generated one is; late
-files, gaps and what is carried from run to run are not its concern. Two runs are told to be equal by the sum of a hash of
-every value of every row.
+files, gaps and open transactions of earlier runs are not its concern. Two runs are equal when the sums of a hash of every
+value of every row are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 import duckdb
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
-from exporter.pipeline.legs import EXACT_RANK, START_SOURCES
+from exporter.pipeline.partition_transactions import EXACT_RANK, START_SOURCES
 
 _KEY: Final = "cluster_id, topic, partition, producer_id, start_offset"
 _TRANSACTIONS: Final = f"""
@@ -26,7 +26,7 @@ with seen as (
     bool_or(is_late) as is_late, max(last_stable_offset_lag) as last_stable_offset_lag,
     list(groups) filter (len(groups) > 0) as groups
   from read_parquet($observations, hive_partitioning = true) group by all),
-told as (
+merged as (
   select {_KEY}, max(producer_epoch) as producer_epoch, max(transactional_id) as transactional_id,
     min(first_seen) as first_seen, max(last_seen) as last_seen, min(started_at) as started_at,
     min(exact_started_at) as exact_started_at, max(start_rank) as start_rank, max(duration_ms) as duration_ms,
@@ -38,7 +38,8 @@ instants as (select distinct cluster_id, taken_at from read_parquet($cycles, hiv
 following as (
   select cluster_id, taken_at as last_seen, lead(taken_at) over (partition by cluster_id order by taken_at) as closed_at
   from instants),
-legs as (select told.*, closed_at, false as is_lost from told left join following using (cluster_id, last_seen)),
+partition_transactions as (
+  select merged.*, closed_at, false as is_lost from merged left join following using (cluster_id, last_seen)),
 transactions as (
   select cluster_id, producer_id, producer_epoch, max(transactional_id) as transactional_id,
     coalesce(exact_started_at, min(started_at)) as started_at, $sources[max(start_rank) + 1] as start_source,
@@ -49,7 +50,7 @@ transactions as (
       as partitions,
     case when bool_or(closed_at is null) then 'still_open' else 'closed' end as "end",
     case when bool_or(closed_at is null) then null else max(closed_at) end as closed_at
-  from legs
+  from partition_transactions
   group by cluster_id, producer_id, producer_epoch, exact_started_at,
     case when exact_started_at is null then (topic, partition, start_offset) end)
 select *, list_transform(list_sort(flatten([it.verdicts for it in partitions])), lambda it: it.verdict) as verdicts,
@@ -61,13 +62,13 @@ _COLUMNS: Final = (
     'epoch_ms(last_seen), duration_ms, idle_ms, is_late, list_distinct(verdicts), "end", epoch_ms(closed_at), '
     "[(it.topic, it.partition, it.start_offset, epoch_ms(it.first_seen), epoch_ms(it.last_seen), epoch_ms(it.started_at), "
     "epoch_ms(it.exact_started_at), it.start_rank, it.duration_ms, it.idle_ms, it.is_late, it.last_stable_offset_lag, "
-    "[(epoch_ms(sight.first_seen), sight.verdict) for sight in it.verdicts], it.groups, epoch_ms(it.closed_at), "
+    "[(epoch_ms(seen.first_seen), seen.verdict) for seen in it.verdicts], it.groups, epoch_ms(it.closed_at), "
     "it.is_lost) for it in partitions]"
 )
 
 
 _BARE: Final = """
-with legs as (
+with partition_transactions as (
   select cluster_id, topic, partition, producer_id, start_offset, max(producer_epoch) as producer_epoch,
     max(transactional_id) as transactional_id, min(taken_at) as first_seen, max(taken_at) as last_seen,
     max(idle_ms) as idle_ms, max(duration_ms) as duration_ms, min(started_at) as started_at,
@@ -75,15 +76,16 @@ with legs as (
   from read_parquet(?, hive_partitioning = true) group by all),
 transactions as (
   select cluster_id, producer_id, producer_epoch, started_at, max(transactional_id) as transactional_id,
-    max(duration_ms) as duration_ms, list(struct_pack(topic, partition, first_seen, last_seen, idle_ms, verdicts)) as legs
-  from legs group by all)
-select cluster_id, transactional_id, sum(len(legs)), quantile_cont(duration_ms, [0.5, 0.95, 0.99])
+    max(duration_ms) as duration_ms,
+    list(struct_pack(topic, partition, first_seen, last_seen, idle_ms, verdicts)) as partitions
+  from partition_transactions group by all)
+select cluster_id, transactional_id, sum(len(partitions)), quantile_cont(duration_ms, [0.5, 0.95, 0.99])
 from transactions group by all
 """
 
 
 def ask_bare(history: Path, *, cores: int, memory: str) -> None:
-    """Percentiles straight from the history: no ends, no order of verdicts, nothing written."""
+    """Percentiles straight from the history: no closings, no order of verdicts, nothing written."""
     with _connected(cores, memory) as connection:
         connection.execute(_BARE, [str(history / VERSION / OBSERVATIONS / "*" / "*" / "*.parquet")]).fetchall()
 

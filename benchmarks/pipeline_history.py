@@ -21,7 +21,7 @@ from exporter.history.writer import arrow_schema
 BEGIN_MS: Final = 1_788_220_800_000  # 2026-09-01, midnight: what 100 million rows end with is in the past
 CYCLE_MS: Final = 30_000
 CYCLES_A_FILE: Final = 30
-LEGS: Final = 2
+PARTITIONS_OF_A_TRANSACTION: Final = 2
 """Partitions that each transaction writes to."""
 PRODUCERS: Final = 580
 CLUSTER_ID: Final = "benchmark"
@@ -51,12 +51,12 @@ class Workload:
         self._offset[fresh] += 100
         (open_,) = np.nonzero(self._left > 0)
         self._left -= np.sign(self._left)
-        producer = np.repeat(open_, LEGS)
-        leg = np.tile(np.arange(LEGS), len(open_))
+        producer = np.repeat(open_, PARTITIONS_OF_A_TRANSACTION)
+        number = np.tile(np.arange(PARTITIONS_OF_A_TRANSACTION), len(open_))
         return {
             "taken_at": np.full(len(producer), at_ms),
             "which": producer,
-            "topic": (producer + leg) % len(TOPICS),
+            "topic": (producer + number) % len(TOPICS),
             "partition": producer // len(TOPICS) % 12,
             "start_offset": self._offset[producer],
             "started_at": self._started_ms[producer],

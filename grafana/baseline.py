@@ -1,4 +1,4 @@
-"""Graphs of what is longer than usual, and of the file that says what is usual."""
+"""Graphs of unusually long transactions, and of the age of the baseline file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grafana.page import Json, Line
 from grafana.panels import graph
 from grafana.queries import EXPORTER, series
 
-NO_BASELINE: Final = "No baselines are used"
+NO_BASELINE: Final = "No baseline is used"
 
 
 def what_is_unusual(topics: str) -> Iterator[Line]:
@@ -19,12 +19,11 @@ def what_is_unusual(topics: str) -> Iterator[Line]:
 
 
 def unusually_long(topics: str) -> Json:
-    """Where an application is slower than it is used to be, long before anything is late."""
     counted = series("kafka_partition_unusually_long_transactions", topics)
     return graph(
         "Transactions longer than usual, worst ten partitions",
-        "Open for longer than the threshold that was learned from the history of their transactional id, group or topic "
-        "(baseline.file): a warning, and no verdict. Only partitions with an open transaction.",
+        "Open for longer than the threshold in the baseline of their transactional id, group or topic "
+        "(baseline.file). This is a warning, not a verdict. Only partitions with an open transaction.",
         {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({counted}))"},
         unit="short",
         no_value=NO_BASELINE,
@@ -34,13 +33,13 @@ def unusually_long(topics: str) -> Json:
 
 
 def age_of_baselines() -> Json:
-    """Whether what is usual is still known."""
     made = series("kafka_transaction_exporter_baseline_timestamp_seconds")
     used = series("kafka_transaction_exporter_baseline_used")
     return graph(
-        "Baselines: age of the file",
-        "Since the pipeline made it, once a day; and how many exporters do not use it: missing, damaged, of other "
-        "clusters, or older than baseline.max_age. They count nothing as unusually long then.",
+        "Age of the baseline file",
+        "Since the pipeline made it, once a day; and the number of exporters that do not use theirs, because it is "
+        "missing, damaged, of other clusters or older than baseline.max_age. They then report no unusually long "
+        "transaction.",
         {
             "{{cluster}} {{instance}}": f"time() - max by ({EXPORTER}) ({made})",
             "exporters without": f"sum(1 - {used})",

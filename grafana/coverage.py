@@ -1,4 +1,4 @@
-"""The table of what was not read, and why. Like the table of suspects it needs no recording rule."""
+"""The table of unread parts with their reasons. Like the table of suspects it needs no recording rule."""
 
 from __future__ import annotations
 
@@ -14,38 +14,37 @@ EVERYTHING: Final = "everything"
 
 
 def coverage() -> Json:
-    """What was not read, and why."""
     return table(
-        "What was not read",
-        "Each reason for which something is unknown, with how often it counts now. No suspect means little while anything "
-        "stands here but one line that says no gap. For all chosen clusters, whatever the topic.",
+        "Unread",
+        "Every part that could not be read, with the reason and the number. An empty table of suspects is reliable "
+        "only while every line here is `no gap`. In all chosen clusters and all their topics.",
         [_gaps()],
-        no_value="No exporter is known: nothing was read.",
+        no_value="No exporter is known, and no cluster is read.",
         no_cell="-",
         columns=(
-            column("what", "What", {"mappings": [_colours()], **_BACKGROUND, "custom.width": 225}),
-            column("reason", "Why", {"custom.minWidth": 250}),
-            column("Value", "How many", {"unit": "locale", "custom.width": 90}),
+            column("what", "Part", {"mappings": [_colours()], **_BACKGROUND, "custom.width": 225}),
+            column("reason", "Reason", {"custom.minWidth": 250}),
+            column("Value", "Number", {"unit": "locale", "custom.width": 90}),
             column("cluster", "Cluster", {"custom.width": 100}),
             column("instance", "Exporter", {"custom.width": 140}),
         ),
         hidden=("job",),
-        sorted_by={"How many": True},
+        sorted_by={"Number": True},
     )
 
 
 _BACKGROUND: Final[Json] = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
-_NAMED: Final = ("partitions", "brokers", "coordinators", "transactions without verdict", "suspects", "idle partitions")
+_NAMED: Final = ("partitions", "brokers", "coordinators", "inconclusive transactions", "suspects", "idle partitions")
 
 
 def _gaps() -> str:
     own = "kafka_transaction_exporter_"
-    answered = "some request had no usable answer"
+    answered = "at least one request failed"
     kinds = (
         labelled(series(f"{own}unread_partitions") + " > 0", what="partitions"),
         labelled(series(f"{own}brokers", 'answer="failed"') + " > 0", what="brokers", reason=answered),
         labelled(series(f"{own}coordinators", 'answer="failed"') + " > 0", what="coordinators", reason=answered),
-        labelled(series(f"{own}inconclusive_transactions") + " > 0", what="transactions without verdict"),
+        labelled(series(f"{own}inconclusive_transactions") + " > 0", what="inconclusive transactions"),
         labelled(
             series("kafka_suspect_transactions_hidden") + " > 0", what="suspects", reason="over the limit of series"
         ),
@@ -57,12 +56,12 @@ def _gaps() -> str:
         labelled(
             series(f"{own}max_timeout_fallback") + " > 0",
             what="transaction.max.timeout.ms",
-            reason="no broker let us read it: late is measured with the fallback",
+            reason="could not be read from any broker: late uses the fallback",
         ),
         labelled(
             series(f"{own}max_timeout_difference_seconds") + " > 0",
             what="transaction.max.timeout.ms",
-            reason="brokers differ by so many seconds: the largest counts",
+            reason="brokers differ by this number of seconds; the largest value counts",
         ),
     )
     without = f"({known_exporters()} unless on ({EXPORTER}) {fresh()})"
@@ -70,8 +69,8 @@ def _gaps() -> str:
     return either(
         (
             f"max by ({EXPORTER}, what, reason) ({now(f'({either(kinds)})')})",
-            labelled(without, what=EVERYTHING, reason="no fresh snapshot: down, failing, frozen or just begun"),
-            labelled(complete, what=NO_GAP, reason="everything that was asked was answered"),
+            labelled(without, what=EVERYTHING, reason="no fresh snapshot: down, failing, stopped or just started"),
+            labelled(complete, what=NO_GAP, reason="everything was read"),
         )
     )
 

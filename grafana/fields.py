@@ -1,8 +1,8 @@
-"""How values look: colours, texts in their place, overrides of single columns and lines.
+"""The appearance of values: colours, texts instead of numbers, overrides of single columns and lines.
 
-One law: green says that everything was read and nothing is wrong. Only the state of an exporter can say that, so nothing
-else is green. Purple says "not known". A missing value is purple and says why, and is never left to the colour of the
-lowest threshold, which is what Grafana would take.
+Green means that everything was read and nothing is wrong. Only the state of an exporter can mean that, so nothing else is
+green. Purple means unknown. A missing value is purple with its reason; Grafana would give it the colour of the lowest
+threshold.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FINE: Final = "green"
 
 
 class State(IntEnum):
-    """What an exporter can say of its cluster, as a number that a panel can colour."""
+    """The state of a cluster by its exporter, as a number that a panel can colour."""
 
     FINE = 0
     SILENT = 1
@@ -40,7 +40,7 @@ STATE_TEXTS: Final[Mapping[State, tuple[str, str]]] = {
     State.PARTLY_READ: ("partly read", UNKNOWN),
     State.CYCLE_FAILED: ("last cycle failed", UNKNOWN),
     State.NOT_FRESH: ("no fresh snapshot", UNKNOWN),
-    State.SILENT: ("not answering", UNKNOWN),
+    State.SILENT: ("not responding", UNKNOWN),
     State.FINE: ("OK, all read", FINE),
 }
 
@@ -65,12 +65,12 @@ def thresholds(base: str, steps: Mapping[float, str]) -> Json:
 
 
 def missing(text: str) -> Json:
-    """What stands where no value came: purple, whatever the thresholds say."""
+    """The text for a missing value: purple, with any thresholds."""
     return {"type": "special", "options": {"match": "null+nan", "result": {"text": text, "color": UNKNOWN, "index": 0}}}
 
 
 def texts(known: Mapping[Any, tuple[str, str]]) -> Json:
-    """A text and a colour in the place of each of these values."""
+    """A text and a colour instead of each of these values."""
     return {
         "type": "value",
         "options": {
@@ -81,17 +81,17 @@ def texts(known: Mapping[Any, tuple[str, str]]) -> Json:
 
 
 def any_text(text: str) -> Json:
-    """One text in the place of whatever stands there."""
+    """One text instead of every value."""
     return {"type": "regex", "options": {"pattern": ".+", "result": {"text": text, "index": 0}}}
 
 
 def column(name: str, title: str, properties: Mapping[str, Any] | None = None) -> Json:
-    """What is particular to one column of a table."""
+    """The properties of one column of a table."""
     return override({"id": "byName", "options": name}, {"displayName": title, **(properties or {})})
 
 
 def drawn(pattern: str, properties: Mapping[str, Any]) -> Json:
-    """What is particular to the lines of a graph whose legend matches."""
+    """The properties of the lines of a graph whose legend matches."""
     return override({"id": "byRegexp", "options": pattern}, properties)
 
 

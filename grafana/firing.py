@@ -1,4 +1,4 @@
-"""The table of alerts that fire."""
+"""The table of firing alerts."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from grafana.queries import series
 OUR_ALERTS: Final = 'alertname=~"KafkaTransaction.*|KafkaPartition.*", severity!="none"'
 """Without the watchdog, which always fires."""
 IN_CLUSTER: Final = 'cluster=~"$cluster", job=~"$job"'
-"""Alerts have no instance: they are about a cluster, whichever replica of an exporter saw it."""
+"""Alerts have no instance: they are about a cluster, not about one replica of its exporter."""
 
 
 def alerts(title: str, description: str, matchers: str = "", links: Sequence[Json] = ()) -> Json:
-    """Alerts that fire now, of those that `matchers` select."""
+    """The firing alerts that `matchers` select."""
     ours = ", ".join(part for part in (OUR_ALERTS, 'alertstate="firing"', matchers) if part)
     firing = series("ALERTS", ours, narrowed_by=IN_CLUSTER)
     runbook = {"title": "Open the runbook", "url": "${runbooks:raw}/${__data.fields.alertname}.md", "targetBlank": True}
     severities = {"critical": ("critical", WRONG), "warning": ("warning", DOUBTFUL), "info": ("info", NEUTRAL)}
     return table(
         title,
-        f"{description} Empty also where no alerting rules are loaded. An alert is about a cluster, not about one of its "
-        "exporters, so the chosen instance does not narrow it.",
+        f"{description} Also empty without alerting rules. An alert is about a cluster, so the chosen instance does not "
+        "narrow this table.",
         [f"count by (cluster, cluster_id, job, topic, partition, group, alertname, severity) ({firing})"],
-        no_value="No alert fires, or no rules are loaded.",
+        no_value="No alert fires, or no alerting rules are loaded.",
         no_cell="-",
         columns=(
             column(

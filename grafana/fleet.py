@@ -1,4 +1,4 @@
-"""All clusters at a glance: which of them is in trouble, and which of them nobody can vouch for."""
+"""The dashboard of all clusters: those with suspects, and those that could not be read."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ NAMED: Final = "{{cluster}} {{instance}}"
 
 
 def fleet() -> Json:
-    """The page of those who watch many clusters."""
     return dashboard(
         uid=FLEET,
         title="Kafka transactions: fleet",
-        description="One line for each exporter, and so for each cluster: what it found, and what it could not read.",
+        description="One row per exporter and cluster: its suspects and its unread parts.",
         variables=[*of_exporters(), *of_words()],
         lines=[*_now(), Heading("Trends"), *_trends()],
     )
@@ -46,17 +45,14 @@ def _now() -> Iterator[Line]:
 def _trends() -> Iterator[Line]:
     yield Line(9, [(12, hanging()), (12, held_back())])
     yield Line(9, [(12, coverage()), (12, ages())])
-    yield Line(
-        9, [(12, timeouts_of_exporters()), (12, left_to_read("Transaction log: records left to read, by exporter"))]
-    )
+    yield Line(9, [(12, timeouts_of_exporters()), (12, left_to_read("Transaction log: unread records, by exporter"))])
 
 
 def known() -> Json:
-    """How many there are."""
     return stat(
         "Exporters known",
-        "Exporters that answered at some time of the chosen range. One that has been silent for longer is not counted: "
-        "choose a longer range.",
+        "Exporters with a successful scrape in the chosen time range. Choose a longer range to count those that "
+        "stopped before it.",
         f"count({known_exporters()})",
         unit="locale",
         no_value=NO_EXPORTER,
@@ -64,10 +60,9 @@ def known() -> Json:
 
 
 def in_trouble() -> Json:
-    """How many have found something."""
     return stat(
         "With a proved hang",
-        "Exporters whose fresh snapshot has a transaction that nothing will ever close.",
+        "Exporters with a proved hanging transaction in their fresh snapshot.",
         exporters_between(State.HANGING, State.HANGING),
         unit="locale",
         no_value=NO_EXPORTER,
@@ -76,10 +71,9 @@ def in_trouble() -> Json:
 
 
 def doubtful() -> Json:
-    """How many want a look."""
     return stat(
         "With other suspects",
-        "Exporters whose fresh snapshot has a suspect, and no proved hang.",
+        "Exporters with a suspect and without a proved hang in their fresh snapshot.",
         exporters_between(State.SUSPECT, State.SUSPECT),
         unit="locale",
         no_value=NO_EXPORTER,
@@ -88,11 +82,10 @@ def doubtful() -> Json:
 
 
 def unknown() -> Json:
-    """How many cannot vouch for their cluster."""
     return stat(
         "Not fully read",
-        "Exporters that found nothing suspect in what they could read, and could not read everything: silent, without a "
-        "fresh snapshot, failing, or with gaps.",
+        "Exporters without a suspect that could not read everything: not responding, without a fresh snapshot, "
+        "failing, or with unread parts.",
         exporters_between(State.SILENT, State.PARTLY_READ),
         unit="locale",
         no_value=NO_EXPORTER,
@@ -101,13 +94,12 @@ def unknown() -> Json:
 
 
 def exporters() -> Json:
-    """A row for each."""
     to_overview = [to_exporter()]
     read = series("instance:kafka_open_transactions:fresh")
     return table(
-        "Exporters, the worst first",
-        "Green only where a fresh snapshot has read everything and found nothing suspect. An empty cell is unknown: the "
-        "exporter has no fresh snapshot, or the recording rules are not loaded.",
+        "Exporters, worst first",
+        "Green: a fresh snapshot has read everything and has no suspect. `unknown`: the exporter has no fresh "
+        "snapshot, or the recording rules are not loaded.",
         [
             state(),
             _sum(series("instance:kafka_open_transactions:fresh", PROVED)),
@@ -125,11 +117,11 @@ def exporters() -> Json:
             column("Value #A", "State", {**_number(), "mappings": [texts(STATE_TEXTS)], "custom.width": 220}),
             column("cluster", "Cluster", {"links": to_overview, "custom.width": 150}),
             column("instance", "Exporter", {"links": to_overview, "custom.width": 210}),
-            column("Value #B", "Proved to hang", _number(WRONG)),
+            column("Value #B", "Hanging transactions", _number(WRONG)),
             column("Value #C", "Other suspects", _number(DOUBTFUL)),
             column("Value #D", "Late", _number()),
             column("Value #E", "Held back", _number()),
-            column("Value #F", "Partitions not read", _number(UNKNOWN)),
+            column("Value #F", "Unread partitions", _number(UNKNOWN)),
             column("Value #G", "Snapshot age", {**_number(), "unit": "s"}),
             column("cluster_id", "Cluster id", {"custom.width": 220}),
             column("version", "Version"),
@@ -141,9 +133,8 @@ def exporters() -> Json:
 
 
 def hanging() -> Json:
-    """Where it hung when."""
     return graph(
-        "Proved to hang, by exporter",
+        "Hanging transactions, by exporter",
         "By recording rule; a gap where there was no fresh snapshot.",
         {NAMED: _sum(series("instance:kafka_open_transactions:fresh", PROVED))},
         unit="short",
@@ -154,10 +145,9 @@ def hanging() -> Json:
 
 
 def held_back() -> Json:
-    """Whom it held back when."""
     return graph(
         "Records held back by suspects, by exporter",
-        "What read_committed consumers cannot see on partitions with a suspect; by recording rule.",
+        "Records that read_committed consumers cannot see, on partitions with a suspect; by recording rule.",
         {NAMED: _sum(series("partition:kafka_partition_last_stable_offset_lag:suspect"))},
         unit="short",
         no_value="No suspect, or not read",
@@ -167,12 +157,11 @@ def held_back() -> Json:
 
 
 def coverage() -> Json:
-    """What was read when."""
     partitions = series("kafka_transaction_exporter_partitions")
     read = series("kafka_transaction_exporter_partitions", 'answer="read"')
     return graph(
-        "Share of partitions that were read",
-        "Below 100% something is unknown; a gap where nothing was read.",
+        "Share of partitions read",
+        "Below 100% a part is unread; a gap where nothing was read.",
         {NAMED: f"{_sum(read)} / ({_sum(partitions)} > 0)"},
         unit="percentunit",
         no_value="not read",
@@ -182,10 +171,9 @@ def coverage() -> Json:
 
 
 def ages() -> Json:
-    """How old what is shown is."""
     return graph(
         "Age of the newest snapshot, by exporter",
-        "When it was scraped.",
+        "Age at the scrape.",
         {NAMED: snapshot_age()},
         unit="s",
         no_value="No snapshot",
@@ -194,7 +182,7 @@ def ages() -> Json:
 
 
 def _number(alarm: str = NEUTRAL) -> Json:
-    """A count whose cell takes this colour from one on, and the colour of the unknown where there is none."""
+    """A count whose cell has this colour from 1 on, and the colour of unknown without a value."""
     return {
         "unit": "locale",
         "mappings": [missing("unknown")],

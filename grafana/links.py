@@ -1,4 +1,4 @@
-"""Where a click leads: other pages of these dashboards, with what was chosen here."""
+"""Links to the other dashboards, which keep the chosen variables."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _HERE: Final = "var-topic=${__data.fields.topic}&var-partition=${__data.fields.p
 
 def to_partition(*, instance: str = "var-instance=${__data.fields.instance}") -> Json:
     """From a row with a topic and a partition to its page, as the exporter of the row sees it."""
-    return {"title": "This partition in depth", "url": f"/d/{PARTITION}?{_HERE}&{instance}&{_KEPT}"}
+    return {"title": "Details of this partition", "url": f"/d/{PARTITION}?{_HERE}&{instance}&{_KEPT}"}
 
 
 def from_alert() -> Json:
-    """The same from an alert, which has no exporter: as the exporters see it that were chosen."""
+    """The same from an alert, which has no exporter: with the exporters that were chosen."""
     return to_partition(instance="${instance:queryparam}")
 
 
 def to_exporter() -> Json:
     """From a row with an exporter to the overview of it alone."""
     return {
-        "title": "The overview of this cluster",
+        "title": "Overview of this cluster",
         "url": f"/d/{OVERVIEW}?var-instance=${{__data.fields.instance}}&{_KEPT}",
     }

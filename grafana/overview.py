@@ -1,4 +1,4 @@
-"""Is anything wrong now, where, since when, how sure, who is affected; then trends; then the exporter's own health."""
+"""The dashboard to open first: suspects with evidence and impact, then trends, then the exporter's own health."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ from grafana.variables import of_exporters, of_words, topics
 NOT_READ: Final = "not read"
 NO_HISTORY: Final = "No history is recorded"
 IN_TOPIC: Final = 'topic=~"$topic"'
-WHOLE_CLUSTER: Final = "Of all chosen clusters, whatever the topic."
+WHOLE_CLUSTER: Final = "In all chosen clusters and all their topics."
 BY_SIGNAL: Final = "Not read: no fresh snapshot, or the recording rules are not loaded."
 
 
 def overview() -> Json:
-    """The page to open first."""
     return dashboard(
         uid=OVERVIEW,
         title="Kafka transactions: overview",
-        description="Hanging and suspect Kafka transactions: what is wrong now, what is not known, and how it came about.",
+        description="Hanging and suspect Kafka transactions: present state, unread parts, trends.",
         variables=[*of_exporters(), topics(), *of_words()],
         lines=[
             *_now(),
             Heading("Trends"),
             *_trends(),
-            Heading("What became of transactions"),
+            Heading("Outcomes of transactions"),
             *what_became_of_transactions(),
             Heading("The exporter"),
             *_exporter(),
@@ -52,7 +51,7 @@ def _now() -> Iterator[Line]:
                 24,
                 suspects(
                     "Suspect transactions",
-                    "Every open transaction that needs attention, of the chosen topics, up to the limit of series.",
+                    "Open transactions that need attention, in the chosen topics, up to publish.suspects_limit.",
                     IN_TOPIC,
                     [to_partition()],
                 ),
@@ -63,7 +62,7 @@ def _now() -> Iterator[Line]:
         7,
         [
             (12, coverage()),
-            (12, alerts("Alerts that fire", "Ours, of all chosen clusters.", links=[from_alert()])),
+            (12, alerts("Firing alerts", "Kafka transaction alerts of all chosen clusters.", links=[from_alert()])),
         ],
     )
 
@@ -84,11 +83,10 @@ def _exporter() -> Iterator[Line]:
 
 
 def state_of_exporters() -> Json:
-    """The headline."""
     return stat(
         "State",
-        "The worst that each exporter can say now. Green is only where a fresh snapshot has read everything that was asked "
-        "for and found nothing suspect; everything else that is not wrong is unknown. Needs no recording rules.",
+        "The worst state of each exporter now. Green: a fresh snapshot has read everything and has no suspect. "
+        "Purple: unknown. Needs no recording rules.",
         state(),
         unit="none",
         no_value="no exporter known",
@@ -98,10 +96,9 @@ def state_of_exporters() -> Json:
 
 
 def hanging() -> Json:
-    """How many are proved."""
     return stat(
-        "Proved to hang",
-        f"Open transactions that nothing will ever close. {WHOLE_CLUSTER} {BY_SIGNAL}",
+        "Hanging transactions",
+        f"Open transactions whose marker no coordinator will ever write. {WHOLE_CLUSTER} {BY_SIGNAL}",
         f"sum({series('instance:kafka_open_transactions:fresh', PROVED)})",
         unit="locale",
         no_value=NOT_READ,
@@ -110,10 +107,9 @@ def hanging() -> Json:
 
 
 def others() -> Json:
-    """How many want a look."""
     return stat(
         "Other suspects",
-        "Open transactions that need attention and are not proved to hang: diverged, stuck, overdue or inconclusive. "
+        "Open transactions that need attention and are not proved hanging: diverged, stuck, overdue or inconclusive. "
         f"{WHOLE_CLUSTER} {BY_SIGNAL}",
         f"sum({series('instance:kafka_open_transactions:fresh', NOT_PROVED)})",
         unit="locale",
@@ -123,7 +119,6 @@ def others() -> Json:
 
 
 def held_back() -> Json:
-    """Who is affected, in records."""
     behind = series("partition:kafka_partition_last_stable_offset_lag:suspect")
     read = series("instance:kafka_open_transactions:fresh")
     return stat(
@@ -137,11 +132,10 @@ def held_back() -> Json:
 
 
 def unread() -> Json:
-    """How much is unknown."""
     partitions = series("instance:kafka_transaction_exporter_partitions:fresh", 'answer!="read"')
     return stat(
-        "Partitions not read",
-        f"Partitions that nothing is known of; the table below says why. {WHOLE_CLUSTER} {BY_SIGNAL}",
+        "Unread partitions",
+        f"Partitions that could not be read; the table below has the reasons. {WHOLE_CLUSTER} {BY_SIGNAL}",
         f"sum({partitions})",
         unit="locale",
         no_value="unknown",
@@ -150,10 +144,9 @@ def unread() -> Json:
 
 
 def open_by_verdict() -> Json:
-    """What was open when."""
     return graph(
         "Open transactions by verdict",
-        "Red is proved to hang, orange and yellow want a look, purple has no verdict, blue is usual. "
+        "Red is proved hanging, orange and yellow need attention, purple is inconclusive, blue is normal. "
         f"{WHOLE_CLUSTER} {BY_SIGNAL}",
         {"{{verdict}}": f"sum by (verdict) ({series('instance:kafka_open_transactions:fresh')})"},
         unit="short",
@@ -166,11 +159,10 @@ def open_by_verdict() -> Json:
 
 
 def held_back_by_partition() -> Json:
-    """Where consumers wait."""
     lag = series("partition:kafka_partition_last_stable_offset_lag:suspect", IN_TOPIC)
     return graph(
         "Records held back, worst ten partitions with a suspect",
-        f"High watermark minus last stable offset: it grows while producers write and consumers wait. {BY_SIGNAL}",
+        f"High watermark minus last stable offset: it grows while producers write and consumers are blocked. {BY_SIGNAL}",
         {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({lag}))"},
         unit="short",
         no_value="No partition with a suspect, or not read",
@@ -180,7 +172,6 @@ def held_back_by_partition() -> Json:
 
 
 def oldest_suspects() -> Json:
-    """Since when."""
     age = series("transaction:kafka_suspect_transaction_start_timestamp_seconds:age", IN_TOPIC)
     limit = series("kafka_transaction_max_timeout_seconds")
     return graph(
@@ -200,12 +191,11 @@ def oldest_suspects() -> Json:
 
 
 def idle_longest() -> Json:
-    """Who writes no more, suspect or not."""
     idle = series("kafka_partition_max_transaction_idle_seconds", IN_TOPIC)
     return graph(
-        "Longest without a write, worst ten partitions",
-        "Time since the last write of any open transaction, by the client's clock: replays of old events look ancient. "
-        "Only partitions with an open transaction.",
+        "Longest idle transactions, worst ten partitions",
+        "Time since the timestamp of the last write of any open transaction. Clients set it: replays of old events look "
+        "very old. Only partitions with an open transaction.",
         {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({idle}))"},
         unit="s",
         no_value="No open transaction, or not read",
@@ -214,10 +204,9 @@ def idle_longest() -> Json:
 
 
 def late() -> Json:
-    """What KIP-664 counts."""
     return graph(
         "Late transactions",
-        "Open for longer than transaction.max.timeout.ms and padding, and the partitions that they are on. "
+        "Open for longer than transaction.max.timeout.ms plus padding, and the number of their partitions. "
         f"{WHOLE_CLUSTER}",
         {
             "transactions": f"sum({series('kafka_late_transactions')})",
@@ -233,24 +222,22 @@ def late() -> Json:
 
 
 def unread_partitions() -> Json:
-    """What was not known when."""
     reasons = series("kafka_transaction_exporter_unread_partitions")
     return graph(
-        "Partitions not read, by reason",
-        f"Unknown, not fine. Only reasons that occur have a line. {WHOLE_CLUSTER}",
+        "Unread partitions, by reason",
+        f"Unread partitions are unknown, not healthy. Only reasons that occur have a line. {WHOLE_CLUSTER}",
         {"{{reason}}": f"sum by (reason) ({reasons})"},
         unit="short",
-        no_value="No reason is known: all read, or no snapshot",
+        no_value="All partitions read, or no snapshot",
         hue="purple",
         stacked=True,
     )
 
 
 def inconclusive() -> Json:
-    """Which part of the proof was missing when."""
     reasons = series("instance:kafka_transaction_exporter_inconclusive_transactions:fresh")
     return graph(
-        "Transactions without a verdict, by reason",
+        "Inconclusive transactions, by reason",
         f"Open transactions for which part of the proof is missing. {WHOLE_CLUSTER} {BY_SIGNAL}",
         {"{{reason}}": f"sum by (reason) ({reasons}) > 0"},
         unit="short",
@@ -261,11 +248,10 @@ def inconclusive() -> Json:
 
 
 def ages() -> Json:
-    """How old what is shown is."""
     interval = series("kafka_transaction_exporter_cycle_interval_seconds")
     return graph(
         "Age of the newest snapshot",
-        "When it was scraped. The dashed line is the time from cycle to cycle; a snapshot is fresh up to five of them.",
+        "Age at the scrape. The dashed line is the cycle interval; a snapshot is fresh for five intervals.",
         {"{{cluster}} {{instance}}": snapshot_age(), "interval": f"max({interval})"},
         unit="s",
         no_value="No snapshot",
@@ -274,7 +260,6 @@ def ages() -> Json:
 
 
 def phases() -> Json:
-    """What a cycle takes its time for."""
     phase = series("kafka_transaction_exporter_cycle_phase_duration_seconds")
     whole = series("kafka_transaction_exporter_cycle_duration_seconds")
     return graph(
@@ -288,15 +273,14 @@ def phases() -> Json:
 
 
 def lost_cycles() -> Json:
-    """How reliably it reads."""
     failed = series("kafka_transaction_exporter_cycles_failed_total")
     missed = series("kafka_transaction_exporter_cycles_missed_total")
     done = series("kafka_transaction_exporter_cycles_total")
     ratio = series("instance:kafka_transaction_exporter_cycles:lost_ratio15m")
     return graph(
-        "Cycles per minute, and those that brought nothing",
-        "Ended, failed ones included; failed; missed because the one before still ran. The share of a quarter of an hour's "
-        "cycles that were lost is what the alert decides on; it is missing where the recording rules are not loaded.",
+        "Failed and missed cycles",
+        "Per minute. Ended cycles include failed ones; a cycle is missed while the previous one runs. The alert uses "
+        "the share of cycles lost in 15 minutes, which needs the recording rules.",
         {
             "ended": f"60 * sum(rate({done}[$__rate_interval]))",
             "failed": f"60 * sum(rate({failed}[$__rate_interval]))",
@@ -318,11 +302,10 @@ def lost_cycles() -> Json:
 
 
 def requests() -> Json:
-    """What it asks of Kafka."""
     asked = series("kafka_transaction_exporter_requests_total")
     return graph(
         "Requests to Kafka",
-        "By API. A scrape never causes one: these follow the cycles alone.",
+        "By API. Only cycles send requests, scrapes never do.",
         {"{{api}}": f"sum by (api) (rate({asked}[$__rate_interval]))"},
         unit="reqps",
         no_value="No exporter",
@@ -331,11 +314,10 @@ def requests() -> Json:
 
 
 def failures() -> Json:
-    """What Kafka does not answer."""
     failed = series("kafka_transaction_exporter_request_failures_total")
     return graph(
-        "Requests without a usable answer",
-        "Refused, lost, timed out or not understood, by API.",
+        "Failed requests",
+        "Refused, lost, timed out or not decoded, by API.",
         {"{{api}}": f"sum by (api) (rate({failed}[$__rate_interval]))"},
         unit="reqps",
         no_value="No exporter",
@@ -345,23 +327,21 @@ def failures() -> Json:
 
 
 def latencies() -> Json:
-    """How fast Kafka answers."""
     buckets = series("kafka_transaction_exporter_request_duration_seconds_bucket")
     return graph(
-        "Latency of answered requests, 99th percentile",
-        "By API; a gap where nothing was asked.",
+        "Request latency, 99th percentile",
+        "By API; a gap where no request was sent.",
         {"{{api}}": f"histogram_quantile(0.99, sum by (le, api) (rate({buckets}[$__rate_interval]))) >= 0"},
         unit="s",
-        no_value="No request was answered",
+        no_value="No response",
     )
 
 
 def partitions_read() -> Json:
-    """How much of the cluster it reads."""
     partitions = series("kafka_transaction_exporter_partitions")
     return graph(
-        "Partitions by answer",
-        "Read, refused for lack of READ, or without an answer.",
+        "Partitions by result",
+        "Read, not authorized for lack of READ, or unavailable.",
         {"{{answer}}": f"sum by (answer) ({partitions})"},
         unit="short",
         no_value=NOT_READ,
@@ -375,10 +355,9 @@ def partitions_read() -> Json:
 
 
 def memory() -> Json:
-    """What it takes of its machine."""
     return graph(
         "Resident memory",
-        "Of the exporter's process, as of its last cycle.",
+        "Memory of the exporter's process in its last cycle.",
         {"{{cluster}} {{instance}}": series("process_resident_memory_bytes")},
         unit="bytes",
         no_value="No exporter",
@@ -386,11 +365,10 @@ def memory() -> Json:
 
 
 def processor() -> Json:
-    """What it takes of its machine."""
     spent = series("process_cpu_seconds_total")
     return graph(
         "Processor time",
-        "Share of one core that the exporter's process takes.",
+        "Share of one core that the exporter's process uses.",
         {"{{cluster}} {{instance}}": f"rate({spent}[$__rate_interval])"},
         unit="percentunit",
         no_value="No exporter",
@@ -398,33 +376,32 @@ def processor() -> Json:
 
 
 def history_written() -> Json:
-    """What is kept, and what is not."""
     written = series("kafka_transaction_exporter_history_rows_total")
     lost = series("kafka_transaction_exporter_history_rows_lost_total")
     writing = series("kafka_transaction_exporter_history_writing")
     return graph(
         "History: observations per minute",
-        "Written to disk, a file at a time, and given up because too many waited; and how many exporters cannot write.",
+        "Written to disk with each file, and dropped because too many waited; and the number of exporters that cannot "
+        "write.",
         {
             "written": f"60 * sum(rate({written}[$__rate_interval]))",
-            "given up": f"60 * sum(rate({lost}[$__rate_interval]))",
+            "dropped": f"60 * sum(rate({lost}[$__rate_interval]))",
             "exporters that cannot write": f"sum(1 - {writing})",
         },
         unit="short",
         no_value=NO_HISTORY,
         overrides=[
             drawn("^written$", {"color": fixed("blue")}),
-            drawn("^given up$", {"color": fixed(WRONG)}),
+            drawn("^dropped$", {"color": fixed(WRONG)}),
             drawn("^exporters that cannot write$", {"color": fixed(DOUBTFUL)}),
         ],
     )
 
 
 def history_waiting() -> Json:
-    """What a kill would lose."""
     return graph(
         "History: observations in memory",
-        "To be written with the next file, every history.rotate_interval: what a kill would lose.",
+        "Written with the next file, every history.rotate_interval. A kill loses them.",
         {"{{cluster}} {{instance}}": series("kafka_transaction_exporter_history_rows_waiting")},
         unit="short",
         no_value=NO_HISTORY,
@@ -432,7 +409,6 @@ def history_waiting() -> Json:
 
 
 def history_size() -> Json:
-    """What it takes of its disk."""
     return graph(
         "History: size on disk",
         "All files of the directory, up to history.retention_size.",

@@ -1,4 +1,4 @@
-"""What every dashboard has in common, and where its panels stand.
+"""The common parts of all dashboards, and the layout of their panels.
 
 A page is a list of lines from top to bottom; a line is a heading, or panels of one height with their widths in 24ths.
 """
@@ -14,7 +14,7 @@ from grafana.queries import series
 Json = dict[str, Any]
 
 SCHEMA_VERSION: Final = 41
-"""Grafana 12's; older servers ignore what they do not know, newer ones migrate it."""
+"""Grafana 12's; older servers ignore unknown fields, newer ones migrate it."""
 TAG: Final = "kafka-transactions"
 DATASOURCE: Final[Json] = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH: Final = 24
@@ -30,7 +30,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Heading:
-    """What the lines below it are about."""
+    """The title of the lines below it."""
 
     title: str
 
@@ -62,7 +62,7 @@ def dashboard(
 
 
 def _placed(lines: Iterable[Line | Heading]) -> Iterator[Json]:
-    """Every panel with a number and a place."""
+    """Every panel with its id and its position."""
     top, number = 0, 1
     for line in lines:
         if isinstance(line, Heading):
@@ -94,7 +94,7 @@ def _links_between_dashboards() -> Json:
 
 
 def _annotations() -> Iterator[Json]:
-    """While an alert fires, in every graph. Alerts on an absence carry no instance: only the cluster narrows these."""
+    """Marks firing alerts in every graph. Alerts on missing series have no instance, so only the cluster narrows these."""
     for severity, colour in (("critical", "red"), ("warning", "orange")):
         yield {
             "name": f"Alerts, {severity}",

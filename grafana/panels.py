@@ -1,7 +1,7 @@
-"""The kinds of panels, each with what is always the same about it.
+"""The kinds of panels, each with its constant properties.
 
-A number or a table shows the present, so it is asked at one instant and never takes an old value for the
-newest; a graph shows the past, and leaves a gap where nothing was known.
+A number or a table shows the present: its query is an instant query, so that it never shows an old value as the newest. A
+graph shows the past, with a gap where nothing was known.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def table(
     hidden: Sequence[str] = (),
     sorted_by: Mapping[str, bool],
 ) -> Json:
-    """A row for each series; several expressions share the rows whose labels agree. Columns stand in their given order.
+    """A row for each series; several expressions share the rows with equal labels. Columns have the given order.
 
     A column is text unless it has a unit: Grafana would write the producer 4004 as 4.00 K. `no_cell` is what an empty cell
     says, where otherwise each would say `no_value`. `sorted_by`: {title: whether the largest comes first}.
@@ -178,7 +178,7 @@ def graph(
 
 
 def text(title: str, description: str, content: str) -> Json:
-    """Words in Markdown; variables are filled in."""
+    """Text in Markdown with variables."""
     return {
         "type": "text",
         "title": title,

@@ -1,4 +1,4 @@
-"""One partition in depth: what is open on it, for how long, whom it holds back, and how to ask more."""
+"""The dashboard of one partition: its open transactions, their duration, the records that they hold back, commands."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from grafana.variables import DURATIONS, of_exporters, of_words, one_partition
 HERE: Final = 'topic="$topic", partition="$partition"'
 NOT_READ: Final = "not read"
 NOTHING_OPEN: Final = "Nothing open, or not read"
-READ_ONLY_THEN: Final = "Not read: the partition has no series, so nothing is known of it."
+READ_ONLY_THEN: Final = "Not read: the partition has no series, so its state is unknown."
 
 BY_HAND: Final = """\
-What the exporter saw is above; ask the cluster itself before anything is written:
+The exporter's last snapshot is above. Check the cluster itself before you write anything:
 
 ```
 kafka-transaction-exporter find-hanging --bootstrap-server ${bootstrap_server} --all \\
@@ -33,13 +33,12 @@ kafka-transaction-exporter describe-producers --bootstrap-server ${bootstrap_ser
 
 
 def partition() -> Json:
-    """The page that rows of the overview lead to."""
     return dashboard(
         uid=PARTITION,
         title="Kafka transactions: one partition",
-        description="What is open on one partition, for how long, and which consumer groups it blocks.",
+        description="The open transactions on one partition, their duration, and the records that they hold back.",
         variables=[*of_exporters(), *one_partition(), *of_words()],
-        lines=[*_now(), Heading("How it came about"), *_trends()],
+        lines=[*_now(), Heading("Trends"), *_trends()],
     )
 
 
@@ -49,8 +48,11 @@ def _now() -> Iterator[Line]:
     yield Line(
         7,
         [
-            (12, alerts("Alerts that fire for this partition", "Ours, that name this topic and partition.", HERE)),
-            (12, text("Ask by hand", "Commands that only read, for this partition.", BY_HAND)),
+            (
+                12,
+                alerts("Firing alerts for this partition", "Those with this topic and partition.", HERE),
+            ),
+            (12, text("Commands", "Read-only commands for this partition.", BY_HAND)),
         ],
     )
 
@@ -61,7 +63,6 @@ def _trends() -> Iterator[Line]:
 
 
 def suspects_here() -> Json:
-    """How sure it is, and what to do next."""
     return suspects(
         "Suspects on this partition",
         "Open transactions here that need attention.",
@@ -72,7 +73,6 @@ def suspects_here() -> Json:
 
 
 def longest() -> Json:
-    """Whether it was read, and how long anything is open."""
     return stat(
         "Longest open transaction",
         f"Since its start; 0 when none is open. {READ_ONLY_THEN}",
@@ -83,7 +83,6 @@ def longest() -> Json:
 
 
 def open_now() -> Json:
-    """How many."""
     return stat(
         "Open transactions",
         f"Now. {READ_ONLY_THEN}",
@@ -94,10 +93,9 @@ def open_now() -> Json:
 
 
 def late_now() -> Json:
-    """How many of them are late."""
     return stat(
         "Late transactions",
-        f"Open for longer than transaction.max.timeout.ms and padding. {READ_ONLY_THEN}",
+        f"Open for longer than transaction.max.timeout.ms plus padding. {READ_ONLY_THEN}",
         _or_none_open(_most("kafka_partition_late_transactions")),
         unit="locale",
         no_value=NOT_READ,
@@ -106,9 +104,8 @@ def late_now() -> Json:
 
 
 def idle_now() -> Json:
-    """How long nobody has written."""
     return stat(
-        "Longest without a write",
+        "Longest idle transaction",
         f"Since the last write of any open transaction, by the client's clock; 0 when none is open. {READ_ONLY_THEN}",
         _or_none_open(_most("kafka_partition_max_transaction_idle_seconds")),
         unit="s",
@@ -117,11 +114,11 @@ def idle_now() -> Json:
 
 
 def held_back_now() -> Json:
-    """Whom it holds back, in records."""
     return stat(
         "Records held back",
-        "High watermark minus last stable offset: what read_committed consumers cannot see; 0 when nothing is open. "
-        f"{READ_ONLY_THEN} Missing also where something is open and the offsets could not be read.",
+        "High watermark minus last stable offset: records that read_committed consumers cannot see; 0 when no "
+        "transaction is open. "
+        f"{READ_ONLY_THEN} Also not read: a transaction is open and the offsets could not be read.",
         _or_none_open(
             _most("kafka_partition_last_stable_offset_lag"),
             unless=_most("kafka_partition_open_transactions"),
@@ -132,12 +129,11 @@ def held_back_now() -> Json:
 
 
 def durations() -> Json:
-    """How long the longest was open when."""
     late = series("partition:kafka_partition_max_active_transaction_duration_seconds:late", HERE)
     return graph(
         "Longest open transaction over time",
-        "Since its start, red where it is late (by a recording rule); 0 when none is open; a gap where the partition was "
-        "not read. The dashed line is transaction.max.timeout.ms.",
+        "Since its start, red while it is late (by a recording rule); 0 when none is open; a gap where the partition "
+        "was not read. The dashed line is transaction.max.timeout.ms.",
         {
             "duration": f"max({series(DURATIONS, HERE)})",
             "late": f"max({late})",
@@ -154,7 +150,6 @@ def durations() -> Json:
 
 
 def held_back() -> Json:
-    """Whom it held back when."""
     lag = series("kafka_partition_last_stable_offset_lag", HERE)
     behind = series("partition:kafka_partition_last_stable_offset_lag:suspect", HERE)
     return graph(
@@ -172,9 +167,8 @@ def held_back() -> Json:
 
 
 def idle() -> Json:
-    """How long nobody had written when."""
     return graph(
-        "Longest without a write over time",
+        "Longest idle transaction over time",
         "Since the last write of any open transaction, by the client's clock. Only while a transaction is open.",
         {"idle": f"max({series('kafka_partition_max_transaction_idle_seconds', HERE)})"},
         unit="s",
@@ -184,7 +178,6 @@ def idle() -> Json:
 
 
 def counts() -> Json:
-    """How many were open and late when."""
     return graph(
         "Open and late transactions over time",
         "Only while a transaction is open.",
@@ -199,7 +192,7 @@ def counts() -> Json:
 
 
 def _most(metric: str) -> str:
-    """The present value here; of several exporters that watch the same cluster, the largest."""
+    """The present value on this partition; the largest if several exporters read the same cluster."""
     return f"max({now(series(metric, HERE))})"
 
 

@@ -1,4 +1,4 @@
-"""PromQL that more than one panel is made of.
+"""PromQL that several panels share.
 
 Every selector is narrowed by the chosen cluster, job and instance, so that a page never shows what
 was not asked for. A comparison or a join names the labels that it is about; labels that a scrape adds are dropped.
@@ -25,36 +25,36 @@ FRESH_CYCLES: Final = 5
 
 
 def series(name: str, matchers: str = "", *, narrowed_by: str = CHOSEN) -> str:
-    """The series of a metric or signal that the reader has chosen."""
+    """The series of a metric or signal of the chosen exporters."""
     return f"{name}{{{', '.join(part for part in (matchers, narrowed_by) if part)}}}"
 
 
 def labelled(expression: str, **labels: str) -> str:
-    """The same series with these labels besides."""
+    """The same series with these labels added."""
     for name, value in labels.items():
         expression = f'label_replace({expression}, "{name}", "{value}", "", "")'
     return expression
 
 
 def either(expressions: Iterable[str]) -> str:
-    """The first that has something to say of each series."""
+    """For each series, the first expression that has it."""
     return "\nor ".join(expressions)
 
 
 def known_exporters() -> str:
-    """1 for each exporter that answered at some time of the chosen range, whether it answers now or not."""
+    """1 for each exporter with a scrape in the chosen time range, even if it does not respond now."""
     present = series("kafka_transaction_exporter_build_info")
     return f"max by ({EXPORTER}) (present_over_time({present}[$__range]))"
 
 
 def snapshot_age() -> str:
-    """Seconds from the newest snapshot to the scrape that brought it."""
+    """Seconds from the newest snapshot to its scrape."""
     taken = series("kafka_transaction_exporter_snapshot_timestamp_seconds")
     return f"max by ({EXPORTER}) (timestamp({taken}) - {taken})"
 
 
 def fresh() -> str:
-    """The exporters that show a snapshot which is not too old."""
+    """The exporters with a fresh snapshot."""
     interval = series("kafka_transaction_exporter_cycle_interval_seconds")
     complete = series("kafka_transaction_exporter_coverage_complete")
     return (
@@ -63,12 +63,12 @@ def fresh() -> str:
 
 
 def now(selected: str) -> str:
-    """What is selected, as long as the snapshot that it is of is fresh."""
+    """The selected series, while their snapshot is fresh."""
     return f"{selected} and on ({EXPORTER}) {fresh()}"
 
 
 def state() -> str:
-    """`State` of each known exporter: the worst that it can say, and never fine unless it has read everything just now."""
+    """The worst `State` of each known exporter; FINE only with a fresh snapshot that has read everything."""
     by_verdict = "sum by ({}) ({}) > 0"
     hanging = by_verdict.format(EXPORTER, series("kafka_open_transactions", PROVED))
     suspect = by_verdict.format(EXPORTER, series("kafka_open_transactions", NOT_PROVED))
@@ -89,5 +89,4 @@ def state() -> str:
 
 
 def exporters_between(lowest: State, highest: State) -> str:
-    """How many of the known exporters are in one of these states."""
     return f"count(({state()}) >= {lowest:d} <= {highest:d})\nor 0 * count({known_exporters()})"

@@ -1,7 +1,7 @@
-"""The table of suspects: one row each, with how sure it is, whom to ask next and with which command.
+"""The table of suspects: one row each, with its certainty, its runbook and the next command.
 
-It reads the exporter's own series, so that it works where no recording rule is loaded. Where nothing or not everything
-could be read it has a row that says so: it is never empty without a reason.
+It uses the exporter's own series, so that it works without recording rules. Where a part could not be read it has a row
+with that: it is never empty without a reason.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ PROGRAM: Final = "kafka-transaction-exporter"
 TRANSACTION: Final = f"{PARTITION}, producer_id, producer_epoch, start_offset, transactional_id, verdict"
 ADVISED: Final = f"{TRANSACTION}, rank, certainty, runbook, command"
 NOT_READ, PARTLY_READ = "nothing read", "partly read"
-"""What stands in the place of a verdict where there may be suspects that nobody could see."""
+"""In the column of verdicts where unread parts may have suspects."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What is said about some verdicts besides their name."""
+    """The columns that depend on the verdict."""
 
     verdicts: str
     certainty: str
     runbook: str
     """The name of the alert, which is the name of its runbook."""
     command: Sequence[str]
-    """What is typed before the topic, between it and the partition, and so on with the start offset."""
+    """The words of the command before the topic, before the partition and before the start offset."""
 
 
 def _ask(command: str, *, ends: str = "") -> Sequence[str]:
@@ -79,9 +79,9 @@ def suspects(title: str, description: str, matchers: str, links: Sequence[Json],
     return table(
         title,
         f"{description} Age counts from the start of the transaction; in a row without a topic, from the newest snapshot. "
-        "The command only shows what it would do; it can be copied as it stands.",
+        "The command only prints a plan or a list; copy it as it is.",
         [_ages(matchers), _starts(matchers), _held_back(matchers)],
-        no_value="No suspect. Nothing is known where no exporter is.",
+        no_value="No suspect. Clusters without an exporter are unknown.",
         no_cell="-",
         columns=_columns(links),
         hidden=("job", *hidden),
@@ -90,7 +90,7 @@ def suspects(title: str, description: str, matchers: str, links: Sequence[Json],
 
 
 def advised(advice: Advice, matchers: str) -> str:
-    """The start of each fresh suspect, labelled with what is said about its verdict."""
+    """The start of each fresh suspect, labelled with the advice for its verdict."""
     chosen = series(
         "kafka_suspect_transaction_start_timestamp_seconds",
         ", ".join(part for part in (f'verdict=~"{advice.verdicts}"', matchers) if part),
@@ -114,7 +114,7 @@ def _ages(matchers: str) -> str:
 
 
 def _gaps() -> Iterator[str]:
-    """A row for each exporter that cannot vouch for what it does not show."""
+    """A row for each exporter that could not read everything."""
     taken = series("kafka_transaction_exporter_snapshot_timestamp_seconds")
     answering = series("kafka_transaction_exporter_build_info")
     age = f"(time() - max by ({EXPORTER}) (max_over_time({taken}[$__range])) or 0 * {known_exporters()})"
@@ -144,7 +144,7 @@ def _held_back(matchers: str) -> str:
 
 def _columns(links: Sequence[Json]) -> Sequence[Json]:
     runbook = {"title": "Open the runbook", "url": "${runbooks:raw}/${__data.fields.runbook}.md", "targetBlank": True}
-    # Grafana 13 has moved the wish to wrap from the cell's options to its side.
+    # Grafana 13 has moved `wrapText` out of the cell's options.
     wrapped = {
         "custom.cellOptions": {"type": "auto", "wrapText": True},
         "custom.wrapText": True,

@@ -1,6 +1,6 @@
-"""What the coordinators' own log tells: how transactions ended, how long they and their markers took, how far it is read.
+"""Panels from the transaction log: outcomes, durations and marker latency of transactions, and the progress of the reader.
 
-Where the log is not read every panel says so, and none says 0.
+Where the log is not read every panel shows that, and none shows 0.
 """
 
 from __future__ import annotations
@@ -18,27 +18,24 @@ NAMED: Final = "{{cluster}} {{instance}}"
 ENDED: Final = series("group:kafka_transactions_completed_total:increase15m")
 TIMED_OUT: Final = series("group:kafka_transactions_completed_total:increase15m", 'outcome="timeout"')
 GROUPS: Final = "Groups of transactional ids are those of transaction_log.groups."
-BY_SIGNAL: Final = "Empty, too, without a fresh snapshot or without the recording rules."
+BY_SIGNAL: Final = "Also empty without a fresh snapshot or without the recording rules."
 
 
 def what_became_of_transactions() -> Iterator[Line]:
-    """For the owners of applications."""
     yield Line(8, [(8, outcomes()), (8, timeouts()), (8, timeouts_share())])
     yield Line(8, [(12, durations()), (6, markers()), (6, initializations())])
 
 
 def how_the_log_is_read() -> Iterator[Line]:
-    """For whoever runs the exporter."""
     yield Line(7, [(8, left_to_read()), (8, partitions()), (8, trouble())])
 
 
 def outcomes() -> Json:
-    """How much goes through, and how much does not."""
     completed = series("kafka_transactions_completed_total")
     return graph(
         "Transactions per minute, by outcome",
-        "Committed, aborted, given up by their coordinator after the time-out, ended for a newer producer of the same id. "
-        "From transaction version 2 on a fence counts as abort.",
+        "Committed, aborted, timed out (aborted by their coordinator), fenced (aborted for a newer producer of the "
+        "same id). With TransactionVersion 2 a fenced transaction counts as abort.",
         {"{{outcome}}": f"60 * sum by (outcome) (rate({completed}[$__rate_interval]))"},
         unit="short",
         no_value=NO_LOG,
@@ -53,7 +50,6 @@ def outcomes() -> Json:
 
 
 def timeouts() -> Json:
-    """Whose transactions are given up."""
     return graph(
         "Timed out within 15 minutes, by group",
         f"Transactions that were open for longer than their transaction.timeout.ms. {GROUPS} {BY_SIGNAL}",
@@ -65,10 +61,9 @@ def timeouts() -> Json:
 
 
 def timeouts_share() -> Json:
-    """How many of all that is."""
     return graph(
         "Share of transactions that timed out, by group",
-        f"Of those that ended within 15 minutes; a gap where none did. {BY_SIGNAL}",
+        f"Of those that completed within 15 minutes; a gap where none did. {BY_SIGNAL}",
         {"{{group}}": f"sum by (group) ({TIMED_OUT}) / (sum by (group) ({ENDED}) > 0)"},
         unit="percentunit",
         no_value=NO_LOG,
@@ -77,13 +72,12 @@ def timeouts_share() -> Json:
 
 
 def durations() -> Json:
-    """How close to their time-out they are."""
     buckets = series("kafka_transaction_duration_seconds_bucket")
     by_group = f"sum by (le, group) (rate({buckets}[$__rate_interval]))"
     return graph(
         "Duration of transactions, by group",
-        "From the beginning to the decision: half of them, all but one in twenty, all but one in a hundred, as exact as "
-        "the histogram's buckets. Durations near transaction.timeout.ms are time-outs to come.",
+        "From the start to the decision to commit or abort, as exact as the histogram's buckets. Durations near "
+        "transaction.timeout.ms will become timeouts.",
         {
             f"{{{{group}}}} {name}": f"histogram_quantile({quantile}, {by_group}) >= 0"
             for name, quantile in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
@@ -95,10 +89,11 @@ def durations() -> Json:
 
 
 def markers() -> Json:
-    """How fast brokers carry a decision out."""
     return graph(
-        "Last marker after the decision, p99",
-        "By group; a gap where nothing ended. One that never comes is not in it: that is a suspect, stuck_completing. "
+        "Marker latency, p99",
+        "From the decision to the last marker, by group; a gap where no transaction completed. A missing marker does "
+        "not count: "
+        "its transaction is a suspect, stuck_completing. "
         f"{BY_SIGNAL}",
         {"{{group}}": f"max by (group) ({series('group:kafka_transaction_marker_seconds:p99_5m')})"},
         unit="s",
@@ -107,11 +102,11 @@ def markers() -> Json:
 
 
 def initializations() -> Json:
-    """Who takes ids from whom."""
     taken = series("group:kafka_transactional_id_initializations_total:rate5m")
     return graph(
-        "Ids taken per minute, by group",
-        "Each start of a producer takes its transactional id. A level that does not end: two producers that fight for one. "
+        "Producer initializations per minute, by group",
+        "Each start of a producer initializes its transactional id. A constant high rate means that two producers "
+        "fence each other. "
         f"{BY_SIGNAL}",
         {"{{group}}": f"60 * sum by (group) ({taken})"},
         unit="short",
@@ -120,12 +115,12 @@ def initializations() -> Json:
     )
 
 
-def left_to_read(title: str = "Transaction log: records left to read", *, beside: bool = False) -> Json:
-    """Whether it keeps up."""
+def left_to_read(title: str = "Transaction log: unread records", *, beside: bool = False) -> Json:
     lag = series("instance:kafka_transaction_exporter_transaction_log_lag_records:fresh")
     return graph(
         title,
-        "Written and not read yet. It falls while an exporter that has just begun catches up; otherwise it is near 0. "
+        "Records that the exporter has not read yet. The number falls while a new exporter catches up; otherwise it "
+        "is near 0. "
         f"{BY_SIGNAL}",
         {NAMED: f"max by ({EXPORTER}) ({lag})"},
         unit="short",
@@ -135,11 +130,10 @@ def left_to_read(title: str = "Transaction log: records left to read", *, beside
 
 
 def partitions() -> Json:
-    """How much of it is read."""
     answers = series("instance:kafka_transaction_exporter_transaction_log_partitions:fresh")
     return graph(
-        "Transaction log: partitions by answer",
-        f"Read to their end, not yet, or unknown because no leader answers. {BY_SIGNAL}",
+        "Transaction log: partitions by state",
+        f"Read to their end (current), not yet (behind), or without a responding leader (unread). {BY_SIGNAL}",
         {"{{answer}}": f"sum by (answer) ({answers})"},
         unit="short",
         no_value=NO_LOG,
@@ -153,12 +147,11 @@ def partitions() -> Json:
 
 
 def trouble() -> Json:
-    """What cannot be counted."""
     failures = series("instance:kafka_transaction_exporter_transaction_log_decode_failures_total:increase15m")
     reading = series("instance:kafka_transaction_exporter_transaction_log_reading:fresh")
     return graph(
-        "Transaction log: not read or not understood",
-        f"Exporters that do not read all of it, and records within 15 minutes that were not understood. {BY_SIGNAL}",
+        "Transaction log: read and decode failures",
+        f"Exporters that do not read all of it, and records that could not be decoded within 15 minutes. {BY_SIGNAL}",
         {"exporters not reading": f"sum(1 - {reading})", "{{reason}}": f"sum by (reason) ({failures})"},
         unit="short",
         no_value=NO_LOG,
@@ -167,7 +160,6 @@ def trouble() -> Json:
 
 
 def timeouts_of_exporters() -> Json:
-    """Where applications are given up."""
     return graph(
         "Timed out within 15 minutes, by exporter",
         f"Transactions that were open for longer than their transaction.timeout.ms, where the log is read. {BY_SIGNAL}",

@@ -1,7 +1,7 @@
-"""What a reader may choose at the top of a page.
+"""The variables that a user can choose at the top of a dashboard.
 
-`cluster` is a label of the targets that only those with several clusters have: its All matches its absence as well.
-`job` and `instance` are on every series, and their All asks for that.
+Only targets of several clusters have the label `cluster`: its All also matches series without it. Every series has `job`
+and `instance`, and their All requires them.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Final
 from grafana.page import DATASOURCE, Json
 
 PRESENT: Final = "kafka_transaction_exporter_build_info"
-"""The series that every exporter has from its first answer on, whatever became of Kafka."""
+"""The series that every exporter has from its first scrape on, even if it cannot read Kafka."""
 DURATIONS: Final = "kafka_partition_max_active_transaction_duration_seconds"
-"""The series that every partition has that was read."""
+"""The series that every read partition has."""
 
 RUNBOOKS: Final = "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks"
 
 
 def of_exporters() -> Sequence[Json]:
-    """Where the data is, and which exporters are meant."""
+    """The data source and the exporters."""
     return (
         {
             "type": "datasource",
@@ -42,7 +42,7 @@ def of_exporters() -> Sequence[Json]:
 
 
 def topics() -> Json:
-    """The topics that were read; suspects and lines of partitions follow it, totals of a cluster do not."""
+    """The topics that were read: they narrow suspects and partitions, but not totals of a cluster."""
     return _many("topic", "Topic", f"label_values({DURATIONS}{{{_CHOSEN}}}, topic)")
 
 
@@ -55,10 +55,10 @@ def one_partition() -> Sequence[Json]:
 
 
 def of_words() -> Sequence[Json]:
-    """What commands and links are completed with."""
+    """The texts in commands and links."""
     return (
-        _typed("bootstrap_server", "Bootstrap server", "localhost:9092", "Stands in the commands, ready to be pasted."),
-        _typed("runbooks", "Runbooks", RUNBOOKS, "The address before the name of a runbook."),
+        _typed("bootstrap_server", "Bootstrap server", "localhost:9092", "Brokers in the commands of the tables."),
+        _typed("runbooks", "Runbooks", RUNBOOKS, "Address of the folder with the runbooks."),
     )
 
 

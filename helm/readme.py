@@ -28,7 +28,7 @@ helm test transactions --namespace kafka --logs
 
 The second command runs one cycle and fails with the reason where the exporter may not read all of the cluster. It needs
 READ on every topic to be watched, DESCRIBE on every transactional id, and some grants that are optional:
-[Least ACLs]({_PROJECT}#least-acls).
+[Minimum ACLs]({_PROJECT}#minimum-acls).
 
 How to reach a cluster with TLS and SASL, Strimzi, the selectors of kube-prometheus-stack, several clusters, upgrades, and
 what was tried of all this: [docs/helm.md]({_PROJECT}/blob/main/docs/helm.md). Whole examples: `ci/*-values.yaml`.

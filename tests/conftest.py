@@ -1,13 +1,14 @@
-"""Real brokers for every test: booted when first asked for, shared by the session where a test allows it."""
+"""Fixtures of every test: real brokers and Spark, started when first used, shared by the session where a test allows it."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import os
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +26,9 @@ from tests.marks import (
 
 # Lets raw transactional batches in (examples/workload/planting.py); the default refuses them. Unknown before 3.6.
 HANGS_CAN_BE_PLANTED: Final = {"transaction.partition.verification.enable": "false"}
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SessionCluster = Callable[[str], KafkaCluster]
 MakeCluster = Callable[..., KafkaCluster]
@@ -120,6 +124,21 @@ def make_cluster() -> Iterator[MakeCluster]:
             return stack.enter_context(KafkaCluster(version, nodes=nodes, properties=chosen))
 
         yield make
+
+
+@pytest.fixture(scope="session")
+@starts("spark")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One Spark session for the whole run: two threads, half a gigabyte, nothing outside the loopback."""
+    from exporter.pipeline.session import open_session  # noqa: PLC0415 - loads Spark, which few tests need
+    from tests.brokers.maven import spark_kafka_jars  # noqa: PLC0415 - likewise
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    temporary = str(tmp_path_factory.mktemp("spark"))
+    jars = ",".join(str(it) for it in sorted(spark_kafka_jars().glob("*.jar")))
+    session = open_session("local[2]", temporary, memory="512m", partitions=2, more={"spark.jars": jars})
+    yield session
+    session.stop()
 
 
 @pytest.fixture

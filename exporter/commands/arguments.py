@@ -1,4 +1,4 @@
-"""The whole command line, as argparse knows it. Options of `kafka-transactions.sh` are accepted under their own names."""
+"""Declares all commands and options for argparse. Options of `kafka-transactions.sh` are accepted under their own names."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _SECRET_FLAGS = frozenset(flag_name(setting.name) for setting in SETTINGS if set
 
 
 class _Parser(argparse.ArgumentParser):
-    """Options are written in full: a shortened one may mean another when a release adds some.
+    """Accepts full option names only: a later release may add an option that a short one would also match.
 
-    `--kafka.sasl.password=...`, which is no option, would be taken for `--kafka.sasl.password-file`. What is not known is
-    told by its name alone, as a secret may stand behind it.
+    argparse would take `--kafka.sasl.password=...`, which is not an option, for `--kafka.sasl.password-file`. An error
+    shows only the name of an unknown option, because its value may be a secret.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **{**named, "allow_abbrev": False})
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Exits with status 2 and a sentence for what is not known."""
+        """Exits with status 2 and names the unknown arguments."""
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
             names = [it.partition("=")[0] for it in unknown if it.startswith("-")] or unknown
@@ -41,52 +41,53 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Every command with its options."""
     shared = _Parser(add_help=False)
     add_connection(shared)
     add_settings(shared)
-    parser = _Parser(prog=PROGRAM, description="Finds Kafka transactions that will never end, and says why.")
+    parser = _Parser(prog=PROGRAM, description="Finds hanging Kafka transactions and proves them.")
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     add_connection(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_serve(
         commands.add_parser("serve", parents=[shared], help="watch the cluster and serve /metrics and a status page")
     )
-    add_once(commands.add_parser("once", parents=[shared], help="one full cycle, printed"))
+    add_once(commands.add_parser("once", parents=[shared], help="run one cycle and print it"))
     add_find_hanging(
         commands.add_parser(
-            "find-hanging", parents=[shared], help="transactions that hang or want a look, with evidence"
+            "find-hanging", parents=[shared], help="list suspects: transactions that need attention, with evidence"
         )
     )
-    add_list(commands.add_parser("list", parents=[shared], help="transactions as their coordinators list them"))
-    add_describe(commands.add_parser("describe", parents=[shared], help="one transactional id"))
+    add_list(commands.add_parser("list", parents=[shared], help="list transactions as their coordinators do"))
+    add_describe(commands.add_parser("describe", parents=[shared], help="describe one transactional id"))
     add_describe_producers(
-        commands.add_parser("describe-producers", parents=[shared], help="every producer of one partition")
+        commands.add_parser("describe-producers", parents=[shared], help="list every producer of one partition")
     )
-    add_abort(commands.add_parser("abort", parents=[shared], help="close hanging transactions with an ABORT marker"))
+    add_abort(commands.add_parser("abort", parents=[shared], help="write ABORT markers for hanging transactions"))
     add_complete(
-        commands.add_parser("complete", parents=[shared], help="write the marker that a stuck coordinator has decided")
+        commands.add_parser("complete", parents=[shared], help="write the missing marker of a stuck COMMIT or ABORT")
     )
     add_force_terminate(
         commands.add_parser(
             "force-terminate",
             aliases=["forceTerminateTransaction"],
             parents=[shared],
-            help="have the coordinator abort what a transactional id has ongoing",
+            help="have the coordinator abort the ongoing transaction of a transactional id",
         )
     )
-    add_config(commands.add_parser("config", parents=[shared], help="the settings, checked or shown"))
-    add_completion(commands.add_parser("completion", help="a script that completes commands and options in a shell"))
+    add_config(commands.add_parser("config", parents=[shared], help="check or print the settings"))
+    add_completion(commands.add_parser("completion", help="print a shell's completion script"))
     add_pipeline(
         commands.add_parser(
-            "pipeline", parents=[shared], help="tables, incidents, baselines and a report of the history, by Spark"
+            "pipeline",
+            parents=[shared],
+            help="make tables, incidents, baselines and a report from the history, with Spark",
         )
     )
     return parser
 
 
 def add_connection(parser: argparse.ArgumentParser) -> None:
-    """Options that stand before the command as well, as Kafka's own tool wants them."""
+    """Options that are accepted before the command as well, because Kafka's own tool has them there."""
     parser.add_argument(
         "--bootstrap-server",
         dest="setting:kafka.bootstrap.servers",
@@ -98,7 +99,7 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
         "--command-config",
         metavar=FILE,
         default=argparse.SUPPRESS,
-        help="a Java client's properties file, as kafka-transactions.sh takes it",
+        help="properties file of a Java client, as for kafka-transactions.sh",
     )
     parser.add_argument(
         "--config.file", dest="config_file", metavar=FILE, default=argparse.SUPPRESS, help="YAML file with settings"
@@ -106,9 +107,9 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
-    """A flag for each setting that is no secret."""
+    """One flag for each setting that is not a secret."""
     table = parser.add_argument_group(
-        "settings", "each also as YAML key and environment variable: docs/configuration.md"
+        "settings", "each is also a YAML key and an environment variable: docs/configuration.md"
     )
     for setting in SETTINGS:
         if not setting.is_secret:
@@ -123,7 +124,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def add_serve(parser: argparse.ArgumentParser) -> None:
-    """`serve`: the names that Prometheus' own exporters have for two of the settings."""
+    """Two settings also have the flags that Prometheus' own exporters use."""
     for flag, name in (("--web.listen-address", "listen_address"), ("--web.config.file", "web_config_file")):
         parser.add_argument(
             flag,
@@ -136,41 +137,45 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=("embedded", "spark"),
         default="embedded",
-        help="spark: cycles are Spark jobs, for many clusters. Default: embedded",
+        help="spark: runs cycles as Spark jobs, for many clusters. Default: embedded",
     )
     parser.add_argument(
-        "--clusters", metavar=FILE, help="the clusters of a fleet, for --engine=spark; else the one of the settings"
+        "--clusters", metavar=FILE, help="clusters of a fleet, for --engine=spark; by default the one in the settings"
     )
     add_spark(parser)
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
-    """Where Spark runs."""
     parser.add_argument(
-        "--master", metavar="URL", help="as Spark has it, such as local[*]; spark-submit's own when left out there"
+        "--master",
+        metavar="URL",
+        help="Spark's master, such as local[*]; leave it out with spark-submit, which sets it",
     )
-    parser.add_argument("--memory", default="1g", metavar="SIZE", help="of Spark's process. Default: 1g")
-    parser.add_argument("--temporary", default="/tmp", metavar=DIRECTORY, help="for Spark's own files. Default: /tmp")  # noqa: S108
+    parser.add_argument("--memory", default="1g", metavar="SIZE", help="memory of Spark's process. Default: 1g")
+    parser.add_argument(
+        "--temporary",
+        default="/tmp",  # noqa: S108
+        metavar=DIRECTORY,
+        help="directory for Spark's temporary files. Default: /tmp",
+    )
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
-    """`config check` and `config dump`."""
     parser.add_argument(
         "action",
         choices=("check", "dump"),
-        help="check: say what is wrong, with its place. dump: every setting as YAML, with where it came from",
+        help="check: print all errors with their place. dump: print every setting and its origin as YAML",
     )
 
 
 def add_once(parser: argparse.ArgumentParser) -> None:
-    """`once`."""
     parser.add_argument("--format", choices=("table", "json", "prometheus"), default="table", help="default: table")
     parser.add_argument(
         "--repeat",
         type=number(1, INT32_MAX),
         default=1,
         metavar="N",
-        help="run N cycles in this process, print the last",
+        help="run N cycles and print the last",
     )
     parser.add_argument(
         "--timings", choices=("json",), help="print the seconds of each phase of each cycle instead of the transactions"
@@ -178,7 +183,6 @@ def add_once(parser: argparse.ArgumentParser) -> None:
 
 
 def add_find_hanging(parser: argparse.ArgumentParser) -> None:
-    """`find-hanging`."""
     add_scope(parser, required=False)
     parser.add_argument(
         "--broker-id",
@@ -192,169 +196,168 @@ def add_find_hanging(parser: argparse.ArgumentParser) -> None:
         type=number(0, INT32_MAX),
         default=0,
         metavar="MINUTES",
-        help="leave out suspects that are younger and not proved hanging; no verdict depends on it. Default: 0",
+        help="leave out suspects that are younger than this and not proved hanging; no verdict depends on it. Default: 0",
     )
     parser.add_argument(
         "--stuck-after",
         type=duration,
         default="30s",
         metavar="DURATION",
-        help="read a transaction that is completing again until it is stuck for so long; 0 does not wait. Default: 30s",
+        help="wait until a completing transaction is done or stuck for this long; 0 does not wait. Default: 30s",
     )
     parser.add_argument(
         "--overdue-slack",
         type=duration,
         default="10s",
         metavar="DURATION",
-        help="how far past its own time-out a transaction is overdue. Default: 10s, a coordinator's scan interval",
+        help="a transaction is overdue this long after its own timeout. Default: 10s, a coordinator's scan interval",
     )
     add_find_hanging_output(parser)
 
 
 def add_find_hanging_output(parser: argparse.ArgumentParser) -> None:
-    """What `find-hanging` prints, how often, and where else it goes."""
     parser.add_argument("--all", action="store_true", help="print every open transaction, not only suspects")
     parser.add_argument(
         "--states",
         metavar=STATES,
-        help="only transactions that their coordinator has in these states; - where no coordinator names one",
+        help="only transactions in these states at their coordinator; - for those without a coordinator",
     )
     add_format(parser)
-    parser.add_argument("--exit-code", action="store_true", help="status 3 when something is proved to hang")
+    parser.add_argument("--exit-code", action="store_true", help="exit with 3 when a transaction is proved hanging")
     parser.add_argument(
         "--watch",
         nargs="?",
         type=interval,
         const="5s",
         metavar="INTERVAL",
-        help="look again and again until Ctrl-C. Default: every 5s",
+        help="repeat until Ctrl-C. Default: every 5s",
     )
     parser.add_argument(
-        "--plan-file", metavar=FILE, help="write those that are proved to hang into a new FILE, for abort --plan-file"
+        "--plan-file", metavar=FILE, help="write proved hanging transactions into a new FILE, for abort --plan-file"
     )
 
 
 def add_list(parser: argparse.ArgumentParser) -> None:
-    """`list`."""
     parser.add_argument(
         "--duration-filter",
         type=number(-1, INT64_MAX),
         metavar="MS",
-        help="only active transactions that run for longer than this",
+        help="only active transactions that have run for longer than this",
     )
-    parser.add_argument("--transactional-id-pattern", metavar="REGEX", help="only ids that match it as a whole")
+    parser.add_argument(
+        "--transactional-id-pattern", metavar="REGEX", help="only transactional ids that match it fully"
+    )
     parser.add_argument("--states", metavar=STATES, help="only transactions in these states, such as Ongoing")
     add_format(parser)
 
 
 def add_describe(parser: argparse.ArgumentParser) -> None:
-    """`describe`."""
     parser.add_argument("--transactional-id", required=True, metavar="ID")
     add_format(parser)
 
 
 def add_describe_producers(parser: argparse.ArgumentParser) -> None:
-    """`describe-producers`."""
     add_scope(parser, required=True)
     parser.add_argument(
         "--broker-id",
         "--broker",
         type=number(0, INT32_MAX),
         metavar="ID",
-        help="ask this replica instead of the leader",
+        help="read from this replica instead of the leader",
     )
     add_format(parser)
 
 
 def add_abort(parser: argparse.ArgumentParser) -> None:
-    """`abort`."""
     add_scope(parser, required=False)
-    which = parser.add_argument_group("which transaction", "its start offset, or its producer with both epochs")
+    which = parser.add_argument_group("one transaction", "by its start offset, or by its producer id and both epochs")
     which.add_argument("--start-offset", type=number(0, INT64_MAX), metavar="OFFSET")
     which.add_argument("--producer-id", type=number(0, INT64_MAX), metavar="ID")
     which.add_argument("--producer-epoch", type=number(0, INT16_MAX), metavar="EPOCH")
     which.add_argument("--coordinator-epoch", type=number(-1, INT32_MAX), metavar="EPOCH")
     many = parser.add_argument_group("many transactions")
-    many.add_argument("--plan-file", metavar=FILE, help="those that find-hanging --plan-file has written into FILE")
+    many.add_argument("--plan-file", metavar=FILE, help="transactions in FILE, written by find-hanging --plan-file")
     many.add_argument(
-        "--max-aborts", type=number(1, INT32_MAX), metavar="N", help="refuse a plan file with more of them. Default: 10"
+        "--max-aborts", type=number(1, INT32_MAX), metavar="N", help="refuse a longer plan file. Default: 10"
     )
     parser.add_argument(
         "--force",
         metavar=VERDICT,
         type=verdict,
-        help="write although it is not proved, or its outcome was a commit: type the verdict out",
+        help="abort although the hang is not proved or the outcome was a commit: type the verdict that the plan shows",
     )
     add_consent(parser)
 
 
 def add_complete(parser: argparse.ArgumentParser) -> None:
-    """`complete`."""
     add_scope(parser, required=True)
     parser.add_argument("--start-offset", type=number(0, INT64_MAX), required=True, metavar="OFFSET")
     parser.add_argument(
-        "--stuck-after", type=duration, default="30s", metavar="DURATION", help="how long it must be seen completing"
+        "--stuck-after",
+        type=duration,
+        default="30s",
+        metavar="DURATION",
+        help="time that it must be completing. Default: 30s",
     )
     add_consent(parser)
 
 
 def add_force_terminate(parser: argparse.ArgumentParser) -> None:
-    """`force-terminate`."""
     parser.add_argument("--transactional-id", "--transactionalId", dest="transactional_id", required=True, metavar="ID")
     add_consent(parser)
 
 
 def add_completion(parser: argparse.ArgumentParser) -> None:
-    """`completion`."""
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
 
 
 def add_pipeline(parser: argparse.ArgumentParser) -> None:
-    """`pipeline`."""
     parser.add_argument(
         "job",
         choices=("transactions", "incidents", "outcomes", "baselines", "report", "compact", "run", "transaction-log"),
-        help="run: all but the last, which reads the coordinators' log and alone takes settings",
+        help="run: all jobs but transaction-log. transaction-log: reads the transaction log; only it uses the settings",
     )
     parser.add_argument(
-        "--history", metavar=DIRECTORY, help="what the daemon writes: history.directory; but for the log"
+        "--history", metavar=DIRECTORY, help="history.directory of the exporter; required except for transaction-log"
     )
-    parser.add_argument("--tables", required=True, metavar=DIRECTORY, help="where the tables are, and are made")
-    parser.add_argument("--every", type=interval, metavar="DURATION", help="again and again, such as 1h, until Ctrl-C")
-    parser.add_argument("--groups", metavar="JSON", help="as transaction_log.groups has them")
+    parser.add_argument("--tables", required=True, metavar=DIRECTORY, help="directory of the tables, read and written")
+    parser.add_argument("--every", type=interval, metavar="DURATION", help="repeat at this interval until Ctrl-C")
+    parser.add_argument("--groups", metavar="JSON", help="the value of transaction_log.groups")
     parser.add_argument(
-        "--jars", metavar=DIRECTORY, help="of Spark's Kafka source, for the log; else Maven fetches them"
+        "--jars", metavar=DIRECTORY, help="jars of Spark's Kafka source, for transaction-log; by default from Maven"
     )
     parser.add_argument(
-        "--retention", type=duration, default="90d", metavar="DURATION", help="how long tables are kept. Default: 90d"
+        "--retention",
+        type=duration,
+        default="90d",
+        metavar="DURATION",
+        help="age at which rows of the tables are removed. Default: 90d",
     )
     add_spark(parser)
 
 
 def add_scope(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Topic and partition."""
     parser.add_argument("--topic", required=required, metavar="TOPIC")
     parser.add_argument("--partition", type=number(0, INT32_MAX), required=required, metavar="N")
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """How rows are printed."""
     parser.add_argument("--format", choices=("table", "json", "csv"), default="table", help="default: table")
 
 
 def add_consent(parser: argparse.ArgumentParser) -> None:
-    """How a person agrees to something that writes."""
-    parser.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    """The operator's consent to a write."""
+    parser.add_argument("--dry-run", action="store_true", help="print the plan and write nothing")
+    parser.add_argument("--yes", action="store_true", help="write without a confirmation")
     parser.add_argument(
         "--audit-log",
         metavar=FILE,
-        help="where each step is appended as a line of JSON. Default: in the state directory",
+        help="file to which each step is appended as a line of JSON. Default: in the state directory",
     )
 
 
 def number(minimum: int, maximum: int) -> Callable[[str], int]:
-    """From `minimum` to `maximum`, as Kafka's protocol can carry it."""
+    """Parses a number that fits into the field of Kafka's protocol."""
     within = values.whole_number(minimum, maximum)
 
     def parse(text: str) -> int:
@@ -367,7 +370,7 @@ def number(minimum: int, maximum: int) -> Callable[[str], int]:
 
 
 def interval(text: str) -> int:
-    """In milliseconds, and not shorter than a broker's leader should be asked at."""
+    """In milliseconds; shorter intervals would load the brokers too much."""
     milliseconds = duration(text)
     if milliseconds < INTERVAL_MS_MIN:
         raise argparse.ArgumentTypeError(f"must be {INTERVAL_MS_MIN} ms at least")
@@ -383,7 +386,6 @@ def duration(text: str) -> int:
 
 
 def verdict(text: str) -> Verdict:
-    """A verdict by its published name."""
     for known in Verdict:
         if known.label == text:
             return known

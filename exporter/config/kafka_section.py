@@ -30,13 +30,13 @@ class OauthSettings:
     token_endpoint_url: str = setting(
         "kafka.sasl.oauthbearer.token.endpoint.url",
         values.URL,
-        "Where tokens for OAUTHBEARER are issued (client credentials grant).",
+        "URL that issues tokens for OAUTHBEARER (client credentials grant).",
     )
     client_id: str = setting("kafka.sasl.oauthbearer.client.id", values.TEXT, "The client for which a token is issued.")
     client_secret: str = setting(
         "kafka.sasl.oauthbearer.client.secret", values.TEXT, "That client's secret.", is_secret=True
     )
-    scope: str | None = setting("kafka.sasl.oauthbearer.scope", values.TEXT, "The scope that is asked for.")
+    scope: str | None = setting("kafka.sasl.oauthbearer.scope", values.TEXT, "The scope of the token.")
     extensions: tuple[tuple[str, str], ...] | None = setting(
         "kafka.sasl.oauthbearer.extensions", values.PAIRS, "SASL extensions, as key=value[,key=value...]."
     )
@@ -106,7 +106,7 @@ class TlsSettings:
     truststore_location: str | None = setting(
         "kafka.ssl.truststore.location",
         values.TEXT,
-        "PKCS12 file with the authorities, in place of the PEM file; Java's, librdkafka has none.",
+        "PKCS12 file with the authorities, in place of the PEM file; a property of Java, not of librdkafka.",
         is_path=True,
     )
     truststore_password: str | None = setting(
@@ -124,7 +124,9 @@ class KafkaSettings:
     """The cluster to watch and how to reach it."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = setting(
-        "kafka.bootstrap.servers", values.SERVERS, "Brokers to ask first, as host:port[,host:port...]. Required."
+        "kafka.bootstrap.servers",
+        values.SERVERS,
+        "Brokers for the first connection, as host:port[,host:port...]. Required.",
     )
     client_id: str = setting(
         "kafka.client.id",
@@ -135,13 +137,13 @@ class KafkaSettings:
     request_timeout_ms: int = setting(
         "kafka.request.timeout.ms",
         values.whole_number_kind(100, 600_000),
-        "How long a broker may take to answer one request, connecting included, in milliseconds.",
+        "Time limit for a broker's response to one request, including the connection, in milliseconds.",
         default=10000,
     )
     security_protocol: str = setting(
         "kafka.security.protocol",
         values.one_of_kind("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        "How brokers are spoken to.",
+        "The protocol of the connections to brokers.",
         default="PLAINTEXT",
     )
     sasl: SaslSettings | None = only_if(lambda it: it["kafka.security.protocol"].startswith("SASL"))

@@ -29,7 +29,7 @@ class ScanSettings:
     deadline_ms: int = setting(
         "scan.deadline",
         values.POSITIVE_DURATION,
-        "A cycle ends after this with whatever was answered. Must be shorter than the interval.",
+        "Time limit of a cycle, which then publishes the responses that it has. Must be shorter than the interval.",
         default="25s",
     )
     transactions_limit: int = setting(
@@ -42,8 +42,8 @@ class ScanSettings:
     receive_limit_bytes: int = setting(
         "scan.receive_limit",
         values.SIZE,
-        "With more than this held of all brokers' responses no more is received, and the broker is named: B, kB, MB "
-        "or GB. One response may have 100 MiB.",
+        "Most memory for the responses of all brokers together, in B, kB, MB or GB; a response beyond it is "
+        "refused, and the broker is named. One response may have 100 MiB.",
         default="512MB",
     )
 
@@ -61,19 +61,19 @@ class VerdictSettings:
     max_timeout_fallback_ms: int = setting(
         "verdicts.max_timeout_fallback",
         values.POSITIVE_DURATION,
-        "Used when no broker lets us read transaction.max.timeout.ms (DESCRIBE_CONFIGS on the cluster).",
+        "Used for transaction.max.timeout.ms where no broker's value can be read (DESCRIBE_CONFIGS on the cluster).",
         default="15m",
     )
     overdue_slack_ms: int = setting(
         "verdicts.overdue_slack",
         values.DURATION,
-        "How far past its own time-out a transaction is overdue; coordinators look every 10 s.",
+        "A transaction is overdue this long after its own timeout; coordinators check for expired ones every 10 s.",
         default="30s",
     )
     stuck_after_ms: int = setting(
         "verdicts.stuck_after",
         values.DURATION,
-        "A transaction seen completing for longer than this is stuck.",
+        "A transaction that is completing for longer than this is stuck.",
         default="1m",
     )
 
@@ -85,7 +85,7 @@ class PublishSettings:
     listen_address: str = setting(
         "publish.listen_address",
         values.LISTEN_ADDRESS,
-        "Where /metrics and the status page are served.",
+        "Address and port of /metrics and the status page.",
         default="0.0.0.0:9814",
         needs_restart=True,
     )
@@ -98,31 +98,31 @@ class PublishSettings:
     partition_series: Literal["all", "open"] = setting(
         "publish.partition_series",
         values.one_of_kind("all", "open"),
-        "Whether partitions without an open transaction get a 0 series of the longest duration.",
+        "`all`: partitions without an open transaction have a 0 series of the longest duration; `open`: they do not.",
         default="all",
     )
     partition_series_limit: int = setting(
         "publish.partition_series_limit",
         values.whole_number_kind(0, 10_000_000),
-        "With more partitions than this, `all` falls back to `open`, and a gauge says so.",
+        "With more partitions than this, `all` falls back to `open`, and a gauge shows it.",
         default=100000,
     )
     suspects_limit: int = setting(
         "publish.suspects_limit",
         values.whole_number_kind(0, 100_000),
-        "Suspects that get a series of their own, worst first; the others are counted.",
+        "Suspects with one series each, worst first; the others are counted.",
         default=100,
     )
     stale_after_cycles: int = setting(
         "publish.stale_after_cycles",
         values.whole_number_kind(1, 1000),
-        "After this many missed cycles the rows of the cluster are dropped; the exporter's own stay.",
+        "After this many missed cycles the series of the cluster are dropped; those about the exporter itself stay.",
         default=3,
     )
     transactional_ids: bool = setting(
         "publish.transactional_ids",
         values.SWITCH,
-        "Whether transactional ids are shown to whoever reads /metrics and the status page; else they are empty.",
+        "Whether /metrics and the status page show transactional ids; with false they are empty.",
         default=True,
     )
     reload_endpoint: bool = setting(
@@ -141,22 +141,22 @@ class TransactionLogSettings:
     enabled: bool = setting(
         "transaction_log.enabled",
         values.SWITCH,
-        "Whether `__transaction_state` is read, for what becomes of every transaction. Needs READ and DESCRIBE on it.",
+        "Whether `__transaction_state` is read, for the outcome of every transaction. Needs READ and DESCRIBE on it.",
         default=False,
         needs_restart=True,
     )
     lookback_ms: int = setting(
         "transaction_log.lookback",
         values.DURATION,
-        "How far back the log is read at the start; what an earlier run has counted is not counted again.",
+        "How far back the transaction log is read at the start; records counted by an earlier run do not count again.",
         default="1h",
         needs_restart=True,
     )
     groups: tuple[tuple[str, re.Pattern[str]], ...] = setting(
         "transaction_log.groups",
         values.GROUPS,
-        "Names for transactional ids, as a list of {name, match}: the first regular expression that matches a whole "
-        "id gives the label `group`, else it is `other`. In a variable or flag as JSON.",
+        "Groups of transactional ids, as a list of {name, match}: the label `group` is the name of the first "
+        "regular expression that matches the whole id, or `other`. In a variable or flag as JSON.",
         default=[],
         needs_restart=True,
     )
@@ -170,14 +170,14 @@ class HistorySettings:
     directory: str | None = setting(
         "history.directory",
         values.TEXT,
-        "Where every cycle's open transactions are recorded as Parquet; nothing is recorded when left out.",
+        "Directory for Parquet files with every cycle's open transactions; nothing is recorded when left out.",
         needs_restart=True,
     )
     """None records nothing."""
     rotate_interval_ms: int = setting(
         "history.rotate_interval",
         values.POSITIVE_DURATION,
-        "A file is written after this: what a kill loses at most.",
+        "Time between two files. A kill loses at most this much history.",
         default="15m",
         needs_restart=True,
     )
@@ -200,7 +200,7 @@ class BaselineSettings:
     file: str | None = setting(
         "baseline.file",
         values.TEXT,
-        "What is usual for each transactional id and topic, as the pipeline writes it; read again when it changes.",
+        "The pipeline's baselines: usual durations by transactional id, group and topic; read again when it changes.",
         needs_restart=True,
     )
     age_ms_max: int = setting(
@@ -228,14 +228,14 @@ class Settings:
     watch_interval_ms: int = setting(
         "reload.watch_interval",
         values.DURATION,
-        "How often files of settings, secrets and certificates are compared with what was read; 0 is never.",
+        "How often files of settings, secrets and certificates are checked for changes; 0 is never.",
         default="10s",
     )
     """0 watches nothing."""
     state_file: str = setting(
         "state.file",
         values.TEXT,
-        "Where first-seen times are kept over restarts: a path, `none`, or `auto` for the user's state directory.",
+        "File that keeps first-seen times over restarts: a path, `none`, or `auto` (in the user's state directory).",
         default="auto",
         needs_restart=True,
     )
@@ -246,13 +246,13 @@ class Settings:
     log_level: str = setting(
         "log.level",
         values.one_of_kind("debug", "info", "warning", "error"),
-        "What is logged to standard error.",
+        "The lowest level that is logged to standard error.",
         default="info",
     )
     log_format: Literal["auto", "text", "logfmt", "json"] = setting(
         "log.format",
         values.one_of_kind("auto", "text", "logfmt", "json"),
-        "A line of the log: `auto` is `text` on a terminal and `logfmt` elsewhere.",
+        "Format of log lines: `auto` is `text` on a terminal and `logfmt` elsewhere.",
         default="auto",
         needs_restart=True,
     )

@@ -15,37 +15,37 @@ _INTRODUCTION = """\
 Generated from the settings that `exporter/config` declares: change those and run `make generate`.
 A test compares the two.
 
-A setting comes from, the later winning over the earlier: its default, the YAML file that `--config.file` names, its
-environment variable, its flag. `kafka: {sasl: {username: me}}` and `kafka.sasl.username: me` are the same in YAML.
-Everything that is wrong is reported at once, with file and line, variable or flag: an unknown name, a value of the wrong
-kind, a setting that would be ignored, two that cannot work together.
+A setting is read from four places; a later one overrides an earlier one: its default, the YAML file that `--config.file`
+names, its environment variable, its flag. `kafka: {sasl: {username: me}}` and `kafka.sasl.username: me` are the same in
+YAML. All errors are reported at once, with file and line, variable or flag: an unknown name, a value of the wrong kind, a
+setting that would be ignored, two settings that cannot work together.
 
-A value may stand elsewhere: `${file:/run/secrets/password}` and `${env:PASSWORD}` are replaced (`$${` is `${`), and a
-secret may be given by the file that holds it, under its own name and `_file`. These files are read again when they
-change, like the YAML file and the certificates (`reload.watch_interval`); SIGHUP reads everything again at once.
-Settings are taken whole or not at all: when something is wrong the old ones stay, the log says what, and the gauge of
-the last reload in [metrics.md](metrics.md) is 0. What is marked *restart* below takes effect at the next start, and is
-named in the log when it changes.
+`${file:/run/secrets/password}` and `${env:PASSWORD}` in a value are replaced by that file and that variable (`$${` is
+`${`). A secret can also be in a file of its own, which the setting with its name and `_file` names. These files are read
+again when they change, like the YAML file and the certificates (`reload.watch_interval`); SIGHUP reads everything again
+at once. A reload applies all settings or none: after an error the old settings stay, a log line has the error, and the
+gauge of the last reload in [metrics.md](metrics.md) is 0. Settings marked *restart* below take effect at the next start;
+a log line names them when they change.
 
-`config check` says what is wrong and exits with 1; `config dump` prints every setting and where it came from, without
-secrets. Every setting is in [examples/config.yaml](../examples/config.yaml), and
-[schema/config.schema.json](schema/config.schema.json) tells editors.
+`config check` prints all errors and exits with 1; `config dump` prints every setting and its origin, without secrets.
+[examples/config.yaml](../examples/config.yaml) has every setting, and
+[schema/config.schema.json](schema/config.schema.json) is the schema for editors.
 
 Durations are written as `500ms`, `30s`, `5m`, `1h`, `2d`, or a number of seconds.
-Passwords have no flag: a command line can be read by everybody on the machine.
+Passwords have no flag: every user of a machine can read its command lines.
 """
 
 _SECTIONS = {
     "kafka": "The cluster, in librdkafka's property names. A property that is not listed is refused rather than ignored.",
     "scan": "The pace of the loop, and how much a cycle may do.",
     "verdicts": "What counts as late, overdue and stuck. No verdict of *hanging* depends on these: it is a proof.",
-    "publish": "What is served, and where.",
-    "reload": "Settings are read again on SIGHUP, and when a file that they are made of changes.",
-    "state": "What outlives a restart.",
-    "transaction_log": "What became of every transaction, by the coordinators' log ([transactions.md](transactions.md)).",
-    "history": "What is recorded for the pipeline ([pipeline.md](pipeline.md)). Needs the extra `history`.",
-    "baseline": "What is usual, so that what is not is seen long before it is late ([pipeline.md](pipeline.md)).",
-    "log": "What is said on standard error.",
+    "publish": "The content and the address of /metrics and the status page.",
+    "reload": "Settings are read again on SIGHUP, and when one of their files changes.",
+    "state": "The state that a restart keeps.",
+    "transaction_log": "The outcome of every transaction, from the transaction log ([transactions.md](transactions.md)).",
+    "history": "The record of every cycle for the pipeline ([pipeline.md](pipeline.md)). Needs the extra `history`.",
+    "baseline": "Usual durations: an unusually long transaction shows long before it is late ([pipeline.md](pipeline.md)).",
+    "log": "Log lines on standard error.",
 }
 
 

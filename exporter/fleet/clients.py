@@ -1,6 +1,6 @@
-"""Clients that an executor keeps: a login and a handshake for each cluster, and not for each cycle.
+"""Keeps the clients of a Spark executor, so that each cluster costs one login, and not one per cycle.
 
-Spark uses its Python processes again, one task at a time.
+Spark reuses its Python processes, and each of them runs one task at a time.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ IDLE_SECONDS_MAX = 600.0
 
 
 class Clients:
-    """Of one process, by what they were made of."""
+    """The clients of one process, by the settings that they were made from."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._clients: dict[bytes, tuple[Collector, float]] = {}
 
     def of(self, kafka: KafkaSettings, scan: ScanSettings) -> Collector:
-        """A client of that cluster, within these limits. Raises CredentialsError."""
+        """The client of that cluster, with these limits. Raises CredentialsError."""
         self._close_idle()
         key = _key(kafka, scan)
         known = self._clients.get(key)
@@ -37,7 +37,6 @@ class Clients:
         return client
 
     def close(self) -> None:
-        """All of them."""
         for client, _ in self._clients.values():
             client.close()
         self._clients.clear()
@@ -49,11 +48,10 @@ class Clients:
 
 
 def _key(kafka: KafkaSettings, scan: ScanSettings) -> bytes:
-    """Of the settings, and of the certificates that they name as they are on this machine now."""
+    """Hash of the settings, and of the present state of the certificate files that they name."""
     named = {} if kafka.tls is None else asdict(kafka.tls)
     files = [signature(Path(it)) for name, it in named.items() if name.endswith("_location") and it is not None]
     return hashlib.sha256(pickle.dumps((kafka, scan, files))).digest()
 
 
 CLIENTS = Clients()
-"""Those of this process."""

@@ -1,11 +1,11 @@
-"""`spark.read.format("kafka_transactions")`, and `readStream`: the scan of one cluster or many as a table.
+"""The Spark table source `kafka_transactions`: the scan of one or many clusters, as a batch or as a stream.
 
     spark.dataSource.register(KafkaTransactions)
     spark.read.format("kafka_transactions").option("kafka.bootstrap.servers", "broker:9092").load()
 
 Options are the settings' names (`kafka.*`, `scan.deadline`, ...); `clusters` is the path of a fleet's file, `config.file`
-that of the settings. A stream reads once in `scan.interval`: its offsets are instants, and what is read for one is never
-read again. The columns are those of `exporter.fleet.scan_table`.
+that of the settings. A stream reads once in `scan.interval`: its offsets are instants, and no instant is read twice. The
+columns are those of `exporter.fleet.scan_table`.
 """
 
 from __future__ import annotations
@@ -39,31 +39,29 @@ CONFIG_FILE: Final = "config.file"
 
 
 class KafkaTransactions(DataSource):
-    """The scan, a task for each cluster and broker."""
+    """The scan, one task for each cluster and broker."""
 
     @classmethod
     def name(cls) -> str:
-        """As it is asked for."""
         return NAME
 
     def schema(self) -> StructType:
-        """Of every reading."""
         return from_arrow_schema(SCAN)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
-        """One reading."""
+        """Reads one scan."""
         return _Reader(settings_of_options(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's signature
-        """A reading in each interval."""
+        """Reads one scan in each interval."""
         return _StreamReader(settings_of_options(self.options))
 
 
 def packed_source_of(settings: Settings) -> type[DataSource]:
-    """The same scan for the engine of a fleet, of these settings: passwords are in no option and no plan of a query.
+    """The same scan for the engine of a fleet. The class holds the settings: no option and no query plan has a password.
 
-    A row for each cluster and broker, whose rows are packed in it: Spark moves bytes, and has no row to build for every
-    partition. That took six times as long as the reading.
+    One row for each cluster and broker, with the rows of its partitions packed in one cell: Spark building a row for every
+    partition took six times as long as the scan.
     """
 
     class Packed(DataSource):
@@ -90,12 +88,12 @@ def packed_rows(table: pa.Table) -> bytes:
 
 
 def unpacked_rows(cell: pa.Scalar) -> pa.Table:
-    """What `packed_rows` made, without a copy."""
+    """The rows in a cell of `packed_rows`, without a copy."""
     return pa.ipc.open_stream(cell.as_buffer()).read_all()
 
 
 def settings_of_options(options: Mapping[str, str]) -> Settings:
-    """The settings with their clusters; without a file of clusters the one is called by its first brokers.
+    """The settings with their clusters; without a file of clusters, the only cluster is named after its bootstrap brokers.
 
     Raises ConfigurationError.
     """
@@ -162,11 +160,11 @@ def _partitions(clusters: Iterable[ClusterSettings], budget: Budget) -> list[Inp
 
 
 def _rows(partition: _Partition) -> pa.Table:
-    """A mistake of ours costs the cluster its cycle, and no other cluster anything."""
+    """A defect of the exporter costs the cluster its cycle, and no other cluster anything."""
     share = partition.share
     try:
         return read(share, partition.budget, CLIENTS)
-    except Exception as error:  # noqa: BLE001 - told in the table, where it is read
+    except Exception as error:  # noqa: BLE001 - reported in the table
         return broker_table(
             share.cluster.name,
             share.cluster_id,

@@ -1,6 +1,6 @@
-"""The steps of a cycle over a fleet, as Spark runs them: scan -> cycles.
+"""Runs the cycles of a fleet as Spark jobs: from the scan to one cycle per cluster.
 
-Each is `DataFrame -> DataFrame`; what is done with one cluster's rows stands in `fleet_scan`.
+The work on the rows of one cluster is in `exporter.fleet.scan`.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ CYCLES: Final = pa.schema(
     [pa.field("cluster", pa.string(), nullable=False), pa.field("cycle", pa.binary(), nullable=False)]
 )
 TASKS_OF_A_CLUSTER: Final = 4
-"""Clusters are spread over tasks by a hash: so many times as many leave few to share one."""
+"""Clusters are spread over tasks by a hash: with this many tasks for each, few clusters share one."""
 TASKS_MAX: Final = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What evaluation takes besides a snapshot."""
+    """The input of an evaluation besides the snapshot."""
 
     policy: Policy
     memories: Mapping[str, Memory]
     """By cluster's name; empty before its first cycle."""
     baseline: Baseline = NO_BASELINE
     describe_all: bool = False
-    """As of `fleet_scan.settle`."""
+    """See `exporter.fleet.scan.settle`."""
 
 
 def cycles_of(scan: DataFrame, clusters: tuple[ClusterSettings, ...], budget: Budget, known: Known) -> DataFrame:
-    """A row for each cluster: what a cycle brought for it, packed (`fleet_scan.unpacked`). `scan` is packed as well."""
+    """One row per cluster: its packed `ClusterCycle` (`exporter.fleet.scan.unpacked`). `scan` is packed as well."""
     by_name = {it.name: it for it in clusters}
 
     def settled(rows: pa.Table) -> pa.Table:
@@ -51,13 +51,13 @@ def cycles_of(scan: DataFrame, clusters: tuple[ClusterSettings, ...], budget: Bu
         return pa.table([[name], [packed(cycle)]], schema=CYCLES)
 
     tasks = min(TASKS_OF_A_CLUSTER * len(clusters), TASKS_MAX)
-    # A number that is named is not changed by Spark, which would put all clusters into one task: they are small.
+    # Without an explicit number Spark would join these small partitions into one task.
     spread = scan.repartition(tasks, "cluster")
     return spread.groupBy("cluster").applyInArrow(settled, from_arrow_schema(CYCLES))
 
 
 def _settled(rows: pa.Table, cluster: ClusterSettings, budget: Budget, known: Known) -> ClusterCycle:
-    """A mistake of ours costs this cluster its cycle, and no other cluster anything."""
+    """A defect of the exporter costs this cluster its cycle, and no other cluster anything."""
     try:
         return settle(
             rows,
@@ -69,20 +69,20 @@ def _settled(rows: pa.Table, cluster: ClusterSettings, budget: Budget, known: Kn
             baseline=known.baseline,
             describe_all=known.describe_all,
         )
-    except Exception as error:  # noqa: BLE001 - told where the cycle is read
+    except Exception as error:  # noqa: BLE001 - reported where the cycle is read
         failure = f"defect in the exporter: {type(error).__name__}: {error}"
         return ClusterCycle(cluster=cluster.name, evaluation=None, failure=failure, seconds=0.0, phases=(), requests=())
 
 
 class SparkEngine:
-    """Cycles over a fleet as jobs of one Spark session."""
+    """Runs cycles over a fleet in one Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._registered: Settings | None = None
 
     def cycle(self, settings: Settings, known: Known) -> tuple[ClusterCycle, ...]:
-        """One for each cluster of `settings`. Raises Spark's exceptions when the job fails."""
+        """One cycle for each cluster of `settings`. Raises Spark's exceptions when the job fails."""
         if self._registered is not settings:
             self._spark.dataSource.register(packed_source_of(settings))
             self._registered = settings
@@ -91,5 +91,5 @@ class SparkEngine:
         return tuple(unpacked(data) for data in cycles.select("cycle").toArrow()["cycle"].to_pylist())
 
     def close(self) -> None:
-        """End the session, and with it a job that runs."""
+        """Stop the session, and with it a running job."""
         self._spark.stop()

@@ -1,11 +1,11 @@
-"""One cycle over many clusters, cut where it may run on other machines. No Spark here.
+"""Runs one cycle over many clusters in steps that other machines can run. No Spark here.
 
     plan    metadata of every cluster -> a share for each cluster and broker
-    read    a share                   -> its rows of the scan                  (a task each, side by side)
-    settle  a cluster's rows          -> its evaluation                        (a task each, side by side)
+    read    a share                   -> its rows of the scan                  (one task each, in parallel)
+    settle  a cluster's rows          -> its evaluation                        (one task each, in parallel)
 
-Only the leaders' answers are large. What follows them is one order in time over all coordinators of a cluster, and so
-belongs to one task; it is the same function that the daemon of one cluster runs.
+Only the leaders' responses are large. The requests after them have an order in time over all coordinators of a cluster, so
+one task makes them, by the same function as the daemon of one cluster.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from exporter.snapshot import NO_LEADER, ClockSource, Snapshot
 from exporter.status import ApiStatistics, since, total
 
 PLANNERS_MAX = 16
-"""Clusters whose metadata is asked for at once."""
+"""Clusters whose metadata is requested at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What the settings of a scan allow each part of a cycle: the same limits, and a share of the time."""
+    """The settings of a scan for each part of a cycle: the same limits, and a share of the time."""
 
     plan: ScanSettings
     read: ScanSettings
@@ -65,7 +65,7 @@ class Budget:
 
     @classmethod
     def of_cycle(cls, scan: ScanSettings) -> Budget:
-        """Parts follow each other: together they keep the deadline."""
+        """The parts run one after the other: together they keep the deadline."""
 
         def within(deadline_ms: int) -> ScanSettings:
             return replace(scan, interval_ms=deadline_ms + 1, deadline_ms=deadline_ms)
@@ -79,7 +79,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What one task reads: the partitions that one broker leads. NO_LEADER: those that nobody does, and the cluster."""
+    """The partitions that one task reads: those of one leader. NO_LEADER: those without a leader, and the cluster's row."""
 
     cluster: ClusterSettings
     cluster_id: str | None
@@ -91,14 +91,14 @@ class Share:
     """Why the cluster's metadata is not known."""
     seconds: float = 0.0
     requests: tuple[ApiStatistics, ...] = ()
-    """What was asked to plan it."""
+    """Of the plan."""
     source: Source | None = None
-    """What is known of the broker that the metadata are of."""
+    """The broker that the metadata is from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCycle:
-    """What a cycle brought for one cluster."""
+    """The result of a cycle for one cluster."""
 
     cluster: str
     evaluation: Evaluation | None
@@ -117,7 +117,7 @@ def plan(
     wall_clock: Callable[[], float] = time.time,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Share, ...]:
-    """The shares of one cycle; a cluster that does not tell its metadata gets one, which says why."""
+    """The shares of one cycle; a cluster whose metadata cannot be read gets one share with the reason."""
 
     def of_cluster(cluster: ClusterSettings, client: Collector | CredentialsError) -> tuple[Share, ...]:
         began = clock()
@@ -145,11 +145,11 @@ def plan(
             for broker in brokers
         )
 
-    asked = tuple(clusters)
-    with ThreadPoolExecutor(max_workers=max(min(PLANNERS_MAX, len(asked)), 1)) as planners:
-        # Clients are made here, one after the other: they are not for two threads at once.
-        made = [_client_of(cluster, budget, clients) for cluster in asked]
-        return tuple(share for shares in planners.map(of_cluster, asked, made) for share in shares)
+    planned = tuple(clusters)
+    with ThreadPoolExecutor(max_workers=max(min(PLANNERS_MAX, len(planned)), 1)) as planners:
+        # `Clients` is not safe for threads: clients are made here, one after the other.
+        made = [_client_of(cluster, budget, clients) for cluster in planned]
+        return tuple(share for shares in planners.map(of_cluster, planned, made) for share in shares)
 
 
 def _client_of(cluster: ClusterSettings, budget: Budget, clients: Clients) -> Collector | CredentialsError:
@@ -171,7 +171,7 @@ def _no_share(cluster: ClusterSettings, failure: str, taken_at_ms: int, seconds:
 
 
 def read(share: Share, budget: Budget, clients: Clients, *, clock: Callable[[], float] = time.monotonic) -> pa.Table:
-    """The rows of `share`: every partition of it, answered or not, and the broker itself."""
+    """The rows of `share`: every partition of it, read or not, and the broker itself."""
     began = clock()
     failure, requests, tables = share.failure, share.requests, []
     if share.rows is not None and share.cluster_id is not None:
@@ -197,9 +197,9 @@ def read(share: Share, budget: Budget, clients: Clients, *, clock: Callable[[], 
 
 
 def _ask(share: Share, scan: LeaderScan, at: np.ndarray, budget: Budget, clients: Clients) -> tuple[ApiStatistics, ...]:
-    """Ask the broker for the rows `at`, note its answers in `scan`; what was asked."""
+    """Request the rows `at` from the broker, put its responses into `scan`, and return the statistics of the requests."""
 
-    async def question(cluster_client: ClusterClient) -> None:
+    async def read_share(cluster_client: ClusterClient) -> None:
         cluster_client.brokers = scan.topology.brokers
         await read_rows(cluster_client, scan, at, scan.topology.leader)
 
@@ -210,7 +210,7 @@ def _ask(share: Share, scan: LeaderScan, at: np.ndarray, budget: Budget, clients
         scan.faults[share.broker] = str(error)
         return ()
     before = client.statistics()
-    client.query(question)
+    client.query(read_share)
     return since(before, client.statistics())
 
 
@@ -227,28 +227,27 @@ def settle(
     wall_clock: Callable[[], float] = time.time,
     clock: Callable[[], float] = time.monotonic,
 ) -> ClusterCycle:
-    """Put the rows of `cluster` together, ask what they leave open, and evaluate it.
+    """Join the rows of `cluster`, query the coordinators, and evaluate the snapshot.
 
-    `describe_all`: also transactions that no earlier cycle has seen, for there is no next one.
+    `describe_all`: also describe transactions that no earlier cycle has seen, because there is no next cycle.
     """
     began = clock()
-    told = read_back(table)
-    asked = [it.requests for it in (told.cluster, *told.brokers)]
-    requests = total(part for parts in asked for part in parts)
-    phases = _phases_before(told)
-    if told.scan is None:
-        return _nothing(cluster, told.cluster.failure or "nothing is known of it", phases, requests)
+    joined = read_back(table)
+    requests = total(statistics for row in (joined.cluster, *joined.brokers) for statistics in row.requests)
+    phases = _phases_before(joined)
+    if joined.scan is None:
+        return _failed(cluster, joined.cluster.failure or "the scan has no row of it", phases, requests)
     try:
         client = clients.of(cluster.kafka, budget.settle)
     except CredentialsError as error:
-        return _nothing(cluster, str(error), phases, requests)
+        return _failed(cluster, str(error), phases, requests)
     before = client.statistics()
     snapshot, later = _complete(
         client,
-        told.scan,
-        told.taken_at_ms,
+        joined.scan,
+        joined.taken_at_ms,
         None if describe_all else memory,
-        told.cluster.source,
+        joined.cluster.source,
         wall_clock=wall_clock,
         clock=clock,
     )
@@ -262,12 +261,12 @@ def settle(
     )
 
 
-def _phases_before(told: ClusterScan) -> tuple[tuple[str, float], ...]:
-    """Brokers were asked side by side: the slowest counts."""
-    return ("metadata", told.cluster.seconds), ("producers", max((it.seconds for it in told.brokers), default=0.0))
+def _phases_before(joined: ClusterScan) -> tuple[tuple[str, float], ...]:
+    """Brokers were read in parallel: the slowest counts."""
+    return ("metadata", joined.cluster.seconds), ("producers", max((it.seconds for it in joined.brokers), default=0.0))
 
 
-def _nothing(
+def _failed(
     cluster: ClusterSettings, failure: str, phases: tuple[tuple[str, float], ...], requests: tuple[ApiStatistics, ...]
 ) -> ClusterCycle:
     seconds = sum(spent for _, spent in phases)
@@ -286,7 +285,7 @@ def _complete(
     wall_clock: Callable[[], float],
     clock: Callable[[], float],
 ) -> tuple[Snapshot, tuple[tuple[str, float], ...]]:
-    async def question(cluster_client: ClusterClient) -> tuple[Snapshot, tuple[tuple[str, float], ...]]:
+    async def read_rest(cluster_client: ClusterClient) -> tuple[Snapshot, tuple[tuple[str, float], ...]]:
         cluster_client.brokers = scan.topology.brokers
         await ask_again_where_moved(cluster_client, scan)
         limit = await max_timeout(cluster_client, sorted(scan.topology.brokers))
@@ -308,29 +307,29 @@ def _complete(
             else visibility.with_gap(about_source(source.out_of_date)),
         )
         if source.clock_ahead_ms is not None and snapshot.clock_source is ClockSource.EXPORTER:
-            # The planner has heard the controller; `taken_at_ms` is by its wall clock.
+            # The planner compared its clock, which `taken_at_ms` is from, with the controller's.
             ahead_ms = source.clock_ahead_ms
             snapshot = replace(snapshot, clock_offset_ms=ahead_ms, clock_source=ClockSource.CONTROLLER)
         return snapshot, stopwatch.laps()
 
-    return client.query(question)
+    return client.query(read_rest)
 
 
 def _proxy(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(mapping)
 
 
-# Python's own pickle has nothing for it, and an evaluation's memory is one.
+# pickle cannot do this by itself, and the memory of an evaluation holds such mappings.
 copyreg.pickle(MappingProxyType, lambda it: (_proxy, (dict(it),)))
 
 
 def packed(cycle: ClusterCycle) -> bytes:
-    """On its way between processes of one Spark application, as Spark sends its own functions."""
+    """For the way between processes of one Spark application, pickled as Spark pickles its own functions."""
     return pickle.dumps(cycle)
 
 
 def unpacked(data: bytes) -> ClusterCycle:
-    """What `packed` made. Only of our own making: it is a pickle."""
+    """The cycle in `packed` bytes. Only for bytes of this application: unpickling runs code."""
     cycle = pickle.loads(data)  # noqa: S301
     assert isinstance(cycle, ClusterCycle)
     return cycle

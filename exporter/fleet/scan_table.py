@@ -1,8 +1,8 @@
-"""What the leaders said, as a table: written where a broker was asked, read where its cluster is put together again.
+"""Converts the leaders' responses to a table where a broker is read, and back where the rows of its cluster are joined.
 
-Two kinds of rows. A row without a topic is about a broker: who it is, what went wrong with it, what it was asked. Broker
--1 stands for the cluster: the metadata, or why there is none. A row with a topic is about a partition, whoever leads it,
-if anyone does. Every partition and every broker of the metadata has one.
+A row without a topic is about a broker: its address, its failure, the requests to it. Broker -1 is the cluster: its
+metadata, or why there is none. A row with a topic is about a partition, with or without a leader. Every partition and
+every broker in the metadata has one row.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class PartitionRows:
 
 
 def rows_led_by(topology: Topology, broker: int) -> PartitionRows:
-    """Those of one broker, or with NO_LEADER of none."""
+    """The partitions that `broker` leads; NO_LEADER: those without a leader."""
     rows = np.flatnonzero(topology.leader == broker)
     present, topic = np.unique(topology.topic[rows], return_inverse=True)
     return PartitionRows(
@@ -114,9 +114,9 @@ def _flat(lengths: Sequence[int], brokers: Sequence[int]) -> Replicas:
 def topology_of_rows(
     cluster_id: str, brokers: dict[int, Address], rows: PartitionRows
 ) -> tuple[Topology, npt.NDArray[np.int64]]:
-    """The topology that holds `rows`, and where in it they are.
+    """A topology that holds `rows`, and their positions in it.
 
-    Partitions below them that are not among `rows` appear without a leader: a topology has no gaps.
+    A topology has no gaps: lower partition numbers that are not in `rows` are in it without a leader.
     """
     count = np.zeros(len(rows.topics), dtype=np.int64)
     np.maximum.at(count, rows.topic, rows.partition.astype(np.int64) + 1)
@@ -166,8 +166,8 @@ def broker_table(
     requests: Sequence[ApiStatistics],
     source: Source | None = None,
 ) -> pa.Table:
-    """The row about one broker, or with NO_LEADER about the cluster, whose metadata are of `source`."""
-    told = [{name: getattr(it, name) for name in _REQUESTS} for it in requests]
+    """The row about one broker, or with NO_LEADER about the cluster, whose metadata is from `source`."""
+    statistics = [{name: getattr(it, name) for name in _REQUESTS} for it in requests]
     return _table(
         1,
         cluster=[cluster],
@@ -180,7 +180,7 @@ def broker_table(
         seconds=[seconds],
         out_of_date=[None if source is None else source.out_of_date],
         clock_ahead_ms=[None if source is None else source.clock_ahead_ms],
-        requests=[told],
+        requests=[statistics],
     )
 
 
@@ -192,7 +192,7 @@ def partition_table(
     scan: LeaderScan,
     at: npt.NDArray[np.int64],
 ) -> pa.Table:
-    """The rows about `rows`, which are `at` those of the scan."""
+    """The table rows about `rows`, whose positions in the scan are `at`."""
     entries = scan.entries()
     counts = np.bincount(entries.row, minlength=len(scan.topology))[at]
     start = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
@@ -239,7 +239,7 @@ _ABOUT_BROKERS = ["broker", "host", "port", "failure", "seconds", "out_of_date",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRow:
-    """What a row about a broker says."""
+    """The content of a row about a broker."""
 
     broker: int
     address: Address | None
@@ -251,23 +251,23 @@ class BrokerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterScan:
-    """All rows of one cluster, put together again."""
+    """All rows of one cluster, joined."""
 
     taken_at_ms: int
     cluster: BrokerRow
-    """About the cluster itself; its failure means that nothing else is known."""
+    """The row about the cluster itself; with a failure in it nothing else is known."""
     brokers: tuple[BrokerRow, ...]
     scan: LeaderScan | None
     """None where the cluster failed."""
 
 
 def read_back(table: pa.Table) -> ClusterScan:
-    """What the rows of one cluster, in any order, say together."""
+    """Join the rows of one cluster, in any order."""
     is_broker = pc.is_null(table["topic"])
-    told = table.filter(is_broker).select(_ABOUT_BROKERS).to_pylist()
-    everyone = sorted((_broker_row(row) for row in told), key=lambda it: it.broker)
-    cluster = next((it for it in everyone if it.broker == NO_LEADER and it.failure is not None), everyone[0])
-    brokers = tuple(it for it in everyone if it.broker != NO_LEADER)
+    about_brokers = table.filter(is_broker).select(_ABOUT_BROKERS).to_pylist()
+    rows = sorted((_broker_row(row) for row in about_brokers), key=lambda it: it.broker)
+    cluster = next((it for it in rows if it.broker == NO_LEADER and it.failure is not None), rows[0])
+    brokers = tuple(it for it in rows if it.broker != NO_LEADER)
     taken_at_ms = int(pc.min(table["taken_at_ms"]).as_py())
     if cluster.failure is not None:
         return ClusterScan(taken_at_ms=taken_at_ms, cluster=cluster, brokers=brokers, scan=None)
@@ -321,7 +321,7 @@ def _scan(cluster_id: str, brokers: dict[int, Address], table: pa.Table) -> Lead
 
 
 def _topic_ids(table: pa.Table, encoded: pa.DictionaryArray) -> tuple[str, ...]:
-    """(T,) those of the first row of each topic."""
+    """(T,) from the first row of each topic."""
     first = np.unique(np.asarray(encoded.indices, dtype=np.int64), return_index=True)[1]
     return tuple(it or "" for it in table["topic_id"].take(pa.array(first)).to_pylist())
 

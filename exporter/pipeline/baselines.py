@@ -18,7 +18,7 @@ from exporter.baseline import FORMAT, VERSION
 from exporter.groups import GroupRules, group_of
 from exporter.pipeline import schemas
 from exporter.pipeline.incidents import HANGING
-from exporter.pipeline.thresholds import HOUR_SAMPLES_MIN, HOUR_SPAN_MS_MIN, Usual, threshold_of
+from exporter.pipeline.thresholds import HOUR_SAMPLES_MIN, HOUR_SPAN_MS_MIN, UsualDurations, threshold_of
 from exporter.pipeline.transactions import CLOSED
 
 GRID: Final = 0.02
@@ -157,7 +157,7 @@ def document_of(rows: Iterable[Any], hours: Iterable[Any], *, made_at_ms: int, w
         if counted[place] <= IDS_MAX:
             pattern = of_hours.get(tuple(row[it] for it in _SUBJECT), [])
             thresholds[KINDS[row["kind"]]].append(_entry(row, pattern))
-    told = {
+    document = {
         "format": FORMAT,
         "version": VERSION,
         "cluster_ids": sorted({row["cluster_id"] for row in ranked}),
@@ -165,12 +165,12 @@ def document_of(rows: Iterable[Any], hours: Iterable[Any], *, made_at_ms: int, w
         "window_ms": window_ms,
         "thresholds": thresholds,
     }
-    return json.dumps(told, indent=1)
+    return json.dumps(document, indent=1)
 
 
 def _entry(row: Any, hours: Sequence[Any]) -> dict[str, Any]:
     p25, p50, p75, p95, p99 = (_off_grid(it) for it in row["grid"])
-    threshold_ms, reason = threshold_of(Usual(row["samples"], row["span_ms"], p25, p75, p99))
+    threshold_ms, reason = threshold_of(UsualDurations(row["samples"], row["span_ms"], p25, p75, p99))
     entry: dict[str, Any] = {
         "cluster_id": row["cluster_id"],
         row["kind"]: row["name"],

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from exporter.files import atomic_write
 from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, file_name
 from exporter.pipeline.files import AHEAD_MS, HistoryFile, damaged_among, history_files, plausible
-from exporter.pipeline.increment import bucket_of
+from exporter.pipeline.ingest import bucket_of
 from exporter.pipeline.manifest import Bucket, Manifest, Tables
 
 SETTLED_MS: Final = 2 * 86_400_000
@@ -62,7 +62,7 @@ def compact_history(history: Path, tables: Tables, *, now_ms: int) -> int:
 def compact_tables(tables: Tables, *, now_ms: int, retention_ms: int) -> int:
     """How many buckets went: hours of a day that is over into one; and those older than their cluster's newest by more."""
     manifest = tables.load()
-    newest_ms = newest_ends_ms(manifest, now_ms)
+    newest_ms = newest_closings_ms(manifest, now_ms)
     kept = buckets_since(manifest, newest_ms, retention_ms)
     days: dict[tuple[str, str, bool], list[Bucket]] = defaultdict(list)
     for bucket in kept:
@@ -81,10 +81,10 @@ def compact_tables(tables: Tables, *, now_ms: int, retention_ms: int) -> int:
     return len(set(manifest.buckets) - set(kept))
 
 
-def newest_ends_ms(manifest: Manifest, now_ms: int) -> dict[str, int]:
-    """By cluster, the last end in the tables. Ends of the future, which earlier versions took, count for nothing."""
-    ends = ((it.cluster_id, it.closed_to_ms) for it in manifest.buckets)
-    return _newest((cluster_id, end_ms) for cluster_id, end_ms in ends if end_ms <= now_ms + AHEAD_MS)
+def newest_closings_ms(manifest: Manifest, now_ms: int) -> dict[str, int]:
+    """By cluster, the newest closing in the tables. Closings in the future, which earlier versions took, do not count."""
+    closings = ((it.cluster_id, it.closed_to_ms) for it in manifest.buckets)
+    return _newest((cluster_id, closed_ms) for cluster_id, closed_ms in closings if closed_ms <= now_ms + AHEAD_MS)
 
 
 def buckets_since(manifest: Manifest, newest_ms: Mapping[str, int], window_ms: int) -> tuple[Bucket, ...]:

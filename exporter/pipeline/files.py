@@ -189,12 +189,12 @@ def damaged_among(
     files: Iterable[HistoryFile], known: Iterable[DamagedFile], *, to_its_end: bool = False
 ) -> tuple[DamagedFile, ...]:
     """Those that cannot be read; what is known to be so is not tried again while it stays as it is."""
-    told = {it.key: it for it in known}
+    damaged_before = {it.key: it for it in known}
     found = []
     for file in files:
         with suppress(FileNotFoundError):
             status = file.path.stat()
-            before = told.get(file.key)
+            before = damaged_before.get(file.key)
             if before is not None and (before.size_bytes, before.changed_ns) == (status.st_size, status.st_mtime_ns):
                 found.append(before)
             elif (why := damage_of(file, to_its_end=to_its_end)) is not None:

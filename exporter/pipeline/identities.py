@@ -2,7 +2,7 @@
 
 A producer id has one transactional id for ever, and offsets and starts grow. So two small tables, a row for each producer
 and for each partition ever seen, show that nothing older belongs to nearly every row of a batch. For the others the keys
-of closed transactions are read: a file that comes late, a partition that was unread for long, a name that was told late.
+of closed transactions are read: a file that comes late, a partition that was unread for long, a name that came late.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
-from exporter.pipeline.legs import KEY, exact_start
+from exporter.pipeline.partition_transactions import KEY, exact_start
 
 _PRODUCER = ("cluster_id", "producer_id")
 _PARTITION = ("cluster_id", "topic", "partition")
@@ -32,7 +32,7 @@ class Identities:
 
 
 def identities_of(rows: DataFrame, start: Column) -> Identities:
-    """Of observations or of legs, whose exact start is `start`."""
+    """Of observations or of partition transactions, whose exact start is `start`."""
     names = (
         rows.where(f.col("transactional_id").isNotNull())
         .select(*_PRODUCER, "transactional_id")
@@ -76,15 +76,18 @@ def write_identities(identities: Identities, folder: Path) -> None:
 class Wanted:
     """Keys that closed transactions may have: each of them belongs to the batch."""
 
-    legs: DataFrame
+    partition_transactions: DataFrame
     transactions: DataFrame
     names: DataFrame
-    """(cluster_id, producer_id, name), told by the batch for a producer that was known without it."""
+    """(cluster_id, producer_id, name): the batch has the name of a producer that was known without it."""
 
 
-def wanted_of(observations: DataFrame, known: DataFrame, before: Identities, told: Identities) -> Wanted:
-    """What a batch of `OBSERVATIONS` may share with closed transactions that are not among the `LEGS` at hand."""
-    legs = (
+def wanted_of(observations: DataFrame, known: DataFrame, before: Identities, observed: Identities) -> Wanted:
+    """Keys that a batch of `OBSERVATIONS` may share with closed transactions.
+
+    `known` are the `PARTITION_TRANSACTIONS` that are read anyway.
+    """
+    partition_transactions = (
         observations.select(*KEY)
         .join(before.partitions, on=list(_PARTITION))
         .where(f.col("start_offset") <= f.col("newest_offset"))
@@ -100,25 +103,25 @@ def wanted_of(observations: DataFrame, known: DataFrame, before: Identities, tol
         .distinct()
         .join(known, on=list(_TRANSACTION), how="left_anti")
     )
-    names = told.producers.select(*_PRODUCER, f.col("transactional_id").alias("name")).join(
+    names = observed.producers.select(*_PRODUCER, f.col("transactional_id").alias("name")).join(
         before.producers, on=list(_PRODUCER)
     )
     is_new = f.col("transactional_id").isNull() | (f.col("transactional_id") < f.col("name"))
-    return Wanted(legs, transactions, names.where(is_new & f.col("name").isNotNull()))
+    return Wanted(partition_transactions, transactions, names.where(is_new & f.col("name").isNotNull()))
 
 
 def folders_with(transactions: DataFrame, wanted: Wanted) -> frozenset[str]:
-    """Of `TRANSACTIONS`, the ends of the folders (run, part, cluster, day, hour) that hold a wanted one."""
+    """The last parts (run, part, cluster, day, hour) of the folders of `TRANSACTIONS` that hold a wanted one."""
     rows = transactions.withColumn("path", f.col("_metadata.file_path"))
-    legs = rows.select("path", *_PRODUCER, f.explode("partitions").alias("leg")).select(
-        "path", *_PRODUCER, *(f"leg.{it}" for it in ("topic", "partition", "start_offset", "exact_started_at"))
+    split = rows.select("path", *_PRODUCER, f.explode("partitions").alias("one")).select(
+        "path", *_PRODUCER, *(f"one.{name}" for name in ("topic", "partition", "start_offset", "exact_started_at"))
     )
     renamed = rows.join(wanted.names.select(*_PRODUCER, "name"), on=list(_PRODUCER)).where(
         ~f.col("transactional_id").eqNullSafe(f.col("name"))
     )
     found = {
-        "legs": legs.join(wanted.legs, on=list(KEY), how="left_semi"),
-        "transactions": legs.join(wanted.transactions, on=list(_TRANSACTION), how="left_semi"),
+        "partition_transactions": split.join(wanted.partition_transactions, on=list(KEY), how="left_semi"),
+        "transactions": split.join(wanted.transactions, on=list(_TRANSACTION), how="left_semi"),
         "names": renamed,
     }
     kinds = [getattr(wanted, it).select(f.lit(it).alias("kind")) for it in found]

@@ -54,32 +54,32 @@ def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
 
 def _suspects(transactions: DataFrame) -> DataFrame:
     """With the first instant at which each was one, and was proved to hang, and how bad it got."""
-    sights = f.flatten(f.transform("partitions", lambda leg: leg["verdicts"]))
+    verdicts_seen = f.flatten(f.transform("partitions", lambda it: it["verdicts"]))
     worst = [f.when(f.array_contains("verdicts", it), f.lit(rank)) for rank, it in enumerate(SUSPECTS)]
     return transactions.select(
         "*",
-        _first(sights, SUSPECTS).alias("suspect_at"),
-        _first(sights, HANGING).alias("hanging_at"),
+        _first(verdicts_seen, SUSPECTS).alias("suspect_at"),
+        _first(verdicts_seen, HANGING).alias("hanging_at"),
         f.coalesce(*worst).alias("worst_rank"),
     ).where(f.col("suspect_at").isNotNull())
 
 
-def _first(sights: Column, verdicts: tuple[str, ...]) -> Column:
-    wanted = f.filter(sights, lambda it: it["verdict"].isin(*verdicts))
+def _first(verdicts_seen: Column, verdicts: tuple[str, ...]) -> Column:
+    wanted = f.filter(verdicts_seen, lambda it: it["verdict"].isin(*verdicts))
     return f.array_min(f.transform(wanted, lambda it: it["first_seen"]))
 
 
 def _blast_radius(numbered: DataFrame) -> DataFrame:
     """Partitions, groups, and the records held back: the most that each partition held at once, added up."""
-    legs = numbered.select(*_INCIDENT, f.explode("partitions").alias("leg")).select(
+    split = numbered.select(*_INCIDENT, f.explode("partitions").alias("one")).select(
         *_INCIDENT,
-        f.concat_ws("-", "leg.topic", f.col("leg.partition").cast("string")).alias("name"),
-        "leg.last_stable_offset_lag",
-        "leg.groups",
-        f.exists("leg.verdicts", lambda it: it["verdict"].isin(*SUSPECTS)).alias("is_suspect"),
+        f.concat_ws("-", "one.topic", f.col("one.partition").cast("string")).alias("name"),
+        "one.last_stable_offset_lag",
+        "one.groups",
+        f.exists("one.verdicts", lambda it: it["verdict"].isin(*SUSPECTS)).alias("is_suspect"),
     )
     by_partition = (
-        legs.where("is_suspect")
+        split.where("is_suspect")
         .groupBy(*_INCIDENT, "name")
         .agg(
             f.max("last_stable_offset_lag").alias("lag"),

@@ -15,10 +15,10 @@ from exporter.groups import GroupRules
 from exporter.history.schema import CYCLES
 from exporter.pipeline import schemas
 from exporter.pipeline.baselines import baselines_document
-from exporter.pipeline.compact import buckets_since, compact_history, compact_tables, newest_ends_ms
+from exporter.pipeline.compact import buckets_since, compact_history, compact_tables, newest_closings_ms
 from exporter.pipeline.files import history_files, left_out
 from exporter.pipeline.incidents import incidents_of_transactions
-from exporter.pipeline.increment import BATCH_ROWS, advance, read_history, read_transactions
+from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, read_history, read_transactions
 from exporter.pipeline.manifest import Manifest, Tables, write_whole
 from exporter.pipeline.outcomes import join_outcomes
 from exporter.pipeline.report import collect
@@ -47,7 +47,7 @@ class Jobs:
     def transactions(self) -> None:
         """All that waits, batch by batch."""
         while True:
-            done = advance(self.spark, self.history, self.tables, now_ms=self.now_ms(), batch_rows=self.batch_rows)
+            done = ingest_batch(self.spark, self.history, self.tables, now_ms=self.now_ms(), batch_rows=self.batch_rows)
             if done is None:
                 break
             self.say(f"transactions: {done.files} files read, {done.files_waiting} wait")
@@ -81,7 +81,7 @@ class Jobs:
     def baselines(self) -> None:
         """Of the last four weeks."""
         manifest, made_at_ms = self.tables.load(), self.now_ms()
-        newest_ms = newest_ends_ms(manifest, made_at_ms)
+        newest_ms = newest_closings_ms(manifest, made_at_ms)
         folders = [it.folder for it in buckets_since(manifest, newest_ms, WINDOW_MS)]
         froms = [(cluster_id, end_ms - WINDOW_MS) for cluster_id, end_ms in newest_ms.items()]
         since = self.spark.createDataFrame(froms, "cluster_id string, from_ms long")
@@ -100,7 +100,7 @@ class Jobs:
         from exporter.pipeline.report_page import render  # noqa: PLC0415 - loads matplotlib
 
         manifest, made_at_ms = self.tables.load(), self.now_ms()
-        newest_ms = newest_ends_ms(manifest, made_at_ms)
+        newest_ms = newest_closings_ms(manifest, made_at_ms)
         folders = [it.folder for it in buckets_since(manifest, newest_ms, WINDOW_MS)]
         folders += [manifest.open] if manifest.open else []
         left = self.left_out()

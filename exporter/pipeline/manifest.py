@@ -112,17 +112,17 @@ class Tables:
     def load(self) -> Manifest:
         """The manifest; an empty one where there is none. Raises TablesError for one that is not ours."""
         try:
-            told = json.loads(self._manifest.read_text(encoding="utf-8"))
-            if (told.pop("format"), told.pop("version")) != (FORMAT, FORMAT_VERSION):
+            document = json.loads(self._manifest.read_text(encoding="utf-8"))
+            if (document.pop("format"), document.pop("version")) != (FORMAT, FORMAT_VERSION):
                 raise TablesError(f"{self._manifest}: is of another version of this program")
             return Manifest(
                 **{
-                    **told,
-                    "consumed": frozenset(told["consumed"]),
-                    "buckets": tuple(Bucket(**it) for it in told["buckets"]),
-                    "outcomes": tuple(Joined(**it) for it in told.get("outcomes", ())),
-                    "damaged": tuple(DamagedFile(**it) for it in told.get("damaged", ())),
-                    "superseded": tuple((folder, since_ms) for folder, since_ms in told["superseded"]),
+                    **document,
+                    "consumed": frozenset(document["consumed"]),
+                    "buckets": tuple(Bucket(**it) for it in document["buckets"]),
+                    "outcomes": tuple(Joined(**it) for it in document.get("outcomes", ())),
+                    "damaged": tuple(DamagedFile(**it) for it in document.get("damaged", ())),
+                    "superseded": tuple((folder, since_ms) for folder, since_ms in document["superseded"]),
                 }
             )
         except FileNotFoundError:
@@ -132,8 +132,8 @@ class Tables:
 
     def commit(self, manifest: Manifest) -> None:
         """From now on the tables are these."""
-        told = {**asdict(manifest), "consumed": sorted(manifest.consumed)}
-        write_whole(self._manifest, json.dumps({"format": FORMAT, "version": FORMAT_VERSION, **told}, indent=1))
+        document = {**asdict(manifest), "consumed": sorted(manifest.consumed)}
+        write_whole(self._manifest, json.dumps({"format": FORMAT, "version": FORMAT_VERSION, **document}, indent=1))
 
     def log_records(self, cluster_id: str) -> Path:
         """Where records of that cluster's coordinators' log are."""

@@ -18,7 +18,7 @@ from pyspark.sql import types as t
 
 from exporter.history.schema import cluster_of_folder
 from exporter.pipeline import schemas
-from exporter.pipeline.increment import read_transactions
+from exporter.pipeline.ingest import read_transactions
 from exporter.pipeline.manifest import Joined, Manifest, Tables
 from exporter.pipeline.transaction_log import RECORDS, outcomes_of, read_records, with_outcomes
 
@@ -43,7 +43,7 @@ class Part:
     """A folder of transactions that is to be joined."""
 
     folder: str
-    ends_ms: int | None
+    closed_to_ms: int | None
     """Null for those that are not closed."""
     log_to_ms: int
     """How far the log of its cluster is read: zero where it never was. Of all clusters for those that are not closed."""
@@ -69,7 +69,7 @@ def parts_to_join(manifest: Manifest, logs_to_ms: Mapping[str, int]) -> tuple[Pa
 def _is_due(part: Part, joined_to_ms: int | None) -> bool:
     if joined_to_ms is None:
         return True
-    was_covered = part.ends_ms is not None and joined_to_ms >= part.ends_ms + SETTLED_MS
+    was_covered = part.closed_to_ms is not None and joined_to_ms >= part.closed_to_ms + SETTLED_MS
     return not was_covered and part.log_to_ms != joined_to_ms
 
 
@@ -95,11 +95,11 @@ def join_outcomes(spark: SparkSession, tables: Tables, *, now_ms: int) -> int | 
 
 def joined(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
     """`TRANSACTIONS` and `OUTCOMES` -> `JOINED`, and the columns that say where a row belongs."""
-    told = with_outcomes(transactions.withColumn("path", f.split("_metadata.file_path", "/")), outcomes)
+    with_path = with_outcomes(transactions.withColumn("path", f.split("_metadata.file_path", "/")), outcomes)
     place = [f.element_at("path", number) for number in range(-6, -1)]
     run, part, cluster, day, hour = (f.element_at(f.split(it, "="), -1) for it in place)
     source = f.concat_ws(".", run, part, day, hour)
-    return told.select(
+    return with_path.select(
         *JOINED.names,
         source.alias("source"),
         f.when(cluster == "any", cluster).otherwise(f.url_encode("cluster_id")).alias("cluster"),

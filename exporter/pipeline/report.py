@@ -14,7 +14,7 @@ from exporter.pipeline.incidents import HANGING
 
 APPLICATIONS_MAX: Final = 25
 INCIDENTS_MAX: Final = 200
-HOLES_MAX: Final = 100
+COVERAGE_GAPS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Durations:
 
     cluster_id: str
     application: str
-    """Transactional id, or the topic where nobody told one."""
+    """Transactional id, or the topic of a transaction whose id is unknown."""
     transactions: int
     p50_ms: float | None
     p95_ms: float | None
@@ -52,8 +52,8 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True)
-class Hole:
-    """An hour of a cluster of which something is missing."""
+class CoverageGap:
+    """An hour in which cycles of a cluster are missing or incomplete."""
 
     cluster_id: str
     hour: datetime
@@ -79,9 +79,9 @@ class ReportData:
     incidents: tuple[Incident, ...] = ()
     """The newest."""
     incidents_cut: int = 0
-    holes: tuple[Hole, ...] = ()
+    coverage_gaps: tuple[CoverageGap, ...] = ()
     """The newest."""
-    holes_cut: int = 0
+    coverage_gaps_cut: int = 0
     left_out: tuple[tuple[str, str], ...] = ()
     """(file of the history, why it is not in the tables)."""
 
@@ -99,7 +99,7 @@ def collect(
     (span,) = covered.agg(f.min("taken_at"), f.max("taken_at"), f.sort_array(f.collect_set("cluster_id"))).collect()
     durations, durations_cut = _durations(schemas.shaped(transactions, schemas.TRANSACTIONS))
     joined, incidents_cut = _incidents(schemas.shaped(incidents, schemas.INCIDENTS), _utc(span[1]) or made_at)
-    holes, holes_cut = _holes(covered)
+    coverage_gaps, coverage_gaps_cut = _coverage_gaps(covered)
     return ReportData(
         made_at=made_at,
         first=_utc(span[0]),
@@ -109,8 +109,8 @@ def collect(
         durations_cut=durations_cut,
         incidents=joined,
         incidents_cut=incidents_cut,
-        holes=holes,
-        holes_cut=holes_cut,
+        coverage_gaps=coverage_gaps,
+        coverage_gaps_cut=coverage_gaps_cut,
         left_out=left_out,
     )
 
@@ -167,7 +167,7 @@ def _incidents(incidents: DataFrame, last: datetime) -> tuple[tuple[Incident, ..
     return tuple(found), cut
 
 
-def _holes(cycles: DataFrame) -> tuple[tuple[Hole, ...], int]:
+def _coverage_gaps(cycles: DataFrame) -> tuple[tuple[CoverageGap, ...], int]:
     """Hours with an incomplete cycle, or with too few cycles for their interval; the first and last hour are partial."""
     hour = f.date_trunc("hour", "taken_at").alias("hour")
     hours = cycles.groupBy("cluster_id", hour).agg(
@@ -176,14 +176,15 @@ def _holes(cycles: DataFrame) -> tuple[tuple[Hole, ...], int]:
         f.count_if(~f.col("is_complete")).alias("incomplete"),
         f.max("partitions_unread").alias("unread"),
     )
-    ends = hours.groupBy("cluster_id").agg(f.min("hour").alias("first"), f.max("hour").alias("last"))
+    span = hours.groupBy("cluster_id").agg(f.min("hour").alias("first"), f.max("hour").alias("last"))
     few = (f.col("cycles") < 0.9 * f.col("cycles_expected")) & ~f.col("hour").isin(f.col("first"), f.col("last"))
-    found = hours.join(ends, on="cluster_id").where((f.col("incomplete") > 0) | few)
-    rows, cut = _first(found.orderBy(f.desc("hour"), "cluster_id"), HOLES_MAX)
-    holes = (
-        Hole(it.cluster_id, _known(it.hour), it.cycles, it.cycles_expected, it.incomplete, it.unread) for it in rows
+    found = hours.join(span, on="cluster_id").where((f.col("incomplete") > 0) | few)
+    rows, cut = _first(found.orderBy(f.desc("hour"), "cluster_id"), COVERAGE_GAPS_MAX)
+    coverage_gaps = (
+        CoverageGap(it.cluster_id, _known(it.hour), it.cycles, it.cycles_expected, it.incomplete, it.unread)
+        for it in rows
     )
-    return tuple(holes), cut
+    return tuple(coverage_gaps), cut
 
 
 def _utc(instant: datetime | None) -> datetime | None:

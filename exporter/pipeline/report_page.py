@@ -15,7 +15,7 @@ from matplotlib.dates import date2num
 from matplotlib.figure import Figure
 
 from exporter.pipeline.incidents import HANGING
-from exporter.pipeline.report import Durations, Hole, Incident, ReportData
+from exporter.pipeline.report import CoverageGap, Durations, Incident, ReportData
 
 Plot = Callable[[Sequence[Any]], str]
 Table = Callable[[Sequence[Any]], str]
@@ -51,8 +51,8 @@ def _page(data: ReportData) -> str:
         _section(data.durations, "No transaction was recorded.", _duration_plot, _duration_table),
         _cut(data.durations_cut, "applications, which hung less and ran less often"),
         "<h2>What was not seen</h2>",
-        _section(data.holes, "Every cycle is there and read every partition.", None, _hole_table),
-        _cut(data.holes_cut, "older hours"),
+        _section(data.coverage_gaps, "Every cycle is there and read every partition.", None, _coverage_gap_table),
+        _cut(data.coverage_gaps_cut, "older hours"),
         _section(data.left_out, "No file of the history is left out.", None, _left_out_table),
     ]
     head = f'<meta charset="utf-8"><title>Kafka transactions: the report</title><style>{_STYLE}</style>'
@@ -168,7 +168,7 @@ def _seconds(duration_ms: float | None) -> str:
     return "\N{EN DASH}" if duration_ms is None else f"{duration_ms / 1000:,.3f}"
 
 
-def _hole_table(holes: Sequence[Hole]) -> str:
+def _coverage_gap_table(coverage_gaps: Sequence[CoverageGap]) -> str:
     rows = [
         (
             _text(it.cluster_id),
@@ -177,7 +177,7 @@ def _hole_table(holes: Sequence[Hole]) -> str:
             f"{it.incomplete:,}",
             f"{it.unread_partitions_max:,}",
         )
-        for it in holes
+        for it in coverage_gaps
     ]
     return _table(("cluster", "hour", "#cycles", "#incomplete", "#most partitions unread"), rows)
 

@@ -40,15 +40,15 @@ _TEXT, _INTEGER, _LONG, _FLAG, _INSTANT = (
 _TEXTS: Final = _TYPES[Kind.TEXTS]
 _VERDICTS: Final = t.ArrayType(_columns(first_seen=_INSTANT, verdict=_TEXT))
 
-_LEG: Final = {
+_PARTITION_TRANSACTION: Final = {
     "topic": _TEXT,
     "partition": _INTEGER,
     "start_offset": _LONG,
     "first_seen": _INSTANT,
     "last_seen": _INSTANT,
-    "started_at": _INSTANT,  # the earliest that was told
-    "exact_started_at": _INSTANT,  # as the coordinator or its log has it; null where neither told
-    "start_rank": _INTEGER,  # index in legs.START_SOURCES of the best source
+    "started_at": _INSTANT,  # the earliest that was observed
+    "exact_started_at": _INSTANT,  # from the coordinator or the transaction log; null where neither has one
+    "start_rank": _INTEGER,  # index in partition_transactions.START_SOURCES of the best source
     "duration_ms": _LONG,  # the longest that was seen
     "idle_ms": _LONG,  # the longest
     "is_late": _FLAG,
@@ -58,7 +58,9 @@ _LEG: Final = {
     "closed_at": _INSTANT,  # the first cycle that read the partition without it
     "is_lost": _FLAG,  # there are later cycles, and none could read the partition
 }
-LEGS: Final = _columns(cluster_id=_TEXT, producer_id=_LONG, producer_epoch=_INTEGER, transactional_id=_TEXT, **_LEG)
+PARTITION_TRANSACTIONS: Final = _columns(
+    cluster_id=_TEXT, producer_id=_LONG, producer_epoch=_INTEGER, transactional_id=_TEXT, **_PARTITION_TRANSACTION
+)
 """A transaction on one partition."""
 
 TRANSACTIONS: Final = _columns(
@@ -76,12 +78,12 @@ TRANSACTIONS: Final = _columns(
     verdicts=_TEXTS,
     end=_TEXT,
     closed_at=_INSTANT,
-    partitions=t.ArrayType(_columns(**_LEG)),
+    partitions=t.ArrayType(_columns(**_PARTITION_TRANSACTION)),
 )
-"""One row each; `partitions` holds all that its legs knew, so that a late file can be merged into it."""
+"""One row each; `partitions` holds its partition transactions whole, so that a late file can be merged into it."""
 
 PRODUCERS: Final = _columns(cluster_id=_TEXT, producer_id=_LONG, transactional_id=_TEXT, newest_start=_INSTANT)
-"""Each producer ever seen; its id is null where nobody told it yet, its newest exact start where none was exact."""
+"""Each producer ever seen; its id is null while it is unknown, its newest exact start where none was exact."""
 PARTITIONS: Final = _columns(cluster_id=_TEXT, topic=_TEXT, partition=_INTEGER, newest_offset=_LONG)
 """Each partition ever seen with an open transaction, and the greatest offset at which one began."""
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 MEMORY: Final = "1g"
 SHUFFLE_PARTITIONS: Final = 16
-"""Of a batch of `increment.BATCH_ROWS`, a tenth of which fits into any executor; Spark merges small ones by itself."""
+"""Of a batch of `ingest.BATCH_ROWS`, a tenth of which fits into any executor; Spark merges small ones by itself."""
 
 SMALL_ROWS_MAX: Final = 200_000
 

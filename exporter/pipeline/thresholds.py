@@ -8,7 +8,7 @@ from typing import Final
 SAMPLES_MIN: Final = 30
 SPAN_MS_MIN: Final = 86_400_000
 FLOOR_MS: Final = 10_000
-"""Nobody is told of less, whatever was usual."""
+"""Lower bound of every threshold."""
 P99_TIMES: Final = 3
 QUARTILE_RANGES: Final = 6
 HOUR_SAMPLES_MIN: Final = 30
@@ -17,7 +17,7 @@ HOUR_SPAN_MS_MIN: Final = 14 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
+class UsualDurations:
     """Durations of closed transactions that never hung, and how long it was observed."""
 
     samples: int
@@ -27,7 +27,7 @@ class Usual:
     p99_ms: int
 
 
-def threshold_of(usual: Usual) -> tuple[int | None, str]:
+def threshold_of(usual: UsualDurations) -> tuple[int | None, str]:
     """(threshold in ms, reason). None where there is too little to go by: a wild threshold is worse than none.
 
     Three times the 99th percentile leaves room for what is slow now and then; six ranges between the quartiles leave it

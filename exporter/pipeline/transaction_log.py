@@ -130,9 +130,9 @@ def read_records(spark: SparkSession, folder: Path, cluster_id: str, *, since_ms
 
 def outcomes_of(records: DataFrame) -> DataFrame:
     """`RECORDS` -> `OUTCOMES`: each id's records in their order, once each, through the daemon's state machine."""
-    told = schemas.shaped(records, RECORDS).where(f.col("kind").isin("state", "tombstone"))
+    decoded = schemas.shaped(records, RECORDS).where(f.col("kind").isin("state", "tombstone"))
     return schemas.shaped(
-        told.groupBy("cluster_id", "log_partition", "transactional_id").applyInArrow(_outcomes_of_id, OUTCOMES),
+        decoded.groupBy("cluster_id", "log_partition", "transactional_id").applyInArrow(_outcomes_of_id, OUTCOMES),
         OUTCOMES,
     )
 
@@ -216,11 +216,11 @@ def _outcomes_of_id(records: pa.Table) -> pa.Table:
     for offset in sorted(by_offset):
         row = by_offset[offset]
         for event in machine.take(_decoded(row), int(row["written_at"].timestamp() * 1000)):
-            _tell(found, row["cluster_id"], event)
+            _add_outcome(found, row["cluster_id"], event)
     return pa.Table.from_pylist(found, schema=_arrow(OUTCOMES))
 
 
-def _tell(found: list[dict[str, Any]], cluster_id: str, event: Event) -> None:
+def _add_outcome(found: list[dict[str, Any]], cluster_id: str, event: Event) -> None:
     """A decision is a row; the completion of the same transaction completes it, or is one by itself."""
     if event.outcome is None:
         return

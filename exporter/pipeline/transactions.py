@@ -1,7 +1,7 @@
-"""Legs to transactions, and back.
+"""Joins partition transactions to transactions, and splits transactions again.
 
-Legs of one producer at one epoch that began at one instant are one transaction, where the coordinator or its log told the
-instant. A leg whose start nobody knows exactly stands alone.
+Partition transactions of one producer at one epoch that began at the same exact instant are one transaction. Exact are the
+instants from the coordinator or the transaction log. A partition transaction without one is a transaction by itself.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
-from exporter.pipeline.legs import START_SOURCES
+from exporter.pipeline.partition_transactions import START_SOURCES
 
 CLOSED: Final = "closed"
 STILL_OPEN: Final = "still_open"
 LOST_FROM_VIEW: Final = "lost_from_view"
 _TRANSACTION: Final = ("exact_started_at", "producer_id", "producer_epoch", "cluster_id", "alone")
-"""What legs of one transaction share; what tells them apart first is compared first."""
-_LEG_COLUMNS: Final = schemas.TRANSACTIONS["partitions"].dataType.elementType.names
+"""Columns that the partition transactions of one transaction share; the column that differs most is compared first."""
+_PARTITION_COLUMNS: Final = schemas.TRANSACTIONS["partitions"].dataType.elementType.names
 
 
-def transactions_of_legs(legs: DataFrame) -> DataFrame:
-    """`LEGS` -> `TRANSACTIONS`."""
-    known = schemas.shaped(legs, schemas.LEGS)
+def transactions_of(partition_transactions: DataFrame) -> DataFrame:
+    """`PARTITION_TRANSACTIONS` -> `TRANSACTIONS`."""
+    known = schemas.shaped(partition_transactions, schemas.PARTITION_TRANSACTIONS)
     alone = f.when(f.col("exact_started_at").isNull(), f.struct("topic", "partition", "start_offset"))
     by_transaction = (
         known.withColumn("alone", alone)
@@ -43,7 +43,7 @@ def transactions_of_legs(legs: DataFrame) -> DataFrame:
         f.max("closed_at").alias("last_closed_at"),
         f.max(f.col("closed_at").isNull() & ~f.col("is_lost")).alias("is_open"),
         f.max(f.col("closed_at").isNull()).alias("is_not_closed"),
-        f.sort_array(f.collect_list(f.struct(*_LEG_COLUMNS))).alias("partitions"),
+        f.sort_array(f.collect_list(f.struct(*_PARTITION_COLUMNS))).alias("partitions"),
     )
     end = (
         f.when(f.col("is_open"), f.lit(STILL_OPEN))
@@ -65,20 +65,16 @@ def transactions_of_legs(legs: DataFrame) -> DataFrame:
 
 
 def _verdicts() -> Column:
-    """Of all legs, each once, in order of first appearance."""
+    """Of all its partition transactions, each once, in order of first appearance."""
     in_order = f.sort_array(f.flatten(f.col("partitions")["verdicts"]))
     return f.array_distinct(in_order["verdict"])
 
 
-def legs_of_transactions(transactions: DataFrame) -> DataFrame:
-    """`TRANSACTIONS` -> `LEGS`, exactly those that they were made of."""
+def partition_transactions_of(transactions: DataFrame) -> DataFrame:
+    """`TRANSACTIONS` -> `PARTITION_TRANSACTIONS`, exactly those that they were made of."""
     known = schemas.shaped(transactions, schemas.TRANSACTIONS)
-    told = known.select(
-        "cluster_id", "producer_id", "producer_epoch", "transactional_id", f.explode("partitions").alias("leg")
-    )
+    shared = ("cluster_id", "producer_id", "producer_epoch", "transactional_id")
+    split = known.select(*shared, f.explode("partitions").alias("one"))
     return schemas.shaped(
-        told.select(
-            "cluster_id", "producer_id", "producer_epoch", "transactional_id", *(f"leg.{it}" for it in _LEG_COLUMNS)
-        ),
-        schemas.LEGS,
+        split.select(*shared, *(f"one.{name}" for name in _PARTITION_COLUMNS)), schemas.PARTITION_TRANSACTIONS
     )

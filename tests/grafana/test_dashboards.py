@@ -69,13 +69,13 @@ def test_the_first_screen_says_what_is_wrong_and_what_is_not_known() -> None:
     assert heading["gridPos"]["y"] <= 24
     assert first == [
         "State",
-        "Proved to hang",
+        "Hanging transactions",
         "Other suspects",
         "Records held back by suspects",
-        "Partitions not read",
+        "Unread partitions",
         "Suspect transactions",
-        "What was not read",
-        "Alerts that fire",
+        "Unread",
+        "Firing alerts",
     ]
 
 
@@ -85,7 +85,7 @@ def test_the_first_screen_needs_no_recording_rule_to_say_what_is_wrong() -> None
         if target.panel["title"] in {
             "State",
             "Suspect transactions",
-            "What was not read",
+            "Unread",
             "Suspects on this partition",
         }:
             assert not any(":" in str(it.name) for it in selectors(target.expression)), target.name
@@ -112,7 +112,7 @@ def test_only_the_state_is_green_and_what_is_missing_is_not(name: str) -> None:
     for panel in panels(COMMITTED[name]):
         config = panel.get("fieldConfig", {})
         greens = GREEN.findall(json.dumps(config))
-        assert len(greens) == (1 if panel["title"] in {"State", "Exporters, the worst first"} else 0), panel["title"]
+        assert len(greens) == (1 if panel["title"] in {"State", "Exporters, worst first"} else 0), panel["title"]
         if panel["type"] == "stat":
             defaults = config["defaults"]
             (missing,) = [it["options"] for it in defaults["mappings"] if it["type"] == "special"]

@@ -96,7 +96,7 @@ def test_the_state_is_the_worst_that_is_known(prometheus: Prometheus, scenario: 
     answer = ask(prometheus, the("overview", "State"), scenario)
 
     assert sorted(map(value, answer)) == sorted(STATES[scenario])
-    in_fleet = ask(prometheus, the("fleet", "Exporters, the worst first"), scenario)
+    in_fleet = ask(prometheus, the("fleet", "Exporters, worst first"), scenario)
     assert sorted(map(value, in_fleet)) == sorted(STATES[scenario])
 
 
@@ -143,7 +143,7 @@ def test_no_suspect_is_shown_only_where_all_was_read(
 @every_scenario
 def test_gaps_are_named_or_denied(prometheus: Prometheus, scenario: str) -> None:
     """Each exporter has a row for each gap, or one that says that there is none; never both, never nothing."""
-    rows = ask(prometheus, the("overview", "What was not read"), scenario)
+    rows = ask(prometheus, the("overview", "Unread"), scenario)
     by_instance: dict[str, set[str]] = {}
     for row in rows:
         by_instance.setdefault(row["metric"]["instance"], set()).add(row["metric"]["what"])
@@ -154,15 +154,15 @@ def test_gaps_are_named_or_denied(prometheus: Prometheus, scenario: str) -> None
 
 
 def test_what_was_not_read_is_named_with_its_reason(prometheus: Prometheus) -> None:
-    """Two partitions without READ, one that timed out, a broker, a coordinator, and a limit that nobody told."""
-    rows = ask(prometheus, the("overview", "What was not read"), "partly_read")
+    """Two partitions without READ, one that timed out, a broker, a coordinator, and an unread limit."""
+    rows = ask(prometheus, the("overview", "Unread"), "partly_read")
 
     assert sorted((it["metric"]["what"], it["metric"]["reason"].split(":")[0], value(it)) for it in rows) == [
-        ("brokers", "some request had no usable answer", 1),
-        ("coordinators", "some request had no usable answer", 1),
+        ("brokers", "at least one request failed", 1),
+        ("coordinators", "at least one request failed", 1),
         ("partitions", "TOPIC_AUTHORIZATION_FAILED", 2),
         ("partitions", "timed_out", 1),
-        ("transaction.max.timeout.ms", "no broker let us read it", 1),
+        ("transaction.max.timeout.ms", "could not be read from any broker", 1),
     ]
 
 
@@ -270,7 +270,7 @@ def test_a_topic_narrows_rows_and_lines(prometheus: Prometheus) -> None:
         "Records held back, worst ten partitions with a suspect",
         "Transactions longer than usual, worst ten partitions",
         "Age of suspects, worst ten partitions",
-        "Longest without a write, worst ten partitions",
+        "Longest idle transactions, worst ten partitions",
     }
 
 
@@ -295,7 +295,7 @@ LOG_ALERTS: Final = {
 @every_scenario
 def test_alerts_about_the_log_and_the_history_fire_where_these_are_read(prometheus: Prometheus, scenario: str) -> None:
     """Each with the group that it is about; where neither is switched on nothing of it fires, however bad the rest is."""
-    rows = [it["metric"] for it in ask(prometheus, the("overview", "Alerts that fire"), scenario)]
+    rows = [it["metric"] for it in ask(prometheus, the("overview", "Firing alerts"), scenario)]
     found = {it["alertname"]: it.get("group") for it in rows if it["alertname"] in LOG_ALERTS}
 
     assert found == (LOG_ALERTS if scenario == "transaction_log" else {})
@@ -304,8 +304,8 @@ def test_alerts_about_the_log_and_the_history_fire_where_these_are_read(promethe
 def test_the_graphs_say_what_the_alerts_decide_on(prometheus: Prometheus) -> None:
     """The newest values of the troubled group: a quarter timed out, twelve takings a minute, two seconds for a marker."""
     titles = (
-        *("Share of transactions that timed out, by group", "Ids taken per minute, by group"),
-        *("Last marker after the decision, p99", "Timed out within 15 minutes, by group"),
+        *("Share of transactions that timed out, by group", "Producer initializations per minute, by group"),
+        *("Marker latency, p99", "Timed out within 15 minutes, by group"),
     )
     newest = {
         (title, series["metric"]["group"]): float(series["values"][-1][1])

@@ -111,10 +111,10 @@ def seconds(instant: datetime | None) -> int | None:
 
 
 def _observation(row: Mapping[str, Any], taken_at_ms: int) -> dict[str, Any]:
-    told = {**ROW, **row}
-    started_at_ms = milliseconds(told.pop("started", 0))
+    completed = {**ROW, **row}
+    started_at_ms = milliseconds(completed.pop("started", 0))
     return {
-        **told,
+        **completed,
         "taken_at": taken_at_ms,
         "started_at": started_at_ms,
         "duration_ms": taken_at_ms - started_at_ms,

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from exporter.history.schema import VERSION
-from exporter.pipeline.increment import advance
+from exporter.pipeline.ingest import ingest_batch
 from exporter.pipeline.manifest import Tables
 from tests.pipeline import cases
 from tests.pipeline.test_transactions import Rows, rows, taken
@@ -48,7 +48,7 @@ def open_rows(draw: random.Random, end: int) -> list[tuple[int, int, dict[str, A
 
 
 def seen(draw: random.Random, row: dict[str, Any], at: int) -> dict[str, Any]:
-    """One sight of it: what is told of it differs from cycle to cycle, as long as it is true."""
+    """One observation of it: its columns differ from cycle to cycle, and are true in each."""
     source = draw.choice(SOURCES)
     return {
         **row,
@@ -101,7 +101,9 @@ def in_rounds(spark: SparkSession, whole: Path, folder: Path, rounds: int, seed:
             there.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, there)
         with tables.locked():
-            while advance(spark, folder / "history", tables, now_ms=cases.NOW_MS, batch_rows=draw.choice((200, 10**6))):
+            while ingest_batch(
+                spark, folder / "history", tables, now_ms=cases.NOW_MS, batch_rows=draw.choice((200, 10**6))
+            ):
                 pass
     return rows(spark, tables)
 

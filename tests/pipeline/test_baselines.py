@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from exporter.config import values
 from exporter.pipeline.baselines import baselines_document
-from exporter.pipeline.increment import all_transactions
+from exporter.pipeline.ingest import all_transactions
 from exporter.pipeline.manifest import Tables
-from exporter.pipeline.thresholds import Usual, threshold_of
+from exporter.pipeline.thresholds import UsualDurations, threshold_of
 from tests.pipeline import cases
 from tests.pipeline.test_transactions import taken
 
@@ -21,8 +21,10 @@ DAY_MS = 86_400_000
 GROUPS = values.groups('[{"name": "orders", "match": "orders-\\\\d+"}]')
 
 
-def usual(**changes: int) -> Usual:
-    return Usual(**{"samples": 100, "span_ms": DAY_MS, "p25_ms": 9_000, "p75_ms": 11_000, "p99_ms": 20_000, **changes})
+def usual(**changes: int) -> UsualDurations:
+    return UsualDurations(
+        **{"samples": 100, "span_ms": DAY_MS, "p25_ms": 9_000, "p75_ms": 11_000, "p99_ms": 20_000, **changes}
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,8 +72,10 @@ def document(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     tables = Tables(folder / "tables")
     taken(spark, folder / "history", tables)
     every = all_transactions(spark, tables, tables.load())
-    told: dict[str, Any] = json.loads(baselines_document(spark, every, GROUPS, made_at_ms=17, window_ms=28 * DAY_MS))
-    return told
+    document: dict[str, Any] = json.loads(
+        baselines_document(spark, every, GROUPS, made_at_ms=17, window_ms=28 * DAY_MS)
+    )
+    return document
 
 
 def test_the_file_says_what_it_is(document: dict[str, Any]) -> None:

@@ -68,15 +68,15 @@ def test_a_damaged_file_costs_itself_only(
 ) -> None:
     """Said by each run with its reason; the others are taken; the file as it should be is taken when it is there."""
     write_hours(tmp_path)
-    tables, told = Tables(tmp_path / "tables"), list[str]()
-    jobs = Jobs(spark, tmp_path, tables, (), 90 * DAY_MS, lambda: cases.NOW_MS, told.append)
+    tables, lines = Tables(tmp_path / "tables"), list[str]()
+    jobs = Jobs(spark, tmp_path, tables, (), 90 * DAY_MS, lambda: cases.NOW_MS, lines.append)
     (path,) = (tmp_path / VERSION / table).rglob("*-w1.parquet")
     whole = path.read_bytes()
     damage(path)
     with tables.locked():
         jobs.transactions()
         jobs.transactions()
-    sentences = [it for it in told if "is left out" in it]
+    sentences = [it for it in lines if "is left out" in it]
     left = rows(spark, tables)["c"]
     path.write_bytes(whole)
     with tables.locked():

@@ -46,10 +46,10 @@ def write_history(directory: Path, cluster_id: str, transactional_id: str) -> No
     kept = History(settings, interval_ms=CYCLE_MS, writer="made-up")
     for number in range(SAMPLES):
         at_ms = begin_ms + number * 3 * DAY_MS // SAMPLES
-        told = transaction(transactional_id=transactional_id, start_time_ms=at_ms - 1000)
+        described = transaction(transactional_id=transactional_id, start_time_ms=at_ms - 1000)
         entry = Entry(start_offset=100 + number, last_timestamp_ms=at_ms - 500)
         for cycle in (
-            snapshot([entry], transactions=(told,), taken_at_ms=at_ms, cluster_id=cluster_id),
+            snapshot([entry], transactions=(described,), taken_at_ms=at_ms, cluster_id=cluster_id),
             snapshot(taken_at_ms=at_ms + CYCLE_MS, cluster_id=cluster_id),
         ):
             kept.record(evaluate(cycle, Memory(), Policy()))
@@ -64,7 +64,7 @@ def test_what_is_learned_comes_back_and_a_hang_is_reported(
     tmp_path: Path,
     begin: Begin,
 ) -> None:
-    """A transaction longer than usual is told while its verdict is fine; a planted hang is in the next run's report."""
+    """A transaction longer than usual is reported while its verdict is fine; the next run reports a planted hang."""
     cluster, usual_id, hang_id = kafka_4_3_1, fresh_name("usual"), fresh_name("hang")
     topic = make_topic(cluster, partitions=2)
     run_transaction(cluster.bootstrap, fresh_name("first"), [(topic, 0)])  # makes the coordinators' log

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from exporter.pipeline.incidents import JOINED_SECONDS, incidents_of_transactions
-from exporter.pipeline.increment import all_transactions
+from exporter.pipeline.ingest import all_transactions
 from exporter.pipeline.manifest import Tables
 from tests.pipeline import cases
 from tests.pipeline.test_transactions import taken

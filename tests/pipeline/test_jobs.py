@@ -17,7 +17,7 @@ from exporter.cli import main
 from exporter.commands.pipeline import repeat
 from exporter.history.schema import VERSION
 from exporter.pipeline import compact as compact_module
-from exporter.pipeline.compact import buckets_since, compact_history, compact_tables, newest_ends_ms
+from exporter.pipeline.compact import buckets_since, compact_history, compact_tables, newest_closings_ms
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.manifest import SUPERSEDED_MS, Bucket, Manifest, Tables, TablesError
 from tests.pipeline import cases
@@ -144,7 +144,7 @@ def test_what_no_manifest_names_is_removed(spark: SparkSession, made: Path, copy
 
 
 def test_two_pipelines_do_not_meet(copy: Path) -> None:
-    """The second is told so."""
+    """The second is refused with that reason."""
     with Tables(copy / "tables").locked(), pytest.raises(TablesError, match="another pipeline is at work"):
         Tables(copy / "tables").locked().__enter__()
 
@@ -163,9 +163,9 @@ def test_a_manifest_that_is_not_ours_is_refused(tmp_path: Path, text: str) -> No
 def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_path: Path) -> None:
     """Transactions, incidents, baselines, in the folder that was asked for; baselines again after a day."""
     write_days(tmp_path / "history", 1)
-    now_ms, told = [cases.NOW_MS], list[str]()
+    now_ms, lines = [cases.NOW_MS], list[str]()
     tables = Tables(tmp_path / "tables")
-    jobs = Jobs(spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: now_ms[0], told.append)
+    jobs = Jobs(spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: now_ms[0], lines.append)
     with tables.locked():
         jobs.run()
         jobs.run()
@@ -173,7 +173,7 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
         jobs.run()
     manifest = tables.load()
 
-    assert [it.split(":")[0] for it in told] == [
+    assert [it.split(":")[0] for it in lines] == [
         *("transactions", "incidents", "baselines", "report", "compact"),
         *("incidents", "compact"),
         *("incidents", "baselines", "report", "compact"),
@@ -188,8 +188,8 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
 def test_a_clock_that_is_wrong_costs_its_own_files_only(spark: SparkSession, tmp_path: Path) -> None:
     """One cycle of 2099 in another cluster: named and counted; tables and baselines stay; once corrected it is taken."""
     write_days(tmp_path / "history", 1)
-    told, tables = list[str](), Tables(tmp_path / "tables")
-    jobs = Jobs(spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: cases.NOW_MS, told.append)
+    lines, tables = list[str](), Tables(tmp_path / "tables")
+    jobs = Jobs(spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: cases.NOW_MS, lines.append)
     cycles: list[dict[str, Any]] = [{"at": 30, "open": [{}]}, {"at": 60}]
     with tables.locked():
         jobs.transactions()
@@ -203,11 +203,11 @@ def test_a_clock_that_is_wrong_costs_its_own_files_only(spark: SparkSession, tmp
             path.unlink()
         cases.write_file(tmp_path / "history", "other", "w", cycles)
         jobs.run()
-    named = [it for it in told if "is left out: has a cycle of 2099-01-01T00:01:00Z" in it]
+    named = [it for it in lines if "is left out: has a cycle of 2099-01-01T00:01:00Z" in it]
 
     assert document["cluster_ids"] == ["c"]
     assert [it.split("/")[0] for it in named] == ["transactions: cycles", "transactions: observations"]
-    assert "transactions: 2 files are left out" in told
+    assert "transactions: 2 files are left out" in lines
     assert "has a cycle of 2099-01-01T00:01:00Z" in page
     after = rows(spark, tables)
     assert after["c"] == before["c"]
@@ -221,7 +221,7 @@ def test_the_newest_row_of_one_cluster_removes_nothing_of_another() -> None:
         for cluster_id, end_ms in (("old", DAY_MS), ("new", cases.NOW_MS), ("new", 10 * cases.NOW_MS))
     )
     manifest = Manifest(buckets=(old, new, ahead))
-    newest_ms = newest_ends_ms(manifest, cases.NOW_MS)
+    newest_ms = newest_closings_ms(manifest, cases.NOW_MS)
 
     assert newest_ms == {"old": DAY_MS, "new": cases.NOW_MS}
     assert buckets_since(manifest, newest_ms, 1) == manifest.buckets

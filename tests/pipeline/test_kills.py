@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
-from exporter.pipeline.increment import all_transactions
+from exporter.pipeline.ingest import all_transactions
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.manifest import Tables
 from exporter.pipeline.transaction_log import outcomes_of, read_records
@@ -106,8 +106,10 @@ def test_the_log_s_stream_killed_at_any_instant_tells_each_transaction_once(
     assert (workload.failures, total.unresolved) == ([], 0)
     cluster_id = cluster_id_of(tmp_path / "tables")
     records = read_records(spark, Tables(tmp_path / "tables").log_records(cluster_id), cluster_id)
-    told = Counter(row.outcome for row in outcomes_of(records).collect())
-    assert told == +Counter(commit=total.committed, abort=total.aborted, timeout=total.timed_out, fenced=total.fenced)
+    counted = Counter(row.outcome for row in outcomes_of(records).collect())
+    assert counted == +Counter(
+        commit=total.committed, abort=total.aborted, timeout=total.timed_out, fenced=total.fenced
+    )
     assert records.select("log_partition", "offset").distinct().count() == records.count()
 
 

@@ -40,7 +40,7 @@ def write_log(
         os.utime(file, (cases.BEGIN_MS / 1000 + read_at_s,) * 2)
 
 
-def told(spark: SparkSession, tables: Tables) -> list[tuple[Any, ...]]:
+def joined_rows(spark: SparkSession, tables: Tables) -> list[tuple[Any, ...]]:
     frame = read_joined(spark, tables, tables.load()).orderBy("started_at")
     return [(cases.seconds(row.started_at), row.end, row.outcome, row.exact_duration_ms) for row in frame.collect()]
 
@@ -73,7 +73,7 @@ def test_a_part_is_joined_when_the_log_covers_it_and_never_again(spark: SparkSes
     assert join_outcomes(spark, tables, now_ms=0) is None
     write_log(spark, tables, commit(0), read_at_s=3600)
     assert join_outcomes(spark, tables, now_ms=0) == 2
-    assert told(spark, tables) == [(0, "closed", "commit", 40_000), (3600, "closed", None, None)]
+    assert joined_rows(spark, tables) == [(0, "closed", "commit", 40_000), (3600, "closed", None, None)]
 
     before = tables.load().outcomes
     assert join_outcomes(spark, tables, now_ms=0) == 0
@@ -81,11 +81,11 @@ def test_a_part_is_joined_when_the_log_covers_it_and_never_again(spark: SparkSes
     taken(spark, tmp_path, tables)
     write_log(spark, tables, [*commit(1), *commit(2)], read_at_s=3 * 3600)
     assert join_outcomes(spark, tables, now_ms=0) == 2
-    assert told(spark, tables) == [(3600 * hour, "closed", "commit", 40_000) for hour in range(3)]
+    assert joined_rows(spark, tables) == [(3600 * hour, "closed", "commit", 40_000) for hour in range(3)]
     assert len(set(before) & set(tables.load().outcomes)) == 1
     assert join_outcomes(spark, tables, now_ms=0) == 0
     with tables.locked():
-        assert len(told(spark, tables)) == 3
+        assert len(joined_rows(spark, tables)) == 3
 
 
 def test_each_cluster_is_joined_as_far_as_its_own_log_is_read(spark: SparkSession, tmp_path: Path) -> None:
@@ -96,10 +96,10 @@ def test_each_cluster_is_joined_as_far_as_its_own_log_is_read(spark: SparkSessio
     taken(spark, tmp_path, tables)
     write_log(spark, tables, commit(0), read_at_s=3600)
     assert join_outcomes(spark, tables, now_ms=0) == 2
-    assert {row[2] for row in told(spark, tables)} == {"commit", None}
+    assert {row[2] for row in joined_rows(spark, tables)} == {"commit", None}
     write_log(spark, tables, commit(0), read_at_s=3700, cluster_id=other)
     assert join_outcomes(spark, tables, now_ms=0) == 1
-    assert told(spark, tables) == [(0, "closed", "commit", 40_000)] * 2
+    assert joined_rows(spark, tables) == [(0, "closed", "commit", 40_000)] * 2
 
 
 def test_what_is_open_is_joined_whenever_the_log_has_more(spark: SparkSession, tmp_path: Path) -> None:
@@ -110,11 +110,11 @@ def test_what_is_open_is_joined_whenever_the_log_has_more(spark: SparkSession, t
     start_ms = cases.milliseconds(0)
     write_log(spark, tables, [("app", value(ONGOING, start_ms), 0)], read_at_s=20)
     join_outcomes(spark, tables, now_ms=0)
-    assert told(spark, tables) == [(0, "still_open", None, None)]
+    assert joined_rows(spark, tables) == [(0, "still_open", None, None)]
     decided = value(PREPARE_ABORT, start_ms, updated_ms=start_ms + 50_000)
     write_log(spark, tables, [("app", decided, 50)], read_at_s=60)
     join_outcomes(spark, tables, now_ms=0)
-    assert told(spark, tables) == [(0, "still_open", "abort", 50_000)]
+    assert joined_rows(spark, tables) == [(0, "still_open", "abort", 50_000)]
 
 
 @pytest.mark.parametrize(

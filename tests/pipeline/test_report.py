@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from exporter.pipeline import report, schemas
-from exporter.pipeline.report import Durations, Hole, Incident, ReportData, collect
+from exporter.pipeline.report import CoverageGap, Durations, Incident, ReportData, collect
 from exporter.pipeline.report_page import render
 from tests.browser import Browser, assert_painted, open_browser
 from tests.marks import starts
@@ -27,7 +27,7 @@ def frame(spark: SparkSession, schema: Any, *rows: dict[str, Any]) -> DataFrame:
 
 
 def transaction(name: str | None, duration_ms: int, *verdicts: str, topic: str = "orders") -> dict[str, Any]:
-    leg = tuple(
+    partition_transaction = tuple(
         {"topic": topic, "partition": 0}.get(it.name) for it in schemas.TRANSACTIONS["partitions"].dataType.elementType
     )
     return {
@@ -35,7 +35,7 @@ def transaction(name: str | None, duration_ms: int, *verdicts: str, topic: str =
         "transactional_id": name,
         "duration_ms": duration_ms,
         "verdicts": list(verdicts or ("open_within_timeout",)),
-        "partitions": [leg],
+        "partitions": [partition_transaction],
     }
 
 
@@ -85,15 +85,15 @@ def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
         (True, NOON + timedelta(hours=1)),
         (False, NOON + timedelta(hours=3)),
     ]
-    assert data.holes == (
-        Hole("c", NOON + timedelta(hours=2), 2, 2, 1, 7),
-        Hole("c", NOON + timedelta(hours=1), 1, 2, 0, 0),
+    assert data.coverage_gaps == (
+        CoverageGap("c", NOON + timedelta(hours=2), 2, 2, 1, 7),
+        CoverageGap("c", NOON + timedelta(hours=1), 1, 2, 0, 0),
     )
 
 
 def test_what_is_cut_is_counted_and_a_hang_is_not_cut(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One application of three is shown: the one that hung, without percentiles; of two incidents and holes the newest."""
-    for name in ("APPLICATIONS_MAX", "INCIDENTS_MAX", "HOLES_MAX"):
+    """One application of three is shown: the one that hung, without percentiles; the newest incident and coverage gap."""
+    for name in ("APPLICATIONS_MAX", "INCIDENTS_MAX", "COVERAGE_GAPS_MAX"):
         monkeypatch.setattr(report, name, 1)
     transactions = [transaction(name, 5) for name in ("often", "often", "seldom")]
     transactions += [transaction("hung", 540_000, "hanging_stale_epoch")]
@@ -113,7 +113,7 @@ def test_what_is_cut_is_counted_and_a_hang_is_not_cut(spark: SparkSession, monke
     )
 
     assert data.durations == (Durations("c", "hung", 1, None, None, None, 540_000, 1),)
-    assert (data.durations_cut, data.incidents_cut, data.holes_cut) == (2, 1, 1)
+    assert (data.durations_cut, data.incidents_cut, data.coverage_gaps_cut) == (2, 1, 1)
 
 
 def test_nothing_recorded_is_a_page_as_well(spark: SparkSession) -> None:
@@ -152,10 +152,10 @@ def full() -> ReportData:
             )
             for cluster, hours, verdict in ((STRANGE, 50, "hanging_stale_epoch"), ("b", 5, "stuck_completing"))
         ),
-        holes=(Hole("b", NOON, 100, 120, 3, 42),),
+        coverage_gaps=(CoverageGap("b", NOON, 100, 120, 3, 42),),
         durations_cut=1_234,
         incidents_cut=2,
-        holes_cut=3,
+        coverage_gaps_cut=3,
         left_out=(("cycles/one.parquet", f"no footer {STRANGE}"),),
     )
 

@@ -1,4 +1,4 @@
-"""The coordinators' log by Spark: each record decoded once, each transaction told once, and its outcome the truth."""
+"""The transaction log by Spark: each record decoded once, one row per transaction, and its outcome the truth."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kafka_frame(spark: SparkSession, written: Iterable[Written]) -> DataFrame:
     return spark.createDataFrame(rows, KAFKA_COLUMNS)
 
 
-def told(spark: SparkSession, written: Iterable[Written]) -> list[dict[str, Any]]:
+def outcome_rows(spark: SparkSession, written: Iterable[Written]) -> list[dict[str, Any]]:
     outcomes = outcomes_of(records_of(kafka_frame(spark, written), "cluster-1"))
     return [row.asDict() for row in outcomes.orderBy("transactional_id", "start_ms").collect()]
 
@@ -58,9 +58,9 @@ ONE: list[Written] = [
 ]
 
 
-def test_a_transaction_is_told_once_however_its_records_come(spark: SparkSession) -> None:
+def test_a_transaction_is_one_row_however_its_records_come(spark: SparkSession) -> None:
     """In any order, and twice: two files of one stretch of the log are as good as one."""
-    (row,) = told(spark, [*reversed(ONE), *ONE])
+    (row,) = outcome_rows(spark, [*reversed(ONE), *ONE])
 
     assert row == {
         "cluster_id": "cluster-1",
@@ -91,7 +91,7 @@ def test_outcomes_are_those_of_the_daemon(spark: SparkSession) -> None:
         (1, 8, key("middle"), value(PREPARE_ABORT, 3000, updated_ms=3005)),
     ]
 
-    rows = told(spark, written)
+    rows = outcome_rows(spark, written)
 
     assert [(it["transactional_id"], it["outcome"], it["duration_ms"]) for it in rows] == [
         ("late", "timeout", 1000),

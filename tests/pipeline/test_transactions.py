@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from exporter.pipeline import increment
-from exporter.pipeline.increment import advance, all_transactions
+from exporter.pipeline import ingest
+from exporter.pipeline.ingest import all_transactions, ingest_batch
 from exporter.pipeline.manifest import Tables
 from tests.pipeline import cases
 
@@ -21,7 +21,7 @@ Rows = dict[str, list[Row]]
 def taken(spark: SparkSession, history: Path, tables: Tables, now_ms: int = cases.NOW_MS) -> None:
     """All that waits."""
     with tables.locked():
-        while advance(spark, history, tables, now_ms=now_ms) is not None:
+        while ingest_batch(spark, history, tables, now_ms=now_ms) is not None:
             pass
 
 
@@ -61,13 +61,13 @@ def in_steps(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
     return rows(spark, tables)
 
 
-def told(row: Row, columns: Any) -> dict[str, Any]:
+def chosen(row: Row, columns: Any) -> dict[str, Any]:
     """As the cases write it."""
     values = {name: row[name] for name in columns}
     for name in INSTANTS & values.keys():
         values[name] = cases.seconds(values[name])
     if "partitions" in values:
-        values["partitions"] = [f"{leg['topic']}-{leg['partition']}" for leg in values["partitions"]]
+        values["partitions"] = [f"{it['topic']}-{it['partition']}" for it in values["partitions"]]
     return values
 
 
@@ -76,12 +76,12 @@ def test_each_case_gives_its_transactions(at_once: Rows, name: str) -> None:
     """As `expected.yaml` has them, in the columns that it names."""
     expected = cases.case(name)["expected"]
 
-    assert [told(row, wanted) for row, wanted in zip(at_once[name], expected, strict=True)] == expected
+    assert [chosen(row, wanted) for row, wanted in zip(at_once[name], expected, strict=True)] == expected
 
 
 @pytest.mark.parametrize("name", cases.names())
 def test_what_comes_late_changes_nothing(at_once: Rows, in_steps: Rows, name: str) -> None:
-    """Whole rows, with all that their legs hold, whether a file came in time or after its transaction was closed."""
+    """Whole rows with their partition transactions, whether a file came in time or after its transaction was closed."""
     assert in_steps[name] == at_once[name]
 
 
@@ -92,7 +92,7 @@ def test_nothing_is_taken_twice(spark: SparkSession, tmp_path: Path) -> None:
     taken(spark, tmp_path / "history", tables)
     before = tables.load()
 
-    assert advance(spark, tmp_path / "history", tables, now_ms=cases.NOW_MS) is None
+    assert ingest_batch(spark, tmp_path / "history", tables, now_ms=cases.NOW_MS) is None
     assert tables.load() == before
     assert len(before.consumed) == 4
 
@@ -113,7 +113,7 @@ def test_an_increment_reads_what_it_touches_only(spark: SparkSession, tmp_path: 
     assert len(before) == 10
     assert set(before) <= set(tables.load().buckets)
     assert len(rows(spark, tables)["c"]) == 11
-    assert increment.REOPENED_MS < 3_600_000
+    assert ingest.REOPENED_MS < 3_600_000
 
 
 def test_a_cluster_id_beyond_ascii_stays_as_it_is(spark: SparkSession, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def client(cluster: GuardedCluster) -> dict[str, str | int | float | bool]:
 
 def test_the_readme_names_these_grants_and_no_others() -> None:
     """A row of its table for each."""
-    text = (ROOT / "README.md").read_text().split("## Least ACLs")[1].split("\n## ")[0]
+    text = (ROOT / "README.md").read_text().split("## Minimum ACLs")[1].split("\n## ")[0]
     rows = re.findall(r"^\| ([A-Z_]+) \| (.+?) \|", text, re.MULTILINE)
 
     words = {"every topic": "topics", "every transactional id": "transactional ids", "the cluster": "the cluster"}

@@ -1,15 +1,13 @@
-"""The fleet on real brokers: one cluster read by Spark says what the daemon of one cluster says of it, line for line."""
+"""The fleet on real brokers: Spark's engine publishes what the daemon of one cluster publishes, line for line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import SparkSession
 
 from examples.workload.planting import plant_hang, plant_hang_without_id, plant_producers
 from examples.workload.producers import OpenTransaction
@@ -18,14 +16,11 @@ from exporter.config.loading import load
 from exporter.config.settings import Settings
 from exporter.daemon.daemon import Daemon
 from exporter.daemon.fleet import FleetDaemon
-from exporter.fleet.data_source import NAME, KafkaTransactions
 from exporter.fleet.engine import SparkEngine
 from exporter.kafka.collect.collector import open_collector
 from exporter.web.routes import Request, Routes
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
-
-MakeTopic = Callable[..., str]
 
 NOBODY = "127.0.0.1:1"
 A_SECOND = {"kafka.request.timeout.ms": "1000", "scan.deadline": "10s", "scan.interval": "20s"}
@@ -80,81 +75,32 @@ def test_a_fleet_of_one_says_what_the_daemon_of_one_says(
             fleet = FleetDaemon(settings, SparkEngine(spark), state_path_of=lambda _: None)
             for daemon in (embedded, fleet, embedded, fleet):
                 daemon.cycle()
-            expected, told = got(embedded.routes, "/metrics"), got(fleet.routes, "/metrics")
+            expected, published = got(embedded.routes, "/metrics"), got(fleet.routes, "/metrics")
     finally:
         collector.close()
 
-    assert comparable(told) == comparable(expected)
-    assert f'kafka_open_transactions{{cluster="{cluster.bootstrap}",verdict="hanging_not_in_transaction"}} 1' in told
-    assert told.count('kafka_partition_max_active_transaction_duration_seconds{cluster="') >= 35
-    series = [line for line in told.splitlines() if not line.startswith(("#", "process_"))]
+    assert comparable(published) == comparable(expected)
+    assert (
+        f'kafka_open_transactions{{cluster="{cluster.bootstrap}",verdict="hanging_not_in_transaction"}} 1' in published
+    )
+    assert published.count('kafka_partition_max_active_transaction_duration_seconds{cluster="') >= 35
+    series = [line for line in published.splitlines() if not line.startswith(("#", "process_"))]
     without = {line.split("{")[0].split(" ")[0] for line in series if 'cluster="' not in line}
     assert all(name.startswith("kafka_transaction_exporter_config_") for name in without), without
 
 
 def test_a_cluster_that_fails_costs_itself(spark: SparkSession, kafka_4_3_1: KafkaCluster) -> None:
-    """Its rows are missing and its failure is told; the other's are there, in the same publication."""
+    """Its rows are missing and its failure is shown; the other cluster's rows are in the same publication."""
     fleet = FleetDaemon(settings_for(kafka_4_3_1.bootstrap, NOBODY), SparkEngine(spark), state_path_of=lambda _: None)
     fleet.cycle()
     fleet.cycle()
 
-    told, page = got(fleet.routes, "/metrics"), got(fleet.routes, "/")
-    success = re.findall(r'last_cycle_success\{cluster="([^"]*)"\} (\d)', told)
+    published, page = got(fleet.routes, "/metrics"), got(fleet.routes, "/")
+    success = re.findall(r'last_cycle_success\{cluster="([^"]*)"\} (\d)', published)
     assert success == [("cluster-0", "1"), ("cluster-1", "0")]
-    assert 'kafka_transaction_exporter_cycles_failed_total{cluster="cluster-1"} 2' in told
-    assert 'kafka_partitions_with_late_transactions{cluster="cluster-0"} 0' in told
-    assert 'kafka_partitions_with_late_transactions{cluster="cluster-1"}' not in told
+    assert 'kafka_transaction_exporter_cycles_failed_total{cluster="cluster-1"} 2' in published
+    assert 'kafka_partitions_with_late_transactions{cluster="cluster-0"} 0' in published
+    assert 'kafka_partitions_with_late_transactions{cluster="cluster-1"}' not in published
     assert page.index("cluster-1") < page.index("cluster-0"), "what is not known stands before what is well"
     assert f"broker at {NOBODY} cannot be connected to" in got(fleet.routes, "/clusters/cluster-1")
     assert "cluster-0" in got(fleet.routes, "/clusters/cluster-0")
-
-
-def test_the_scan_is_a_table(spark: SparkSession, kafka_4_3_1: KafkaCluster, make_topic: MakeTopic) -> None:
-    """A row for each partition with the broker that leads it, and one for each broker with what it was asked."""
-    topic = make_topic(kafka_4_3_1, partitions=3)
-    with OpenTransaction(kafka_4_3_1.bootstrap, "app-1", [(topic, 2)]):
-        rows = scan_of(spark, kafka_4_3_1.bootstrap).collect()
-
-    of_topic = sorted((row for row in rows if row.topic == topic), key=lambda row: row.partition)
-    assert [(row.partition, row.answer, row.broker, len(row.open_transactions)) for row in of_topic] == [
-        (0, "read", 1, 0),
-        (1, "read", 1, 0),
-        (2, "read", 1, 1),
-    ]
-    assert of_topic[2].open_transactions[0].start_offset == 0
-    assert len({row.cluster_id for row in rows}) == 1
-    (broker,) = (row for row in rows if row.topic is None and row.broker == 1)
-    assert broker.failure is None
-    assert "DescribeProducers" in [it.api for it in broker.requests]
-
-
-@pytest.mark.slow
-def test_a_stream_of_scans_is_written_once(
-    spark: SparkSession, kafka_4_3_1: KafkaCluster, tmp_path: Path, make_topic: MakeTopic
-) -> None:
-    """A batch for each scan; over a restart by its checkpoint none is there twice, and none is read before its time."""
-    topic = make_topic(kafka_4_3_1)
-    table, checkpoint = str(tmp_path / "scans"), str(tmp_path / "checkpoint")
-
-    def run(interval: str) -> None:
-        stream = spark.readStream.format(NAME).option("kafka.bootstrap.servers", kafka_4_3_1.bootstrap)
-        rows = stream.option("scan.interval", interval).option("scan.deadline", "900ms").load()
-        query = rows.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
-        written = query.format("parquet").start(table)
-        try:
-            assert written.awaitTermination(60)
-        finally:
-            written.stop()
-
-    spark.dataSource.register(KafkaTransactions)
-    run("1s")
-    run("1s")
-    run("1h")
-    read = spark.read.parquet(table).where(f.col("topic") == topic)
-    instants = [row.taken_at_ms for row in read.collect()]
-    assert len(instants) == len(set(instants)) == 2
-
-
-def scan_of(spark: SparkSession, bootstrap: str) -> DataFrame:
-    spark.dataSource.register(KafkaTransactions)
-    return spark.read.format(NAME).option("kafka.bootstrap.servers", bootstrap).load()

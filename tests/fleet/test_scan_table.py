@@ -136,10 +136,10 @@ def test_what_was_cut_is_put_together_again(cluster: dict[str, list[dict[str, An
     order = list(range(len(table)))
     chance.shuffle(order)
 
-    told = read_back(table.take(pa.array(order, type=pa.int64())))
+    merged = read_back(table.take(pa.array(order, type=pa.int64())))
 
     assert table.schema == SCAN
-    again = told.scan
+    again = merged.scan
     assert again is not None
     assert (again.topology.topics, again.topology.first_row) == (scan.topology.topics, scan.topology.first_row)
     for name in ("topic", "partition", "leader", "leader_epoch"):
@@ -151,9 +151,9 @@ def test_what_was_cut_is_put_together_again(cluster: dict[str, list[dict[str, An
         assert getattr(again, name).tolist() == getattr(scan, name).tolist(), name
     for name in ("row", "producer_id", "producer_epoch", "last_sequence", "last_timestamp_ms", "start_offset"):
         assert getattr(again.entries(), name).tolist() == getattr(scan.entries(), name).tolist(), name
-    assert (told.taken_at_ms, again.topology.cluster_id, again.topology.brokers) == (42, "id", BROKERS)
+    assert (merged.taken_at_ms, again.topology.cluster_id, again.topology.brokers) == (42, "id", BROKERS)
     assert again.faults == {7: "it is gone"}
-    assert {it.requests for it in (told.cluster, *told.brokers)} == {requests}
+    assert {it.requests for it in (merged.cluster, *merged.brokers)} == {requests}
 
 
 def test_a_cluster_that_failed_is_nothing_but_its_reason() -> None:
@@ -164,8 +164,8 @@ def test_a_cluster_that_failed_is_nothing_but_its_reason() -> None:
         broker_table("name", "id", 42, broker=1, failure=None, **about),
         broker_table("name", "id", 42, broker=NO_LEADER, failure="defect", **about),
     ]
-    told = read_back(pa.concat_tables(tables))
-    assert (told.scan, told.cluster.failure) == (None, "defect")
+    failed = read_back(pa.concat_tables(tables))
+    assert (failed.scan, failed.cluster.failure) == (None, "defect")
 
 
 def test_every_part_of_a_cycle_has_the_limits_of_the_settings() -> None:

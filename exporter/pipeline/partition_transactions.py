@@ -1,4 +1,4 @@
-"""Observations to legs: a transaction on one partition, from its first to its last sight.
+"""Joins observations to partition transactions: a transaction on one partition, from its first to its last sighting.
 
 Every aggregate is a minimum, a maximum or a set, so that a row that is there twice changes nothing: not in a file that was
 copied, nor by a second exporter. The aggregates of many rows are of numbers alone: with a text among them Spark sorts all
@@ -30,14 +30,14 @@ VERDICTS: Final = tuple(verdict.label for verdict in Verdict)
 _VERDICT_COLUMNS: Final = tuple(f"verdict_{number}" for number in range(len(VERDICTS)))
 
 
-def legs_of(observations: DataFrame, carried: DataFrame, *, producers: DataFrame) -> DataFrame:
-    """`OBSERVATIONS`, `LEGS` of before, and `PRODUCERS`, all there are -> `LEGS`, one row for each leg.
+def updated_partition_transactions(observations: DataFrame, carried: DataFrame, *, producers: DataFrame) -> DataFrame:
+    """`OBSERVATIONS`, `PARTITION_TRANSACTIONS` of before, and all `PRODUCERS` -> `PARTITION_TRANSACTIONS`, one row each.
 
-    What had closed a leg that was seen again later is forgotten; new ends are found by `ends.with_ends`.
+    One that is observed after its `closed_at` loses it; `closings.with_closings` finds the new one.
     """
     seen = _seen(schemas.shaped(observations, schemas.OBSERVATIONS))
-    rows = seen.unionByName(_known(schemas.shaped(carried, schemas.LEGS)))
-    return schemas.shaped(_aggregated(rows, producers), schemas.LEGS)
+    rows = seen.unionByName(_known(schemas.shaped(carried, schemas.PARTITION_TRANSACTIONS)))
+    return schemas.shaped(_aggregated(rows, producers), schemas.PARTITION_TRANSACTIONS)
 
 
 def _start_rank() -> Column:
@@ -47,12 +47,12 @@ def _start_rank() -> Column:
 
 
 def exact_start() -> Column:
-    """Of an observation; null where neither the coordinator nor its log told it."""
+    """Of an observation; null where its start is neither from the coordinator nor from the transaction log."""
     return f.when(_start_rank() >= EXACT_RANK, f.col("started_at"))
 
 
 def _seen(observations: DataFrame) -> DataFrame:
-    """An observation is a leg that was seen once."""
+    """An observation is a partition transaction that was seen once."""
     return observations.select(
         *KEY,
         *("producer_epoch", "started_at", "duration_ms", "idle_ms", "is_late"),
@@ -70,9 +70,9 @@ def _seen(observations: DataFrame) -> DataFrame:
     )
 
 
-def _known(legs: DataFrame) -> DataFrame:
-    return legs.select(
-        *(it for it in legs.columns if it not in {"transactional_id", "verdicts", "is_lost"}),
+def _known(carried: DataFrame) -> DataFrame:
+    return carried.select(
+        *(it for it in carried.columns if it not in {"transactional_id", "verdicts", "is_lost"}),
         f.when(f.col("is_lost"), f.col("last_seen")).alias("lost_after"),
         *(
             f.expr(f"get(filter(verdicts, it -> it.verdict = '{verdict}'), 0).first_seen").alias(column)
@@ -82,7 +82,7 @@ def _known(legs: DataFrame) -> DataFrame:
 
 
 def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
-    legs = rows.groupBy(*KEY).agg(
+    merged = rows.groupBy(*KEY).agg(
         *(f.min(name).alias(name) for name in ("first_seen", "started_at", "exact_started_at", "closed_at")),
         *(
             f.max(name).alias(name)
@@ -99,9 +99,9 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
         ),
         *(f.min(name).alias(name) for name in _VERDICT_COLUMNS),
     )
-    known = legs.select(
+    known = merged.select(
         *KEY,
-        *(it for it in legs.columns if it not in {*KEY, *_VERDICT_COLUMNS, "closed_at", "lost_after"}),
+        *(it for it in merged.columns if it not in {*KEY, *_VERDICT_COLUMNS, "closed_at", "lost_after"}),
         _verdicts().alias("verdicts"),
         f.when(f.col("closed_at") > f.col("last_seen"), f.col("closed_at")).alias("closed_at"),
         f.coalesce(f.col("lost_after") == f.col("last_seen"), f.lit(False)).alias("is_lost"),
@@ -112,7 +112,7 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
 
 
 def _verdicts() -> Column:
-    """In order of first appearance. Nearly every leg has one: it is told without the functions that Spark interprets."""
+    """In order of first appearance. A single verdict, the usual case, goes without the functions that Spark interprets."""
     first_seen = [f.col(it) for it in _VERDICT_COLUMNS]
     only = f.struct(
         f.coalesce(*first_seen).alias("first_seen"),
@@ -134,8 +134,8 @@ def _verdicts() -> Column:
     return f.when(count == 1, f.array(only)).otherwise(several)
 
 
-def _with_groups(legs: DataFrame, rows: DataFrame) -> DataFrame:
-    """Groups are of suspects alone, which are few."""
+def _with_groups(merged: DataFrame, rows: DataFrame) -> DataFrame:
+    """Only suspects have groups, and suspects are few."""
     groups = (
         rows.where(f.size("groups") > 0)
         .select(*KEY, f.explode("groups").alias("group"))
@@ -143,4 +143,4 @@ def _with_groups(legs: DataFrame, rows: DataFrame) -> DataFrame:
         .agg(f.array_sort(f.collect_set("group")).alias("groups"))
     )
     none = f.array().cast("array<string>")
-    return legs.join(small(groups), on=list(KEY), how="left").withColumn("groups", f.coalesce(f.col("groups"), none))
+    return merged.join(small(groups), on=list(KEY), how="left").withColumn("groups", f.coalesce(f.col("groups"), none))

@@ -1,7 +1,7 @@
-"""How each leg ended, from the cycles: closed, still open, or lost from view.
+"""Finds out from the cycles how each partition transaction ended: closed, still open, or lost from view.
 
-A leg is closed by the first later cycle of its cluster in which its partition was read: the history has a row for whatever
-was open there, so that none means that it was not. Where later cycles could not read the partition, nothing is known.
+The first later cycle of the cluster that read the partition closes it: the history has a row for every transaction that was
+open there, so that a missing row means closed. While no later cycle could read the partition, nothing is known.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from exporter.pipeline import schemas
 from exporter.pipeline.session import small
 
 
-def with_ends(legs: DataFrame, cycles: DataFrame, sights: DataFrame) -> DataFrame:
-    """`LEGS`, `CYCLES` and every (cluster_id, instant) of a last sight -> `LEGS`.
+def with_closings(partition_transactions: DataFrame, cycles: DataFrame, sightings: DataFrame) -> DataFrame:
+    """`PARTITION_TRANSACTIONS`, `CYCLES` and every (cluster_id, instant) of a sighting -> `PARTITION_TRANSACTIONS`.
 
-    An end that was known stays, unless one of these cycles shows an earlier one.
+    A known `closed_at` stays, unless one of these cycles shows an earlier one.
     """
-    known = schemas.shaped(legs, schemas.LEGS)
+    known = schemas.shaped(partition_transactions, schemas.PARTITION_TRANSACTIONS)
     covered = schemas.shaped(cycles, schemas.CYCLES)
-    following = _following(sights, covered)
+    following = _following(sightings, covered)
     skipped = _skipped(covered)
-    told = known.join(small(following), on=["cluster_id", "last_seen"], how="left").join(
+    with_cycles = known.join(small(following), on=["cluster_id", "last_seen"], how="left").join(
         small(skipped), on=["cluster_id", "topic", "partition", "next_at"], how="left"
     )
     shown = f.when(f.col("is_skipped"), f.col("read_at")).otherwise(f.col("next_at"))
     return schemas.shaped(
-        told.withColumn("closed_at", _earlier(f.col("closed_at"), shown)).withColumn(
+        with_cycles.withColumn("closed_at", _earlier(f.col("closed_at"), shown)).withColumn(
             "is_lost", f.col("closed_at").isNull() & (f.col("is_lost") | f.col("next_at").isNotNull())
         ),
-        schemas.LEGS,
+        schemas.PARTITION_TRANSACTIONS,
     )
 
 
@@ -38,12 +38,12 @@ def _earlier(one: Column, other: Column) -> Column:
     return f.least(one, other)  # passes over nulls
 
 
-def _following(sights: DataFrame, cycles: DataFrame) -> DataFrame:
-    """(cluster_id, last_seen, next_at): the first cycle after each last sight."""
+def _following(sightings: DataFrame, cycles: DataFrame) -> DataFrame:
+    """(cluster_id, last_seen, next_at): the first cycle after each sighting."""
     later = Window.partitionBy("cluster_id").orderBy(f.col("instant").desc()).rowsBetween(Window.unboundedPreceding, -1)
     instants = cycles.groupBy("cluster_id", f.col("taken_at").alias("instant")).agg(f.max("taken_at").alias("cycle_at"))
     return (
-        sights.distinct()
+        sightings.distinct()
         .join(instants, on=["cluster_id", "instant"], how="full")
         .select(
             "cluster_id",

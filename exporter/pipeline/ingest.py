@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.pipeline import schemas
-from exporter.pipeline.ends import with_ends
+from exporter.pipeline.closings import with_closings
 from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
 from exporter.pipeline.identities import (
     Identities,
@@ -32,9 +32,9 @@ from exporter.pipeline.identities import (
     write_identities,
 )
 from exporter.pipeline.incidents import SUSPECTS
-from exporter.pipeline.legs import exact_start, legs_of
 from exporter.pipeline.manifest import Bucket, DamagedFile, Manifest, Tables
-from exporter.pipeline.transactions import CLOSED, legs_of_transactions, transactions_of_legs
+from exporter.pipeline.partition_transactions import exact_start, updated_partition_transactions
+from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of
 
 BATCH_ROWS: Final = 5_000_000
 """Observations: a batch and what becomes of it fit into the memory of `session.MEMORY`, whatever the backlog."""
@@ -43,7 +43,7 @@ REOPENED_MS: Final = 300_000
 
 
 @dataclass(frozen=True, slots=True)
-class Advanced:
+class IngestedBatch:
     """What one batch did."""
 
     files: int
@@ -52,9 +52,9 @@ class Advanced:
     """Zero where nothing was taken, but a file found that cannot be read."""
 
 
-def advance(
+def ingest_batch(
     spark: SparkSession, history: Path, tables: Tables, *, now_ms: int, batch_rows: int = BATCH_ROWS
-) -> Advanced | None:
+) -> IngestedBatch | None:
     """Take one batch, the oldest first; None when nothing waits. To be called with the tables locked."""
     manifest = tables.load()
     there = history_files(history)
@@ -80,15 +80,15 @@ def advance(
         touched, identities = _reach(spark, tables, manifest, batch, observations)
         # First: what is in memory then is known to be small, and sent to every task.
         write_identities(identities, tables.root / "identities" / run)
-        legs = legs_of_transactions(read_transactions(spark, tables, _folders(touched, manifest)))
-        transactions = _transactions(observations, legs, covered, identities.producers)
+        carried = partition_transactions_of(read_transactions(spark, tables, _folders(touched, manifest)))
+        transactions = _transactions(observations, carried, covered, identities.producers)
         _write(transactions, tables.root / "transactions" / run)
     except (PySparkException, Py4JError):
         found = damaged_among({*batch, *cycles}, (), to_its_end=True)
         if not found:
             raise
         tables.commit(manifest.succeeded_by(now_ms, damaged=(*damaged, *found)))
-        return Advanced(0, len(pending) - len(found), 0)
+        return IngestedBatch(0, len(pending) - len(found), 0)
     finally:
         spark.catalog.clearCache()
     kept = tuple(it for it in manifest.buckets if it not in touched)
@@ -101,7 +101,7 @@ def advance(
             identities=f"identities/{run}",
         )
     )
-    return Advanced(len(batch), len(pending) - len(batch), max(it.last_ms for it in batch))
+    return IngestedBatch(len(batch), len(pending) - len(batch), max(it.last_ms for it in batch))
 
 
 def _touches(batch: Collection[HistoryFile], bucket: Bucket) -> bool:
@@ -117,33 +117,34 @@ def _reach(
 ) -> tuple[tuple[Bucket, ...], Identities]:
     """The buckets that a batch can change, and what is known of producers and partitions with it."""
     touched = tuple(it for it in manifest.buckets if _touches(batch, it))
-    told = identities_of(observations, exact_start())
+    observed = identities_of(observations, exact_start())
     if not manifest.buckets and manifest.open is None:
-        return touched, told
+        return touched, observed
     before = (
-        identities_of(legs_of_transactions(all_transactions(spark, tables, manifest)), f.col("exact_started_at"))
+        identities_of(partition_transactions_of(all_transactions(spark, tables, manifest)), f.col("exact_started_at"))
         if manifest.identities is None
         else read_identities(spark, tables.root / manifest.identities)
     )
     clusters = {it.cluster_id for it in batch if it.table == OBSERVATIONS}
     others = tuple(it for it in manifest.buckets if it not in touched and it.cluster_id in clusters)
     if others:
-        at_hand = legs_of_transactions(read_transactions(spark, tables, _folders(touched, manifest)))
-        wanted = wanted_of(observations, at_hand, before, told)
+        at_hand = partition_transactions_of(read_transactions(spark, tables, _folders(touched, manifest)))
+        wanted = wanted_of(observations, at_hand, before, observed)
         found = folders_with(read_transactions(spark, tables, (it.folder for it in others)), wanted)
         touched += tuple(it for it in others if it.folder.split("/", 1)[1] in found)
-    return touched, merged(before, told)
+    return touched, merged(before, observed)
 
 
 def _folders(buckets: Iterable[Bucket], manifest: Manifest) -> list[str]:
     return [*(it.folder for it in buckets), *([manifest.open] if manifest.open else [])]
 
 
-def _transactions(observations: DataFrame, legs: DataFrame, cycles: DataFrame, producers: DataFrame) -> DataFrame:
-    sights = legs.select("cluster_id", f.col("last_seen").alias("instant")).unionByName(
+def _transactions(observations: DataFrame, carried: DataFrame, cycles: DataFrame, producers: DataFrame) -> DataFrame:
+    sightings = carried.select("cluster_id", f.col("last_seen").alias("instant")).unionByName(
         observations.select("cluster_id", f.col("taken_at").alias("instant"))
     )
-    return transactions_of_legs(with_ends(legs_of(observations, legs, producers=producers), cycles, sights))
+    partition_transactions = updated_partition_transactions(observations, carried, producers=producers)
+    return transactions_of(with_closings(partition_transactions, cycles, sightings))
 
 
 def _cycles_since(
