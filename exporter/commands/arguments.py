@@ -170,16 +170,6 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def add_once(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("table", "json", "prometheus"), default="table", help="default: table")
-    parser.add_argument(
-        "--repeat",
-        type=number(1, INT32_MAX),
-        default=1,
-        metavar="N",
-        help="run N cycles and print the last",
-    )
-    parser.add_argument(
-        "--timings", choices=("json",), help="print the seconds of each phase of each cycle instead of the transactions"
-    )
 
 
 def add_find_hanging(parser: argparse.ArgumentParser) -> None:
