@@ -109,7 +109,7 @@ def test_tests_that_documents_name_exist() -> None:
 def test_the_requests_in_the_security_document_are_those_of_the_code() -> None:
     """Whatever a broker is asked by name in `exporter/kafka/` is in the list, and nothing else is."""
     text = (ROOT / "docs" / "security.md").read_text()
-    section = text.split("## What the exporter does to a cluster")[1].split("\n## ")[0]
+    section = text.split("## Requests to the cluster")[1].split("\n## ")[0]
     told = set(re.findall(r"\b(?:Api|Describe|List|Offset|Metadata)[A-Za-z]*", section))
     code = "".join(path.read_text() for path in (ROOT / "exporter" / "kafka").rglob("*.py"))
     asked = set(re.findall(r'"((?:Describe|List|Offset|Metadata)[A-Za-z]*)"', code)) & {it.name for it in ApiKey}
