@@ -1,7 +1,4 @@
-"""The chart's README: how to begin, and every value.
-
-Pure.
-"""
+"""Makes the chart's README: the first steps and the table of all values."""
 
 from __future__ import annotations
 
@@ -26,17 +23,17 @@ helm install transactions ./helm/kafka-transaction-exporter --namespace kafka \\
 helm test transactions --namespace kafka --logs
 ```
 
-The second command runs one cycle and fails with the reason where the exporter may not read all of the cluster. It needs
-READ on every topic to be watched, DESCRIBE on every transactional id, and some grants that are optional:
+The second command runs one cycle, and fails with the reason if the exporter is not authorized to read the whole cluster. It
+needs READ on every topic, DESCRIBE on every transactional id, and some optional grants:
 [Minimum ACLs]({_PROJECT}#minimum-acls).
 
-How to reach a cluster with TLS and SASL, Strimzi, the selectors of kube-prometheus-stack, several clusters, upgrades, and
-what was tried of all this: [docs/helm.md]({_PROJECT}/blob/main/docs/helm.md). Whole examples: `ci/*-values.yaml`.
+TLS and SASL, Strimzi, the selectors of kube-prometheus-stack, several clusters, upgrades, and the tests of the chart are in
+[docs/helm.md]({_PROJECT}/blob/main/docs/helm.md). Complete examples: `ci/*-values.yaml`.
 
-- Nothing is installed that needs another operator unless it is switched on: monitors, rules, dashboards, policies.
+- Objects of other operators, dashboards and policies are off by default.
 - Pods meet the Pod Security Standard `restricted`; the service account has no rights, and pods have no token.
-- A secret is never a value: every credential is a Secret that exists, mounted as a file and read again when it changes.
-- Unknown keys are refused, `config` is checked against the program's own schema, and so are the names of alerts.
+- A secret is never a value: every credential is an existing Secret, mounted as a file and read again when it changes.
+- Unknown keys are refused; `config` and the names of alerts are checked against the exporter's own schema and rules.
 - Memory grows with the number of partitions: begin with requests of 100m and 128Mi, and look at the metric
   `process_resident_memory_bytes`.
 

@@ -1,7 +1,4 @@
-"""values.yaml with its comments: what each value is, and what it may be.
-
-Text in, rows out. A value without a word about it is an error.
-"""
+"""Reads values.yaml with the comments that describe and restrict each value. A value without a description is an error."""
 
 from __future__ import annotations
 
