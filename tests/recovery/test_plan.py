@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
-from exporter.kafka.lookups import ProducerEntry
 from exporter.recovery.partition import Look
 from exporter.recovery.plan import Action, document, in_words, is_open, is_unchanged, plan_for, refusal, what_changed
+from exporter.snapshot import OneEntry
 from tests.each import each
 from tests.publication.builders import transaction
 from tests.recovery.stand_in import OPEN
@@ -113,17 +113,17 @@ def test_an_abort_is_refused_while_its_commit_may_be_unread() -> None:
         ((OPEN,), True, True),
         ((replace(OPEN, producer_id=1), OPEN), True, True),
         ((replace(OPEN, last_sequence=9),), False, True),
-        ((replace(OPEN, last_timestamp_ms=9),), False, True),
+        ((replace(OPEN, last_timestamp=9),), False, True),
         ((replace(OPEN, producer_epoch=4),), False, True),
         ((replace(OPEN, coordinator_epoch=5),), False, True),
-        ((replace(OPEN, start_offset=101),), False, False),
-        ((replace(OPEN, start_offset=-1),), False, False),
+        ((replace(OPEN, current_txn_start_offset=101),), False, False),
+        ((replace(OPEN, current_txn_start_offset=-1),), False, False),
         ((replace(OPEN, producer_id=1),), False, False),
         ((), False, False),
     ],
 )
 def test_what_counts_as_changed_and_as_open(
-    entries: tuple[ProducerEntry, ...], *, unchanged: bool, still_open: bool
+    entries: tuple[OneEntry, ...], *, unchanged: bool, still_open: bool
 ) -> None:
     """Any other epoch and any later write is a change; another start offset is another transaction."""
     plan = plan_for(Action.ABORT, row())

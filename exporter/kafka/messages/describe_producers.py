@@ -6,7 +6,7 @@ The answer, after the response header (DescribeProducersResponse.json; every len
         name compact string | partitions n+1, each:
             partition i32 | error i16 | message compact nullable string | producers n+1, each 37 bytes without tags:
                 +0 producer_id i64   +8 producer_epoch i32   +12 last_sequence i32   +16 last_timestamp i64
-                +24 coordinator_epoch i32   +28 start_offset i64   +36 tagged fields, uvarint count, 0 so far
+                +24 coordinator_epoch i32   +28 current_txn_start_offset i64   +36 tagged fields, uvarint count, 0 so far
             | tagged fields
         | tagged fields
     | tagged fields
@@ -47,7 +47,7 @@ from exporter.kafka.messages.producers_layout import (
 )
 from exporter.kafka.messages.raw_request import RawRequest
 from exporter.kafka.messages.versions import DESCRIBE_PRODUCERS
-from exporter.snapshot import Int16Column, Int32Column, Int64Column
+from exporter.snapshot import ENTRY_FIELDS, Int16Column, Int32Column, ProducerEntries
 
 _ENTRY = struct.Struct(">qiiqiq")
 _ENTRY_ROWS = np.dtype(
@@ -55,9 +55,9 @@ _ENTRY_ROWS = np.dtype(
         ("producer_id", ">i8"),
         ("producer_epoch", ">i4"),
         ("last_sequence", ">i4"),
-        ("last_timestamp_ms", ">i8"),
+        ("last_timestamp", ">i8"),
         ("coordinator_epoch", ">i4"),
-        ("start_offset", ">i8"),
+        ("current_txn_start_offset", ">i8"),
         ("tags", "u1"),
     ]
 )
@@ -65,7 +65,7 @@ _PARTITION_HEAD = struct.Struct(">ih")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProducersAnswer:
+class ProducersAnswer(ProducerEntries):
     """One answer as columns: P partitions, and N of their entries: open transactions, unless producers were named."""
 
     throttle_time_ms: int
@@ -79,13 +79,6 @@ class ProducersAnswer:
     """(P,) entries, idle and idempotent ones included."""
     entry_partition: Int32Column
     """(N,) index into the P partitions of this answer."""
-    producer_id: Int64Column
-    producer_epoch: Int32Column
-    last_sequence: Int32Column
-    last_timestamp_ms: Int64Column
-    coordinator_epoch: Int32Column
-    start_offset: Int64Column
-    """(N,) -1 where nothing is open."""
     layout: Layout | None = field(compare=False)
     """For the next answer to the same request; None where this one was read slowly."""
 
@@ -108,9 +101,13 @@ def request(partitions: Mapping[str, npt.ArrayLike]) -> RawRequest:
 
 
 def decode(
-    body: memoryview, producer_ids: Collection[int] | None = None, *, like: Layout | None = None
+    body: memoryview,
+    producer_ids: Collection[int] | None = None,
+    *,
+    every: bool = False,
+    like: Layout | None = None,
 ) -> ProducersAnswer:
-    """The answer's columns: its open transactions, or every entry of `producer_ids`.
+    """The answer's columns: its open transactions, the entries of `producer_ids`, or `every` entry.
 
     `like` is how the last answer to the same request was laid out. Raises MalformedAnswerError when `body` is not such an
     answer to its last byte.
@@ -120,11 +117,14 @@ def decode(
     if layout is None or not layout.is_of(body, bytes_):
         try:
             layout = walk(body.tobytes())  # a byte of `bytes` is had in half the time
-        except UNREADABLE:
-            return decode_slowly(body, producer_ids)  # it may be tagged fields that threw the quick walk off its feet
-    entry_at = layout.open_entries(bytes_) if producer_ids is None else layout.entries_of(body, producer_ids)
+        except UNREADABLE:  # it may be tagged fields that threw the quick walk off its feet
+            return decode_slowly(body, producer_ids, every=every)
+    if every:
+        entry_at = layout.all_entries(bytes_)
+    else:
+        entry_at = layout.open_entries(bytes_) if producer_ids is None else layout.entries_of(body, producer_ids)
     if entry_at is None or np.any(bytes_[layout.entries_at + layout.count * ENTRY_BYTES]):
-        return decode_slowly(body, producer_ids)
+        return decode_slowly(body, producer_ids, every=every)
     (throttle_time_ms,) = struct.unpack_from(">i", body, 0)
     return _answer(
         throttle_time_ms,
@@ -159,25 +159,22 @@ def _answer(
         error=error.astype(np.int16),
         producers=producers.astype(np.int32),
         entry_partition=entry_partition,
-        producer_id=rows["producer_id"].astype(np.int64),
-        producer_epoch=rows["producer_epoch"].astype(np.int32),
-        last_sequence=rows["last_sequence"].astype(np.int32),
-        last_timestamp_ms=rows["last_timestamp_ms"].astype(np.int64),
-        coordinator_epoch=rows["coordinator_epoch"].astype(np.int32),
-        start_offset=rows["start_offset"].astype(np.int64),
+        **{name: rows[name].astype(rows[name].dtype.newbyteorder("=")) for name in ENTRY_FIELDS},
         layout=layout,
     )
 
 
-def decode_slowly(body: memoryview, producer_ids: Collection[int] | None = None) -> ProducersAnswer:
+def decode_slowly(
+    body: memoryview, producer_ids: Collection[int] | None = None, *, every: bool = False
+) -> ProducersAnswer:
     """Read the answer field by field, tagged fields included. Raises MalformedAnswerError like `decode`."""
     try:
-        return _decode_slowly(body, producer_ids)
+        return _decode_slowly(body, producer_ids, every=every)
     except (IndexError, struct.error, UnicodeDecodeError) as error:
         raise MalformedAnswerError(f"DescribeProducers answer of {len(body)} bytes ends too early: {error}") from error
 
 
-def _decode_slowly(body: memoryview, producer_ids: Collection[int] | None) -> ProducersAnswer:
+def _decode_slowly(body: memoryview, producer_ids: Collection[int] | None, *, every: bool) -> ProducersAnswer:
     (throttle_time_ms,) = struct.unpack_from(">i", body, 0)
     topics: list[str] = []
     partitions: list[int] = []
@@ -192,7 +189,7 @@ def _decode_slowly(body: memoryview, producer_ids: Collection[int] | None) -> Pr
         partitions.append(partition_count)
         for _ in range(partition_count):
             head, entries, at = _read_partition(body, at)
-            chosen = [it for it in entries if (it[5] >= 0 if producer_ids is None else it[0] in producer_ids)]
+            chosen = [it for it in entries if every or (it[5] >= 0 if producer_ids is None else it[0] in producer_ids)]
             entry_partition += [len(heads)] * len(chosen)
             picked += chosen
             heads.append((*head, len(entries)))

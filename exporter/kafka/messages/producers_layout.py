@@ -78,7 +78,7 @@ class Layout:
     def open_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column | None:
         """(N,) where each entry with an open transaction begins; None when an entry has tagged fields."""
         if self.runs is None:
-            entry_at = self._all_entries(bytes_)
+            entry_at = self.all_entries(bytes_)
             return None if entry_at is None else entry_at[bytes_[entry_at + _START_OFFSET_AT] < _SIGN_BIT]
         found = [_NOWHERE]
         for first, partitions, entries, step in self.runs:
@@ -91,13 +91,13 @@ class Layout:
 
     def entries_of(self, body: memoryview, producer_ids: Collection[int]) -> Int64Column | None:
         """(N,) where each entry of `producer_ids` begins; None when an entry has tagged fields."""
-        entry_at = self._all_entries(unaligned_view(body, "u1"))
+        entry_at = self.all_entries(unaligned_view(body, "u1"))
         if entry_at is None:
             return None
         ids = np.fromiter(producer_ids, dtype=np.int64)
         return entry_at[np.isin(unaligned_view(body, ">i8")[entry_at], ids)]
 
-    def _all_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column | None:
+    def all_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column | None:
         """(E,) where each entry begins, in order; None when one has tagged fields."""
         before = np.cumsum(self.count, dtype=np.int64) - self.count
         first: Int64Column = np.repeat(self.entries_at - before * ENTRY_BYTES, self.count)

@@ -91,11 +91,13 @@ def by_kafka_python(topics: Topics, throttle_time_ms: int) -> bytes:
     return bytes(answer.encode())
 
 
-def expected(topics: Topics, throttle_time_ms: int, producer_ids: set[int] | None = None) -> tuple[Any, ...]:
+def expected(
+    topics: Topics, throttle_time_ms: int, producer_ids: set[int] | None = None, *, every: bool = False
+) -> tuple[Any, ...]:
     """What the columns must hold, worked out without any decoder."""
     told = [(i, p) for i, (_, partitions) in enumerate(topics) for p in partitions]
     entries = [(i, entry) for i, (_, p) in enumerate(told) for entry in p.entries]
-    picked = [it for it in entries if (it[1][5] >= 0 if producer_ids is None else it[1][0] in producer_ids)]
+    picked = [it for it in entries if every or (it[1][5] >= 0 if producer_ids is None else it[1][0] in producer_ids)]
     return (
         throttle_time_ms,
         tuple(name for name, _ in topics),
@@ -107,14 +109,7 @@ def expected(topics: Topics, throttle_time_ms: int, producer_ids: set[int] | Non
 def columns(answer: ProducersAnswer) -> tuple[Any, ...]:
     """The same, from an answer's columns."""
     partitions = (answer.topic, answer.partition, answer.error, answer.producers)
-    entries = (
-        answer.producer_id,
-        answer.producer_epoch,
-        answer.last_sequence,
-        answer.last_timestamp_ms,
-        answer.coordinator_epoch,
-        answer.start_offset,
-    )
+    entries = answer.columns().values()
     return (
         answer.throttle_time_ms,
         answer.topics,
@@ -129,11 +124,12 @@ def columns(answer: ProducersAnswer) -> tuple[Any, ...]:
     )
 
 
-def both(body: bytes, producer_ids: set[int] | None = None) -> ProducersAnswer:
+def both(body: bytes, producer_ids: set[int] | None = None, *, every: bool = False) -> ProducersAnswer:
     """What both decoders make of `body`, which must be the same."""
-    quick, slow = decode(memoryview(body), producer_ids), decode_slowly(memoryview(body), producer_ids)
+    quick = decode(memoryview(body), producer_ids, every=every)
+    slow = decode_slowly(memoryview(body), producer_ids, every=every)
     assert quick == slow
-    assert decode(memoryview(body), producer_ids, like=quick.layout) == slow
+    assert decode(memoryview(body), producer_ids, every=every, like=quick.layout) == slow
     return quick
 
 
@@ -153,6 +149,12 @@ def test_the_entries_of_named_producers_are_picked_open_or_not(topics: Topics, d
     producer_ids = {2, 77} if data is None else data.draw(some) | {77}
 
     assert columns(both(by_kafka_python(topics, 0), producer_ids)) == expected(topics, 0, producer_ids)
+
+
+@given(TOPICS)
+def test_every_entry_is_picked_for_a_single_partition(topics: Topics) -> None:
+    """Idle ones included, as the command line shows them."""
+    assert columns(both(by_kafka_python(topics, 0), every=True)) == expected(topics, 0, every=True)
 
 
 if sys.version_info >= (3, 11):
@@ -384,7 +386,7 @@ def test_only_offsets_of_zero_or_more_are_open() -> None:
     topics: Topics = [("t", [Told(0, 0, None, tuple((i, 0, 0, 0, -1, start) for i, start in enumerate(starts)))])]
     answer = both(by_kafka_python(topics, 0))
 
-    assert answer.start_offset.tolist() == [0, 1, 2**63 - 1]
+    assert answer.current_txn_start_offset.tolist() == [0, 1, 2**63 - 1]
     assert answer.producers.tolist() == [6]
 
 
