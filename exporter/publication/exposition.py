@@ -1,6 +1,6 @@
-"""Bytes made once per publication: two formats, each plain and gzip, so that a scrape only sends.
+"""Makes the bytes of `/metrics` once per publication, in two formats, each plain and gzip.
 
-Immutable bytes out. What is big is rendered once, compressed once, and shared by both formats.
+Big families are rendered once, compressed once, and shared by both formats.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Representation:
-    """One way to say it, ready to be sent."""
+    """One format and encoding of `/metrics`, ready to send."""
 
     content_type: str
     content_encoding: str | None
@@ -49,7 +49,7 @@ class Representation:
 
 @dataclass(frozen=True, kw_only=True)
 class Exposition:
-    """Everything that `/metrics` may answer until the next publication."""
+    """All representations of `/metrics` until the next publication."""
 
     text: Representation
     text_gzip: Representation
@@ -111,7 +111,7 @@ class _Family:
 
 
 def _process_families(process: ProcessCollector) -> list[_Family]:
-    """CPU, memory and descriptors of this process under their usual names; none where there is no /proc."""
+    """CPU, memory and descriptors of this process under their usual names; none without /proc."""
     return [_process_family(metric) for metric in process.collect()]
 
 
@@ -125,7 +125,7 @@ def _process_family(metric: ForeignMetric) -> _Family:
 
 
 def _chunks(parts: Iterable[tuple[bytes, tuple[Chunk, ...]]]) -> tuple[Chunk, ...]:
-    """Small neighbours joined; big chunks left as they are, so that both formats hold the same object."""
+    """Joins small neighbours; big chunks stay, so that both formats share the same object."""
     chunks: list[Chunk] = []
     small: list[bytes] = []
     for head, lines in parts:
@@ -146,7 +146,7 @@ def _plain(content_type: str, chunks: tuple[Chunk, ...]) -> Representation:
 
 
 def _compressed(content_type: str, chunks: tuple[Chunk, ...]) -> Representation:
-    """One gzip member out of independently deflated chunks, which can be put together freely."""
+    """One gzip member from independently compressed chunks, which can be joined in any order."""
     checksum = length = 0
     for chunk in chunks:
         checksum = zlib.crc32(chunk.data, checksum)

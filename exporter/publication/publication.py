@@ -1,4 +1,4 @@
-"""What is published: an evaluation, how process and cluster are doing, and how much of it may be shown."""
+"""The input of metrics and pages: an evaluation, the status of process and cluster, and limits."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from exporter.status import ClusterStatus, ProcessStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishOptions:
-    """How much is published: every label set has a stated maximum."""
+    """Limits of the published series: every label set has a maximum."""
 
     partition_series: Literal["all", "open"] = "all"
     """Whether partitions without an open transaction get a duration of 0, or no series."""
     partition_series_limit: int = 100_000
-    """Above this many read partitions `all` falls back to `open`, and a gauge says so."""
+    """Above this many read partitions `all` falls back to `open`, and a gauge shows it."""
     suspects_limit: int = 100
-    """Series of suspects, worst first; a gauge counts those left out."""
+    """Series of suspects, worst first; a gauge counts the others."""
     transactional_ids: bool = True
     """Whether transactional ids are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """Everything that one publication is made of."""
+    """The input of one publication."""
 
     evaluation: Evaluation | None
-    """None before the first snapshot and when it has become stale: all rows of the cluster vanish."""
+    """None before the first snapshot and when it is stale: then the cluster has no series."""
     process: ProcessStatus
     status: ClusterStatus
     options: PublishOptions
     cluster: str | None = None
-    """The value of the label `cluster`, by which a fleet's publications are told apart; None for no such label."""
+    """The value of the label `cluster` in a fleet; None without this label."""
 
     @property
     def suspects(self) -> tuple[TransactionRow, ...]:
-        """Those of the evaluation as they may be shown, worst first."""
+        """The suspects, worst first, without transactional ids where these are not shown."""
         if self.evaluation is None:
             return ()
         rows = self.evaluation.suspects
@@ -45,7 +45,7 @@ class Publication:
 
 
 def without_transactional_id(row: TransactionRow) -> TransactionRow:
-    """The row with nothing in it that tells the transactional id."""
+    """The row without any occurrence of the transactional id."""
     if row.transactional_id is None:
         return row
     name = repr(row.transactional_id)

@@ -1,7 +1,4 @@
-"""Families to lines, ready to be sent.
-
-Text and nothing else; what is said is decided in the table, how it is sent in `exposition`.
-"""
+"""Renders the samples of a metric as lines of text. The metrics are in `metrics`, the formats in `exposition`."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ def family_chunks(metric: Metric[Any], publication: Publication, resting: ZeroSe
         lines = _few_partition_lines(metric, fixed, samples)
     else:
         lines = "".join([_sample_lines(metric, fixed, sample) for sample in samples])
-    # Names come from brokers: what is no valid text must not cost the whole answer.
+    # Names come from brokers: invalid text in one of them must not break the whole response.
     return (Chunk(lines.encode("utf-8", "replace")),) if lines else ()
 
 

@@ -1,4 +1,4 @@
-"""What both formats write alike: label values, numbers, label sets."""
+"""Renders label values, numbers and label sets, which are the same in both formats."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def escape(value: str) -> str:
-    r"""A label value as both formats write it: backslash, double quote and line feed are escaped."""
+    r"""A label value with escaped backslash, double quote and line feed."""
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def number(value: float) -> str:
-    """The shortest text that reads back as exactly this number."""
+    """The shortest text that parses to exactly this number."""
     if isinstance(value, int):  # a bool is one, too
         return repr(int(value))
     if math.isfinite(value):

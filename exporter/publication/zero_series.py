@@ -1,7 +1,7 @@
-"""Lines of a family that has one for each of a hundred thousand partitions: rendered once, in blocks, and patched.
+"""Caches the lines of metrics with one series per partition: rendered once, in blocks, and patched.
 
-A block in which nothing is open is the same object from one publication to the next, deflated once. Only
-blocks in which something is open, or a partition was not read, are made anew.
+A block without an open transaction is the same object in every publication, and compressed once. Only blocks with an
+open transaction or an unread partition are rendered again.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from exporter.publication.text import Labels, escape, number
 from exporter.snapshot import Int64Column, Partitions
 
 BLOCK_ROWS = 1024
-"""About 90 kB of lines: what one open transaction costs to render and deflate."""
+"""About 90 kB of lines, which one open transaction has rendered and compressed again."""
 _GZIP_LEVEL = 1
 """Series of one family differ in a few bytes: higher levels cost five times the time for a fifth of the size."""
 
 
 class Chunk:
-    """Bytes that are sent as they are; deflated at most once."""
+    """Bytes of a response; compressed at most once."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
 
     @cached_property
     def deflated(self) -> bytes:
-        """By a compressor of its own, flushed to a whole byte: nothing refers across its border."""
+        """Compressed separately and flushed to a whole byte, so that chunks can be joined in any order."""
         compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         return compressor.compress(self.data) + compressor.flush(zlib.Z_SYNC_FLUSH)
 
 
 class ZeroSeriesCache:
-    """Remembers a line of value 0 for every partition of one cluster from one publication to the next.
+    """Keeps a line with value 0 for every partition of one cluster between publications.
 
-    Making a hundred thousand of them takes longer than everything else together, and partitions seldom change.
+    Rendering a hundred thousand of them takes longer than everything else together, and partitions seldom change.
     """
 
     def __init__(self, fixed: Labels = ()) -> None:
-        """`fixed` are labels that all lines begin with."""
+        """`fixed` are the first labels of all lines."""
         self.fixed = fixed
         self._partitions: Partitions | None = None
         self._blocks: dict[str, tuple[Chunk, ...]] = {}
 
     def patched(self, name: str, labels: Sequence[str], series: PartitionSeries) -> Iterator[Chunk]:
-        """The lines of `series`: as they rest, but for the few that are not 0 or not there."""
+        """The lines of `series`: cached lines, except the few that are not 0 or missing."""
         edges = np.arange(0, len(series.partitions) + BLOCK_ROWS, BLOCK_ROWS)
         ends = np.searchsorted(series.rows, edges).tolist()
         busy = np.flatnonzero(series.values)
@@ -89,12 +89,12 @@ def _blocks(name: str, fixed: Labels, labels: Sequence[str], partitions: Partiti
         rows = slice(begin, begin + BLOCK_ROWS)
         pairs = zip(partitions.topic[rows].tolist(), partitions.partition[rows].tolist(), strict=True)
         lines = "".join([f'{heads[topic]}{partition}"}} 0\n' for topic, partition in pairs])
-        # Names come from brokers: what is no valid text must not cost the whole answer.
+        # Names come from brokers: invalid text in one of them must not break the whole response.
         yield Chunk(lines.encode("utf-8", "replace"))
 
 
 def _patched(block: Chunk, rows: npt.NDArray[np.intp], values: Int64Column, divisor: int) -> Chunk:
-    """The lines of `rows` of a block; within a label there is no line feed."""
+    """The lines of `rows` of a block, found by line feeds: labels have none."""
     resting = block.data.split(b"\n")
     lines = [resting[row] for row in rows.tolist()]
     for position in np.flatnonzero(values).tolist():

@@ -59,7 +59,7 @@ def _text(publication: Publication) -> str:
 def test_green_needs_everything_read_and_nothing_suspect() -> None:
     """An ordinary open transaction in a wholly read cluster is green, and it says how much was read."""
     it = summarize(evaluation([Partition()], [transaction()]), status())
-    assert (it.level, it.title, it.notes) == (Level.GOOD, "Nothing suspect in 1 partition, all read", ())
+    assert (it.level, it.title, it.notes) == (Level.GOOD, "No suspect in 1 partition, all read", ())
 
 
 def test_a_hang_goes_before_all_else() -> None:
@@ -82,9 +82,9 @@ def test_a_suspect_is_a_warning() -> None:
 
 
 def test_incomplete_coverage_is_never_green() -> None:
-    """Nothing suspect in half a cluster is no good news."""
+    """No suspect in half a cluster is no good news."""
     it = summarize(evaluation(UNREAD), status())
-    assert (it.level, it.title) == (Level.WARNING, "Nothing suspect in what was read, but not all was read")
+    assert (it.level, it.title) == (Level.WARNING, "No suspect in the read part, but a part is unread")
 
 
 def test_a_failed_cycle_is_never_green() -> None:
@@ -99,13 +99,13 @@ def test_without_rows_nothing_is_known() -> None:
     it = summarize(None, stale_one.status)
     assert (it.level, it.title) == (
         Level.UNKNOWN,
-        "Stale: the last snapshot is of 2027-01-15 08:00:00 UTC and no longer shown",
+        "Stale: the last snapshot is of 2027-01-15 08:00:00 UTC and not shown any more",
     )
     it = summarize(None, first.status)
     assert (it.level, it.title, it.notes) == (
         Level.UNKNOWN,
         "Nothing has been read yet",
-        ("The first cycle has not ended.",),
+        ("The first cycle is still running.",),
     )
 
 
@@ -113,10 +113,10 @@ def test_without_rows_nothing_is_known() -> None:
     ("gap", "sentence"),
     [
         (evaluation(UNREAD), "1 of 2 partitions could not be read."),
-        (evaluation(brokers=(broker(1), broker(2, "timed out"))), "1 of 2 brokers failed to answer."),
+        (evaluation(brokers=(broker(1), broker(2, "timed out"))), "1 of 2 brokers did not respond."),
         (
             evaluation(coordinators=(CoordinatorCoverage(broker=1, failure="refused"),)),
-            "1 of 1 coordinator failed to answer.",
+            "1 of 1 coordinator did not respond.",
         ),
     ],
 )
@@ -171,7 +171,7 @@ def test_a_suspect_shows_all_that_a_person_needs() -> None:
         "transactional id stock-7",
         "producer id / epoch 4000 / 3",
         "start offset 1234",
-        "coordinator broker 2 says Ongoing at epoch 9",
+        "coordinator broker 2, state Ongoing, epoch 9",
         "__consumer_offsets-0 inconclusive: ids_may_be_denied",
         "ages as of 2027-01-15 08:00:00 UTC",
     ):
@@ -183,10 +183,10 @@ def test_every_source_of_a_start_has_words(source: StartSource) -> None:
     """A row with any of them is a page."""
     row = inconclusive(start_source=source, inconclusive_reason=InconclusiveReason.LOADING)
     words = {
-        StartSource.COORDINATOR: "start by its coordinator",
+        StartSource.COORDINATOR: "start from its coordinator",
         StartSource.FIRST_SEEN: "since first seen by this exporter",
         StartSource.LAST_WRITE: "since its last write",
-        StartSource.TRANSACTION_LOG: "start by the coordinators&#x27; log",
+        StartSource.TRANSACTION_LOG: "start from the transaction log",
     }
     page = published(evaluation([Partition()], [row]))
 
@@ -198,7 +198,7 @@ def test_a_suspect_that_is_longer_than_usual_says_than_what() -> None:
     usual = Usual(of="transactional id 'billing-7'", threshold_ms=3000, p99_ms=90_000, samples=1234)
     page = published(evaluation([Partition()], [hanging(unusual=usual)]))
 
-    assert "99 of 100 end within 1 min 30 s (1,234 seen)" in _text(page)
+    assert "99th percentile 1 min 30 s (1,234 samples)" in _text(page)
     assert "longer than usual" not in _text(three_hangs())
 
 
@@ -216,11 +216,11 @@ def test_a_suspect_names_the_longest_queues_behind_it() -> None:
     queued = words_of(hanging(groups=groups))
     living = words_of(hanging(groups=(resident,)))
 
-    assert "groups waiting group-0 (9,000 records), group-1 (8,000 records)" in queued
+    assert "blocked groups group-0 (9,000 records), group-1 (8,000 records)" in queued
     assert "group-4 (5,000 records) and 2 more" in queued
     assert "group-5" not in queued
-    assert "groups waiting &lt;lives here&gt;" in living
-    assert "groups waiting" not in words_of(hanging())
+    assert "blocked groups &lt;lives here&gt;" in living
+    assert "blocked groups" not in words_of(hanging())
 
 
 def test_unknown_things_are_called_unknown() -> None:
@@ -233,7 +233,7 @@ def test_unknown_things_are_called_unknown() -> None:
     text = _text(published(evaluation([Partition()], rows)))
     assert "records held back unknown" in text
     assert "transactional id unknown" in text
-    assert "coordinator none names this producer id" in text
+    assert "coordinator none lists this producer id" in text
     assert "coordinator unknown" in text
     assert "coordinator broker 5 " in text
 
@@ -252,23 +252,23 @@ def test_coverage_says_what_is_missing_and_why() -> None:
     text = _text(partial_coverage())
     for words in (
         "partitions read 1 of 3",
-        "brokers answered 1 of 2",
-        "coordinators answered 1 of 2",
+        "brokers that responded 1 of 2",
+        "coordinators that responded 1 of 2",
         "1 partition unread TOPIC_AUTHORIZATION_FAILED payments-0",
         "1 partition unread timed_out orders-1",
         "broker 2 (kafka-2.example:9092) no answer to DescribeProducers within 10 s",
         "coordinator 2 connection refused",
         "transaction.max.timeout.ms of broker 1 CLUSTER_AUTHORIZATION_FAILED",
-        "transaction.max.timeout.ms 15 min 0 s fallback: no broker let us read it",
+        "transaction.max.timeout.ms 15 min 0 s fallback: could not be read from any broker",
     ):
         assert words in text
 
 
 def test_brokers_that_differ_in_their_limit_are_shown() -> None:
-    """The largest limit is used; that a broker has a smaller one, or did not tell, stands beside it."""
+    """The largest limit is used; that a broker has a smaller one, or an unread one, is shown with it."""
     limits = MaxTimeout(timeout_ms=900_000, timeout_ms_min=60_000, unread=((2, "timed out"),))
     it = published(evaluation(max_timeout=limits))
-    assert "15 min 0 s brokers differ: smallest 1 min 0 s; 1 broker did not tell" in _text(it)
+    assert "15 min 0 s brokers differ: smallest 1 min 0 s; 1 broker unread" in _text(it)
 
 
 def test_lists_of_failures_have_a_maximum() -> None:

@@ -62,7 +62,7 @@ def test_a_healthy_cluster_is_green_and_says_what_was_read(browser: Browser) -> 
         document = browser.elements(web.url)
         assert_painted(browser.picture(web.url, "page-healthy"))
     assert 'class="banner good" id="headline"' in document
-    assert "Nothing suspect in 2 partitions, all read" in _text(document)
+    assert "No suspect in 2 partitions, all read" in _text(document)
     assert 'id="suspects"' not in document
 
 

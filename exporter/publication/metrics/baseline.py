@@ -1,4 +1,4 @@
-"""Metrics of the file of baselines: no series where none is configured."""
+"""Metrics of the baseline file; without `baseline.file` there are no series."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from exporter.publication.metrics.model import BASELINE, Metric, seconds
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_exporter_baseline_used",
-        help="1 while the file of baselines is used, 0 when it is missing, damaged, too old or of other clusters.",
+        help="1 while the baseline file is used, 0 when it is missing, damaged, too old or of other clusters.",
         kind="gauge",
         labels=(),
         of=BASELINE,
@@ -17,7 +17,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_baseline_timestamp_seconds",
-        help="When the file of baselines was made; no series where it cannot be read.",
+        help="When the baseline file was made; no series while it cannot be read.",
         kind="gauge",
         labels=(),
         of=BASELINE,

@@ -1,4 +1,4 @@
-"""Metrics of coverage: what could be read and what could not, and why."""
+"""Metrics of coverage: read and unread parts, with the reasons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _cluster_info(evaluation: Evaluation) -> Samples:
 
 
 def inconclusive_by_reason(evaluation: Evaluation) -> Iterable[Sample]:
-    """Every reason, always: they are few, and a 0 says that this is not what stands in the way."""
+    """Every reason always has a series: they are few, and a 0 rules a reason out."""
     counts = Counter(row.inconclusive_reason for row in evaluation.suspects)
     counts[InconclusiveReason.NOT_EXAMINED] += evaluation.not_examined_count
     return tuple(Sample((reason.value,), counts[reason]) for reason in InconclusiveReason)
@@ -31,12 +31,12 @@ def partitions_by_answer(evaluation: Evaluation) -> Iterable[Sample]:
 
 
 def unread_by_reason(evaluation: Evaluation) -> Sequence[Sample]:
-    """Reasons that occur, in alphabetical order: their names come from brokers and are not known beforehand."""
+    """Only reasons that occur, in alphabetical order: some names come from brokers, so the list is open."""
     partitions = evaluation.snapshot.partitions
     reasons = partitions.reason[~is_read(partitions)].astype(np.int64)
     counts = np.bincount(reasons + 1, minlength=len(partitions.reasons) + 1).tolist()
-    told = zip(("unknown", *partitions.reasons), counts, strict=True)
-    return tuple(Sample((reason,), count) for reason, count in sorted(told) if count)
+    by_reason = zip(("unknown", *partitions.reasons), counts, strict=True)
+    return tuple(Sample((reason,), count) for reason, count in sorted(by_reason) if count)
 
 
 def brokers_by_answer(evaluation: Evaluation) -> Iterable[Sample]:
@@ -53,7 +53,7 @@ def _by_answer(failures: Sequence[str | None]) -> Iterable[Sample]:
 
 
 def max_timeout_difference_seconds(evaluation: Evaluation) -> float | None:
-    """Largest - smallest `transaction.max.timeout.ms` of the brokers that told; None when none did."""
+    """Largest - smallest `transaction.max.timeout.ms` of the brokers that responded; None when none did."""
     limits = evaluation.snapshot.max_timeout
     if limits.timeout_ms is None or limits.timeout_ms_min is None:
         return None
@@ -123,7 +123,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_hidden_topics",
-        help="Topics that were visible to this principal and are not any more; 0 where brokers say that they are deleted.",
+        help="Topics that were visible to this principal and are not any more; deleted topics do not count.",
         kind="gauge",
         labels=(),
         of=CLUSTER,
@@ -131,7 +131,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_cluster_clock_known",
-        help="1 when ages are measured by the active controller's clock, 0 when the exporter's own stands in for it.",
+        help="1 when ages are measured by the active controller's clock, 0 when by the exporter's own.",
         kind="gauge",
         labels=(),
         of=CLUSTER,
@@ -139,7 +139,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_inconclusive_transactions",
-        help="Open transactions without a verdict, by the missing part of the proof; every reason always present.",
+        help="Inconclusive transactions, by the missing part of the proof; every reason always present.",
         kind="gauge",
         labels=("reason",),
         of=CLUSTER,

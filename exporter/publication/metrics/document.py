@@ -14,27 +14,26 @@ _INTRODUCTION = """\
 Generated from the rows in `exporter/publication/metrics/`: change those and run `make generate`.
 A test compares the two.
 
-All values are made once per cycle and cached: a scrape never asks Kafka. When the newest snapshot is too old, every
-series of the first three sections vanishes and those of the others stay: alert on the absence and on
+All values are made once per cycle and cached: a scrape never causes a request to Kafka. When the newest snapshot is too
+old, the series of the first three sections end and those of the others stay: alert on missing series and on
 `time() - kafka_transaction_exporter_snapshot_timestamp_seconds`, never on the presence alone.
-A partition that could not be read has no series: a missing series is unknown, a 0 is a statement.
-*The transaction log* is there with `transaction_log.enabled` ([transactions.md](transactions.md)), *The history* with
-`history.directory`, *The baseline* with `baseline.file` ([pipeline.md](pipeline.md)).
-A fleet ([fleet.md](fleet.md)) puts the label `cluster` before those of every metric but what is of the program: the
-reloading of its settings, the history, the baseline, and `process_*`.
+A partition that could not be read has no series: a missing series is unknown, a 0 was measured.
+*The transaction log* needs `transaction_log.enabled` ([transactions.md](transactions.md)), *The history* needs
+`history.directory`, *The baseline* needs `baseline.file` ([pipeline.md](pipeline.md)).
+In a fleet ([fleet.md](fleet.md)), every metric has `cluster` as its first label, except those about the process: the
+reload of its settings, the history, the baseline, and `process_*`.
 """
 
 _CONCLUSION = """\
 ## The process
 
 `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_virtual_memory_bytes`,
-`process_start_time_seconds`, `process_open_fds` and `process_max_fds` as every Prometheus client has them, on systems
-with `/proc`; they, too, are of the last cycle.
+`process_start_time_seconds`, `process_open_fds` and `process_max_fds` as in every Prometheus client, on systems
+with `/proc`; their values are also from the last cycle.
 """
 
 
 def metrics_document() -> str:
-    """The whole document."""
     sections = [f"## {title}\n\n{_table(metrics)}" for title, metrics in SECTIONS]
     return "\n".join((_INTRODUCTION, *sections, _CONCLUSION))
 

@@ -1,4 +1,4 @@
-"""Metrics of the exporter itself: cycles, requests, settings. They stay when the series of the cluster have vanished."""
+"""Metrics of the exporter itself: cycles, requests, settings. They stay when the series of the cluster end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from exporter.publication.metrics.model import PROCESS, STATUS, Distribution, Me
 from exporter.status import LATENCY_BUCKETS_SECONDS, ClusterStatus, ProcessStatus
 
 _PROCESS_BY_CLUSTER: Final[Source[ProcessStatus]] = Source(lambda publication: publication.process)
-"""A fleet's build information is labelled with the cluster all the same: panels of a cluster find it there."""
+"""In a fleet, build information also has the label `cluster`, because panels of a cluster use it."""
 
 
 def build_info(process: ProcessStatus) -> Iterable[Sample]:
@@ -118,7 +118,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_cycles_missed_total",
-        help="Cycles that could not begin because the one before was still running.",
+        help="Cycles that could not start because the previous one was still running.",
         kind="counter",
         labels=(),
         of=STATUS,

@@ -1,4 +1,4 @@
-"""Metrics of the history: no series where nothing is recorded."""
+"""Metrics of the history; without `history.directory` there are no series."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_history_rows_waiting",
-        help="Observations in memory, to be written with the next file: what a kill would lose.",
+        help="Observations in memory, to be written with the next file; a kill loses them.",
         kind="gauge",
         labels=(),
         of=HISTORY,
@@ -49,7 +49,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_history_newest_timestamp_seconds",
-        help="The newest cycle that is in the history; no series before the first file.",
+        help="When the newest cycle in the history was taken; no series before the first file.",
         kind="gauge",
         labels=(),
         of=HISTORY,

@@ -1,4 +1,4 @@
-"""The shape of a metric: one row of the table, what it is computed from, and the samples that its function may return."""
+"""Defines a row of the table of metrics: its source, its samples, and the function between them."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ Samples = Iterable[Sample] | Iterable[Distribution] | PartitionSeries
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[Of]):
-    """What the values of a metric are computed from."""
+    """The source of a metric's values."""
 
     part: Callable[[Publication], Of | None]
-    """None where there is nothing to say: the metric has no series then."""
+    """None: the metric has no series."""
     is_of_process: bool = False
-    """True of what is the same for every cluster: published once, without the label `cluster` of a fleet."""
+    """True for values about the process: published once, without the label `cluster` of a fleet."""
 
 
 class Shown(NamedTuple):
-    """An evaluation, and how much of it may be published."""
+    """An evaluation with the limits of its publication."""
 
     evaluation: Evaluation
     publication: Publication
@@ -90,7 +90,7 @@ CACHED: Final = "Cached once per cycle."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric(Generic[Of]):
-    """One row of the table."""
+    """One metric."""
 
     name: str
     """As queried: counters end in `_total`."""
@@ -117,5 +117,5 @@ class Metric(Generic[Of]):
 
 
 def seconds(instant_ms: int | None) -> float | None:
-    """Kafka's milliseconds in Prometheus' unit."""
+    """Kafka's milliseconds as Prometheus' seconds."""
     return None if instant_ms is None else instant_ms / 1000

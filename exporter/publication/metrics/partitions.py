@@ -1,4 +1,4 @@
-"""Metrics of partitions: a series for each that could be read, or for each with an open transaction."""
+"""Metrics of partitions: one series per partition that was read, or per partition with an open transaction."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Rows = npt.NDArray[np.intp]
 
 
 def is_read(partitions: Partitions) -> npt.NDArray[np.bool_]:
-    """(P,) true where the leader answered."""
+    """(P,) true where the leader responded."""
     read: npt.NDArray[np.bool_] = partitions.answer == Answer.READ
     return read
 
 
 def is_series_limited(evaluation: Evaluation, options: PublishOptions) -> bool:
-    """True when `all` was asked for and there are too many partitions for it."""
+    """True when the setting is `all` and there are too many partitions for it."""
     read = int(np.count_nonzero(is_read(evaluation.snapshot.partitions)))
     return options.partition_series == "all" and read > options.partition_series_limit
 
 
 def partition_durations(shown: Shown) -> Samples:
-    """Longest duration by partition: a 0 only where the leader answered that nothing is open."""
+    """Longest duration by partition: a 0 only if the leader responded and no transaction is open."""
     evaluation, options = shown.evaluation, shown.publication.options
     if options.partition_series == "open" or is_series_limited(evaluation, options):
         rows = _rows_with_open(evaluation)
@@ -59,14 +59,14 @@ def partition_late(evaluation: Evaluation) -> Samples:
 
 
 def partition_unusually_long(evaluation: Evaluation) -> Samples:
-    """No series at all where it is not known what is usual."""
+    """No series without a baseline."""
     if not evaluation.has_baseline:
         return ()
     return _series(evaluation, _rows_with_open(evaluation), evaluation.partitions.unusually_long_transactions)
 
 
 def partition_lag(evaluation: Evaluation) -> Samples:
-    """High watermark - last stable offset: no series where either is unknown."""
+    """High watermark - last stable offset: no series if either is unknown."""
     lag = evaluation.partitions.last_stable_offset_lag
     rows = _rows_with_open(evaluation)
     return _series(evaluation, rows[lag[rows] >= 0], lag)
@@ -119,7 +119,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_partition_unusually_long_transactions",
-        help="Open transactions that are longer than is usual for them; "
+        help="Open transactions that are longer than their usual duration; "
         f"only partitions with an open transaction, and only with a baseline. {CACHED}",
         kind="gauge",
         labels=PARTITION,

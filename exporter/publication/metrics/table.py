@@ -1,7 +1,7 @@
-"""All metrics, in the order in which they are published; a file for each kind has its rows and their functions.
+"""Lists all metrics in the order of publication; a file for each kind has its rows and their functions.
 
-Values are made once per cycle, and a scrape never asks Kafka. What was not read has no series: a missing series is
-unknown, a 0 is a statement. `docs/metrics.md` is generated from this table.
+Values are made once per cycle, and a scrape never causes a request to Kafka. An unread part has no series: a missing
+series is unknown, a 0 was measured. `docs/metrics.md` is generated from this table.
 """
 
 from __future__ import annotations

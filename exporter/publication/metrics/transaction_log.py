@@ -1,4 +1,4 @@
-"""Metrics made of the transaction log: no series where it is not read."""
+"""Metrics from the transaction log; without `transaction_log.enabled` there are no series."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _markers(counted: Counted) -> Samples:
 
 
 def _decode_failures(report: LogReport) -> Samples:
-    """Every reason, always."""
+    """Every reason always has a series."""
     return Sample(("malformed",), report.malformed), Sample(("unknown_version",), report.unknown_versions)
 
 
 def _partitions(report: LogReport) -> Samples:
-    """Partitions of the log by how far they are read."""
+    """Partitions of the log by state: current, behind, unread."""
     return (
         Sample(("current",), report.partitions_current),
         Sample(("behind",), report.partitions_behind),
@@ -49,7 +49,7 @@ def _partitions(report: LogReport) -> Samples:
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transactions_completed_total",
-        help="Transactions that ended, by group of transactional ids and outcome, from the transaction log; "
+        help="Completed transactions by group of transactional ids and outcome, from the transaction log; "
         "only with transaction_log.enabled.",
         kind="counter",
         labels=("group", "outcome"),
@@ -58,7 +58,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_duration_seconds",
-        help="Time from the beginning of a transaction to the decision on its outcome; only with transaction_log.enabled.",
+        help="Time from the start of a transaction to the decision on its outcome; only with transaction_log.enabled.",
         kind="histogram",
         labels=("group", "outcome"),
         of=_COUNTED,
@@ -66,7 +66,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_marker_seconds",
-        help="Time from the decision on a transaction to the last of its markers; only with transaction_log.enabled.",
+        help="Time from the decision on a transaction to its last marker; only with transaction_log.enabled.",
         kind="histogram",
         labels=("group",),
         of=_COUNTED,
@@ -74,7 +74,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transactional_id_initializations_total",
-        help="InitProducerId requests that took or took over a transactional id; only with transaction_log.enabled.",
+        help="Initializations of transactional ids by producers (InitProducerId); only with transaction_log.enabled.",
         kind="counter",
         labels=("group",),
         of=_COUNTED,
@@ -98,7 +98,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_transaction_log_lag_records",
-        help="Records of the transaction log that are written and not read yet; no series where no end is known.",
+        help="Unread records of the transaction log; no series while no end offset is known.",
         kind="gauge",
         labels=(),
         of=LOG,
@@ -106,8 +106,8 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_transaction_log_partitions",
-        help="Partitions of the transaction log: current are read to their end, behind are not yet, "
-        "of unread ones nothing is known.",
+        help="Partitions of the transaction log: current ones are read to their end, behind ones not yet, "
+        "unread ones have no responding leader.",
         kind="gauge",
         labels=("answer",),
         of=LOG,
@@ -123,7 +123,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_transaction_log_transactional_ids",
-        help="Transactional ids that are remembered from the transaction log.",
+        help="Transactional ids in memory from the transaction log.",
         kind="gauge",
         labels=(),
         of=LOG,

@@ -1,4 +1,4 @@
-"""Metrics of transactions: how many are open by verdict, how many are late, and a series for each suspect."""
+"""Metrics of transactions: open ones by verdict, late ones, and one series per suspect."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def partitions_with_late(evaluation: Evaluation) -> int:
 
 
 def open_by_verdict(evaluation: Evaluation) -> Sequence[Sample]:
-    """Every verdict, always: a verdict that nobody has is a 0."""
+    """Every verdict always has a series, with 0 if no transaction has it."""
     counts = evaluation.verdict_counts()
     return tuple(Sample((verdict.label,), counts[verdict]) for verdict in Verdict)
 
 
 def suspects(shown: Shown) -> Samples:
-    """The worst suspects, up to the limit; the value is the start, so that an age grows while we are down."""
+    """The worst suspects, up to the limit; the value is the start, so that ages also grow without the exporter."""
     rows = shown.publication.suspects[: shown.publication.options.suspects_limit]
     return tuple(Sample(_suspect_labels(row), row.start_timestamp_ms / 1000) for row in rows)
 
@@ -53,7 +53,7 @@ def suspects_hidden(shown: Shown) -> int:
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_late_transactions",
-        help=f"Open transactions older than transaction.max.timeout.ms plus padding, in all that was read. {CACHED}",
+        help=f"Open transactions older than transaction.max.timeout.ms plus padding, on all read partitions. {CACHED}",
         kind="gauge",
         labels=(),
         of=CLUSTER,
@@ -61,7 +61,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_partitions_with_late_transactions",
-        help=f"Partitions with at least one late transaction, in all that was read. {CACHED}",
+        help=f"Partitions with at least one late transaction, on all read partitions. {CACHED}",
         kind="gauge",
         labels=(),
         of=CLUSTER,
@@ -86,7 +86,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_suspect_transactions_hidden",
-        help=f"Suspect transactions without a series of their own because of the limit. {CACHED}",
+        help=f"Suspects without a series because of the limit. {CACHED}",
         kind="gauge",
         labels=(),
         of=SHOWN,

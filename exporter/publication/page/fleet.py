@@ -1,7 +1,4 @@
-"""The status pages of a fleet: one line for each cluster, the worst first, and behind each the page of that cluster.
-
-As of `page`.
-"""
+"""Makes the status pages of a fleet: an overview with one row per cluster, worst first, and the page of each cluster."""
 
 from __future__ import annotations
 

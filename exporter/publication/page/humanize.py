@@ -1,7 +1,4 @@
-"""Numbers and instants in the words of the status page.
-
-Pure, English, UTC.
-"""
+"""Formats durations, instants (UTC) and counts for the status page."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
 
 def humanize_duration(duration_ms: int) -> str:
-    """The two largest units that matter: `3 h 0 min`, `45 s`, `250 ms`."""
+    """The two largest units: `3 h 0 min`, `45 s`, `250 ms`."""
     if duration_ms < 1000:  # noqa: PLR2004  # one second
         return f"{duration_ms} ms"
     largest = next(index for index, (_, unit_ms) in enumerate(_UNITS_MS) if duration_ms >= unit_ms)
@@ -24,7 +21,7 @@ def humanize_duration(duration_ms: int) -> str:
 
 
 def humanize_instant(instant_ms: int) -> str:
-    """`2027-01-15 08:00:00 UTC`; an instant that no calendar holds (client clocks say anything) as milliseconds."""
+    """`2027-01-15 08:00:00 UTC`; an instant beyond the calendar (client clocks can be anything) as milliseconds."""
     try:
         return (_EPOCH + timedelta(milliseconds=instant_ms)).strftime("%Y-%m-%d %H:%M:%S UTC")
     except OverflowError:

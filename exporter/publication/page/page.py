@@ -1,6 +1,6 @@
-"""The status page: what a person needs at three in the morning, as bytes made once per publication.
+"""Makes the status page for operators, as bytes once per publication.
 
-HTML out, every text from outside through `_e`. No script, no asset, nothing computed but words.
+It is HTML without scripts and assets; `_e` escapes every text from outside.
 """
 
 from __future__ import annotations
@@ -17,34 +17,33 @@ from exporter.publication.page.summary import Level, Summary, summarize
 from exporter.publication.publication import Publication
 
 SUSPECTS_SHOWN_MAX = 200
-"""Suspects on the page; the page says how many it leaves out."""
+"""Suspects on the page; it shows the number of the others."""
 _REFRESH_SECONDS_MIN = 10
 
 _START_SOURCE = {
-    StartSource.COORDINATOR: "start by its coordinator",
+    StartSource.COORDINATOR: "start from its coordinator",
     StartSource.FIRST_SEEN: "since first seen by this exporter",
     StartSource.LAST_WRITE: "since its last write",
-    StartSource.TRANSACTION_LOG: "start by the coordinators' log",
+    StartSource.TRANSACTION_LOG: "start from the transaction log",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The page in two pieces: between them the server puts an alarm when the exporter's own loop is dead.
+    """The page in two pieces: between them the web server puts an alarm when the exporter's own loop has stopped.
 
-    The page itself was made while the loop was alive and cannot know.
+    The page was made while the loop was running, so it cannot contain the alarm.
     """
 
     head: bytes
     rest: bytes
 
     def with_alarm(self, sentence: str | None) -> bytes:
-        """The whole page; `sentence` says why the loop is not alive, None that it is."""
+        """The whole page; `sentence` is the reason why the loop has stopped, None while it runs."""
         return self.head + (_alarm(sentence).encode() if sentence is not None else b"") + self.rest
 
 
 def render_page(publication: Publication) -> Page:
-    """The page of one publication."""
     evaluation = publication.evaluation
     rest = [_banner(summarize(evaluation, publication.status)), figures_section(publication)]
     if evaluation is not None:
@@ -59,7 +58,7 @@ def render_page(publication: Publication) -> Page:
 
 
 def as_bytes(parts: Iterable[str]) -> bytes:
-    """Names come from brokers: what is no valid text must not cost the whole page."""
+    """Encodes the page; invalid text in names from brokers is replaced, so that it cannot break the page."""
     return "\n".join(parts).encode("utf-8", "replace")
 
 
@@ -77,7 +76,7 @@ _LINKS = tuple((path, path) for path in ("/metrics", "/-/healthy", "/-/ready"))
 
 
 def head(title: str, heading: str, interval_ms: int, links: tuple[tuple[str, str], ...] = ()) -> str:
-    """The beginning of a page, which is loaded again in the rhythm of the cycles; `heading` is HTML."""
+    """The beginning of a page, which the browser reloads once per cycle; `heading` is HTML."""
     refresh_seconds = max(_REFRESH_SECONDS_MIN, interval_ms // 1000)
     nav = "".join(f'<a href="{_e(path)}">{_e(text)}</a>' for path, text in (*links, *_LINKS))
     return f"""<!doctype html>
@@ -100,7 +99,7 @@ def _banner(it: Summary) -> str:
 def _alarm(sentence: str) -> str:
     return (
         f'<div class="banner {Level.BAD.value}" id="alarm" role="alert"><strong>This exporter is not working: '
-        f"what follows is old</strong><p>{_e(sentence)}</p></div>"
+        f"the page below is old</strong><p>{_e(sentence)}</p></div>"
     )
 
 
@@ -138,7 +137,7 @@ def _suspect(row: TransactionRow) -> str:
         ("coordinator", _coordinator(row)),
     ]
     if row.groups:
-        pairs.append(("groups waiting", _groups(row)))
+        pairs.append(("blocked groups", _groups(row)))
     facts = "".join(
         f'<div class="{_e(name.split()[0])}"><dt>{_e(name)}</dt><dd>{_e(text)}</dd></div>' for name, text in pairs
     )
@@ -153,7 +152,7 @@ def _unusual(row: TransactionRow) -> tuple[tuple[str, str], ...]:
     if row.unusual is None:
         return ()
     usual = row.unusual
-    words = f"{usual.of}: 99 of 100 end within {humanize_duration(usual.p99_ms)} ({usual.samples:,} seen)"
+    words = f"{usual.of}: 99th percentile {humanize_duration(usual.p99_ms)} ({usual.samples:,} samples)"
     return (("longer than usual", words),)
 
 
@@ -163,7 +162,7 @@ def _verdict_words(row: TransactionRow) -> str:
 
 
 def _groups(row: TransactionRow) -> str:
-    """The longest queues by name, the others by number."""
+    """The groups with most waiting records by name, the number of the others."""
     named = [
         it.group if it.waiting_records is None else f"{it.group} ({it.waiting_records:,} records)"
         for it in row.groups[:GROUPS_SHOWN_MAX]
@@ -174,7 +173,7 @@ def _groups(row: TransactionRow) -> str:
 
 def _coordinator(row: TransactionRow) -> str:
     if row.coordinator is None:
-        return "none names this producer id" if row.verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID else "unknown"
-    state = f" says {row.coordinator_state}" if row.coordinator_state is not None else ""
-    epoch = f" at epoch {row.coordinator_producer_epoch}" if row.coordinator_producer_epoch is not None else ""
+        return "none lists this producer id" if row.verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID else "unknown"
+    state = f", state {row.coordinator_state}" if row.coordinator_state is not None else ""
+    epoch = f", epoch {row.coordinator_producer_epoch}" if row.coordinator_producer_epoch is not None else ""
     return f"broker {row.coordinator}{state}{epoch}"

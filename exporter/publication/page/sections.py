@@ -1,6 +1,6 @@
-"""The quieter parts of the status page: figures of the cycle, open transactions by verdict, coverage, own requests.
+"""Makes the lower sections of the status page: figures of the cycle, transactions by verdict, coverage, requests.
 
-As of `page`: every text from outside through `_e`, every list with a stated maximum.
+`_e` escapes every text from outside, and every list has a maximum.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EXAMPLES_SHOWN_MAX = 5
 
 
 def figures_section(publication: Publication) -> str:
-    """Figures of the last cycle; what is unknown says so."""
+    """Figures of the last cycle, or "unknown"."""
     evaluation, status = publication.evaluation, publication.status
     started = f"started {humanize_instant(publication.process.started_at_ms)}"
     figures = [_snapshot_figure(status), _cycle_figure(status, started), _counts_figure(status, started)]
@@ -70,9 +70,13 @@ def _coverage_figures(evaluation: Evaluation) -> Iterable[Figure]:
     partitions, read = snapshot.partitions, int(np.count_nonzero(is_read(snapshot.partitions)))
     note = f"{humanize_count(evaluation.open_count, 'transaction')} open"
     yield "partitions read", f"{read:,} of {len(partitions):,}", note
-    yield "brokers answered", _answered([broker.failure for broker in snapshot.brokers]), "leaders asked"
+    yield "brokers that responded", _answered([broker.failure for broker in snapshot.brokers]), "leaders of partitions"
     coordinators = [coordinator.failure for coordinator in snapshot.coordinators]
-    yield "coordinators answered", _answered(coordinators), "" if coordinators else "not asked: nothing was open"
+    yield (
+        "coordinators that responded",
+        _answered(coordinators),
+        "" if coordinators else "not needed: no open transaction",
+    )
 
 
 def _answered(failures: Sequence[str | None]) -> str:
@@ -83,11 +87,11 @@ def _timeout_figure(evaluation: Evaluation) -> Figure:
     limits = evaluation.snapshot.max_timeout
     notes = []
     if evaluation.max_timeout_is_fallback:
-        notes.append("fallback: no broker let us read it")
+        notes.append("fallback: could not be read from any broker")
     if limits.timeout_ms is not None and limits.timeout_ms_min not in (None, limits.timeout_ms):
         notes.append(f"brokers differ: smallest {humanize_duration(limits.timeout_ms_min or 0)}")
     if limits.unread and not evaluation.max_timeout_is_fallback:
-        notes.append(f"{humanize_count(len(limits.unread), 'broker')} did not tell")
+        notes.append(f"{humanize_count(len(limits.unread), 'broker')} unread")
     return "transaction.max.timeout.ms", humanize_duration(evaluation.max_timeout_ms), "; ".join(notes)
 
 
@@ -110,7 +114,7 @@ def verdicts_section(evaluation: Evaluation) -> str:
 
 
 def coverage_section(evaluation: Evaluation) -> str:
-    """What could not be asked or was not answered, and why."""
+    """Unread parts with their reasons."""
     snapshot = evaluation.snapshot
     failures = [(f"broker {it.broker} ({it.host}:{it.port})", it.failure) for it in snapshot.brokers if it.failure]
     failures += [(f"coordinator {it.broker}", it.failure) for it in snapshot.coordinators if it.failure]
@@ -128,8 +132,8 @@ def coverage_section(evaluation: Evaluation) -> str:
     if len(failures) > _FAILURES_SHOWN_MAX:
         rows.append(f"<tr><td>{humanize_count(len(failures) - _FAILURES_SHOWN_MAX, 'more failure')}</td><td></td></tr>")
     if not rows:
-        return '<section id="coverage"><h2>Not read</h2><p>Nothing: all that was asked was answered.</p></section>'
-    return _table("coverage", "Not read", ("what", "why"), rows)
+        return '<section id="coverage"><h2>Unread</h2><p>Nothing: everything was read.</p></section>'
+    return _table("coverage", "Unread", ("part", "reason"), rows)
 
 
 def _proof_failures(evaluation: Evaluation) -> list[tuple[str, str]]:
@@ -175,7 +179,7 @@ def _api_row(statistics: ApiStatistics) -> str:
 
 
 def _table(name: str, title: str, headings: Sequence[str], rows: Sequence[str]) -> str:
-    """Headings that begin with # stand over numbers."""
+    """A heading that begins with # is of a column of numbers."""
     head = "".join(
         f'<th class="number">{_e(text[1:])}</th>' if text.startswith("#") else f"<th>{_e(text)}</th>"
         for text in headings

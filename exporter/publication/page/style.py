@@ -1,4 +1,4 @@
-"""The style sheet of the status page: inline, no asset is fetched; light or dark as the reader's system asks.
+"""The inline style sheet of the status page: light or dark by the preference of the browser.
 
 Every pair of text and background has a contrast of at least 4.5 to 1 (a test computes it).
 """
@@ -73,6 +73,6 @@ tr.zero{color:var(--quiet)}
 
 
 def style_sheet() -> str:
-    """The whole sheet, as the content of one `<style>`."""
+    """The content of the page's `<style>`."""
     light, dark = ("".join(f"--{name}:{colour};" for name, colour in colours.items()) for colours in (LIGHT, DARK))
     return f":root{{color-scheme:light dark;{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}{_RULES}"

@@ -1,6 +1,6 @@
-"""What the status page says first: the worst that is true, and everything that limits it.
+"""Makes the headline of the status page: the worst state, and everything that limits it.
 
-Pure, and green only when all was read, recently, and nothing wants a person.
+Pure. It is green only when a recent snapshot has read everything and has no suspect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from exporter.status import ClusterStatus
 
 
 class Level(Enum):
-    """How bad it is; the values are CSS classes."""
+    """Severity of the headline; the values are CSS classes."""
 
     BAD = "bad"
     WARNING = "warning"
@@ -36,7 +36,7 @@ class Summary:
 
 
 def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
-    """All precedence is here: without rows nothing is known; then proofs, suspects, gaps, and only then health."""
+    """Decides the precedence: no snapshot, then proofs, other suspects, gaps, and only then health."""
     failure = _failure_notes(status)
     if evaluation is None:
         return Summary(level=Level.UNKNOWN, title=_no_rows_title(status), notes=failure)
@@ -45,27 +45,27 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     hanging = sum(row.verdict.is_hanging for row in evaluation.suspects)
     others = evaluation.suspect_count - hanging
     if hanging:
-        title = f"{humanize_count(hanging, 'transaction')} hanging: proved abandoned, nothing will ever close them"
+        title = f"{humanize_count(hanging, 'transaction')} hanging: proved, no coordinator will write their markers"
         return Summary(level=Level.BAD, title=title, notes=(*_other_suspects(others), *notes))
     if others:
         return Summary(level=Level.WARNING, title=f"{humanize_count(others, 'suspect transaction')}", notes=notes)
     if gaps:
-        return Summary(level=Level.WARNING, title="Nothing suspect in what was read, but not all was read", notes=notes)
+        return Summary(level=Level.WARNING, title="No suspect in the read part, but a part is unread", notes=notes)
     if failure:
-        return Summary(level=Level.WARNING, title="Nothing suspect in the last snapshot, which is not new", notes=notes)
+        return Summary(level=Level.WARNING, title="No suspect in the last snapshot, but it is old", notes=notes)
     read = humanize_count(len(evaluation.snapshot.partitions), "partition")
-    return Summary(level=Level.GOOD, title=f"Nothing suspect in {read}, all read", notes=notes)
+    return Summary(level=Level.GOOD, title=f"No suspect in {read}, all read", notes=notes)
 
 
 def _no_rows_title(status: ClusterStatus) -> str:
     if status.snapshot_taken_at_ms is not None:
-        return f"Stale: the last snapshot is of {humanize_instant(status.snapshot_taken_at_ms)} and no longer shown"
+        return f"Stale: the last snapshot is of {humanize_instant(status.snapshot_taken_at_ms)} and not shown any more"
     return "Nothing has been read yet"
 
 
 def _failure_notes(status: ClusterStatus) -> tuple[str, ...]:
     if status.last_cycle_succeeded is None:
-        return ("The first cycle has not ended.",)
+        return ("The first cycle is still running.",)
     if status.last_cycle_succeeded:
         return ()
     return (f"The last cycle failed: {status.last_failure or 'no reason was given.'}",)
@@ -77,7 +77,11 @@ def _other_suspects(count: int) -> tuple[str, ...]:
 
 def _lateness_notes(evaluation: Evaluation) -> tuple[str, ...]:
     late = evaluation.late_count
-    limit = "the fallback, because no broker lets us read it" if evaluation.max_timeout_is_fallback else "plus padding"
+    limit = (
+        "the fallback, because it could not be read from any broker"
+        if evaluation.max_timeout_is_fallback
+        else "plus padding"
+    )
     return (
         (f"{humanize_count(late, 'transaction')} late: older than transaction.max.timeout.ms ({limit}).",)
         if late
@@ -86,7 +90,7 @@ def _lateness_notes(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def coverage_gaps(evaluation: Evaluation) -> tuple[str, ...]:
-    """One sentence for each kind of question that stayed without an answer; empty when coverage is complete."""
+    """One sentence for each kind of gap; empty when coverage is complete."""
     snapshot = evaluation.snapshot
     partitions, unread = len(snapshot.partitions), int(np.count_nonzero(snapshot.partitions.answer != Answer.READ))
     brokers = sum(broker.failure is not None for broker in snapshot.brokers)
@@ -95,10 +99,8 @@ def coverage_gaps(evaluation: Evaluation) -> tuple[str, ...]:
     if unread:
         gaps.append(f"{unread:,} of {humanize_count(partitions, 'partition')} could not be read.")
     if brokers:
-        gaps.append(f"{brokers:,} of {humanize_count(len(snapshot.brokers), 'broker')} failed to answer.")
+        gaps.append(f"{brokers:,} of {humanize_count(len(snapshot.brokers), 'broker')} did not respond.")
     if coordinators:
-        gaps.append(
-            f"{coordinators:,} of {humanize_count(len(snapshot.coordinators), 'coordinator')} failed to answer."
-        )
+        gaps.append(f"{coordinators:,} of {humanize_count(len(snapshot.coordinators), 'coordinator')} did not respond.")
     gaps += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in unproved(snapshot)]
     return tuple(gaps)
