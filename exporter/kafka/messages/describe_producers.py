@@ -28,15 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.messages.primitives import (
-    UNREADABLE,
-    compact,
-    compact_string,
-    length,
-    skip_tags,
-    unaligned_view,
-    uvarint,
-)
+from exporter.kafka.messages.columns import unaligned_view
 from exporter.kafka.messages.producers_layout import (
     ENTRY_BYTES,
     MESSAGE_AT,
@@ -47,6 +39,14 @@ from exporter.kafka.messages.producers_layout import (
 )
 from exporter.kafka.messages.raw_request import RawRequest
 from exporter.kafka.messages.versions import DESCRIBE_PRODUCERS
+from exporter.primitives import (
+    UNREADABLE,
+    compact,
+    compact_string,
+    length,
+    skip_tags,
+    uvarint,
+)
 from exporter.snapshot import ENTRY_FIELDS, Int16Column, Int32Column, ProducerEntries
 
 _ENTRY = struct.Struct(">qiiqiq")
@@ -170,8 +170,8 @@ def decode_slowly(
     """Read the answer field by field, tagged fields included. Raises MalformedAnswerError like `decode`."""
     try:
         return _decode_slowly(body, producer_ids, every=every)
-    except (IndexError, struct.error, UnicodeDecodeError) as error:
-        raise MalformedAnswerError(f"DescribeProducers answer of {len(body)} bytes ends too early: {error}") from error
+    except UNREADABLE as error:
+        raise MalformedAnswerError(f"DescribeProducers answer of {len(body)} bytes: {error}") from error
 
 
 def _decode_slowly(body: memoryview, producer_ids: Collection[int] | None, *, every: bool) -> ProducersAnswer:

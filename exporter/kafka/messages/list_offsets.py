@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.messages.primitives import UNREADABLE, compact, compact_string, length, no_tags, skip_tags, uvarint
 from exporter.kafka.messages.raw_request import RawRequest
 from exporter.kafka.messages.versions import LIST_OFFSETS
+from exporter.primitives import UNREADABLE, compact, compact_string, length, no_tags, skip_tags, uvarint
 
 Offsets = dict[tuple[str, int], tuple[int, int]]
 """(topic, partition) -> (Kafka error code, offset)."""
@@ -59,8 +59,8 @@ def decode_slowly(body: memoryview) -> Offsets:
     """Read the answer field by field, tagged fields included. Raises MalformedAnswerError like `decode`."""
     try:
         return _decode(body, _one_by_one, skip_tags)
-    except (IndexError, struct.error, UnicodeDecodeError) as error:
-        raise MalformedAnswerError(f"ListOffsets answer of {len(body)} bytes ends too early: {error}") from error
+    except UNREADABLE as error:
+        raise MalformedAnswerError(f"ListOffsets answer of {len(body)} bytes: {error}") from error
 
 
 _Rows = tuple[list[tuple[int, int, int]], int]

@@ -21,18 +21,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.messages.primitives import (
+from exporter.kafka.messages.columns import unaligned_view
+from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.messages.versions import LIST_TRANSACTIONS
+from exporter.primitives import (
     UNREADABLE,
     compact,
     compact_string,
     length,
     no_tags,
     skip_tags,
-    unaligned_view,
     uvarint,
 )
-from exporter.kafka.messages.raw_request import RawRequest
-from exporter.kafka.messages.versions import LIST_TRANSACTIONS
 from exporter.snapshot import BoolColumn, Int8Column, Int64Column, TransactionState
 
 _ERROR = struct.Struct(">h")
@@ -118,8 +118,8 @@ def decode_slowly(body: memoryview) -> ListedTransactions:
 def _read_slowly(body: bytes) -> ListedTransactions:
     try:
         return _decode(body, _step, skip_tags)
-    except (IndexError, struct.error, UnicodeDecodeError) as error:
-        raise MalformedAnswerError(f"ListTransactions response of {len(body)} bytes ends too early: {error}") from error
+    except UNREADABLE as error:
+        raise MalformedAnswerError(f"ListTransactions response of {len(body)} bytes: {error}") from error
 
 
 def _decode(body: bytes, step: Step | None, tags: Callable[[bytes, int], int]) -> ListedTransactions:

@@ -28,7 +28,10 @@ import numpy as np
 import numpy.typing as npt
 
 from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.messages.primitives import (
+from exporter.kafka.messages.columns import unaligned_view
+from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.messages.versions import METADATA
+from exporter.primitives import (
     UNREADABLE,
     compact,
     compact_string,
@@ -37,11 +40,8 @@ from exporter.kafka.messages.primitives import (
     nullable_string,
     read_uvarint,
     skip_tags,
-    unaligned_view,
     uvarint,
 )
-from exporter.kafka.messages.raw_request import RawRequest
-from exporter.kafka.messages.versions import METADATA
 from exporter.snapshot import Int32Column, Int64Column
 
 Tags = Callable[[bytes, int], int]
@@ -244,8 +244,8 @@ def decode_slowly(body: memoryview) -> MetadataAnswer:
     """Read the answer field by field, tagged fields included. Raises MalformedAnswerError like `decode`."""
     try:
         return _decode_slowly(body.tobytes())
-    except (IndexError, struct.error, UnicodeDecodeError) as error:
-        raise MalformedAnswerError(f"Metadata answer of {len(body)} bytes ends too early: {error}") from error
+    except UNREADABLE as error:
+        raise MalformedAnswerError(f"Metadata answer of {len(body)} bytes: {error}") from error
 
 
 def _decode_slowly(body: bytes) -> MetadataAnswer:

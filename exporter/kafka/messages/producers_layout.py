@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.messages.primitives import compact_string, length, no_tags, unaligned_view
+from exporter.kafka.messages.columns import unaligned_view
+from exporter.primitives import compact_string, length, no_tags
 from exporter.snapshot import Int32Column, Int64Column
 
 ENTRY_BYTES = 37

@@ -12,8 +12,8 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsRespo
 
 from exporter.kafka.messages import list_offsets
 from exporter.kafka.messages.list_offsets import Offsets, decode, decode_slowly
-from exporter.kafka.messages.primitives import compact, uvarint
 from exporter.kafka.messages.versions import LIST_OFFSETS
+from exporter.primitives import compact, uvarint
 from tests.kafka.two_decoders import TwoDecoders
 
 API_VERSION = LIST_OFFSETS.highest

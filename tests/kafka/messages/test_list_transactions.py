@@ -13,8 +13,8 @@ from kafka.protocol.admin.transactions import ListTransactionsRequest, ListTrans
 from exporter.kafka.coordinators import Listing
 from exporter.kafka.messages import list_transactions as listing
 from exporter.kafka.messages.list_transactions import ListedTransactions, decode, decode_slowly
-from exporter.kafka.messages.primitives import compact, uvarint
 from exporter.kafka.messages.versions import LIST_TRANSACTIONS
+from exporter.primitives import compact, uvarint
 from exporter.snapshot import TransactionState
 from tests.kafka.collect.test_bounds import CALLS_MAX, calls
 from tests.kafka.collect.test_scan_structure import OBJECTS_MAX, objects

@@ -14,8 +14,8 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from exporter.kafka.messages import metadata
 from exporter.kafka.messages.metadata import MetadataAnswer, decode, decode_slowly
-from exporter.kafka.messages.primitives import compact, uvarint
 from exporter.kafka.messages.versions import METADATA
+from exporter.primitives import compact, uvarint
 from tests.kafka.two_decoders import TwoDecoders, assert_refused_for_little
 
 API_VERSION = METADATA.highest
