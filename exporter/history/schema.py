@@ -1,13 +1,13 @@
-"""What the history holds: two tables, column by column, for whoever writes it and whoever reads it.
+"""Declares the columns of the two history tables, for writer and readers.
 
-`observations` has a row for each transaction that was open in a cycle, `cycles` a row for each cycle, so that a transaction
-that is missing from a cycle is told from one that could not be seen. A change that an old reader would misread is a new
-version, with a folder of its own:
+`observations` has one row per open transaction and cycle, `cycles` one row per cycle with its unread partitions, so that a
+missing transaction differs from an unread one. A change that an old reader would misread is a new version, with a folder
+of its own:
 
     <directory>/v1/observations/cluster_id=<id>/date=<UTC day>/<first>-<last>-<writer>.parquet
     <directory>/v1/cycles/cluster_id=<id>/date=<UTC day>/<first>-<last>-<writer>.parquet
 
-`cluster_id` (URL-encoded) and `date` stand in the path only. An observation's file appears before that of its cycle.
+`cluster_id` (URL-encoded) and `date` are only in the path. The file of observations appears before that of their cycles.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from enum import Enum
 
 VERSION = "v1"
 TEMPORARY = "_writing-"
-"""A file's name begins so until it is whole: readers of Parquet folders pass over names that begin with an underscore."""
+"""Prefix of incomplete files: readers of Parquet folders ignore names that begin with an underscore."""
 OBSERVATIONS = "observations"
 CYCLES = "cycles"
 
 
 def folder_of_cluster(cluster_id: str) -> str:
-    """Its name below a table."""
+    """The name of a cluster's folder below a table."""
     return f"cluster_id={urllib.parse.quote(cluster_id, safe='')}"
 
 
 def cluster_of_folder(name: str) -> str:
-    """The way back."""
+    """The cluster id of a folder's name."""
     return urllib.parse.unquote(name.removeprefix("cluster_id="))
 
 
 def file_name(first_ms: int, last_ms: int, writer: str) -> str:
-    """Of a file whose first and last cycle were taken at these instants."""
+    """The name of a file whose first and last cycle were taken at these instants."""
     return f"{first_ms}-{last_ms}-{writer}.parquet"
 
 
 def instants_of(name: str) -> tuple[int, int] | None:
-    """The instants of its first and last cycle, of a whole file with a name of ours; else None."""
+    """The instants of the first and last cycle in a complete file's name; None for other names."""
     match = _NAME.fullmatch(name)
     return None if match is None else (int(match[1]), int(match[2]))
 
@@ -49,7 +49,7 @@ _NAME = re.compile(r"(\d+)-(\d+)-.*\.parquet", re.ASCII | re.DOTALL)
 
 
 class Kind(Enum):
-    """What a column holds. Instants are UTC, to the millisecond."""
+    """The type of a column. Instants are UTC, in milliseconds."""
 
     TEXT = "string"
     INTEGER = "int32"
@@ -61,7 +61,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. A column that may be null says what null means."""
+    """One column; a nullable one describes the meaning of null."""
 
     name: str
     kind: Kind

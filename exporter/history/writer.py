@@ -1,7 +1,7 @@
-"""Records every cycle as Parquet: rotated, renamed when whole, kept for a stated time and size.
+"""Records every cycle as Parquet: rotated, renamed when complete, removed by age and size.
 
-Nothing that a disk does reaches a cycle. Rows wait in memory, up to a stated number; a thread of its own
-writes them. A reader sees whole files only, and a kill loses at most what waits.
+Disk errors and delays do not affect cycles: rows wait in memory, up to a limit, and a separate thread writes them. A reader
+sees only complete files, and a kill loses at most the waiting rows.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from exporter.status import HistoryStatus
 log = logging.getLogger("exporter")
 
 WAITING_ROWS_MAX = 500_000
-"""Observations in memory: some 100 MB. Beyond that the oldest cycles are given up, and counted."""
+"""Observations in memory: about 100 MB. Beyond that the oldest cycles are dropped, and counted."""
 ROTATE_ROWS = 100_000
-"""A file is written before its time when so many observations wait."""
+"""A file is written before its time when this many observations wait."""
 WRITE_AGAIN_SECONDS = 60.0
 END_SECONDS = 5.0
 _STALE_TEMPORARY_SECONDS = 24 * 60 * 60
@@ -62,7 +62,6 @@ _TYPES = {
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
-    """Of one table."""
     return pa.schema([pa.field(it.name, _TYPES[it.kind], nullable=it.nullable) for it in columns])
 
 
@@ -78,7 +77,7 @@ class _Cycle:
 
 
 class History:
-    """What `directory` gets. `record` and `status` may be called from any thread, and never wait for a disk."""
+    """Writes the history in `directory`. `record` and `status` may be called from any thread, and never wait for a disk."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class History:
         clock: Callable[[], float] = time.monotonic,
         writer: str | None = None,
     ) -> None:
-        """`writer` tells the files of processes apart that write to one directory."""
+        """`writer` distinguishes the files of several processes in one directory."""
         self._settings = settings
         self._interval_ms = interval_ms
         self._wall_clock = wall_clock
@@ -106,11 +105,11 @@ class History:
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start the writing thread."""
         self._thread.start()
 
     def record(self, evaluation: Evaluation) -> None:
-        """Keep one cycle, to be written with the others of its file."""
+        """Add one cycle to the next file."""
         cycle = _cycle(evaluation, self._interval_ms, self._writer)
         with self._condition:
             self._waiting.append(cycle)
@@ -124,7 +123,6 @@ class History:
             self._condition.notify()
 
     def status(self) -> HistoryStatus:
-        """How it fares."""
         with self._condition:
             return HistoryStatus(
                 rows=self._rows,
@@ -137,7 +135,7 @@ class History:
             )
 
     def close(self) -> None:
-        """Write what waits, within a few seconds."""
+        """Write the waiting rows, within a few seconds, and stop."""
         with self._condition:
             self._is_ending = True
             self._condition.notify()
@@ -145,7 +143,7 @@ class History:
             self._thread.join(END_SECONDS)
 
     def rotate(self) -> None:
-        """Write what waits now, and keep to the limits. What goes wrong is told by `status`, and tried again later."""
+        """Write the waiting rows now, and apply the limits. `status` has an error, and the write is retried later."""
         with self._condition:
             cycles = tuple(self._waiting)
         try:
@@ -174,7 +172,7 @@ class History:
                 self._due_at = self._clock() + (wait_s if self._failure is None else min(wait_s, WRITE_AGAIN_SECONDS))
 
     def _forget(self, cycles: Iterable[_Cycle]) -> None:
-        """They are on disk."""
+        """Forget rows that are on disk."""
         written = {id(it) for it in cycles}
         with self._condition:
             gone = [it for it in self._waiting if id(it) in written]
@@ -187,7 +185,7 @@ class History:
     def _write(self, cluster_id: str, day: str, cycles: list[_Cycle]) -> None:
         first, last = min(it.taken_at_ms for it in cycles), max(it.taken_at_ms for it in cycles)
         name = file_name(first, last, self._writer)
-        # In this order: a cycle without its observations would look as if all transactions had ended.
+        # In this order: a cycle without its observations would close all transactions.
         for table, parts in (
             (OBSERVATIONS, [it.observations for it in cycles]),
             (CYCLES, [it.cycle for it in cycles]),
@@ -201,7 +199,7 @@ class History:
         return Path(self._settings.directory or ".") / VERSION
 
     def _tidy_up(self) -> None:
-        """Remove what is too old, and the oldest of what is too much; count the rest."""
+        """Remove old files, and the oldest ones beyond the size limit; count the rest."""
         now_s = self._wall_clock()
         files = sorted(self._files_with_their_end(), key=lambda it: it[1])
         oldest_ms = now_s * 1000 - self._settings.retention_age_ms
@@ -223,7 +221,7 @@ class History:
             self._files, self._bytes = kept, total
 
     def _files_with_their_end(self) -> Iterable[tuple[Path, int, int]]:
-        """(file, instant of its last cycle in ms, bytes), of names that are ours."""
+        """(file, instant of its last cycle in ms, bytes) of files with names of the history."""
         for path in self._root.glob("*/cluster_id=*/date=*/*.parquet"):
             instants = instants_of(path.name)
             with suppress(OSError):
@@ -294,7 +292,7 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str
     snapshot = evaluation.snapshot
     is_unread = snapshot.partitions.answer != Answer.READ
     count = int(np.count_nonzero(is_unread))
-    # What was not examined has no observation: its partition must not look as if nothing were open there any more.
+    # Transactions that were not examined have no observation: their partitions must not look as if they were closed.
     is_unread[snapshot.unexamined.partition_row] = True
     rows = np.flatnonzero(is_unread).tolist()
     unread = [f"{topic}-{partition}" for topic, partition in map(snapshot.partitions.name, rows)]

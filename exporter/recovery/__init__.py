@@ -1,1 +1,1 @@
-"""The only way to write: plan, guards, last look, marker, audit log."""
+"""The only room that writes to Kafka: plan, guards, last read, marker, audit log."""

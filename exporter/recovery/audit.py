@@ -1,4 +1,4 @@
-"""The audit log: one JSON object a line, only ever appended, on disk before anything is written to Kafka."""
+"""Appends to the audit log: one JSON object per line, on disk before anything is written to Kafka."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from exporter.files import opened_for_appending
 
 
 class AuditError(Exception):
-    """The log cannot be written: nothing may be done without it."""
+    """The audit log cannot be written: without it, nothing is written to Kafka."""
 
 
 class AuditLog:
-    """Appends steps to one file. Who: the user and host of this process."""
+    """Appends steps to one file, with the user and host of this process."""
 
     def __init__(self, path: Path, *, wall_clock: Callable[[], float]) -> None:
         self._path = path
@@ -42,10 +42,10 @@ class AuditLog:
 
     @contextmanager
     def exclusively(self) -> Iterator[None]:
-        """Wait until nobody else with this log writes markers, and keep others waiting meanwhile. Raises AuditError.
+        """Wait for the lock: only one command with this log writes markers at a time. Raises AuditError.
 
-        Two who abort the same hang at once would both find it open, and both write: the second must see the first's end.
-        The wait may be long, so whatever a marker rests on is judged after it.
+        Two commands that abort the same hang at once would both find it open, and both write: the second must see the
+        result of the first. The wait may be long, so the proof for a marker is made after it.
         """
         try:
             file = self._opened()

@@ -1,7 +1,7 @@
-"""Carrying out a plan: look, write one marker at the broker that was looked at, and read until its effect is seen.
+"""Carries out a plan: reads the partition, writes one marker at the same broker, and reads until its effect is visible.
 
-`Partition.write` is called once at most, whatever happens before, meanwhile or afterwards. The caller
-holds the audit log's lock, and has judged the transaction since it took it.
+`Partition.write` is called once at most, also after a failure. The caller holds the audit log's lock, and has proved the
+hang after it got the lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from exporter.recovery.plan import Action, Plan, coordinated, document, is_close
 from exporter.snapshot import UNKNOWN_OFFSET
 
 CHECK_SECONDS = 10.0
-"""How long the partition is read for the marker's effect."""
+"""Time limit for the marker's effect to become visible."""
 POLL_SECONDS = 0.2
 LOOK_FAULTS = (BrokerFault, KafkaRequestError, ClusterUnavailableError)
 
@@ -41,32 +41,32 @@ EXPLANATIONS = {
 
 
 class Outcome(Enum):
-    """What became of a plan."""
+    """The outcome of a plan."""
 
     DONE = "done"
-    """A marker was sent, and the transaction was seen to be gone."""
+    """A marker was sent, and the transaction is gone."""
     GONE = "gone"
-    """Nothing was written: the transaction had ended by itself, or by somebody else's hand."""
+    """Nothing was written: the transaction was already gone."""
     UNTOUCHED = "untouched"
-    """Nothing was written: it had changed, could not be read, or its leader could not be confirmed."""
+    """Nothing was written: the transaction has changed, could not be read, or its leader could not be confirmed."""
     REFUSED = "refused"
     """The broker refused the marker."""
     STILL_OPEN = "still_open"
-    """A marker was sent, and the transaction was not seen to be gone."""
+    """A marker was sent, and the transaction is still open or could not be read."""
     INTERRUPTED = "interrupted"
-    """The person left while a marker was on its way or its effect was awaited."""
+    """The operator cancelled the command after the marker was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a plan, and the sentence for the person who asked for it."""
+    """The outcome of a plan, and its sentence for the operator."""
 
     outcome: Outcome
     sentence: str
 
     @property
     def is_done(self) -> bool:
-        """True only when the transaction was seen to be gone after our marker."""
+        """True only if the transaction is gone after this command's marker."""
         return self.outcome is Outcome.DONE
 
 
@@ -78,9 +78,9 @@ def carry_out(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Result:
-    """Write the plan's marker, once, and say what is to be seen afterwards.
+    """Write the plan's marker, once, and return its effect.
 
-    Raises AuditError before anything is written; after that a failing audit log is told in the result.
+    Raises AuditError before anything is written; a later failure of the audit log is in the result.
     """
     try:
         look = partition.look(coordinated(plan))
@@ -105,7 +105,7 @@ def carry_out(
 
 
 def _what_stands_against(plan: Plan, look: Look) -> Result | None:
-    """None when the transaction is as it was judged."""
+    """None if the transaction has not changed since its proof."""
     if look.topic_id != plan.row.topic_id:
         again = "nothing was written: the topic was deleted and created again since it was judged"
         return Result(Outcome.UNTOUCHED, again)
@@ -148,7 +148,7 @@ def _check(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> Result:
-    """Read the partition until the transaction is gone, or for long enough."""
+    """Read the partition until the transaction is gone, or the time limit is reached."""
     until = clock() + CHECK_SECONDS
     while True:
         failure = ""

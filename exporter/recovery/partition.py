@@ -1,7 +1,7 @@
-"""What a recovery needs of one partition: what its confirmed leader shows, and one marker written by that very broker.
+"""Reads one partition at its confirmed leader, and writes one marker at the same broker.
 
-A broker that is cut off from its controller goes on answering as the leader that it was, and takes a marker as one. So
-every look confirms the leader first (`kafka/leadership/confirm.py`), and the marker goes to the broker of the last look.
+A broker that is cut off from its controller still responds as the former leader, and accepts a marker. So every read
+confirms the leader first (`kafka/leadership/confirm.py`), and the marker goes to the broker of the last read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Asks(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinated:
-    """Whose decision a marker carries out."""
+    """The coordinator whose decision a marker carries out."""
 
     transactional_id: str
     coordinator: int
@@ -42,7 +42,7 @@ class Coordinated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What the confirmed leader of a partition shows; the entries are read last."""
+    """The state of a partition at its confirmed leader; the entries are read last."""
 
     leader: int
     leader_epoch: int
@@ -50,32 +50,32 @@ class Look:
     """"" from brokers without topic ids."""
     log_start_offset: int
     last_stable_offset: int
-    """Both UNKNOWN_OFFSET where they could not be read."""
+    """Both UNKNOWN_OFFSET if they could not be read."""
     entries: tuple[OneEntry, ...]
 
 
 class Partition(Protocol):
-    """One partition. Unless they say otherwise, methods raise BrokerFault, KafkaRequestError, ClusterUnavailableError."""
+    """One partition. By default, methods raise BrokerFault, KafkaRequestError, ClusterUnavailableError."""
 
     def look(self, coordinated: Coordinated | None = None) -> Look:
-        """What its leader shows. KafkaRequestError where that broker is not confirmed to lead it.
+        """Its state at its leader. Raises KafkaRequestError if that broker is not confirmed as its leader.
 
-        `coordinated`: the same where that broker is not confirmed to be the coordinator of that id.
+        `coordinated`: also raises it if that broker is not confirmed as the coordinator of that id.
         """
 
     def write(
         self, marker: Marker, is_unchanged: Callable[[Look], bool], coordinated: Coordinated | None = None
     ) -> MarkerAnswer | Look:
-        """Look once more, and have the same broker write the marker if `is_unchanged`, once; else the look.
+        """Read again, and have the same broker write the marker, once, if `is_unchanged`; otherwise return the state.
 
-        Where it raises, nothing was written.
+        If it raises, nothing was written.
         """
 
     def producers(self) -> tuple[OneEntry, ...]:
-        """The producer entries that whoever leads it now shows, confirmed or not."""
+        """The producer entries at its present leader, confirmed or not."""
 
     def last_stable_offset(self) -> int:
-        """The same; UNKNOWN_OFFSET where nobody told. Never raises those."""
+        """The last stable offset at its present leader; UNKNOWN_OFFSET without a response. Does not raise."""
 
 
 class PartitionOnBrokers:
@@ -87,13 +87,11 @@ class PartitionOnBrokers:
         self._partition = partition
 
     def look(self, coordinated: Coordinated | None = None) -> Look:
-        """As `Partition.look`."""
         return self._asks.query(lambda client: self._look(client, coordinated))
 
     def write(
         self, marker: Marker, is_unchanged: Callable[[Look], bool], coordinated: Coordinated | None = None
     ) -> MarkerAnswer | Look:
-        """As `Partition.write`."""
         assert (marker.topic, marker.partition) == (self._topic, self._partition)
 
         async def look_and_write(client: ClusterClient) -> MarkerAnswer | Look:
@@ -105,11 +103,9 @@ class PartitionOnBrokers:
         return self._asks.query(look_and_write)
 
     def producers(self) -> tuple[OneEntry, ...]:
-        """As `Partition.producers`."""
         return self._asks.query(lambda client: producers_of(client, self._topic, self._partition))
 
     def last_stable_offset(self) -> int:
-        """As `Partition.last_stable_offset`."""
         return self._asks.query(self._ask_last_stable_offset)
 
     async def _ask_last_stable_offset(self, client: ClusterClient) -> int:
@@ -122,7 +118,7 @@ class PartitionOnBrokers:
         return offsets[partition][0]
 
     async def _look(self, client: ClusterClient, coordinated: Coordinated | None) -> Look:
-        """The order matters: what is confirmed first and read last leaves the least time for a change before a marker."""
+        """Confirms first and reads last, to leave the least time for a change before a marker."""
         claims = await newest_claims(client, self._topic, self._partition, coordinated)
         await confirm_all(client, claims)
         claim, partition = claims[0], (self._topic, self._partition)
@@ -146,9 +142,9 @@ class PartitionOnBrokers:
 async def newest_claims(
     client: ClusterClient, topic: str, partition: int, coordinated: Coordinated | None
 ) -> tuple[Claim, ...]:
-    """Who leads the partition, and the state partition of `coordinated`, by the newest leader epochs that any broker names.
+    """The leaders of the partition and of the state partition of `coordinated`, by the newest leader epochs of all brokers.
 
-    Raises KafkaRequestError where nobody leads, ClusterUnavailableError where nobody answers.
+    Raises KafkaRequestError without a leader, ClusterUnavailableError without a response.
     """
     views = await _views(client, (topic,) if coordinated is None else (topic, STATE_TOPIC))
     claim = _newest(views, topic, partition)
@@ -165,7 +161,7 @@ async def newest_claims(
 
 
 async def coordinator_of(client: ClusterClient, transactional_id: str) -> Claim:
-    """Who coordinates the id by the newest leader epoch that any broker names. Raises as `newest_claims`."""
+    """The coordinator of the id, by the newest leader epoch of all brokers. Raises as `newest_claims`."""
     return _coordinator_claim(await _views(client, (STATE_TOPIC,)), transactional_id)
 
 
@@ -182,7 +178,7 @@ def _coordinator_claim(views: list[Topology], transactional_id: str) -> Claim:
 
 
 async def confirm_all(client: ClusterClient, claims: tuple[Claim, ...]) -> None:
-    """Raise KafkaRequestError, naming the broker, where one of the claims is not confirmed."""
+    """Raise KafkaRequestError with the broker if one of the claims is not confirmed."""
     against = await unconfirmed(client, claims)
     for claim in claims:
         why = against.get((claim.topic, claim.partition))
@@ -197,7 +193,7 @@ def _newest(views: list[Topology], topic: str, partition: int) -> Claim:
 
 
 async def _views(client: ClusterClient, topics: tuple[str, ...]) -> list[Topology]:
-    """The metadata of whoever answers first, and of every broker that it names and that answers."""
+    """The metadata of the first broker that responds, and of all brokers in it that respond."""
     first = await client.topology(topics)
 
     async def ask(broker: int) -> Topology:

@@ -1,8 +1,8 @@
-"""What would be done about one transaction, and what stands against it. Pure.
+"""Makes the plan for one transaction, and the reason for a refusal. Pure.
 
-The marker carries what the partition shows, nothing guessed: the very producer epoch, and the coordinator
-epoch that the entry remembers, or 0 where it has none. A higher one would poison the entry: the real coordinator's next
-marker would be refused, and it would give up for good.
+The marker has the values of the partition's entry: the same producer epoch, and the same coordinator epoch, or 0 if the
+entry has none. A higher coordinator epoch would damage the entry: the leader would refuse the real coordinator's next
+marker, and the coordinator would not retry.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from exporter.recovery.partition import Coordinated, Look
 from exporter.snapshot import OneEntry, TransactionState
 
 NO_COORDINATOR_EPOCH = 0
-"""What Kafka's own admin client sends for an entry that never saw a marker."""
+"""Kafka's own admin client sends it for an entry that never had a marker."""
 
 
 class Action(Enum):
-    """What a person can ask for."""
+    """The commands that write a marker."""
 
     ABORT = "abort"
     COMPLETE = "complete"
@@ -37,7 +37,7 @@ class Plan:
 
 
 def plan_for(action: Action, row: TransactionRow) -> Plan:
-    """The plan; whether it may be carried out is `refusal`'s to say."""
+    """The plan; `refusal` decides whether it may be carried out."""
     decided_commit = row.coordinator_state == TransactionState.PREPARE_COMMIT.value
     return Plan(
         action=action,
@@ -54,9 +54,9 @@ def plan_for(action: Action, row: TransactionRow) -> Plan:
 
 
 def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> str | None:
-    """Why nothing may be written; None when it may. `forced` is the verdict that the operator typed out.
+    """Why nothing may be written; None if the marker may be. `forced` is the verdict that the operator typed.
 
-    Without `may_force` the sentence does not tell how: where many are aborted at once, nothing is forced.
+    Without `may_force` the sentence does not mention --force, which plan files do not support.
     """
     row, verdict = plan.row, plan.row.verdict
     hint = f" If you know better, repeat it with --force {verdict.label}" if may_force else ""
@@ -89,7 +89,7 @@ def _refusal_to_complete(row: TransactionRow) -> str | None:
 
 
 def coordinated(plan: Plan) -> Coordinated | None:
-    """Whose decision the plan carries out; None for an abort, which is the operator's own."""
+    """The coordinator whose decision the plan carries out; None for an abort, which the operator decides."""
     row = plan.row
     if plan.action is not Action.COMPLETE or row.transactional_id is None or row.coordinator is None:
         return None
@@ -105,11 +105,11 @@ SAME = (
     "last_sequence",
     "last_timestamp_ms",
 )
-"""What makes a row the very transaction that was judged: a producer that goes on changes its last write, at least."""
+"""Fields that identify the proved transaction: a producer that continues changes at least its last write."""
 
 
 class Judged(Protocol):
-    """What was judged: a row, or an entry of a plan file."""
+    """The proved transaction: a row, or an entry of a plan file."""
 
     @property
     def topic_id(self) -> str: ...
@@ -128,7 +128,7 @@ class Judged(Protocol):
 
 
 def what_changed(before: Judged, now: Judged) -> str | None:
-    """The first thing that tells the two apart, in a phrase; None where they are the same transaction in the same state."""
+    """The first difference of the two, as a phrase; None if they are the same transaction in the same state."""
     for name in SAME:
         was, is_now = getattr(before, name), getattr(now, name)
         if was != is_now:
@@ -137,7 +137,7 @@ def what_changed(before: Judged, now: Judged) -> str | None:
 
 
 def is_unchanged(plan: Plan, look: Look) -> bool:
-    """True while the partition still shows the very transaction that the plan is for, without another write."""
+    """True while the planned transaction is open on the partition, without another write."""
     row = plan.row
     entry = OneEntry(
         producer_id=row.producer_id,
@@ -151,7 +151,7 @@ def is_unchanged(plan: Plan, look: Look) -> bool:
 
 
 def is_closed(plan: Plan, look: Look) -> bool:
-    """True where the last stable offset is past the transaction: whoever closed it, it is closed.
+    """True if the last stable offset is past the transaction, which is then closed.
 
     Deleting records moves that offset as well, up to the start of the log, and closes nothing.
     """
@@ -160,7 +160,7 @@ def is_closed(plan: Plan, look: Look) -> bool:
 
 
 def is_open(plan: Plan, entries: tuple[OneEntry, ...]) -> bool:
-    """True while the planned transaction is open, at whatever epoch."""
+    """True while the planned transaction is open, at any epoch."""
     return any(
         (it.producer_id, it.current_txn_start_offset) == (plan.row.producer_id, plan.row.start_offset) for it in entries
     )
@@ -190,7 +190,7 @@ def document(plan: Plan) -> dict[str, Any]:
 
 
 def in_words(plan: Plan) -> str:
-    """What a person is asked to agree to."""
+    """The question to the operator."""
     row, marker = plan.row, plan.marker
     kind = "COMMIT" if marker.commit else "ABORT"
     held_back = "" if row.last_stable_offset_lag is None else f", which holds back {row.last_stable_offset_lag} records"

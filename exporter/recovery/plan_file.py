@@ -1,7 +1,7 @@
-"""A plan for many: what find-hanging has proved, as a file that a person reads, shortens and hands to `abort`.
+"""Writes and reads plan files: proved hangs from find-hanging that an operator reads, shortens and gives to `abort`.
 
-It names transactions, and proves nothing. Whoever reads it judges each of them afresh; its `evidence`
-is for the person, and is not read back.
+A plan file names transactions, and is not a proof: `abort` proves each hang again. Its `evidence` is for the operator, and
+is not read back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from exporter.files import MEGABYTE, read_text
 
 FORMAT = "kafka-transaction-exporter plan"
 VERSION = 2
-"""Version 1 had neither the topic id nor the last write, by which a producer that goes on is told: it is refused."""
+"""Version 1 is refused: without topic id and last write, a producer that continues cannot be detected."""
 
 BYTES_MAX = 16 * MEGABYTE
 """Ten thousand transactions."""
@@ -28,7 +28,7 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class PlanFileError(Exception):
-    """The file is no plan. `problems` are sentences, each with its place."""
+    """The file is not a valid plan. `problems` are sentences, each with its place."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -56,7 +56,7 @@ class PlannedAbort:
         return f"{self.topic}-{self.partition} at start offset {self.start_offset}"
 
     def is_same(self, row: TransactionRow) -> bool:
-        """True when `row` is open in the same place, at whatever epochs."""
+        """True if `row` has the same partition, producer id and start offset, at any epochs."""
         return (self.topic, self.partition, self.producer_id, self.start_offset) == (
             row.topic,
             row.partition,
@@ -67,7 +67,7 @@ class PlannedAbort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFile:
-    """What was proved to hang in one cluster at one instant."""
+    """Proved hangs of one cluster at one instant."""
 
     cluster_id: str
     taken_at_ms: int
@@ -75,7 +75,7 @@ class PlanFile:
 
 
 def written(cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionRow, Mapping[str, Any]]]) -> str:
-    """The text of a plan file for those of `rows` (each with its evidence) that are proved to hang."""
+    """The text of a plan file for those of `rows` (each with its evidence) that are proved hanging."""
     return (
         json.dumps(
             {
@@ -121,7 +121,7 @@ def load(path: Path) -> PlanFile:
 
 
 def parsed(text: str) -> PlanFile:
-    """The plan in `text`, every key of it as it must be. Raises PlanFileError with all that is wrong."""
+    """The plan in `text`, with every key checked. Raises PlanFileError with all problems."""
     try:
         root = json.loads(text, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
@@ -156,11 +156,11 @@ def parsed(text: str) -> PlanFile:
 
 
 Check = Callable[[Any], Any]
-"""The value as it is kept. Raises ValueError with the end of a sentence."""
+"""Converts the value. Raises ValueError with the end of a sentence."""
 
 
 def _checked(given: Mapping[str, Any], checks: Mapping[str, Check], place: str, problems: list[str]) -> dict[str, Any]:
-    """Those of `given` that pass; what does not, is missing or unknown goes to `problems`."""
+    """The valid keys of `given`; invalid, missing and unknown ones go to `problems`."""
     kept: dict[str, Any] = {}
     for key, check in checks.items():
         if key not in given:

@@ -1,8 +1,8 @@
-"""Terminating what a transactional id has ongoing: look again, fence that very producer, and wait until it is over.
+"""Terminates the ongoing transaction of a transactional id: reads again, fences its producer, and waits for the abort.
 
-Nothing is fenced but the transaction that was shown. A fence follows a look at the confirmed coordinator
-and names the producer id and epoch of that look, so that a coordinator between two transactions refuses it for a newer
-epoch. What is left is the time between that look and the fence: docs/verdicts.md.
+Only the transaction of the plan is fenced. Each fence follows a read at the confirmed coordinator, and has the producer id
+and epoch of that read, so that a coordinator with a newer epoch refuses it. The remaining gap is the time between that
+read and the fence: docs/verdicts.md.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _NEWER_PRODUCER = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 
 
 class Ending(Enum):
-    """What became of a termination."""
+    """The outcome of a termination."""
 
     ABORTED = "aborted"
-    """The coordinator was seen to have aborted it."""
+    """The coordinator has aborted it."""
     REFUSED = "refused"
-    """Nothing was fenced: it is not what was shown any more."""
+    """Nothing was fenced: it has changed since the plan."""
     OVER = "over"
-    """It is over, and it was not seen how: nothing else was fenced."""
+    """It is over with an unknown outcome; nothing else was fenced."""
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """What became of it, and the sentence for the operator."""
+    """The outcome, and its sentence for the operator."""
 
     ending: Ending
     sentence: str
@@ -50,13 +50,13 @@ class Coordinator(Protocol):
     """The coordinator of one transactional id. Both raise BrokerFault, KafkaRequestError and ClusterUnavailableError."""
 
     def look(self) -> CoordinatorTransaction:
-        """What it says of the id now. KafkaRequestError where the broker is not confirmed to be its coordinator."""
+        """The present state of the id. Raises KafkaRequestError if the broker is not confirmed as its coordinator."""
 
     def fence(self, shown: CoordinatorTransaction) -> str | CoordinatorTransaction | None:
-        """Look, and fence where it is still what was shown; else the look.
+        """Read, and fence if it is unchanged since the plan; otherwise return the state.
 
-        None when the id has no transaction any more and its producer was fenced, else the name of Kafka's error. Where it
-        raises, nothing was sent, or BrokerFault: the fence may have been carried out.
+        None if the id has no transaction any more and its producer was fenced, otherwise the name of Kafka's error. If it
+        raises BrokerFault, the fence may have been carried out; with other exceptions nothing was sent.
         """
 
 
@@ -74,11 +74,9 @@ class CoordinatorOnBrokers:
         self._transactional_id = transactional_id
 
     def look(self) -> CoordinatorTransaction:
-        """As `Coordinator.look`."""
         return self._asks.query(self._look)
 
     def fence(self, shown: CoordinatorTransaction) -> str | CoordinatorTransaction | None:
-        """As `Coordinator.fence`."""
 
         async def look_and_fence(client: ClusterClient) -> str | CoordinatorTransaction | None:
             now = await self._look(client)
@@ -95,7 +93,7 @@ class CoordinatorOnBrokers:
 
 
 def what_changed(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> str | None:
-    """The first thing that makes `now` another transaction than was shown, in a phrase; None where it is the same."""
+    """The first difference of `now` to the transaction of the plan, as a phrase; None if it is the same."""
     for name in ("producer_id", "producer_epoch", "state", "start_time_ms", "coordinator"):
         was, is_now = getattr(shown, name), getattr(now, name)
         if was != is_now:
@@ -111,7 +109,7 @@ def terminate(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Termination:
-    """Have it aborted, and wait until it is. Raises what `coordinator` raises before the first fence.
+    """Have it aborted, and wait for the abort. Raises the exceptions of `coordinator` before the first fence.
 
     The caller holds the audit log's lock.
     """
@@ -122,7 +120,7 @@ def terminate(
         sleep(POLL_SECONDS)
         try:
             now = coordinator.look()
-            # As it was shown: another change of its state was in the way of the fence.
+            # Unchanged: another change of its state prevented the fence.
             ended = _fenced(shown, coordinator) if what_changed(shown, now) is None else _how_it_is(shown, now)
         except (BrokerFault, KafkaRequestError, ClusterUnavailableError) as error:
             failure = f" (the last look failed: {error})"
@@ -134,7 +132,7 @@ def terminate(
 
 
 def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Termination | None:
-    """Fence it once; None where the coordinator is at it."""
+    """Fence it once; None if the coordinator is aborting it."""
     name = repr(shown.transactional_id)
     answer = coordinator.fence(shown)
     if isinstance(answer, CoordinatorTransaction):
@@ -155,7 +153,7 @@ def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Terminat
 
 
 def _how_it_is(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> Termination | None:
-    """How the transaction that was fenced ended; None while it is being completed. Nothing newer is fenced."""
+    """The outcome of the fenced transaction; None while it is completing. Fences nothing newer."""
     name = repr(shown.transactional_id)
     if now.state in COMPLETING_STATES and now.start_time_ms in {shown.start_time_ms, -1}:
         return None

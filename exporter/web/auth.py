@@ -1,8 +1,8 @@
-"""Who may have an answer: basic auth with bcrypt, and a rate limit.
+"""Checks requests: basic auth with bcrypt, and a rate limit.
 
-No sockets. bcrypt is slow on purpose, so it runs off the event loop, one at a time, and what was verified
-is remembered; a scrape that is known never waits for a stranger's guess. A digest is of user, password and hash, so that it
-is good for as long as the user has that hash.
+No sockets. bcrypt is slow on purpose, so it runs outside of the event loop, one check at a time, and verified passwords are
+remembered: a known scraper never waits for the guesses of others. A remembered digest is of user, password and hash, so
+that it is valid while the user has that hash.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from exporter.web.routes import Request, Response, plain
 
 REMEMBERED_MAX = 100
 WAITING_MAX = 20
-"""Passwords that may wait to be checked; whoever comes then is asked to come again."""
+"""Passwords that may wait for a check; further requests get 503."""
 WAITING_PER_ADDRESS_MAX = 4
-"""Of them, from one address: strangers elsewhere leave room."""
+"""Of them, from one address, so that one address cannot use all places."""
 _CLOSE = ("Connection", "close")
 _CHALLENGE = ("WWW-Authenticate", 'Basic realm="kafka-transaction-exporter"')
 _RETRY = ("Retry-After", "1")
 _COST = slice(0, 7)
-"""Of a hash: `$2b$10$`."""
+"""The prefix of a hash: `$2b$10$`."""
 _NOBODY = b"." * 21 + b"O" + b"A" * 31
-"""Compared with where the user is unknown, at the cost of a user who is known, so that it takes as long."""
+"""Hash for unknown users, with the cost of a known user, so that both checks take equally long."""
 
 
 @dataclass(slots=True)
 class Authenticator:
-    """Of one web server. Belongs to the thread of its event loop."""
+    """The checks of one web server. Only the thread of its event loop may use it."""
 
     current: Callable[[], WebConfig] = WebConfig
-    """Users (nobody lets everybody in), headers and rate limit as they are now; called once for every request."""
+    """The present users (with none, every request is allowed), headers and rate limit; called once for every request."""
     clock: Callable[[], float] = time.monotonic
-    """For the rate limit."""
+    """Clock of the rate limit."""
     _pepper: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     _verified: dict[bytes, None] = field(default_factory=dict)
-    """Digests of user, password and hash, the last used last."""
+    """Digests of user, password and hash, most recently used last."""
     _checker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "bcrypt"))
     _waiting: Counter[str] = field(default_factory=Counter)
-    """By address."""
+    """Waiting passwords by address."""
     _tokens: float = -1.0
     _filled_at: float = 0.0
 
     async def refusal(self, request: Request, config: WebConfig) -> Response | None:
-        """None when the request may be answered."""
+        """None if the request is allowed."""
         if config.rate_limit is not None and not self._takes_token(config.rate_limit):
             return plain(429, "Too many requests.", _CLOSE)
         if not config.users:
@@ -103,7 +103,7 @@ class Authenticator:
 
 
 def _credentials(header: str) -> tuple[str, bytes] | None:
-    """User and password of RFC 7617; None where the header holds none."""
+    """User and password of RFC 7617; None if the header has none."""
     scheme, _, encoded = header.partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -115,7 +115,7 @@ def _credentials(header: str) -> tuple[str, bytes] | None:
 
 
 def _matches(password: bytes, hashed: bytes) -> bool:
-    # bcrypt looks at 72 bytes; a longer password matches nothing rather than by its beginning.
+    # bcrypt uses only 72 bytes: a longer password matches nothing, instead of its first 72 bytes.
     try:
         return len(password) <= 72 and bcrypt.checkpw(password, hashed)  # noqa: PLR2004
     except ValueError:

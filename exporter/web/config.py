@@ -1,6 +1,6 @@
-"""`--web.config.file` in the exporter-toolkit's own format: TLS, client certificates, basic auth, headers, rate limit.
+"""Reads `--web.config.file` in the exporter-toolkit's format: TLS, client certificates, basic auth, headers, rate limit.
 
-What the toolkit honours and we cannot is refused with a sentence, never ignored.
+Options of the toolkit that this server does not support are refused with an error, never ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CIPHERS = {
         ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
     )
 }
-"""Go's names -> OpenSSL's; the suites of TLS 1.2 that are still good. Those of 1.3 cannot be chosen, in Go neither."""
+"""Go's names -> OpenSSL's; the secure suites of TLS 1.2. Those of 1.3 cannot be chosen, as in Go."""
 HEADERS = frozenset(
     {
         "Strict-Transport-Security",
@@ -61,7 +61,7 @@ class ServerTls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimit:
-    """So many requests at once, and one more after each interval."""
+    """`burst` requests at once, and one more after each interval."""
 
     interval_ms: int
     burst: int

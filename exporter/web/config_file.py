@@ -1,7 +1,7 @@
-"""The web configuration file while the server runs: read again by whoever asks after it has changed.
+"""Holds the web configuration while the server runs: the file is read again at the next use after a change.
 
-Users, headers and the rate limit apply at once, as with Prometheus' exporters; which certificate files there are, and what
-peers must show, is looked at when the server starts. The certificates themselves are renewed (`server_tls.py`).
+Users, headers and the rate limit apply at once, as with Prometheus' exporters; the names of certificate files and the
+rules for client certificates apply at the next start. The certificates themselves are renewed (`tls.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = logging.getLogger("exporter")
 
 
 class WebFile:
-    """The file at `path`; no file is an empty one."""
+    """The file at `path`; without a path, an empty configuration."""
 
     def __init__(self, path: Path | None = None) -> None:
         """Raises ConfigurationError with every problem."""
@@ -27,7 +27,7 @@ class WebFile:
         self._newest = WebConfig() if path is None else _read(path)
 
     def current(self) -> WebConfig:
-        """As it is now; while it is wrong, as it was."""
+        """The present configuration; the last valid one while the file has errors."""
         if self._path is not None and (newest := signature(self._path)) != self._stamp:
             self._stamp = newest
             problems: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class WebFile:
         return self._newest
 
     def _with_users(self, newest: WebConfig) -> WebConfig:
-        """An empty file is a valid one without users, and so is half of one: that opens no port that was closed."""
+        """Keeps the users if the file has none any more: an empty or half-written file must not open a protected port."""
         if self._newest.users and not newest.users:
             log.error(
                 "%s no longer names users: the previous users stay valid, because an empty file may be a mistake. "

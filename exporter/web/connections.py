@@ -1,4 +1,4 @@
-"""Who may be connected, and for how long: a cap and deadlines that hold below any web server and below TLS.
+"""Limits connections: their number, and deadlines below the web server and below TLS.
 
 Sockets and the monotonic clock, no HTTP. A peer is either *waiting* (it has not yet sent a whole
 request: TLS handshake, headers, an idle kept-alive connection) or *served* (it is taking its answer). Both end at a
@@ -18,16 +18,16 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Stated caps of the web server."""
+    """Limits of the web server."""
 
     connections_max: int = 64
-    """Each TLS connection costs about 0.1 MB; when all are taken, one of the address that has most makes room."""
+    """Each TLS connection costs about 0.1 MB; when all are used, the address with most of them loses one."""
     first_request_seconds: float = 10
     """From accept to the end of the first request's headers, the TLS handshake included."""
     idle_seconds: float = 120
-    """From an answer to the end of the next request's headers: more than the usual scrape interval."""
+    """From a response to the end of the next request's headers: more than the usual scrape interval."""
     answer_seconds: float = 60
-    """For taking an answer."""
+    """For the peer to read a response."""
 
 
 class Connection(socket.socket):
@@ -36,7 +36,7 @@ class Connection(socket.socket):
     listener: Listener | None = None
     address: Address = ("", 0)
     since: float = 0
-    """When it began to wait, or to be served; on the monotonic clock."""
+    """The begin of its present state, by the monotonic clock."""
     deadline: float = 0
 
     def close(self) -> None:
@@ -45,16 +45,16 @@ class Connection(socket.socket):
         super().close()
 
     def drop(self) -> None:
-        """Ends the connection from outside: whoever holds it reads an end of file. It is closed by its holder."""
+        """Shuts the connection down from outside: its owner reads an end of file, and closes it."""
         with contextlib.suppress(OSError):  # the peer may be gone already
             self.shutdown(socket.SHUT_RDWR)
 
 
 class Listener(socket.socket):
-    """A listening socket that counts what it accepts."""
+    """A listening socket that counts its connections."""
 
     def __init__(self, family: socket.AddressFamily, limits: ConnectionLimits) -> None:
-        # By its name: asyncio turns Nagle's algorithm off only where the protocol says TCP, and TLS waits 40 ms with it.
+        # asyncio turns Nagle's algorithm off only if `proto` is TCP; with it, TLS would wait 40 ms.
         super().__init__(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._limits = limits
         self._peers: dict[Address, Connection] = {}
@@ -77,35 +77,35 @@ class Listener(socket.socket):
         return peer, address
 
     def forget(self, peer: Connection) -> None:
-        """The connection is closed, or as good as that."""
+        """The connection is closed, or being closed."""
         if self._peers.get(peer.address) is peer:
             del self._peers[peer.address]
 
     def request_begins(self, address: Address | None) -> None:
-        """The peer has sent a whole request: now it has to take the answer."""
+        """The peer has sent a whole request, and now has to read the response."""
         if address is not None and (peer := self._peers.get(address)) is not None:
             self._begin(peer, self._limits.answer_seconds)
 
     def request_ends(self, address: Address | None) -> None:
-        """The answer is handed over: the peer may wait before it asks again."""
+        """The response is sent: the peer may wait before its next request."""
         if address is not None and (peer := self._peers.get(address)) is not None:
             self._begin(peer, self._limits.idle_seconds)
 
     def drop_overdue(self) -> None:
-        """To be called about once a second."""
+        """Drops connections past their deadline. Call it about once a second."""
         now = time.monotonic()
         for peer in [peer for peer in self._peers.values() if peer.deadline <= now]:
             self._drop(peer)
 
     def drop_all(self) -> None:
-        """Ends every connection, whatever it is doing."""
+        """Drops all connections."""
         for peer in list(self._peers.values()):
             self._drop(peer)
 
     def _make_room(self) -> None:
-        """Of the address that has most connections, the one that has waited or been served longest.
+        """From the address with most connections, the one that has waited or been served longest.
 
-        Whoever reads slowly, or not at all, is served longest; a scraper is done in milliseconds.
+        Slow readers are served longest; a scraper is done in milliseconds.
         """
         held = Counter(address for address, _ in self._peers)
         self._drop(max(self._peers.values(), key=lambda it: (held[it.address[0]], -it.since)))

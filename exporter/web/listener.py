@@ -1,7 +1,4 @@
-"""Where to listen: `host:port` to a bound socket, or one clear sentence.
-
-Operating system errors end here.
-"""
+"""Binds the listening socket for `host:port`; errors of the operating system become one clear sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _REASONS = {
 
 
 class WebServerError(Exception):
-    """The web server cannot start; the text is one sentence for the operator."""
+    """The web server cannot start; the message is one sentence for the operator."""
 
 
 def listen(listen_address: str, limits: ConnectionLimits) -> Listener:

@@ -1,6 +1,6 @@
-"""Which representation a client asked for: Accept and Accept-Encoding, with their q-values (RFC 9110, section 12).
+"""Chooses the representation for Accept and Accept-Encoding, with their q-values (RFC 9110, section 12).
 
-Pure; a header that makes no sense is a header that was not sent.
+Pure; an invalid header is ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Choice(NamedTuple):
 
 
 def chosen(exposition: Exposition, accept: str, accept_encoding: str) -> Representation:
-    """What a client with these two headers gets; plain text when it asks for nothing that we have."""
+    """The representation for these two headers; plain text if none of them matches."""
     is_gzip = accepts_gzip(accept_encoding)
     if prefers_openmetrics(accept):
         return exposition.openmetrics_gzip if is_gzip else exposition.openmetrics
@@ -31,7 +31,7 @@ def chosen(exposition: Exposition, accept: str, accept_encoding: str) -> Represe
 
 
 def prefers_openmetrics(accept: str) -> bool:
-    """True when OpenMetrics 1.0.0 is named and no less wanted than the text format.
+    """True if OpenMetrics 1.0.0 is named with a q-value of at least that of the text format.
 
     A wildcard does not name it: browsers and curl get plain text.
     """
@@ -45,7 +45,7 @@ def prefers_openmetrics(accept: str) -> bool:
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """True when gzip is welcome, by name or by wildcard, and no less so than an unencoded answer."""
+    """True if gzip is accepted, by name or by wildcard, with a q-value of at least that of identity."""
     weights = {choice.name: choice.q for choice in _choices(accept_encoding)}
     gzip = weights.get("gzip", weights.get("*", 0.0))
     return gzip > 0 and gzip >= weights.get("identity", 0.0)

@@ -1,7 +1,7 @@
-"""What the web server answers: the newest publication, health, and nothing that could ask or change anything.
+"""Answers requests with the newest publication and with health.
 
-A request only sends bytes that exist. No path, header or body leads to Kafka or to a setting; the one
-that may be allowed to do something has the settings read again, and they come from where they came from at the start.
+A request only sends bytes that exist. No path, header or body reaches Kafka or a setting. The only side effect is
+`POST /-/reload`, off by default, which reads the settings again from their original sources.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from exporter.web.negotiation import chosen
 
 RELOAD_PATH = "/-/reload"
 HEADER_BYTES_MAX = 16 * 1024
-"""Of all headers of one request."""
+"""Limit for all headers of one request."""
 
 _PLAIN = "text/plain; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
@@ -32,19 +32,19 @@ _PAGE_HEADERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What matters of a request; header names in lower case."""
+    """The used parts of a request; header names are in lower case."""
 
     method: str
     path: str
     headers: dict[str, str]
     header_bytes: int = 0
     address: str = ""
-    """Of the peer; "" where it has none."""
+    """Address of the peer; "" without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """A whole answer, ready to be sent."""
+    """A whole response, ready to send."""
 
     status: int
     content_type: str
@@ -53,7 +53,7 @@ class Response:
 
     @property
     def all_headers(self) -> tuple[tuple[str, str], ...]:
-        """With those that every answer has."""
+        """Its headers, with those of every response."""
         length = str(sum(map(len, self.chunks)))
         return (("Content-Type", self.content_type), ("Content-Length", length), *_COMMON_HEADERS, *self.headers)
 
@@ -66,26 +66,26 @@ class _Published:
 
 
 class Routes:
-    """Holds the newest publication: one thread replaces it whole, another reads it."""
+    """Holds the newest publication: one thread replaces it as a whole, another reads it."""
 
     def __init__(self, liveness: Callable[[], str | None], *, reload: Callable[[], None] | None = None) -> None:
-        """`liveness` is called for every request to the health endpoint and must be cheap: None, or why not alive.
+        """`liveness` is called for every health request and must be cheap: None, or the reason why not alive.
 
-        `reload` asks for the settings to be read again; None where nobody may ask for that over HTTP.
+        `reload` starts a reload of the settings; None if reloading over HTTP is off.
         """
         self._liveness = liveness
         self._reload = reload
         self._published: _Published | None = None
 
     def publish(self, exposition: Exposition, pages: Page | Mapping[str, Page], *, is_ready: bool) -> None:
-        """Every request that begins from now on gets these; `is_ready` is true once the first cycle has ended.
+        """Requests from now on get these; `is_ready` is true after the first cycle.
 
-        Several pages are given by their paths; one alone is at `/`.
+        Several pages are given by path; a single page is at `/`.
         """
         self._published = _Published(exposition, {"/": pages} if isinstance(pages, Page) else pages, is_ready)
 
     def answer(self, request: Request) -> Response:
-        """The answer to one request. HEAD is answered like GET; the server leaves the body out."""
+        """The response to one request. HEAD is handled like GET; the server omits the body."""
         refusal = _refusal(request)
         if refusal is not None:
             return refusal
@@ -113,7 +113,7 @@ class Routes:
         return Response(status=200, content_type=it.content_type, chunks=it.chunks, headers=(vary, *encoding))
 
     def _healthy(self, _: Request) -> Response:
-        """Alive is who still makes cycles, whether they succeed or not: Kafka has no part in it."""
+        """Alive while cycles run, even if they fail: it does not depend on Kafka."""
         failure = self._liveness()
         return plain(200, "Alive.") if failure is None else plain(503, failure)
 
@@ -151,7 +151,7 @@ def _refusal(request: Request) -> Response | None:
 
 
 def _is_of_another_site(headers: Mapping[str, str]) -> bool:
-    """True for what a browser was made to send: it says so (Fetch Metadata; RFC 6454 for older ones)."""
+    """True for a request that a page of another site caused, by the browser's Fetch Metadata or Origin (RFC 6454)."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site not in ("same-origin", "none")
@@ -160,5 +160,4 @@ def _is_of_another_site(headers: Mapping[str, str]) -> bool:
 
 
 def plain(status: int, sentence: str, *headers: tuple[str, str]) -> Response:
-    """One sentence as text."""
     return Response(status=status, content_type=_PLAIN, chunks=(f"{sentence}\n".encode(),), headers=headers)

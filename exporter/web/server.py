@@ -1,6 +1,6 @@
-"""The web server: uvicorn with its own event loop in its own thread, on a listener that caps and times its peers.
+"""Runs uvicorn with its own event loop in its own thread, on a listener that limits connections.
 
-The only one that names the server library. Why this one: docs/decisions/0003-web-server.md.
+The only file that uses the server library, for the reasons in docs/decisions/0003-web-server.md.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["WebServer", "WebServerError"]
 _log = logging.getLogger(__name__)
 
 _SEND_BYTES = 128 * 1024
-"""At most this much of an answer is buffered for a peer that does not read."""
+"""Limit for the buffered part of a response while its peer does not read."""
 _GRACE_SECONDS = 0.3
-"""For answers in flight when the server is closed."""
+"""Time for responses in flight when the server is closed."""
 _START_SECONDS_MAX = 10.0
 _SECOND_NET_SECONDS = 4
-"""After this uvicorn cancels what is still going on; it never comes to that, because all connections are dropped."""
+"""After this time uvicorn cancels requests; by then all connections are dropped."""
 _CLOSE_SECONDS_MAX = 8.0
 
 Scope = MutableMapping[str, Any]
@@ -54,7 +54,7 @@ class WebServer:
         allowed_sans: frozenset[str] = frozenset(),
         guard: Authenticator | None = None,
     ) -> None:
-        """`allowed_sans`: names of which a peer's certificate must carry one; empty for any."""
+        """`allowed_sans`: a peer's certificate must have one of these names; empty for any."""
         self._tls = tls
         self._allowed_sans = allowed_sans
         self._guard = guard or Authenticator()
@@ -64,7 +64,7 @@ class WebServer:
         self._serving: _Serving | None = None
 
     def start(self) -> None:
-        """Returns when requests are answered; WebServerError, in one sentence, when that cannot be."""
+        """Returns when the server accepts requests. Raises WebServerError with one sentence."""
         assert self._serving is None, "a server is started once"
         listener = listen(self._listen_address, self._limits)
         self._serving = _Serving(listener, self._site, self._limits, self._tls, self._allowed_sans, self._guard)
@@ -78,7 +78,7 @@ class WebServer:
 
     @property
     def port(self) -> int:
-        """The port in use, also where port 0 was asked for."""
+        """The port in use, also with port 0 in the settings."""
         return self._started.port
 
     @property
@@ -88,11 +88,11 @@ class WebServer:
 
     @property
     def is_running(self) -> bool:
-        """False when it is not started, closed, or has died."""
+        """False before the start, after the close, and after a crash."""
         return self._serving is not None and self._serving.thread.is_alive()
 
     def close(self) -> None:
-        """Stops listening, gives answers in flight a moment, ends every connection. Takes less than a second."""
+        """Stops listening, waits a moment for responses in flight, drops all connections. Takes less than a second."""
         if self._serving is not None:
             self._serving.close()
             self._guard.close()
@@ -179,7 +179,7 @@ class _Serving:
         self.listener.drop_overdue()
 
     async def _application(self, scope: Scope, _: Receive, send: Send) -> None:
-        """An ASGI application for HTTP: what a request says becomes a Request, an Answer becomes messages."""
+        """An ASGI application for HTTP: a scope becomes a Request, an Answer becomes messages."""
         client = scope["client"]
         self.listener.request_begins(client)
         try:
@@ -192,9 +192,9 @@ class _Serving:
 
 
 class _NamedPeers(H11Protocol):
-    """uvicorn's protocol, which ends a connection whose certificate carries none of the allowed names.
+    """uvicorn's protocol, which drops a connection whose certificate has none of the allowed names.
 
-    It also ends one that was made by files which are replaced since: its authority may be taken away.
+    It also drops a connection that was made before certificate files changed: its authority may be removed.
     """
 
     allowed_sans: frozenset[str] = frozenset()
@@ -226,7 +226,7 @@ def _request(scope: Scope, address: str) -> Request:
 
 
 def _joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """A header that comes twice counts as one list (RFC 9110, section 5.3)."""
+    """A repeated header counts as one list (RFC 9110, section 5.3)."""
     joined: dict[str, str] = {}
     for name, value in headers:
         joined[name] = f"{joined[name]}, {value}" if name in joined else value
@@ -234,7 +234,7 @@ def _joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 async def _send_answer(answer: Response, more_headers: Mapping[str, str], send: Send) -> None:
-    """In pieces, each of which waits until the peer has taken what came before. `more_headers` win over the answer's."""
+    """Sends pieces, each after the peer has read the previous one. `more_headers` override those of the response."""
     own = {name.lower(): value for name, value in answer.all_headers}
     merged = {**own, **{name.lower(): value for name, value in more_headers.items()}}
     headers = [(name.encode(), value.encode()) for name, value in merged.items()]

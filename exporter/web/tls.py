@@ -1,7 +1,4 @@
-"""The web server's side of TLS: a context that is made anew when its files change.
-
-`ssl` and the files that it names, nothing of HTTP.
-"""
+"""Makes the web server's TLS context, and replaces it when its files change."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ from exporter.web.config import ServerTls
 
 log = logging.getLogger("exporter")
 
-# A connection that ends within its handshake leaves a cycle of references: what it read into, 256 KiB, stays until the
-# collector looks at old objects. Strangers who came and said nothing made that 300 MB within seconds.
+# A connection that ends within its handshake leaves a cycle of references: its buffer, 256 KiB, stays until the garbage
+# collector runs on old objects. Many silent connections made that 300 MB within seconds.
 SSLProtocol.max_size = 16 * 1024
 
 _AUTH = {
@@ -30,14 +27,14 @@ _SAN_KINDS = {"DNS", "IP Address", "email", "URI"}
 
 
 class ServerTlsError(Exception):
-    """The certificate, key or authority cannot be used; the text is one sentence for the operator."""
+    """The certificate, key or authority cannot be used; the message is one sentence for the operator."""
 
 
 class RenewingContext(ssl.SSLContext):
-    """What the server is given; each new connection has a context of the files as they are then.
+    """The context of the server; each new connection uses one from the present files.
 
-    A context of its own for each state of the files, and not a callback that changes the first one's certificate: whether a
-    session is resumed is decided by the first one, so a certificate stayed good after its authority was taken away.
+    Each state of the files has its own context, instead of a callback that changes the first context's certificate: the
+    first context decides about resumed sessions, so a certificate stayed valid after its authority was removed.
     """
 
     def __new__(cls, options: ServerTls) -> RenewingContext:
@@ -51,11 +48,11 @@ class RenewingContext(ssl.SSLContext):
         self._newest = self._build()
 
     def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
-        """What asyncio asks of a context for each connection."""
+        """Asyncio calls this for each connection."""
         return self.current().wrap_bio(*arguments, **named)
 
     def current(self) -> ssl.SSLContext:
-        """Of the files as they are; where they cannot be used, as they were."""
+        """A context from the present files; from the last valid ones while they cannot be used."""
         stamps = self._stamp_all()
         if stamps != self._stamps:
             self._stamps = stamps
@@ -94,16 +91,16 @@ class RenewingContext(ssl.SSLContext):
                 context.load_verify_locations(it.client_ca)
             except (OSError, ssl.SSLError) as error:
                 raise ServerTlsError(f"{it.client_ca} holds no certificates: {_why(error)}") from error
-            # A session that is resumed is not verified again. What is left is TLS 1.2's cache, for five minutes at most.
+            # A resumed session is not verified again. Only TLS 1.2's cache remains, for five minutes at most.
             context.num_tickets = 0
             context.options |= ssl.OP_NO_TICKET
         return context
 
 
 def is_allowed(certificate: Mapping[str, Any] | None, sans: frozenset[str], *, now_s: float) -> bool:
-    """True when no names are demanded, or the peer's certificate carries one of them; False when it is expired.
+    """True if no names are required, or the peer's certificate has one of them; False if it is expired.
 
-    A session that is resumed brings the certificate of its first connection, which OpenSSL does not look at again.
+    A resumed session has the certificate of its first connection, which OpenSSL does not verify again.
     """
     if certificate and ssl.cert_time_to_seconds(certificate["notAfter"]) < now_s:
         return False
