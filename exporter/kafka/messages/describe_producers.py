@@ -12,9 +12,8 @@ The answer, after the response header (DescribeProducersResponse.json; every len
     | tagged fields
 
 `decode` finds where each partition begins (`producers_layout`), and then has numpy look at the sign byte of every start
-offset: only open transactions are unpacked, or whatever certain producers have left. `decode_slowly`, the specification,
-reads the answer field by field; it is asked wherever something is not as drawn above, such as tagged fields. No length is
-believed before the bytes behind it are there.
+offset: only open transactions are unpacked, or whatever certain producers have left. No length is believed before the bytes
+behind it are there.
 """
 
 from __future__ import annotations
@@ -22,34 +21,26 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.messages.columns import unaligned_view
 from exporter.kafka.messages.producers_layout import (
     ENTRY_BYTES,
-    MESSAGE_AT,
-    TAGS_AT,
-    THROTTLE_TIME_BYTES,
     Layout,
     walk,
 )
 from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.messages.response import STRING, decoded, unaligned_view
 from exporter.kafka.messages.versions import DESCRIBE_PRODUCERS
 from exporter.primitives import (
-    UNREADABLE,
+    MalformedBytesError,
     compact,
-    compact_string,
-    length,
-    skip_tags,
     uvarint,
 )
 from exporter.snapshot import ENTRY_FIELDS, Int16Column, Int32Column, ProducerEntries
 
-_ENTRY = struct.Struct(">qiiqiq")
 _ENTRY_ROWS = np.dtype(
     [
         ("producer_id", ">i8"),
@@ -61,7 +52,8 @@ _ENTRY_ROWS = np.dtype(
         ("tags", "u1"),
     ]
 )
-_PARTITION_HEAD = struct.Struct(">ih")
+FIELDS: Final = (4, (STRING, (6, STRING, (36,))))
+"""As drawn above."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +72,7 @@ class ProducersAnswer(ProducerEntries):
     entry_partition: Int32Column
     """(N,) index into the P partitions of this answer."""
     layout: Layout | None = field(compare=False)
-    """For the next answer to the same request; None where this one was read slowly."""
+    """For the next answer to the same request."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ProducersAnswer):
@@ -112,112 +104,36 @@ def decode(
     `like` is how the last answer to the same request was laid out. Raises MalformedAnswerError when `body` is not such an
     answer to its last byte.
     """
+    return decoded(
+        body,
+        "DescribeProducers",
+        FIELDS,
+        lambda plain: _decode(plain, producer_ids, every=every, like=like if plain is body else None),
+    )
+
+
+def _decode(
+    body: memoryview, producer_ids: Collection[int] | None, *, every: bool, like: Layout | None
+) -> ProducersAnswer:
     bytes_ = np.frombuffer(body, dtype=np.uint8)
-    layout = like
-    if layout is None or not layout.is_of(body, bytes_):
-        try:
-            layout = walk(body.tobytes())  # a byte of `bytes` is had in half the time
-        except UNREADABLE:  # it may be tagged fields that threw the quick walk off its feet
-            return decode_slowly(body, producer_ids, every=every)
+    # A byte of `bytes` is had in half the time.
+    layout = like if like is not None and like.is_of(body, bytes_) else walk(body.tobytes())
     if every:
         entry_at = layout.all_entries(bytes_)
     else:
         entry_at = layout.open_entries(bytes_) if producer_ids is None else layout.entries_of(body, producer_ids)
-    if entry_at is None or np.any(bytes_[layout.entries_at + layout.count * ENTRY_BYTES]):
-        return decode_slowly(body, producer_ids, every=every)
+    if np.any(bytes_[layout.entries_at + layout.count * ENTRY_BYTES]):
+        raise MalformedBytesError("tagged fields")
     (throttle_time_ms,) = struct.unpack_from(">i", body, 0)
-    return _answer(
-        throttle_time_ms,
-        layout.topics,
-        layout.partitions,
-        partition=unaligned_view(body, ">i4")[layout.head_at],
-        error=unaligned_view(body, ">i2")[layout.head_at + 4],
-        producers=layout.count,
-        entry_partition=(np.searchsorted(layout.entries_at, entry_at, side="right") - 1).astype(np.int32),
-        rows=unaligned_view(body, _ENTRY_ROWS)[entry_at],
-        layout=layout,
-    )
-
-
-def _answer(
-    throttle_time_ms: int,
-    topics: tuple[str, ...],
-    partitions: tuple[int, ...],
-    *,
-    partition: npt.NDArray[Any],
-    error: npt.NDArray[Any],
-    producers: npt.NDArray[Any],
-    entry_partition: npt.NDArray[np.int32],
-    rows: npt.NDArray[np.void],
-    layout: Layout | None = None,
-) -> ProducersAnswer:
+    rows = unaligned_view(body, _ENTRY_ROWS)[entry_at]
     return ProducersAnswer(
         throttle_time_ms=throttle_time_ms,
-        topics=topics,
-        topic=np.repeat(np.arange(len(topics), dtype=np.int32), partitions),
-        partition=partition.astype(np.int32),
-        error=error.astype(np.int16),
-        producers=producers.astype(np.int32),
-        entry_partition=entry_partition,
-        **{name: rows[name].astype(rows[name].dtype.newbyteorder("=")) for name in ENTRY_FIELDS},
+        topics=layout.topics,
+        topic=np.repeat(np.arange(len(layout.topics), dtype=np.int32), layout.partitions),
+        partition=unaligned_view(body, ">i4")[layout.head_at].astype(np.int32),
+        error=unaligned_view(body, ">i2")[layout.head_at + 4].astype(np.int16),
+        producers=layout.count,
+        entry_partition=(np.searchsorted(layout.entries_at, entry_at, side="right") - 1).astype(np.int32),
         layout=layout,
+        **{name: rows[name].astype(rows[name].dtype.newbyteorder("=")) for name in ENTRY_FIELDS},
     )
-
-
-def decode_slowly(
-    body: memoryview, producer_ids: Collection[int] | None = None, *, every: bool = False
-) -> ProducersAnswer:
-    """Read the answer field by field, tagged fields included. Raises MalformedAnswerError like `decode`."""
-    try:
-        return _decode_slowly(body, producer_ids, every=every)
-    except UNREADABLE as error:
-        raise MalformedAnswerError(f"DescribeProducers answer of {len(body)} bytes: {error}") from error
-
-
-def _decode_slowly(body: memoryview, producer_ids: Collection[int] | None, *, every: bool) -> ProducersAnswer:
-    (throttle_time_ms,) = struct.unpack_from(">i", body, 0)
-    topics: list[str] = []
-    partitions: list[int] = []
-    heads: list[tuple[int, int, int]] = []
-    picked: list[tuple[int, ...]] = []
-    entry_partition: list[int] = []
-    topic_count, at = length(body, THROTTLE_TIME_BYTES)
-    for _ in range(topic_count):
-        name, at = compact_string(body, at)
-        partition_count, at = length(body, at)
-        topics.append(name)
-        partitions.append(partition_count)
-        for _ in range(partition_count):
-            head, entries, at = _read_partition(body, at)
-            chosen = [it for it in entries if every or (it[5] >= 0 if producer_ids is None else it[0] in producer_ids)]
-            entry_partition += [len(heads)] * len(chosen)
-            picked += chosen
-            heads.append((*head, len(entries)))
-        at = skip_tags(body, at)
-    at = skip_tags(body, at)
-    if at != len(body):
-        raise MalformedAnswerError(f"{len(body) - at} bytes after the end of the DescribeProducers answer")
-    columns = np.array(heads, dtype=np.int64).reshape(-1, 3)
-    return _answer(
-        throttle_time_ms,
-        tuple(topics),
-        tuple(partitions),
-        partition=columns[:, 0],
-        error=columns[:, 1],
-        producers=columns[:, 2],
-        entry_partition=np.asarray(entry_partition, dtype=np.int32),
-        rows=np.array([(*entry, 0) for entry in picked], dtype=_ENTRY_ROWS),
-    )
-
-
-def _read_partition(body: memoryview, at: int) -> tuple[tuple[int, int], list[tuple[int, ...]], int]:
-    """(partition, error) and the entries of one partition, and where the next begins."""
-    head = _PARTITION_HEAD.unpack_from(body, at)
-    at += MESSAGE_AT
-    at = at + 1 if body[at] == 0 else compact_string(body, at)[1]
-    count, at = length(body, at)
-    entries = []
-    for _ in range(count):
-        entries.append(_ENTRY.unpack_from(body, at))
-        at = skip_tags(body, at + TAGS_AT)
-    return head, entries, skip_tags(body, at)
