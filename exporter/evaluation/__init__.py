@@ -1,1 +1,1 @@
-"""Pure: from a snapshot and a memory to verdicts with their evidence. No clock, network, log or environment."""
+"""Pure: makes verdicts with their evidence from a snapshot and a memory. No clock, network, log or environment."""

@@ -1,6 +1,6 @@
-"""`evaluate(snapshot, memory, policy, journal, baseline) -> Evaluation`: verdicts, durations, lateness, what to remember.
+"""Evaluates a snapshot: verdicts, durations, lateness, and the memory for the next cycle.
 
-The three durations are never mixed: *duration* since the start, whose source travels with it; *idle* since the last
+The three durations are never mixed: *duration* since the start, with the start's source; *idle* since the last
 write by the client's clock; *late* when the duration exceeds `transaction.max.timeout.ms` plus padding, strictly.
 """
 
@@ -32,7 +32,7 @@ from exporter.snapshot import ENDED_STATES, UNKNOWN_OFFSET, Answer, Int64Column,
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
 FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
-"""A transaction on a partition that can no longer be read is remembered for a day."""
+"""A transaction on an unread partition stays in the memory for a day."""
 
 _OWNED = frozenset({Ownership.OWNED, Ownership.COMPLETING})
 
@@ -44,7 +44,7 @@ def evaluate(
     journal: Journal = NO_JOURNAL,
     baseline: Baseline = NO_BASELINE,
 ) -> Evaluation:
-    """What is to be thought of `snapshot`, given what earlier cycles left, what the log says, and what is usual."""
+    """Evaluate `snapshot` with the memory of earlier cycles, the transaction log, and the baseline."""
     told_ms = snapshot.max_timeout.timeout_ms
     max_timeout_ms = policy.max_timeout_fallback_ms if told_ms is None else told_ms
     late_after_ms = max_timeout_ms + policy.late_padding_ms
@@ -90,7 +90,7 @@ def _transaction_columns(
         start_timestamp_ms=start_ms,
         start_source=np.array([source for _, source in starts], dtype=np.int8),
         duration_ms=duration_ms,
-        # A timestamp of -1 (or 0) is none at all: brokers accept it, and it says nothing.
+        # A timestamp of -1 (or 0) is no timestamp: brokers accept it.
         idle_ms=np.where(last_write > 0, np.maximum(now - last_write, 0), 0),
         is_late=duration_ms > late_after_ms,
         is_unusually_long=np.fromiter(
@@ -102,11 +102,11 @@ def _transaction_columns(
 
 
 def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_ms: int) -> tuple[int, StartSource]:
-    """When a transaction started, in milliseconds, and who says so.
+    """The start of each transaction, in milliseconds, and its source.
 
-    The coordinator, when it owns this very transaction or did when last asked; else its log, when that has it open here;
-    else when we first saw it, and for a proved hang the last write's timestamp where that is earlier: a client's clock
-    alone never makes a live one late.
+    In this order: the coordinator, if it owns or last owned this transaction; the transaction log, if it is open there; the
+    first cycle with it, or for a proved hang the timestamp of its last write if that is earlier: a client's clock alone
+    never makes a live transaction late.
     """
     transaction, remembered = evidence.transaction, evidence.remembered
     if evidence.ownership in _OWNED and transaction is not None and transaction.start_time_ms >= 0:
@@ -167,7 +167,7 @@ def _suspects(
 
 
 def all_rows(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
-    """Every open transaction as a row for people, in the order of the snapshot."""
+    """Every open transaction as a row, in the order of the snapshot."""
     return tuple(
         transaction_row(
             evaluation.snapshot, e, evaluation.transactions, evaluation.partitions, row, usual, evaluation.policy
@@ -177,7 +177,7 @@ def all_rows(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
 
 
 def worst_first(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
-    """Every open transaction as a row for people: by verdict, then the longest open."""
+    """Every open transaction as a row, worst first: by verdict, then the longest open."""
     return tuple(sorted(all_rows(evaluation), key=lambda row: (row.verdict, -row.duration_ms)))
 
 
@@ -188,7 +188,7 @@ def _remember(
     verdicts: tuple[Verdict, ...],
     unexamined: SeenUnexamined,
 ) -> Memory:
-    """What is open now, and what was open on partitions that could not be read this time."""
+    """The memory of open transactions, and of those on partitions that are unread in this cycle."""
     current = {
         e.key: _remembered(e, verdict, snapshot.cluster_time_ms, snapshot.took_ms, snapshot.monotonic_ms)
         for e, verdict in zip(evidence, verdicts, strict=True)
@@ -206,7 +206,7 @@ def _remember(
 def _still_possible(
     snapshot: Snapshot, memory: Memory, current: Collection[TransactionKey]
 ) -> dict[TransactionKey, Remembered]:
-    """What is remembered, not open now, and on a partition that was not read: it may be open still."""
+    """Remembered transactions on unread partitions, which may still be open."""
     oldest_ms = snapshot.cluster_time_ms - FORGET_UNREAD_AFTER_MS
     known = {*current, *(key._replace(topic_id="") for key in current)}
     return {
@@ -234,7 +234,7 @@ def _remembered(
         start_ms = before.coordinator_start_ms
     completing_since_ms, completing_from_ms = -1, None
     if evidence.ownership is Ownership.COMPLETING:
-        # It may have been decided while this cycle went on: from its end on it was completing, and not from its beginning.
+        # It may have been decided during this cycle: it was completing at the cycle's end, not necessarily at its start.
         completing_since_ms = now_ms + took_ms
         completing_from_ms = None if monotonic_ms is None else monotonic_ms + took_ms
         if before is not None and before.completing_since_ms >= 0:
@@ -252,7 +252,7 @@ def _remembered(
 
 
 def _superseded_epoch(evidence: Evidence, verdict: Verdict) -> int | None:
-    """The epoch of the open records, once it is proved that their id has gone on to a newer one without them."""
+    """The epoch of the open records, if it is proved that their id has a newer epoch without them."""
     before, transaction = evidence.remembered, evidence.transaction
     if (
         verdict is Verdict.HANGING_NOT_IN_TRANSACTION
@@ -265,7 +265,7 @@ def _superseded_epoch(evidence: Evidence, verdict: Verdict) -> int | None:
 
 
 def _watched_from_ms(evidence: Evidence, monotonic_ms: int | None) -> int | None:
-    """Since when this very transaction is watched: a producer that goes on takes old records into its next one."""
+    """Since when this transaction is watched: a producer that continues takes old records into its next transaction."""
     before, transaction = evidence.remembered, evidence.transaction
     if before is None or before.watched_from_ms is None:
         return monotonic_ms

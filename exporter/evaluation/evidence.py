@@ -1,4 +1,4 @@
-"""What is known of one open transaction, brought together from the snapshot and from memory."""
+"""Collects the evidence about one open transaction from the snapshot and from memory."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from exporter.snapshot.unexamined import keys_of
 from exporter.transaction_log.journal import EndedTransaction, Journal, LoggedProducer
 
 CLOCKS_AGREE_WITHIN_MS = 10_000
-"""How far the brokers' clocks may differ among each other without changing a verdict (docs/proof.md)."""
+"""Differences of the brokers' clocks up to this never change a verdict (docs/proof.md)."""
 
 CLOCK_SLACK_MS = 60 * 60 * 1000
-"""How much longer ago a transaction may have ended than the timestamp of its last write shows: the client's clock is ahead
-by as much at most, and a record is that late at most."""
+"""A transaction may have completed this long before the timestamp of its last write: the limit for a client's clock that is
+ahead, and for a late record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,48 +42,48 @@ class Evidence:
     producer_epoch: int
     ownership: Ownership
     transaction: CoordinatorTransaction | None
-    """What its coordinator says of the producer id, the latest answer; None when no coordinator lists it."""
+    """The newest state of the producer id at its coordinator; None if no coordinator lists it."""
     coordinator_age_ms: int | None
-    """Since the start that the coordinator tells; None where it was not described or has not begun."""
+    """Age by the coordinator's start; None if it was not described or has not begun."""
     is_clock_sure: bool
-    """The cluster's clock is known; else ours stands in for it, and may be off."""
+    """True if the cluster's clock is known; otherwise the exporter's own clock is used, and may be wrong."""
     is_clock_behind: bool
-    """Ours stands in for the cluster's clock, and some transaction starts later than it shows."""
+    """The exporter's own clock is used, and some transaction starts in its future."""
     was_seen_before: bool
     watched_ms: int
-    """For how long this process has seen it, by its monotonic clock."""
+    """Time since this process first saw it, by its monotonic clock."""
     completing_ms: int
-    """Since we first saw it in a Prepare state, 0 when it is not in one."""
+    """Time since it was first seen in a Prepare state, 0 if it is not in one."""
     was_asked: bool
-    """True when it was in doubt, and its producer id was asked for between the probes."""
+    """True if it was unverified, and the coordinators were queried about its producer id between the probes."""
     second_read: SecondRead
     proof_failure: str | None
-    """Why this cycle's answers of the coordinators prove nothing at all; None when they do."""
+    """Why this cycle's responses of the coordinators prove nothing; None if they do."""
     is_unclear: bool
-    """Its transactional id changed while it was asked for."""
+    """Its transactional id changed during the requests."""
     is_topic_hidden: bool
-    """A coordinator may leave this partition's topic out of its descriptions."""
+    """A coordinator may omit this partition's topic from its descriptions."""
     id_visibility: IdVisibility
-    """Whether a transactional id may be hidden from us while made-up ids are visible."""
+    """Whether a transactional id may be hidden although the probe ids are visible."""
     diverged_replicas: tuple[int, ...]
-    """Followers that have seen the transaction end, which the leader shows open."""
+    """Followers with a marker of the transaction, which is open on the leader."""
     silent_replicas: tuple[int, ...]
-    """In-sync followers that did not respond, or do not show it open."""
+    """In-sync followers that did not respond, or on which it is not open."""
     unconfirmed: str | None
-    """Why the leader of its partition, or of its state partition, is not confirmed; None where it is, or was not asked."""
+    """Why the leader of its partition, or of its state partition, is not confirmed; None if it is, or was not checked."""
     last_timestamp_ms: int
-    """Of the producer's last write here: a client's clock."""
+    """Timestamp of the producer's last write on this partition, by the client's clock."""
     end_markers: tuple[EndMarker, ...]
-    """Of the same producer id at every epoch that was found, in the order of time."""
+    """Markers of the same producer id at every epoch, in the order of time."""
     was_searched: bool
-    """True when the logs were searched for such markers: only an operator's question is worth it."""
+    """True if the logs were searched for such markers, which only an operator's command does."""
     unsearched: tuple[str, ...]
-    """What could not be searched for such markers this time, a sentence each."""
+    """Places that could not be searched for such markers this time, one sentence each."""
     lost: tuple[str, ...]
-    """Which of such markers may be in no log any more, or not be found, a sentence each."""
+    """Markers that may have been removed from the logs, or cannot be found, one sentence each."""
     remembered: Remembered | None
     logged: LoggedProducer | None
-    """What the coordinators' log says of the producer id; None where it is not read, or says nothing."""
+    """The transaction log's state of the producer id; None if the log is not read, or has none."""
 
     @property
     def state(self) -> TransactionState | None:
@@ -92,20 +92,20 @@ class Evidence:
 
     @property
     def transactional_id(self) -> str | None:
-        """As a coordinator names it, else as the log did; None where nobody does."""
+        """The transactional id, from a coordinator or from the transaction log; None if unknown."""
         if self.transaction is not None:
             return self.transaction.transactional_id
         return None if self.logged is None else self.logged.transactional_id
 
     @property
     def ended_in_log(self) -> EndedTransaction | None:
-        """The newest transaction of this epoch on this partition that the log has as decided."""
+        """The newest decided transaction of this epoch on this partition in the transaction log."""
         ended = None if self.logged is None else self.logged.ended.get((self.key.topic, self.key.partition))
         return None if ended is None or ended.producer_epoch != self.producer_epoch else ended
 
     @property
     def start_in_log_ms(self) -> int | None:
-        """The start of the transaction that the log has open here at this epoch; None where it has none."""
+        """The start of the open transaction on this partition at this epoch in the transaction log; None without one."""
         latest = None if self.logged is None else self.logged.latest
         if self.logged is None or latest is None or latest.start_ms < 0:
             return None
@@ -129,7 +129,7 @@ def gather(snapshot: Snapshot, memory: Memory, journal: Journal) -> Iterator[Evi
 
 
 def _places(snapshot: Snapshot, memory: Memory) -> Mapping[int, int]:
-    """Row -> where it is among what was seen and not examined."""
+    """Row -> its index among transactions that were not examined."""
     keys = keys_of(snapshot.partitions, snapshot.open_transactions)
     place = keys.places_in(memory.unexamined.keys)
     found = np.flatnonzero(place >= 0)
@@ -137,7 +137,7 @@ def _places(snapshot: Snapshot, memory: Memory) -> Mapping[int, int]:
 
 
 def key_of(snapshot: Snapshot, row: int) -> TransactionKey:
-    """What identifies one open transaction for as long as it stays open."""
+    """The key of one open transaction while it stays open."""
     open_ = snapshot.open_transactions
     partition_row = int(open_.partition_row[row])
     topic, partition = snapshot.partitions.name(partition_row)
@@ -148,7 +148,7 @@ def key_of(snapshot: Snapshot, row: int) -> TransactionKey:
 
 
 class _Answers:
-    """The coordinators' answers by producer id: those of the proof are later, and count for whatever was in doubt."""
+    """The coordinators' responses by producer id: those of the proof are later, and count for unverified transactions."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         proof = snapshot.proof
@@ -224,12 +224,12 @@ def _watched_ms(remembered: Remembered | None, monotonic_ms: int | None) -> int:
 
 
 def is_another_start(remembered: Remembered | None, transaction: CoordinatorTransaction) -> bool:
-    """True where its owner began another transaction since, which has taken over the records that were open."""
+    """True if its producer has begun another transaction since, which includes the open records."""
     return remembered is not None and remembered.coordinator_start_ms != transaction.start_time_ms
 
 
 def _is_clock_behind(snapshot: Snapshot, transactions: Iterable[CoordinatorTransaction]) -> bool:
-    """True where ours stands in for the cluster's clock and shows less than a coordinator has already written."""
+    """True if the exporter's own clock is used, and is behind a time that a coordinator has already written."""
     if snapshot.clock_source is ClockSource.CONTROLLER:
         return False
     latest_ms = max((it.start_time_ms for it in transactions), default=-1)
@@ -239,7 +239,7 @@ def _is_clock_behind(snapshot: Snapshot, transactions: Iterable[CoordinatorTrans
 def _unconfirmed(
     proof: CoordinatorProof | None, key: TransactionKey, transaction: CoordinatorTransaction | None
 ) -> str | None:
-    """For the partition itself, else for the state partition of its id, or for any of them where nobody names the id."""
+    """For the partition itself, or the state partition of its id, or any state partition if the id is unknown."""
     if proof is None:
         return None
     here = proof.why_unconfirmed(key.topic, key.partition)
@@ -272,7 +272,7 @@ def _search_for_end(snapshot: Snapshot, producer_id: int, last_timestamp_ms: int
 
 
 def _forgotten(kept_ms: int | None, last_timestamp_ms: int, now_ms: int | None) -> tuple[str, ...]:
-    """Why a partition may have forgotten the producer, and so not be searched at all; empty where none has."""
+    """Why partitions may have forgotten the producer, and so are not searched; empty if none has."""
     if kept_ms is None:
         return (
             "it is not known how long partitions remember a producer: needs DESCRIBE_CONFIGS on the cluster, and Kafka 3.5",
@@ -293,11 +293,11 @@ def _coordinator_age_ms(transaction: CoordinatorTransaction | None, now_ms: int)
 
 
 def _completing_ms(snapshot: Snapshot, owned: Ownership, remembered: Remembered | None, prepared_ms: int | None) -> int:
-    """For how long, by a clock that cannot be set where this process saw it begin: the cluster's may only just be known."""
+    """Time that it has been completing; by the monotonic clock if this process saw it begin: that cannot be set."""
     if owned is not Ownership.COMPLETING or remembered is None or remembered.completing_since_ms < 0:
         return 0
     now_ms, is_clock_sure = snapshot.cluster_time_ms, snapshot.clock_source is ClockSource.CONTROLLER
-    # Only now that it was seen so twice: the coordinator's clock may be behind ours.
+    # Only after two cycles have seen it: the coordinator's clock may be behind the exporter's.
     since_log_ms = now_ms - prepared_ms if prepared_ms is not None and is_clock_sure else 0
     if snapshot.monotonic_ms is not None and remembered.completing_from_ms is not None:
         watched_ms = snapshot.monotonic_ms - remembered.completing_from_ms
@@ -308,7 +308,7 @@ def _completing_ms(snapshot: Snapshot, owned: Ownership, remembered: Remembered 
 
 
 def _prepared_ms(transaction: CoordinatorTransaction | None, logged: LoggedProducer | None) -> int | None:
-    """When this very transaction was decided, as the log tells: it has the start that the coordinator tells."""
+    """When this transaction was decided, by the transaction log, if log and coordinator have the same start."""
     if transaction is None or logged is None or logged.latest is None or logged.prepared_ms < 0:
         return None
     is_same = transaction.start_time_ms >= 0 and transaction.start_time_ms == logged.latest.start_ms

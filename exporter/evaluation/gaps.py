@@ -1,4 +1,4 @@
-"""What a snapshot lacks, a sentence each: the same for the log, the status page, the command line and its exit status."""
+"""Describes the gaps of a snapshot, one sentence each: the same for log, status page, commands and exit status."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from exporter.snapshot import Answer, CoordinatorProof, IdVisibility, SecondRead, Snapshot
 
 _NAMED_MAX = 100
-"""Leaders that are not confirmed and have a sentence of their own: the log must not get one for each of 50,000."""
+"""Unconfirmed leaders with their own sentence, so that the log does not get 50,000."""
 
 
 def gaps(snapshot: Snapshot) -> tuple[str, ...]:
@@ -32,7 +32,7 @@ def _unread_partitions(snapshot: Snapshot) -> list[str]:
 
 
 def unproved(snapshot: Snapshot) -> list[str]:
-    """What the proof of suspects lacks."""
+    """Gaps in the proof of suspects."""
     proof, open_ = snapshot.proof, snapshot.open_transactions
     sentences = []
     if snapshot.unclear_producer_ids:
@@ -68,7 +68,7 @@ def unproved(snapshot: Snapshot) -> list[str]:
 
 
 def _unanswered(proof: CoordinatorProof) -> list[str]:
-    """Which of its questions the coordinators left open."""
+    """Requests of the proof without a usable response."""
     sentences = []
     if proof.unclear_producer_ids:
         count = len(proof.unclear_producer_ids)

@@ -1,4 +1,4 @@
-"""What must outlive a cycle: when a transaction was first seen, and what its coordinator last said of its start."""
+"""The memory between cycles: when a transaction was first seen, and its last known start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from exporter.snapshot.unexamined import NO_KEYS
 class TransactionKey(NamedTuple):
     """An open transaction on one partition, for as long as it stays open.
 
-    The epoch is not part of it: a newer epoch that writes into a transaction left open does not move its start offset.
+    The epoch is not part of the key: a newer epoch that writes into an open transaction does not change its start offset.
     """
 
     topic: str
@@ -29,33 +29,33 @@ class TransactionKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """What is known of one open transaction from earlier cycles. Instants in milliseconds, by the cluster's clock."""
+    """Facts about one open transaction from earlier cycles. Instants in milliseconds, by the cluster's clock."""
 
     first_seen_ms: int
     last_seen_ms: int
     producer_epoch: int
     coordinator_start_ms: int = -1
-    """Start as its coordinator told while it owned the transaction at `producer_epoch`; -1 if it never did."""
+    """Start from its coordinator while that owned the transaction at `producer_epoch`; -1 if it never did."""
     completing_since_ms: int = -1
-    """Since when it has been seen in PrepareCommit or PrepareAbort; -1 when it is not."""
+    """When it was first seen in PrepareCommit or PrepareAbort; -1 if it is not."""
     superseded_epoch: int | None = None
-    """The epoch of its records, where a proof found its id at a newer one without a transaction; not kept on disk."""
+    """The epoch of its records, if a proof found its id at a newer epoch without a transaction; not kept on disk."""
     completing_from_ms: int | None = None
     """The same instant as `completing_since_ms` by this process's monotonic clock; never carried over a restart."""
     watched_from_ms: int | None = None
-    """When this process first saw it, by its monotonic clock: what is watched is never carried over a restart."""
+    """When this process first saw it, by its monotonic clock; never carried over a restart."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeenUnexamined:
-    """What is known of open transactions that were not examined, as columns; not kept on disk."""
+    """Facts about open transactions that were not examined, as columns; not kept on disk."""
 
     keys: TransactionKeys
     first_seen_ms: Int64Column
     last_seen_ms: Int64Column
     producer_epoch: Int32Column
     coordinator_start_ms: Int64Column
-    """As in `Remembered`, from when they were examined."""
+    """As in `Remembered`, from the time when they were examined."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -92,7 +92,7 @@ class SeenUnexamined:
         )
 
     def remembered(self, place: int) -> Remembered:
-        """One of them, which is examined now."""
+        """The facts about one that is examined now."""
         return Remembered(
             first_seen_ms=int(self.first_seen_ms[place]),
             last_seen_ms=int(self.last_seen_ms[place]),
@@ -119,8 +119,8 @@ class Memory:
     """Empty before the first cycle."""
     transactions: Mapping[TransactionKey, Remembered] = field(default_factory=lambda: MappingProxyType({}))
     unexamined: SeenUnexamined = NONE_UNEXAMINED
-    """Those that were not examined."""
+    """Transactions that were not examined."""
 
     def of(self, key: TransactionKey) -> Remembered | None:
-        """What is known of `key`, also from where its topic id was not known yet."""
+        """Facts about `key`, also from before its topic id was known."""
         return self.transactions.get(key) or self.transactions.get(key._replace(topic_id=""))

@@ -1,6 +1,6 @@
-"""How a doubtful transaction ended for all that can be seen: coordinator, transaction log, and markers in partitions.
+"""Finds the outcome of an unverified transaction from its coordinator, the transaction log, and markers in partitions.
 
-A commit counts as soon as anything tells of one that may be this transaction's. `aborted` is a proof: the
+Any evidence of a commit that may be this transaction's counts as a commit. `aborted` is a proof: the
 epoch of the open records is this transaction's alone, it was aborted, and every log that could hold its commit was read.
 """
 
@@ -16,7 +16,7 @@ _ABORTED = frozenset({TransactionState.COMPLETE_ABORT, TransactionState.PREPARE_
 
 
 def outcome_of(evidence: Evidence) -> OutcomeEvidence:
-    """COMMITTED where anything tells of a commit that may be this one's, ABORTED where that is proved, else NONE."""
+    """COMMITTED with any evidence of a commit that may be this one's, ABORTED if that is proved, otherwise NONE."""
     if is_commit_seen(evidence):
         return OutcomeEvidence.COMMITTED
     if is_abort_seen(evidence) and what_hides_a_commit(evidence) == ():
@@ -25,21 +25,21 @@ def outcome_of(evidence: Evidence) -> OutcomeEvidence:
 
 
 def is_commit_seen(evidence: Evidence) -> bool:
-    """True when the coordinator, the transaction log or a marker tells of a commit that may be this transaction's."""
+    """True if the coordinator, the transaction log or a marker shows a commit that may be this transaction's."""
     return OutcomeEvidence.COMMITTED in {decided_by_coordinator(evidence), decided_in_log(evidence)} or any(
         marker.commit for marker in ends(evidence)
     )
 
 
 def is_abort_seen(evidence: Evidence) -> bool:
-    """The same of an abort."""
+    """The same for an abort."""
     return OutcomeEvidence.ABORTED in {decided_by_coordinator(evidence), decided_in_log(evidence)} or any(
         not marker.commit for marker in ends(evidence)
     )
 
 
 def what_hides_a_commit(evidence: Evidence) -> tuple[str, ...]:
-    """Why an abort that is seen proves nothing, a sentence each; empty where it is the end of this very transaction."""
+    """Why an abort proves nothing, one sentence each; empty if it is proved to be this transaction's."""
     if not evidence.was_searched:
         return ("the logs were not searched for its end",)
     if not has_its_own_epoch(evidence):
@@ -51,7 +51,7 @@ def what_hides_a_commit(evidence: Evidence) -> tuple[str, ...]:
 
 
 def has_its_own_epoch(evidence: Evidence) -> bool:
-    """True when the transaction before this one ended with a commit that began this epoch.
+    """True if the previous transaction was committed and its commit began this epoch.
 
     Only TransactionVersion 2 does that, and then every transaction of the producer has an epoch of its own. Before, they
     share one, and what ended on this partition alone, where its marker is missing, left no trace anywhere. A marker at the
@@ -69,19 +69,19 @@ def ends(evidence: Evidence) -> tuple[EndMarker, ...]:
     return tuple(
         it
         for it in evidence.end_markers
-        # Where the epoch is its own, a marker of that epoch ended the transaction before, whatever was read of that.
+        # If the epoch is its own, a marker of that epoch belongs to the previous transaction.
         if it.may_end(epoch) and not (is_alone and it.ended_epoch is None and it.producer_epoch == epoch)
     )
 
 
 def nearest(markers: tuple[EndMarker, ...], last_timestamp_ms: int) -> EndMarker | None:
-    """The first after the last write here, else the last one there is: the likeliest, if the clocks agree."""
+    """The first marker after the last write on this partition, or the last marker: the likeliest, if the clocks agree."""
     after = [marker for marker in markers if marker.timestamp_ms >= last_timestamp_ms]
     return after[0] if after else markers[-1] if markers else None
 
 
 def decided_by_coordinator(evidence: Evidence) -> OutcomeEvidence:
-    """What the coordinator decided at this epoch, or at the next: TransactionVersion 2 bumps it as it decides."""
+    """The coordinator's decision at this epoch, or at the next: TransactionVersion 2 bumps it with the decision."""
     transaction = evidence.transaction
     if transaction is None or not 0 <= transaction.producer_epoch - evidence.producer_epoch <= 1:
         return OutcomeEvidence.NONE
@@ -93,7 +93,7 @@ def decided_by_coordinator(evidence: Evidence) -> OutcomeEvidence:
 
 
 def decided_in_log(evidence: Evidence) -> OutcomeEvidence:
-    """What the transaction log has of the newest transaction of this epoch on this partition."""
+    """The newest transaction of this epoch on this partition in the transaction log."""
     ended = evidence.ended_in_log
     if ended is None:
         return OutcomeEvidence.NONE

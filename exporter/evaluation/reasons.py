@@ -1,4 +1,4 @@
-"""Rows and sentences for people: who said what about an open transaction, so that it can be checked."""
+"""Makes the rows and sentences for operators: the evidence about an open transaction with its sources."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def transaction_row(
     usual: Usual | None,
     policy: Policy,
 ) -> TransactionRow:
-    """One open transaction with everything that a person asks about it."""
+    """One open transaction with all its columns."""
     open_ = snapshot.open_transactions
     verdict = Verdict.ranked(int(transactions.verdict[row]))
     missing = missing_proof(evidence, policy) if verdict is Verdict.INCONCLUSIVE else None
@@ -126,7 +126,7 @@ def transaction_row(
 
 
 def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
-    """Who told how the transaction ended, and why that may not be all, a phrase each."""
+    """The sources of the outcome, and possible gaps, one phrase each."""
     seen = []
     transaction, ended = evidence.transaction, evidence.ended_in_log
     if transaction is not None and decided_by_coordinator(evidence) is not OutcomeEvidence.NONE:
@@ -173,7 +173,7 @@ def _when(instant_ms: int, last_write_ms: int) -> str:
 
 
 def waiting_groups(snapshot: Snapshot, evidence: Evidence, high_watermark: int) -> tuple[WaitingGroup, ...]:
-    """The groups that commit on the transaction's partition, and those that live on it."""
+    """Groups that commit offsets of the transaction's partition, and those whose offsets are on it."""
     impact, key = snapshot.impact, evidence.key
     if impact is None:
         return ()

@@ -1,7 +1,7 @@
-"""The verdict on one open transaction: named predicates, and their precedence in one function.
+"""Decides the verdict on one open transaction: named predicates, and their precedence in one function.
 
-A predicate looks at one `Evidence` and nothing else; only `verdict_of` knows in which order they count.
-A `hanging_*` verdict is a proof (docs/verdicts.md): whatever is missing from it makes the transaction inconclusive.
+A predicate uses one `Evidence` and nothing else; only `verdict_of` knows their order. A `hanging_*` verdict is a proof
+(docs/verdicts.md): if any part is missing, the transaction is inconclusive.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _CONTRADICTIONS = frozenset({Ownership.UNLISTED, Ownership.NOT_IN_TRANSACTION, O
 def verdict_of(evidence: Evidence, policy: Policy) -> Verdict:  # noqa: C901 - a precedence is a list
     """The verdict. Every precedence is here.
 
-    What the coordinator owns is never hanging, so that comes first. Two-phase commit comes before overdue: its time-out
-    is no time-out. What contradicts the coordinator is hanging only when nothing is missing from the proof, so the
-    question for what is missing stands before the three kinds of hanging, which exclude each other. A diverged replica
-    comes before those: an abort could hide what a follower has as committed.
+    A transaction that the coordinator owns is never hanging, so that comes first. Two-phase commit comes before overdue,
+    because it has no real timeout. A contradiction with the coordinator is hanging only with a complete proof, so missing
+    parts come before the three kinds of hanging, which exclude each other. A diverged replica comes before those: an abort
+    could hide records that are committed on a follower.
     """
     if is_prepared_two_phase_commit(evidence):
         return Verdict.PREPARED_TWO_PHASE_COMMIT
@@ -51,7 +51,7 @@ def verdict_of(evidence: Evidence, policy: Policy) -> Verdict:  # noqa: C901 - a
 
 
 def is_prepared_two_phase_commit(evidence: Evidence) -> bool:
-    """The coordinator owns it, and its time-out is infinite (KIP-939)."""
+    """The coordinator owns it, and its timeout is infinite (KIP-939)."""
     transaction = evidence.transaction
     return (
         evidence.ownership is Ownership.OWNED
@@ -61,24 +61,24 @@ def is_prepared_two_phase_commit(evidence: Evidence) -> bool:
 
 
 def is_overdue_at_coordinator(evidence: Evidence, policy: Policy) -> bool:
-    """The coordinator owns it, and should have aborted it by now: its own time-out and the slack have passed."""
+    """The coordinator owns it, and should have aborted it: its own timeout and the slack have passed."""
     return _seems_overdue(evidence, policy) and evidence.unconfirmed is None
 
 
 def is_owner_unconfirmed(evidence: Evidence, policy: Policy) -> bool:
-    """It seems overdue, and the broker that says so may have been its coordinator once, and is none any more."""
+    """It seems overdue, but the responding broker may not be its coordinator any more."""
     return _seems_overdue(evidence, policy) and evidence.unconfirmed is not None
 
 
 def _seems_overdue(evidence: Evidence, policy: Policy) -> bool:
-    """By the cluster's clock; where only ours is known, by how long this process has watched it."""
+    """By the cluster's clock; without it, by the time that this process has watched it."""
     return _is_past_timeout(
         evidence, policy, evidence.coordinator_age_ms if evidence.is_clock_sure else evidence.watched_ms
     )
 
 
 def is_clock_unverified(evidence: Evidence, policy: Policy) -> bool:
-    """The coordinator owns it, and whether it is overdue depends on our clock, which is off or cannot be compared."""
+    """The coordinator owns it, and overdue or not depends on the exporter's clock, which is wrong or cannot be compared."""
     if evidence.ownership is not Ownership.OWNED or evidence.is_clock_sure:
         return False
     return evidence.is_clock_behind or _is_past_timeout(evidence, policy, evidence.coordinator_age_ms)
@@ -96,33 +96,33 @@ def _is_past_timeout(evidence: Evidence, policy: Policy, age_ms: int | None) -> 
 
 
 def is_open_within_timeout(evidence: Evidence, policy: Policy) -> bool:
-    """The coordinator owns it within its time-out; or lists it as Ongoing, and it was first seen in this very cycle."""
+    """The coordinator owns it within its timeout; or lists it as Ongoing, and it was first seen in this cycle."""
     if evidence.ownership is Ownership.OWNED:
         return not (_seems_overdue(evidence, policy) or is_clock_unverified(evidence, policy))
     return is_just_listed(evidence) and evidence.state not in COMPLETING_STATES
 
 
 def is_just_listed(evidence: Evidence) -> bool:
-    """Listed in an active state and not asked for, because it was first seen in this cycle: nothing is amiss yet."""
+    """Listed in an active state and not described, because it was first seen in this cycle: not a suspect yet."""
     asked_for = evidence.was_seen_before or evidence.was_asked or evidence.is_unclear
     return evidence.ownership is Ownership.LISTED_ACTIVE and not asked_for
 
 
 def is_stuck_completing(evidence: Evidence, policy: Policy) -> bool:
-    """Its outcome was decided a while ago, this partition's marker has not come, and who says so is confirmed."""
+    """Its outcome was decided some time ago, this partition's marker is missing, and its coordinator is confirmed."""
     is_kept_too_long = evidence.ownership is Ownership.COMPLETING and evidence.completing_ms > policy.stuck_after_ms
     return is_kept_too_long and evidence.unconfirmed is None
 
 
 def is_completing(evidence: Evidence) -> bool:
-    """Its outcome is decided and this partition's marker is on its way."""
+    """Its outcome is decided, and this partition's marker is not written yet."""
     if evidence.ownership is Ownership.COMPLETING:
         return True
     return is_just_listed(evidence) and evidence.state in COMPLETING_STATES
 
 
 def is_marker_refused(evidence: Evidence) -> bool:
-    """Completed at an older epoch than the partition has seen: its leader refuses that marker for ever."""
+    """Completed at an older epoch than the partition's: its leader always refuses that marker."""
     transaction = evidence.transaction
     return (
         evidence.ownership is Ownership.COMPLETING
@@ -132,20 +132,20 @@ def is_marker_refused(evidence: Evidence) -> bool:
 
 
 def is_replica_diverged(evidence: Evidence) -> bool:
-    """The coordinator does not own it, and a follower has its end: the leader may have lost the marker."""
+    """The coordinator does not own it, and a follower has its marker: the leader may have lost the marker."""
     return evidence.ownership in _CONTRADICTIONS and bool(evidence.diverged_replicas)
 
 
 def is_hanging_stale_epoch(evidence: Evidence) -> bool:
-    """The coordinator runs a newer epoch's transaction here: its marker would close the old records as its own."""
+    """The coordinator has a newer epoch's transaction here: its marker would also complete the old records."""
     return evidence.ownership is Ownership.STALE_EPOCH
 
 
 def may_be_fenced(evidence: Evidence) -> bool:
-    """Ongoing one epoch ahead: a fence of this very transaction that the coordinator could not write yet looks the same.
+    """Ongoing one epoch ahead: fencing of this transaction that the coordinator could not write yet looks the same.
 
-    It is none where an earlier proof found the id at that epoch, or a later one, without a transaction (Kafka 3.9 and 4.0
-    raise the epoch in memory before they write the fence, and write it again when they can).
+    It is not fencing if an earlier proof found the id at that epoch, or a later one, without a transaction (Kafka 3.9 and
+    4.0 raise the epoch in memory before they write the fence, and retry the write).
     """
     transaction = evidence.transaction
     if evidence.ownership is not Ownership.STALE_EPOCH or transaction is None:
@@ -156,7 +156,7 @@ def may_be_fenced(evidence: Evidence) -> bool:
 
 
 def is_hanging_not_in_transaction(evidence: Evidence) -> bool:
-    """The id is known, and its transaction has ended or does not include this partition."""
+    """The id is known, and its transaction is completed or does not include this partition."""
     return evidence.ownership is Ownership.NOT_IN_TRANSACTION
 
 
@@ -166,7 +166,7 @@ def is_hanging_no_transactional_id(evidence: Evidence) -> bool:
 
 
 def missing_proof(evidence: Evidence, policy: Policy) -> InconclusiveReason | None:
-    """Which part of the proof is missing; None when it is complete. The most telling reason comes first."""
+    """The missing part of the proof; None if it is complete. The most useful reason comes first."""
     if is_owner_unconfirmed(evidence, policy):
         return InconclusiveReason.LEADERSHIP_UNCONFIRMED
     if is_clock_unverified(evidence, policy):
@@ -203,7 +203,7 @@ def _missing_on_partition(evidence: Evidence) -> InconclusiveReason | None:
 
 
 def _missing_on_ids(evidence: Evidence) -> InconclusiveReason | None:
-    """What may hide the id of a producer that nobody lists. Age does not help: no time-out ends what is being completed."""
+    """Why the id of an unlisted producer may be hidden. Age does not help: a completing transaction has no timeout."""
     if evidence.ownership is not Ownership.UNLISTED:
         return None
     if evidence.id_visibility in {IdVisibility.DENY_POSSIBLE, IdVisibility.NOT_ANSWERED}:
@@ -212,6 +212,6 @@ def _missing_on_ids(evidence: Evidence) -> InconclusiveReason | None:
 
 
 def _rests_on_partitions(evidence: Evidence) -> bool:
-    """True when it counts against the transaction that its description leaves the partition out."""
+    """True if a description without the partition is evidence against the transaction."""
     transaction = evidence.transaction
     return transaction is not None and transaction.is_active

@@ -1,4 +1,4 @@
-"""What is to be thought of open transactions that were not examined, and what is remembered of them: columns only."""
+"""Evaluates open transactions that were not examined, and keeps their memory, in columns only."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NEVER = -1
 def judge_unexamined(
     snapshot: Snapshot, memory: Memory, late_after_ms: int
 ) -> tuple[UnexaminedColumns, SeenUnexamined]:
-    """Verdicts and durations, and what to remember.
+    """Verdicts, durations, and the memory for the next cycle.
 
-    The start is the one that a coordinator told while it was examined, else when it was first seen.
+    The start is from a coordinator while it was examined, otherwise the first cycle with it.
     """
     now, open_ = snapshot.cluster_time_ms, snapshot.unexamined
     seen = _seen_now(snapshot, memory)
@@ -62,7 +62,7 @@ def _seen_now(snapshot: Snapshot, memory: Memory) -> SeenUnexamined:
 
 
 def _as_columns(transactions: Mapping[TransactionKey, Remembered]) -> SeenUnexamined:
-    """What is remembered of transactions that were examined: at most as many as the limit, and a day's unread ones."""
+    """The memory of transactions that were examined: up to the limit, and unread ones of one day."""
     topics: dict[tuple[str, str], int] = {}
     rows = [
         (
@@ -95,7 +95,7 @@ def _as_columns(transactions: Mapping[TransactionKey, Remembered]) -> SeenUnexam
 
 
 def still_possible(snapshot: Snapshot, memory: Memory, oldest_ms: int) -> SeenUnexamined:
-    """Those of the last cycle on partitions that were not read in this one: they may be open still."""
+    """Transactions of the last cycle on partitions that are unread in this one: they may still be open."""
     before = memory.unexamined
     if not len(before) or memory.cluster_id != snapshot.cluster_id:
         return before.those(np.zeros(len(before), dtype=np.bool_))
@@ -105,7 +105,7 @@ def still_possible(snapshot: Snapshot, memory: Memory, oldest_ms: int) -> SeenUn
 
 
 def _rows(partitions: Partitions, keys: TransactionKeys) -> Int64Column:
-    """(N,) the row of each one's partition; -1 where it is not there."""
+    """(N,) the row of each one's partition; -1 if there is none."""
     if not len(partitions):
         return np.full(len(keys), -1, dtype=np.int64)
     index = {name: at for at, name in enumerate(partitions.topics)}

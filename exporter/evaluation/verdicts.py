@@ -1,4 +1,4 @@
-"""The words of an evaluation: verdicts, what they rest on, and the rows that a person reads."""
+"""Declares verdicts, their reasons, and the columns and rows of an evaluation."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from exporter.snapshot import BoolColumn, Int8Column, Int32Column, Int64Column, 
 
 
 class Kind(Enum):
-    """What a verdict means for an operator."""
+    """The kind of a verdict for an operator."""
 
     HANGING = "hanging"
-    """A proof: nothing will ever end the transaction."""
+    """A proof: no coordinator will write the transaction's marker."""
     SUSPECT = "suspect"
     """It needs attention."""
     ORDINARY = "ordinary"
 
 
 class Verdict(IntEnum):
-    """What is the matter with one open transaction, the worst first: the order is the rank, and is stored nowhere.
+    """The verdicts on an open transaction, worst first: the order is the rank, which is never stored.
 
-    This is the only list of verdicts: schema, dashboards and tests are made of it.
+    This is the only list of verdicts: schema, dashboards and tests are made from it.
     """
 
     kind: Kind
@@ -57,12 +57,12 @@ class Verdict(IntEnum):
 
     @classmethod
     def ranked(cls, rank: int) -> Verdict:
-        """The verdict that a column has as this number."""
+        """The verdict of a number in a column."""
         return _BY_RANK[rank]
 
     @property
     def is_hanging(self) -> bool:
-        """True for the verdicts that are proofs: nothing will ever end the transaction."""
+        """True for the verdicts that are proofs of a hang."""
         return self.kind is Kind.HANGING
 
     @property
@@ -77,7 +77,7 @@ IS_SUSPECT = np.array([verdict.is_suspect for verdict in Verdict])
 
 
 class StartSource(IntEnum):
-    """Where the start of a transaction, and so its duration, comes from."""
+    """The source of a transaction's start, and so of its duration."""
 
     COORDINATOR = 0
     FIRST_SEEN = 1
@@ -91,7 +91,7 @@ class StartSource(IntEnum):
 
 
 class InconclusiveReason(Enum):
-    """Which part of a proof is missing. The values are published."""
+    """The missing part of a proof. The values are published."""
 
     ID_LISTED_NOT_DESCRIBED = "id_listed_not_described"
     CHANGED_BETWEEN_READS = "changed_between_reads"
@@ -118,27 +118,27 @@ class InconclusiveReason(Enum):
 
 
 class OutcomeEvidence(Enum):
-    """How this producer's transaction ended elsewhere, as far as can be seen."""
+    """The outcome of this producer's transaction on other partitions, by the evidence."""
 
     COMMITTED = "committed"
-    """Something tells of a commit that may be this transaction's."""
+    """There is evidence of a commit that may be this transaction's."""
     ABORTED = "aborted"
-    """Proved: everything that could tell of a commit was read to its end."""
+    """Proved: every possible place of a commit was read to its end."""
     NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What an evaluation may be told: all durations in milliseconds."""
+    """The settings of an evaluation; all durations in milliseconds."""
 
     late_padding_ms: int = 5 * 60 * 1000
     """Added to `transaction.max.timeout.ms`; the broker's own LATE_TRANSACTION_BUFFER_MS."""
     max_timeout_fallback_ms: int = 15 * 60 * 1000
-    """Used when no broker lets us read `transaction.max.timeout.ms`; Kafka's default."""
+    """Used if `transaction.max.timeout.ms` could not be read from any broker; Kafka's default."""
     overdue_slack_ms: int = 30 * 1000
-    """How far past its own timeout a transaction may be before it is overdue: the coordinator scans every 10 s."""
+    """A transaction is overdue this long after its own timeout: the coordinator scans every 10 s."""
     stuck_after_ms: int = 60 * 1000
-    """How long a transaction may be seen completing before it is stuck."""
+    """A transaction that is completing for longer is stuck."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +156,7 @@ class TransactionColumns:
     """(N,) snapshot instant - timestamp of the producer's last write, never negative: a client's clock."""
     is_late: BoolColumn
     is_unusually_long: BoolColumn
-    """(N,) longer than what is usual for it: a warning, and no verdict."""
+    """(N,) longer than its usual duration: a warning, not a verdict."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,23 +190,23 @@ class PartitionColumns:
     idle_ms_max: Int64Column
     """(P,) the longest idle time of any open transaction, 0 where none is open."""
     last_stable_offset_lag: Int64Column
-    """(P,) high watermark - LSO where a transaction is open and both could be read, else -1."""
+    """(P,) high watermark - LSO if a transaction is open and both could be read, otherwise -1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingGroup:
-    """A consumer group behind a suspect."""
+    """A consumer group that a suspect blocks."""
 
     group: str
     committed_offset: int | None
     """None for a group that keeps its own offsets on the suspect's partition."""
     waiting_records: int | None
-    """High watermark - committed offset; None where either is not known."""
+    """High watermark - committed offset; None if either is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRow:
-    """One open transaction with its verdict and evidence, for people and JSON. Durations and instants in ms."""
+    """One open transaction with its verdict and evidence, for texts and JSON. Durations and instants in ms."""
 
     topic: str
     partition: int
@@ -224,55 +224,55 @@ class TransactionRow:
     idle_ms: int
     is_late: bool
     unusual: Usual | None
-    """What it is longer than; None where it is not unusually long, or nobody knows."""
+    """The exceeded baseline; None if it is not unusually long, or has no baseline."""
     transactional_id: str | None
-    """None where no coordinator names one, nor did one in the log."""
+    """None if neither a coordinator nor the transaction log has one."""
     coordinator_state: str | None
-    """The state as Kafka names it, None where no coordinator lists the producer id."""
+    """Kafka's name of the state, None if no coordinator lists the producer id."""
     coordinator: int | None
-    """Broker id of the coordinator that answered for the transactional id."""
+    """Broker id of the coordinator of the transactional id."""
     coordinator_producer_epoch: int | None
     """None where the transaction was not described."""
     timeout_ms: int | None
     """The transaction's own timeout, None where it was not described."""
     last_stable_offset_lag: int | None
     groups: tuple[WaitingGroup, ...] = ()
-    """Who waits, the longest queue first; only for suspects, and only groups that we may see."""
+    """Blocked groups, most waiting records first; only for suspects, and only visible groups."""
     outcome_evidence: OutcomeEvidence = OutcomeEvidence.NONE
     outcome_seen: tuple[str, ...] = ()
-    """Where that was seen, and what may hide a commit, a phrase each."""
+    """The sources of the outcome, and what may hide a commit, one phrase each."""
     outcome_unsearched: tuple[str, ...] = ()
-    """Those of them that may be searched another time."""
+    """Those of them that a later search may find."""
     verdict: Verdict
     inconclusive_reason: InconclusiveReason | None
     reason: str
-    """A sentence that a person can check: who said what."""
+    """A sentence with the evidence and its sources, for the operator to check."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """A snapshot and what is to be thought of it."""
+    """A snapshot with its verdicts."""
 
     snapshot: Snapshot
     transactions: TransactionColumns
     unexamined: UnexaminedColumns = NONE_UNEXAMINED
     partitions: PartitionColumns
     evidence: tuple[Evidence, ...]
-    """One per open transaction: what the verdicts rest on."""
+    """The evidence of each open transaction."""
     usual: tuple[Usual | None, ...]
-    """One per open transaction: how long such ones usually take."""
+    """The usual duration of each open transaction."""
     suspects: tuple[TransactionRow, ...]
     """Every suspect that was examined, worst first: by verdict, then the longest duration."""
     max_timeout_ms: int
     """The limit used for *late*, without padding."""
     max_timeout_is_fallback: bool
-    """True when no broker let us read it and the policy's value was used."""
+    """True if it could not be read from any broker, and the policy's value is used."""
     has_baseline: bool
-    """False when it is not known what is usual."""
+    """False without a baseline."""
     memory: Memory
     """For the next cycle, and for the state file."""
     policy: Policy = Policy()
-    """What it went by."""
+    """The settings of this evaluation."""
 
     @property
     def open_count(self) -> int:
@@ -295,7 +295,7 @@ class Evaluation:
         return len(self.suspects) + self.not_examined_count
 
     def verdict_counts(self) -> list[int]:
-        """How many have each verdict."""
+        """Number of open transactions by verdict."""
         verdicts = np.concatenate((self.transactions.verdict, self.unexamined.verdict))
         counts: list[int] = np.bincount(verdicts, minlength=len(Verdict)).tolist()
         return counts
