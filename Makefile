@@ -2,9 +2,10 @@
 # On a fresh machine Python 3.10+, Java 17+ and Maven must be there; `make test` brings the rest where it may.
 
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 CODE := $(wildcard exporter tests examples benchmarks grafana alerts helm)
 UV_VERSION := 0.13.9
 
@@ -15,10 +16,12 @@ MAKEFLAGS += --no-builtin-rules
 
 .PHONY: help install check test test-all test-helm demo bench bench-all bench-pipeline soak hostile model fuzz wheel sbom kerberos generate dashboard-pictures lint types contracts tools java clean constraints
 
-help:  ## what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 14
+help:
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(INSTALLED)  ## the virtual environment .venv with all pinned packages and this project
+##@ First steps
+
+install: $(INSTALLED)  ## the virtual environment with all pinned packages and this project
 
 $(INSTALLED): pyproject.toml constraints/dev.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit(1)' \
@@ -30,52 +33,76 @@ $(INSTALLED): pyproject.toml constraints/dev.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-check: lint types contracts  ## after every change: lint, types, contracts, and the tests that start no other program
-	$(BIN)/pytest
-
-test: tools lint types contracts  ## before a merge: the same, long tests, and those on brokers, Spark, Prometheus, Helm
-	$(BIN)/pytest -m "not slow"
-
-test-all: tools kerberos lint types contracts  ## every test: also more Kafka versions, Kerberos, the chart on an API server
-	@$(BIN)/python -m tests.helm.tools api-server || echo "The tests on an API server are skipped."
-	$(BIN)/pytest -m ""
-
-test-helm: install  ## the chart on a real API server of Kubernetes, with both majors of Helm (needs Go 1.26)
-	@$(BIN)/python -m tests.helm.tools api-server
-	$(BIN)/pytest -m api_server tests/helm
-
-demo: java install  ## a real Kafka, a workload, a planted hanging transaction and the exporter on port 9814
+demo: java install  ## a real Kafka, a workload, a planted hanging transaction, and the exporter on port 9814
 	@$(BIN)/python -m examples.demo
 
-bench: java install  ## scans beside the peers, processes, cycles and scrapes, measured (kadm where there is Go 1.26)
+##@ After a change
+
+check: lint types contracts  ## lint, types, contracts, and tests that start no other program
+	$(PYTEST)
+
+test: tools lint types contracts  ## the same, and tests on brokers, Spark, Prometheus, Helm, a browser
+	$(PYTEST) -m "not slow"
+
+lint: install  ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install  ## mypy, strict
+	$(BIN)/mypy $(CODE)
+
+contracts: install  ## import-linter: data flows one way
+	$(BIN)/lint-imports
+
+generate: install  ## every file that is made from others: documents, schemas, dashboards, chart, expected output
+	$(BIN)/python -m tests.generated
+
+##@ Before a release
+
+test-all: tools kerberos lint types contracts  ## every test, also more Kafka versions, Kerberos, an API server
+	@$(BIN)/python -m tests.tools api-server || echo "The tests on an API server are skipped."
+	$(PYTEST) -m ""
+
+test-helm: install  ## the chart on a real API server, with both majors of Helm (needs Go 1.26)
+	@$(BIN)/python -m tests.tools api-server
+	$(BIN)/pytest -m api_server tests/helm
+
+bench: java install  ## scans next to the peers, processes, cycles and scrapes (kadm where there is Go 1.26)
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.transaction_log
 
-bench-all: java install  ## the same, and what takes long: growth, bounds, memory over 1,000 cycles, a loaded broker, a fleet
+bench-all: java install  ## the same, and growth, bounds, memory over 1,000 cycles, a loaded broker, a fleet
 	$(BIN)/python -m benchmarks all
 
-bench-pipeline: java install  ## Spark's tables of a generated history beside DuckDB (PIPELINE_ROWS=10000000,... for other sizes)
+bench-pipeline: java install  ## Spark's tables of a generated history next to DuckDB (PIPELINE_ROWS=10000000,...)
 	@$(BIN)/python -c 'import duckdb' 2>/dev/null \
 	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/bench.txt
 	$(BIN)/python -m benchmarks.pipeline
 
-soak: java install  ## three brokers, live producers and a fault every few seconds, for 20 minutes (SOAK_MINUTES, SOAK_SEED)
+soak: java install  ## a fault every few seconds on three brokers, 20 minutes (SOAK_MINUTES, SOAK_SEED)
 	$(BIN)/python -m tests.verification.soak
 	$(BIN)/python -m tests.verification.soak.flat
 	$(BIN)/python -m tests.verification.hostile
 
-hostile: install  ## brokers that mean harm, at full size, within bounds of CPU, memory and requests; a part of make soak
+hostile: install  ## malicious brokers at full size, within bounds of CPU and memory; a part of soak
 	$(BIN)/python -m tests.verification.hostile
 
-model: install  ## the proof against every order of events, by machine: 1,000,000 schedules and all single events (MODEL_SCHEDULES; MODEL_SECONDS ends a search early)
+model: install  ## the proof against 1,000,000 orders of events (MODEL_SCHEDULES, MODEL_SECONDS)
 	$(BIN)/python -m tests.verification.model all --processes 2 --schedules $${MODEL_SCHEDULES:-1000000} $${MODEL_SECONDS:+--seconds $$MODEL_SECONDS}
 
-fuzz: install  ## every reader of foreign bytes under a fuzzer that goes by coverage, a minute each (FUZZ_SECONDS; Python 3.11+)
+fuzz: install  ## every reader of foreign bytes, a minute each (FUZZ_SECONDS; Python 3.11+)
 	@$(BIN)/python -c 'import atheris' 2>/dev/null \
 	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/fuzz.txt
 	$(BIN)/python -m tests.verification.fuzz
 
-wheel: install  ## the wheel (build/wheels/): the same bytes whoever builds this commit
+dashboard-pictures: tools  ## every dashboard drawn with Grafana's own components (needs Node.js 20+ and npm)
+	@for program in node npm; do command -v $$program >/dev/null \
+	  || { echo "$$program is missing: on Debian install nodejs and npm." >&2; exit 1; }; done
+	$(BIN)/python -m tests.verification.pictures
+
+##@ Releases
+
+wheel: install  ## the wheel (build/wheels/): the same bytes on every machine
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-index \
 	  --no-build-isolation --wheel-dir build/wheels .
 	@ls build/wheels
@@ -90,35 +117,20 @@ sbom: install  ## the packages of the exporter and of the pipeline, as CycloneDX
 	done
 	@ls build/sbom
 
-kerberos: install  ## a KDC and Kerberos for Python, for its slow tests (installed by apt-get where we are root)
-	@missing=""; \
-	command -v krb5kdc >/dev/null || [ -x /usr/sbin/krb5kdc ] || missing="$$missing krb5-kdc krb5-admin-server krb5-user"; \
-	command -v krb5-config >/dev/null || missing="$$missing libkrb5-dev gcc"; \
-	if [ -n "$$missing" ]; then \
-	  if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
-	    echo "The Kerberos tests are skipped without these Debian packages or their like:$$missing"; exit 0; \
-	  fi; \
-	  echo "installing$$missing"; \
-	  export DEBIAN_FRONTEND=noninteractive; \
-	  apt-get update -qq && apt-get install -qq --no-install-recommends $$missing >/dev/null; \
-	fi; \
-	$(BIN)/python -c 'import gssapi' 2>/dev/null \
-	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/kerberos.txt
+constraints:  ## constraints/*.txt with the newest versions that pyproject.toml allows, with hashes
+	@rm -rf build/uv && $(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet uv==$(UV_VERSION)
+	@compile="build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes"; \
+	export UV_CUSTOM_COMPILE_COMMAND="make constraints"; \
+	$$compile --extra dev pyproject.toml -o constraints/dev.txt; \
+	$$compile --constraints constraints/dev.txt --extra history pyproject.toml -o constraints/runtime.txt; \
+	$$compile --constraints constraints/dev.txt --extra bench pyproject.toml -o constraints/bench.txt; \
+	$$compile --constraints constraints/dev.txt --extra fuzz pyproject.toml -o constraints/fuzz.txt; \
+	$$compile --constraints constraints/dev.txt --extra release pyproject.toml -o constraints/release.txt; \
+	$$compile --constraints constraints/dev.txt --extra gssapi pyproject.toml -o constraints/kerberos.txt; \
+	$$compile --constraints constraints/dev.txt --extra history --extra spark pyproject.toml -o constraints/spark.txt
+	@rm -rf build/uv
 
-dashboard-pictures: tools  ## every dashboard in every scenario, drawn with Grafana's own components (needs Node.js 20+ and npm)
-	@for program in node npm; do command -v $$program >/dev/null \
-	  || { echo "$$program is missing: on Debian install nodejs and npm." >&2; exit 1; }; done
-	$(BIN)/python -m tests.verification.pictures
-
-lint: install  ## ruff: rules and format
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-
-types: install  ## mypy, strict
-	$(BIN)/mypy $(CODE)
-
-contracts: install  ## import-linter: data flows one way
-	$(BIN)/lint-imports
+##@ This machine
 
 java:
 	@command -v java >/dev/null || { echo "Java 17 or newer is missing: on Debian install openjdk-17-jre-headless." >&2; exit 1; }
@@ -127,7 +139,7 @@ java:
 	@command -v mvn >/dev/null || { echo "Maven (mvn) is missing: on Debian install maven." >&2; exit 1; }
 
 # Debian would start Prometheus and Alertmanager as services on installation: policy-rc.d answering 101 forbids that.
-tools: java install  ## programs that the tests run: Prometheus, Alertmanager, jsonnet, chromium (installed by apt-get where we are root)
+tools: java install  ## Prometheus, Alertmanager, jsonnet, Chromium for tests (by apt-get where run as root)
 	@missing=""; \
 	command -v promtool >/dev/null || missing="$$missing prometheus"; \
 	command -v amtool >/dev/null || missing="$$missing prometheus-alertmanager"; \
@@ -144,23 +156,22 @@ tools: java install  ## programs that the tests run: Prometheus, Alertmanager, j
 	fi; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	apt-get update -qq && apt-get install -qq --no-install-recommends $$missing >/dev/null
-	@$(BIN)/python -m tests.helm.tools
+	@$(BIN)/python -m tests.tools
 
-generate: install  ## every file that is made from others: documents, schemas, dashboards, mixin, chart, expected output
-	$(BIN)/python -m tests.generated
-
-constraints:  ## make constraints/*.txt anew: the newest versions that pyproject.toml allows, with hashes
-	@rm -rf build/uv && $(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet uv==$(UV_VERSION)
-	@compile="build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes"; \
-	export UV_CUSTOM_COMPILE_COMMAND="make constraints"; \
-	$$compile --extra dev pyproject.toml -o constraints/dev.txt; \
-	$$compile --constraints constraints/dev.txt --extra history pyproject.toml -o constraints/runtime.txt; \
-	$$compile --constraints constraints/dev.txt --extra bench pyproject.toml -o constraints/bench.txt; \
-	$$compile --constraints constraints/dev.txt --extra fuzz pyproject.toml -o constraints/fuzz.txt; \
-	$$compile --constraints constraints/dev.txt --extra release pyproject.toml -o constraints/release.txt; \
-	$$compile --constraints constraints/dev.txt --extra gssapi pyproject.toml -o constraints/kerberos.txt; \
-	$$compile --constraints constraints/dev.txt --extra history --extra spark pyproject.toml -o constraints/spark.txt
-	@rm -rf build/uv
+kerberos: install  ## a KDC and Kerberos for Python, for slow tests (by apt-get where run as root)
+	@missing=""; \
+	command -v krb5kdc >/dev/null || [ -x /usr/sbin/krb5kdc ] || missing="$$missing krb5-kdc krb5-admin-server krb5-user"; \
+	command -v krb5-config >/dev/null || missing="$$missing libkrb5-dev gcc"; \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	    echo "The Kerberos tests are skipped without these Debian packages or their like:$$missing"; exit 0; \
+	  fi; \
+	  echo "installing$$missing"; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq && apt-get install -qq --no-install-recommends $$missing >/dev/null; \
+	fi; \
+	$(BIN)/python -c 'import gssapi' 2>/dev/null \
+	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/kerberos.txt
 
 clean:  ## what was made here (Kafka's jars stay in the cache of the home directory)
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.replay import Replay
-from exporter.kafka.messages.primitives import compact, uvarint
+from exporter.primitives import compact, uvarint
 from exporter.snapshot import STATE_TOPIC
 from tests.kafka.fake_model import APIS, CLUSTER_ID, Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST

@@ -24,7 +24,7 @@ from exporter.history.writer import History
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.page import render_page
 from exporter.publication.publication import PublishOptions
-from tests.brokers.cluster import KafkaCluster
+from tests.brokers.cluster import MeasuredCluster
 
 ROUNDS: Final = 21
 WARM_UP_ROUNDS: Final = 4
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 def measure() -> dict[str, Any]:
     """Each kind of cycle."""
-    with KafkaCluster(KAFKA, properties=PROPERTIES) as cluster:
+    with MeasuredCluster(KAFKA, properties=PROPERTIES) as cluster:
         topics = [cluster.topics.create(f"c-{number:03d}", partitions=PARTITIONS) for number in range(TOPICS)]
         quiet = _cycles(cluster.bootstrap)
         begin_transactions(cluster.bootstrap, topics, active=ACTIVE, writing=WRITING)

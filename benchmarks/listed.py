@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from exporter.config.kafka_section import KafkaSettings
-from exporter.config.settings import ScanSettings
+from exporter.config.loading import load
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector, open_collector
@@ -34,11 +33,14 @@ class Listed:
 
 def collector_at(address: str) -> Collector:
     """The exporter's own collector."""
-    host, _, port = address.rpartition(":")
-    return open_collector(
-        KafkaSettings(bootstrap_servers=((host, int(port)),), client_id="bench", request_timeout_ms=30_000, options={}),
-        ScanSettings(interval_ms=60_000, deadline_ms=50_000),
-    )
+    flags = {
+        "kafka.bootstrap.servers": address,
+        "kafka.request.timeout.ms": "30000",
+        "scan.interval": "60s",
+        "scan.deadline": "50s",
+    }
+    settings = load(file=None, environment={}, flags=flags)
+    return open_collector(settings.kafka, settings.scan)
 
 
 def listed(address: str, topics: list[str]) -> Listed:

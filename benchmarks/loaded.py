@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from benchmarks.serving import serving
 from benchmarks.shapes import IDLE_FROM, KAFKA, PROPERTIES, SHAPES, plant
 from examples.workload.planting import plant_producers
-from tests.brokers.cluster import KafkaCluster
+from tests.brokers.cluster import MeasuredCluster
 
 ROUNDS: Final = 2
 WINDOW_S: Final = 31.0
@@ -33,7 +33,7 @@ THIN, FAT = "thin", "fat"
 def measure() -> dict[str, Any]:
     """Latencies and throughput by state: without, at the default interval, and a scan every second."""
     (many,) = (it for it in SHAPES if it.name == "S3")
-    with KafkaCluster(KAFKA, properties=PROPERTIES) as cluster:
+    with MeasuredCluster(KAFKA, properties=PROPERTIES) as cluster:
         plant(cluster, many)
         for topic in (THIN, FAT):
             cluster.topics.create(topic)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from exporter.commands import force_terminate
 from exporter.kafka.cluster_client import ClusterClient
-from tests.brokers.cluster import KafkaCluster
+from tests.brokers.cluster import KafkaCluster, MeasuredCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.real_brokers.attacking import aborts, context_of, settings_of
 from tests.verification.situations.steps import Client
@@ -95,7 +95,7 @@ def main(versions: list[str]) -> None:
     for version, nodes in itertools.product(versions, (1, 3)):
         with (
             TemporaryDirectory() as folder,
-            KafkaCluster(version, nodes=nodes, properties=HANGS_CAN_BE_PLANTED) as cluster,
+            MeasuredCluster(version, nodes=nodes, properties=HANGS_CAN_BE_PLANTED) as cluster,
         ):
             Client.begin(cluster.bootstrap, "makes-the-state-topic")
             runs = [measured(cluster, f"run-{number}", Path(folder)) for number in range(RUNS)]

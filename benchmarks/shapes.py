@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from examples.workload.planting import plant_producers
-from tests.brokers.cluster import KafkaCluster
+from tests.brokers.cluster import KafkaCluster, MeasuredCluster
 
 KAFKA: Final = "4.3.1"
 PROPERTIES: Final = {"transaction.partition.verification.enable": "false"}
@@ -54,7 +54,7 @@ SHAPES: Final = (
 @contextmanager
 def planted(*shapes: Shape) -> Iterator[KafkaCluster]:
     """A broker with these shapes."""
-    with KafkaCluster(KAFKA, properties=PROPERTIES) as cluster:
+    with MeasuredCluster(KAFKA, properties=PROPERTIES) as cluster:
         for shape in shapes:
             plant(cluster, shape)
         yield cluster

@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from benchmarks.contestants import Contestant
 from examples.workload.producers import run_transaction
 from exporter.snapshot import STATE_TOPIC
-from tests.brokers.cluster import KafkaCluster
+from tests.brokers.cluster import KafkaCluster, MeasuredCluster
 from tests.brokers.maven import BrokersUnavailable
 
 KAFKA: Final = "4.3.1"
@@ -38,7 +38,7 @@ ADMIN_CLIENT: Final = "__admin_client"
 def main() -> int:
     """Run the rounds, print the table, keep it as JSON; the exit status says whether the floor holds."""
     try:
-        with KafkaCluster(KAFKA) as cluster:
+        with MeasuredCluster(KAFKA) as cluster:
             _fill(cluster)
             python = [sys.executable, "-m"]
             readers = tuple(

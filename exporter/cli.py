@@ -55,7 +55,10 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     _mend_streams()
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    if "_ARGCOMPLETE" in os.environ:
+        importlib.import_module("exporter.commands.completion").complete(parser)
+    options = parser.parse_args(arguments)
     context = Context(
         options=options,
         state_folder=state_folder(os.environ),

@@ -25,6 +25,8 @@ from grafana.dashboards import DASHBOARDS, text_of
 from helm.made import CHART, made_files
 from tests import rooms
 from tests.commands.golden import GOLDEN
+from tests.commands.json_schema import PATH as SCHEMA
+from tests.commands.json_schema import with_names_of_the_code
 from tests.helm.chart import render
 from tests.publication.scenarios import SCENARIOS
 from tests.publication.scenarios import render as exposition
@@ -48,6 +50,7 @@ def _of_tables() -> dict[str, str]:
         "docs/configuration.md": settings_document(),
         "docs/metrics.md": metrics_document(),
         "docs/schema/config.schema.json": json.dumps(settings_schema(), indent=2) + "\n",
+        _below(SCHEMA): with_names_of_the_code(SCHEMA.read_text(encoding="utf-8")),
         "examples/config.yaml": example_file(),
     }
 

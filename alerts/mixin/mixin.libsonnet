@@ -580,7 +580,7 @@
               },
               "annotations": {
                 "summary": "Many cycles of an exporter of Kafka transactions fail.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ humanizePercentage $value }} of the cycles of the last 15 minutes failed or could not start. Hangs are found later than promised.\nNext, the duration of each phase of a cycle, or its error, where the exporter runs and with its login:\nkafka-transaction-exporter once --config.file $CONFIG_FILE --timings json",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ humanizePercentage $value }} of the cycles of the last 15 minutes failed or could not start. Hangs are found later than promised.\nNext, the duration of a cycle, or its error, where the exporter runs and with its login:\nkafka-transaction-exporter once --config.file $CONFIG_FILE",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterCyclesFailing.md",
               },
             },
@@ -729,7 +729,7 @@
               },
               "annotations": {
                 "summary": "An exporter reads Kafka's transaction log more slowly than it is written.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ printf \"%.0f\" $value }} records of the transaction log, __transaction_state, are unread, and not fewer than ten minutes ago. Transactions by outcome are counted late.\nNext, the duration of a cycle, where the exporter runs and with its login:\nkafka-transaction-exporter once --config.file $CONFIG_FILE --timings json",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ printf \"%.0f\" $value }} records of the transaction log, __transaction_state, are unread, and not fewer than ten minutes ago. Transactions by outcome are counted late.\nNext, the duration of a cycle, where the exporter runs and with its login:\nkafka-transaction-exporter once --config.file $CONFIG_FILE",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterLogBehind.md",
               },
             },

@@ -20,7 +20,7 @@ from examples.demo.display import Cycle, read_cycle, shown
 from examples.workload.planting import plant_hang
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
-from tests.brokers.cluster import KafkaCluster
+from tests.brokers.cluster import MeasuredCluster
 from tests.brokers.maven import BrokersUnavailable
 
 KAFKA: Final = "4.3.1"
@@ -64,7 +64,7 @@ def main() -> int:
 def _run(seconds: float) -> None:
     print(f"booting Kafka {KAFKA} (the first time, Maven brings its jars) ...", flush=True)
     # Since 3.6 a broker asks the coordinator before it lets a transaction in; switched off, a hang can be planted.
-    with KafkaCluster(KAFKA, properties={"transaction.partition.verification.enable": "false"}) as cluster:
+    with MeasuredCluster(KAFKA, properties={"transaction.partition.verification.enable": "false"}) as cluster:
         for topic in TOPICS:
             cluster.topics.create(topic, partitions=PARTITIONS)
         topics = [(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]

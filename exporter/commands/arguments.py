@@ -14,7 +14,7 @@ from exporter.evaluation.verdicts import Verdict
 
 PROGRAM = "kafka-transaction-exporter"
 STATES, VERDICT, FILE, DIRECTORY = "STATE[,...]", "VERDICT", "FILE", "DIRECTORY"
-"""Placeholders of values in the help; shell completion depends on them."""
+"""Placeholders of values in the help; `completion` completes values by them."""
 INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 INTERVAL_MS_MIN = 100
 _SECRET_FLAGS = frozenset(flag_name(setting.name) for setting in SETTINGS if setting.is_secret)
@@ -170,16 +170,6 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def add_once(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("table", "json", "prometheus"), default="table", help="default: table")
-    parser.add_argument(
-        "--repeat",
-        type=number(1, INT32_MAX),
-        default=1,
-        metavar="N",
-        help="run N cycles and print the last",
-    )
-    parser.add_argument(
-        "--timings", choices=("json",), help="print the seconds of each phase of each cycle instead of the transactions"
-    )
 
 
 def add_find_hanging(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from dataclasses import asdict
 
 from exporter.commands.context import Context
 from exporter.commands.report import with_collector
@@ -12,7 +11,8 @@ from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.kafka.collect.collector import Collector
-from exporter.kafka.lookups import ProducerEntry, producers_of
+from exporter.kafka.lookups import producers_of
+from exporter.snapshot import OneEntry
 
 HEADINGS = {
     "producer_id": "ProducerId",
@@ -36,15 +36,22 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
     return ExitStatus.ANSWERED
 
 
-def rows_of(entries: Iterable[ProducerEntry]) -> list[Row]:
+def rows_of(entries: Iterable[OneEntry]) -> list[Row]:
     """A row for each, in the order of their producer ids; no start offset where nothing is open."""
     return [
-        {**asdict(entry), "start_offset": entry.start_offset if entry.start_offset >= 0 else None}
+        {
+            "producer_id": entry.producer_id,
+            "producer_epoch": entry.producer_epoch,
+            "coordinator_epoch": entry.coordinator_epoch,
+            "last_sequence": entry.last_sequence,
+            "last_timestamp_ms": entry.last_timestamp,
+            "start_offset": entry.current_txn_start_offset if entry.current_txn_start_offset >= 0 else None,
+        }
         for entry in sorted(entries, key=lambda entry: entry.producer_id)
     ]
 
 
-def printed(entries: Iterable[ProducerEntry], output: str) -> str:
+def printed(entries: Iterable[OneEntry], output: str) -> str:
     """A table is as Kafka's own tool prints it, with None where nothing is open."""
     rows = rows_of(entries)
     for_table = [{**it, "start_offset": str(it["start_offset"])} for it in rows]

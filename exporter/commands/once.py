@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import sys
-import time
-from typing import Any
 
 from exporter import __version__
 from exporter.commands.context import Context
@@ -29,37 +26,18 @@ from exporter.status import ClusterStatus, ProcessStatus
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Run as many cycles as asked for in this process and print the last, or with `--timings` how long each took."""
+    """Print one cycle; the exit status."""
     options = context.options
     return with_collector(settings, lambda collector: _once(options, settings, collector))
 
 
 def _once(options: argparse.Namespace, settings: Settings, collector: Collector) -> int:
-    evaluation, seconds = _cycle(settings, collector, Memory())
-    laps = [seconds]
-    for _ in range(options.repeat - 1):
-        evaluation, seconds = _cycle(settings, collector, evaluation.memory)
-        laps.append(seconds)
-    if options.timings is not None:
-        print(json.dumps({"partitions": len(evaluation.snapshot.partitions), "cycles": laps}))
-    else:
-        print(_printed(settings, evaluation, options.format))
-    return ExitStatus.INCOMPLETE if complain_of_gaps(gaps(evaluation.snapshot)) else ExitStatus.ANSWERED
-
-
-def _cycle(settings: Settings, collector: Collector, memory: Memory) -> tuple[Evaluation, dict[str, Any]]:
-    """One cycle and its seconds by phase. Every transaction is described: there is no next cycle to leave it to."""
-    began = time.perf_counter()
+    """Every transaction is described: there is no next cycle to leave it to."""
     with Progress(sys.stderr) as progress:
         snapshot = collector.collect(seen_before=None, progress=progress)
-    collected = time.perf_counter()
-    evaluation = evaluate(snapshot, memory, policy_of(settings))
-    seconds = {
-        **dict(collector.phases),
-        "evaluate": time.perf_counter() - collected,
-        "total": time.perf_counter() - began,
-    }
-    return evaluation, seconds
+    evaluation = evaluate(snapshot, Memory(), policy_of(settings))
+    print(_printed(settings, evaluation, options.format))
+    return ExitStatus.INCOMPLETE if complain_of_gaps(gaps(snapshot)) else ExitStatus.ANSWERED
 
 
 def _printed(settings: Settings, evaluation: Evaluation, output: str) -> str:

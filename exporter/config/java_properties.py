@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from exporter.config.loading import ConfigurationError, Written
+from exporter.config.sasl import MECHANISMS
 
 NAMES = {
     "bootstrap.servers": "kafka.bootstrap.servers",
@@ -48,23 +49,8 @@ HARMLESS = frozenset(
 )
 """Pace and metrics of the Java client: they change neither who we are nor what we see."""
 
-_MODULES = {
-    "org.apache.kafka.common.security.plain.PlainLoginModule": {
-        "username": "kafka.sasl.username",
-        "password": "kafka.sasl.password",
-    },
-    "org.apache.kafka.common.security.scram.ScramLoginModule": {
-        "username": "kafka.sasl.username",
-        "password": "kafka.sasl.password",
-    },
-    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": {
-        "clientId": "kafka.sasl.oauthbearer.client.id",
-        "clientSecret": "kafka.sasl.oauthbearer.client.secret",
-        "scope": "kafka.sasl.oauthbearer.scope",
-    },
-}
-"""Login module -> its options and our settings."""
-_OPTIONAL = frozenset({"scope"})
+_MODULES = {it.login_module: it for it in MECHANISMS.values() if it.login_module is not None}
+"""Mechanisms that differ in their hash only share a module."""
 _CALLBACK_HANDLERS = "org.apache.kafka.common.security.oauthbearer."
 _STORE_TYPES = frozenset({"PEM", "PKCS12", "JKS"})
 _LOGIN = re.compile(r"\s*(?P<module>[\w.]+)\s+required\b\s*(?P<options>.*?);?\s*", re.DOTALL)
@@ -153,12 +139,13 @@ def _login(value: str) -> dict[str, str]:
         raise ValueError(
             "must name PlainLoginModule or ScramLoginModule with username and password, or OAuthBearerLoginModule"
         )
-    names = _MODULES[match["module"]]
+    mechanism = _MODULES[match["module"]]
+    names = mechanism.login_options
     options = {
         name: re.sub(r"\\(.)", r"\1", double or single or bare)
         for name, double, single, bare in _OPTION.findall(match["options"])
     }
-    missing = [name for name in names if name not in options and name not in _OPTIONAL]
+    missing = [name for name, ours in names.items() if name not in options and ours in mechanism.needs]
     if missing:
         raise ValueError(f"must hold {' and '.join(missing)}")
     return {ours: options[name] for name, ours in names.items() if name in options}

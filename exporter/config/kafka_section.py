@@ -1,164 +1,17 @@
 """The `kafka` section: librdkafka's property names, translated to kafka-python's.
 
-A property that would be silently ignored is not in the table, so it is refused.
+A property that would be silently ignored is not declared, so it is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
 from exporter.config import values
-from exporter.config.table import Setting
-
-KAFKA_SETTINGS: tuple[Setting, ...] = (
-    Setting(
-        name="kafka.bootstrap.servers",
-        kind=values.SERVERS,
-        default=None,
-        help="Brokers for the first connection, as host:port[,host:port...]. Required.",
-    ),
-    Setting(
-        name="kafka.client.id",
-        kind=values.TEXT,
-        default="kafka-transaction-exporter",
-        help="The name under which brokers see this client, in their logs and quotas.",
-    ),
-    Setting(
-        name="kafka.request.timeout.ms",
-        kind=values.whole_number_kind(100, 600_000),
-        default=10000,
-        help="Time limit for a broker's response to one request, including the connection, in milliseconds.",
-    ),
-    Setting(
-        name="kafka.security.protocol",
-        kind=values.one_of_kind("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        default="PLAINTEXT",
-        help="The protocol of the connections to brokers.",
-    ),
-    Setting(
-        name="kafka.sasl.mechanism",
-        kind=values.one_of_kind("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM"),
-        default=None,
-        help="The SASL mechanism, with SASL_PLAINTEXT and SASL_SSL.",
-    ),
-    Setting(name="kafka.sasl.username", kind=values.TEXT, default=None, help="The SASL user."),
-    Setting(name="kafka.sasl.password", kind=values.TEXT, default=None, help="The SASL password.", is_secret=True),
-    Setting(
-        name="kafka.ssl.ca.location",
-        kind=values.TEXT,
-        default=None,
-        help="PEM file with the authorities that sign brokers' certificates; the system's when left out.",
-        is_path=True,
-    ),
-    Setting(
-        name="kafka.ssl.certificate.location",
-        kind=values.TEXT,
-        default=None,
-        help="PEM file with this client's certificate.",
-        is_path=True,
-    ),
-    Setting(
-        name="kafka.ssl.key.location",
-        kind=values.TEXT,
-        default=None,
-        help="PEM file with this client's private key.",
-        is_path=True,
-    ),
-    Setting(
-        name="kafka.ssl.key.password",
-        kind=values.TEXT,
-        default=None,
-        help="The password of that private key.",
-        is_secret=True,
-    ),
-    Setting(
-        name="kafka.ssl.endpoint.identification.algorithm",
-        kind=values.one_of_kind("https", "none"),
-        default="https",
-        help="`none` accepts a broker's certificate for any host name.",
-    ),
-    Setting(
-        name="kafka.ssl.crl.location",
-        kind=values.TEXT,
-        default=None,
-        help="PEM file with certificates that are revoked.",
-        is_path=True,
-    ),
-    Setting(
-        name="kafka.ssl.keystore.location",
-        kind=values.TEXT,
-        default=None,
-        help="PKCS12 file with this client's certificate and key, in place of the two PEM files.",
-        is_path=True,
-    ),
-    Setting(
-        name="kafka.ssl.keystore.password",
-        kind=values.TEXT,
-        default=None,
-        help="The password of that file.",
-        is_secret=True,
-    ),
-    Setting(
-        name="kafka.ssl.truststore.location",
-        kind=values.TEXT,
-        default=None,
-        help="PKCS12 file with the authorities, in place of the PEM file; a property of Java, not of librdkafka.",
-        is_path=True,
-    ),
-    Setting(
-        name="kafka.ssl.truststore.password",
-        kind=values.TEXT,
-        default=None,
-        help="The password of that file.",
-        is_secret=True,
-    ),
-    Setting(
-        name="kafka.sasl.oauthbearer.token.endpoint.url",
-        kind=values.URL,
-        default=None,
-        help="URL that issues tokens for OAUTHBEARER (client credentials grant).",
-    ),
-    Setting(
-        name="kafka.sasl.oauthbearer.client.id",
-        kind=values.TEXT,
-        default=None,
-        help="The client for which a token is issued.",
-    ),
-    Setting(
-        name="kafka.sasl.oauthbearer.client.secret",
-        kind=values.TEXT,
-        default=None,
-        help="That client's secret.",
-        is_secret=True,
-    ),
-    Setting(
-        name="kafka.sasl.oauthbearer.scope",
-        kind=values.TEXT,
-        default=None,
-        help="The scope of the token.",
-    ),
-    Setting(
-        name="kafka.sasl.oauthbearer.extensions",
-        kind=values.PAIRS,
-        default=None,
-        help="SASL extensions, as key=value[,key=value...].",
-    ),
-    Setting(
-        name="kafka.https.ca.location",
-        kind=values.TEXT,
-        default=None,
-        help="PEM file with the authorities that sign the token endpoint's certificate; the system's when left out.",
-        is_path=True,
-    ),
-    Setting(
-        name="kafka.sasl.kerberos.service.name",
-        kind=values.TEXT,
-        default=None,
-        help="The name of the brokers' Kerberos principal, with GSSAPI; kafka when left out.",
-    ),
-)
+from exporter.config.sasl import MECHANISMS, SETTINGS_OF_MECHANISMS, SaslMechanism
+from exporter.config.table import Values, only_if, setting
 
 ALIASES: Mapping[str, str] = {"kafka.sasl.mechanisms": "kafka.sasl.mechanism"}
 """Other spellings of the same property."""
@@ -171,46 +24,130 @@ SAME_AS_OURS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TlsSettings:
-    """Files of TLS and their passwords. One kind of certificates and one of authorities at most is given."""
-
-    ca_location: str | None
-    crl_location: str | None
-    certificate_location: str | None
-    key_location: str | None
-    key_password: str | None = field(repr=False)
-    keystore_location: str | None
-    keystore_password: str | None = field(repr=False)
-    truststore_location: str | None
-    truststore_password: str | None = field(repr=False)
-    check_hostname: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OauthSettings:
     """Where tokens come from (RFC 6749, section 4.4)."""
 
-    token_endpoint_url: str
-    client_id: str
-    client_secret: str = field(repr=False)
-    scope: str | None
-    extensions: tuple[tuple[str, str], ...]
-    https_ca_location: str | None
+    token_endpoint_url: str = setting(
+        "kafka.sasl.oauthbearer.token.endpoint.url",
+        values.URL,
+        "URL that issues tokens for OAUTHBEARER (client credentials grant).",
+    )
+    client_id: str = setting("kafka.sasl.oauthbearer.client.id", values.TEXT, "The client for which a token is issued.")
+    client_secret: str = setting(
+        "kafka.sasl.oauthbearer.client.secret", values.TEXT, "That client's secret.", is_secret=True
+    )
+    scope: str | None = setting("kafka.sasl.oauthbearer.scope", values.TEXT, "The scope of the token.")
+    extensions: tuple[tuple[str, str], ...] | None = setting(
+        "kafka.sasl.oauthbearer.extensions", values.PAIRS, "SASL extensions, as key=value[,key=value...]."
+    )
+    https_ca_location: str | None = setting(
+        "kafka.https.ca.location",
+        values.TEXT,
+        "PEM file with the authorities that sign the token endpoint's certificate; the system's when left out.",
+        is_path=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslSettings:
+    """How to log in."""
+
+    mechanism: str = setting(
+        "kafka.sasl.mechanism", values.one_of_kind(*MECHANISMS), "The SASL mechanism, with SASL_PLAINTEXT and SASL_SSL."
+    )
+    """A key of MECHANISMS."""
+    username: str | None = setting("kafka.sasl.username", values.TEXT, "The SASL user.")
+    password: str | None = setting("kafka.sasl.password", values.TEXT, "The SASL password.", is_secret=True)
+    kerberos_service_name: str | None = setting(
+        "kafka.sasl.kerberos.service.name",
+        values.TEXT,
+        "The name of the brokers' Kerberos principal, with GSSAPI; kafka when left out.",
+    )
+    oauth: OauthSettings | None = only_if(lambda it: it["kafka.sasl.mechanism"] == "OAUTHBEARER")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """Files of TLS and their passwords. One kind of certificates and one of authorities at most is given."""
+
+    ca_location: str | None = setting(
+        "kafka.ssl.ca.location",
+        values.TEXT,
+        "PEM file with the authorities that sign brokers' certificates; the system's when left out.",
+        is_path=True,
+    )
+    certificate_location: str | None = setting(
+        "kafka.ssl.certificate.location", values.TEXT, "PEM file with this client's certificate.", is_path=True
+    )
+    key_location: str | None = setting(
+        "kafka.ssl.key.location", values.TEXT, "PEM file with this client's private key.", is_path=True
+    )
+    key_password: str | None = setting(
+        "kafka.ssl.key.password", values.TEXT, "The password of that private key.", is_secret=True
+    )
+    endpoint_identification_algorithm: Literal["https", "none"] = setting(
+        "kafka.ssl.endpoint.identification.algorithm",
+        values.one_of_kind("https", "none"),
+        "`none` accepts a broker's certificate for any host name.",
+        default="https",
+    )
+    crl_location: str | None = setting(
+        "kafka.ssl.crl.location", values.TEXT, "PEM file with certificates that are revoked.", is_path=True
+    )
+    keystore_location: str | None = setting(
+        "kafka.ssl.keystore.location",
+        values.TEXT,
+        "PKCS12 file with this client's certificate and key, in place of the two PEM files.",
+        is_path=True,
+    )
+    keystore_password: str | None = setting(
+        "kafka.ssl.keystore.password", values.TEXT, "The password of that file.", is_secret=True
+    )
+    truststore_location: str | None = setting(
+        "kafka.ssl.truststore.location",
+        values.TEXT,
+        "PKCS12 file with the authorities, in place of the PEM file; a property of Java, not of librdkafka.",
+        is_path=True,
+    )
+    truststore_password: str | None = setting(
+        "kafka.ssl.truststore.password", values.TEXT, "The password of that file.", is_secret=True
+    )
+
+    @property
+    def check_hostname(self) -> bool:
+        """Whether a broker's certificate must be for its host name."""
+        return self.endpoint_identification_algorithm == "https"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSettings:
     """The cluster to watch and how to reach it."""
 
-    bootstrap_servers: tuple[tuple[str, int], ...]
-    client_id: str
-    request_timeout_ms: int
-    options: Mapping[str, Any] = field(repr=False)
-    """kafka-python's names: security_protocol, sasl_*. Passwords among them."""
-    tls: TlsSettings | None = None
-    """None where brokers are not spoken to by TLS."""
-    oauth: OauthSettings | None = None
-    """None for another mechanism than OAUTHBEARER."""
+    bootstrap_servers: tuple[tuple[str, int], ...] = setting(
+        "kafka.bootstrap.servers",
+        values.SERVERS,
+        "Brokers for the first connection, as host:port[,host:port...]. Required.",
+    )
+    client_id: str = setting(
+        "kafka.client.id",
+        values.TEXT,
+        "The name under which brokers see this client, in their logs and quotas.",
+        default="kafka-transaction-exporter",
+    )
+    request_timeout_ms: int = setting(
+        "kafka.request.timeout.ms",
+        values.whole_number_kind(100, 600_000),
+        "Time limit for a broker's response to one request, including the connection, in milliseconds.",
+        default=10000,
+    )
+    security_protocol: str = setting(
+        "kafka.security.protocol",
+        values.one_of_kind("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        "The protocol of the connections to brokers.",
+        default="PLAINTEXT",
+    )
+    sasl: SaslSettings | None = only_if(lambda it: it["kafka.security.protocol"].startswith("SASL"))
+    tls: TlsSettings | None = only_if(lambda it: it["kafka.security.protocol"].endswith("SSL"))
 
     @property
     def bootstrap(self) -> str:
@@ -220,87 +157,16 @@ class KafkaSettings:
         )
 
 
-def kafka_settings(value: Mapping[str, Any]) -> KafkaSettings:
-    """The record made from parsed values by full name."""
-    protocol, mechanism = value["kafka.security.protocol"], value["kafka.sasl.mechanism"]
-    return KafkaSettings(
-        bootstrap_servers=value["kafka.bootstrap.servers"],
-        client_id=value["kafka.client.id"],
-        request_timeout_ms=value["kafka.request.timeout.ms"],
-        options=kafka_python_options(value),
-        tls=_tls(value) if protocol.endswith("SSL") else None,
-        oauth=_oauth(value) if mechanism == "OAUTHBEARER" else None,
-    )
-
-
-def _tls(value: Mapping[str, Any]) -> TlsSettings:
-    return TlsSettings(
-        ca_location=value["kafka.ssl.ca.location"],
-        crl_location=value["kafka.ssl.crl.location"],
-        certificate_location=value["kafka.ssl.certificate.location"],
-        key_location=value["kafka.ssl.key.location"],
-        key_password=value["kafka.ssl.key.password"],
-        keystore_location=value["kafka.ssl.keystore.location"],
-        keystore_password=value["kafka.ssl.keystore.password"],
-        truststore_location=value["kafka.ssl.truststore.location"],
-        truststore_password=value["kafka.ssl.truststore.password"],
-        check_hostname=value["kafka.ssl.endpoint.identification.algorithm"] == "https",
-    )
-
-
-def _oauth(value: Mapping[str, Any]) -> OauthSettings:
-    return OauthSettings(
-        token_endpoint_url=value["kafka.sasl.oauthbearer.token.endpoint.url"],
-        client_id=value["kafka.sasl.oauthbearer.client.id"],
-        client_secret=value["kafka.sasl.oauthbearer.client.secret"],
-        scope=value["kafka.sasl.oauthbearer.scope"],
-        extensions=value["kafka.sasl.oauthbearer.extensions"] or (),
-        https_ca_location=value["kafka.https.ca.location"],
-    )
-
-
-def kafka_python_options(value: Mapping[str, Any]) -> dict[str, Any]:
-    """What kafka-python takes by name; what was not set is left out. TLS and tokens are made in `exporter/kafka`."""
-    is_kerberos = value["kafka.sasl.mechanism"] == "GSSAPI"
-    options = {
-        "security_protocol": value["kafka.security.protocol"],
-        "sasl_mechanism": value["kafka.sasl.mechanism"],
-        "sasl_plain_username": value["kafka.sasl.username"],
-        "sasl_plain_password": value["kafka.sasl.password"],
-        "sasl_kerberos_service_name": (value["kafka.sasl.kerberos.service.name"] or "kafka") if is_kerberos else None,
-    }
-    return {name: option for name, option in options.items() if option is not None}
-
-
-_NEEDED_BY = {
-    "PLAIN": ("kafka.sasl.username", "kafka.sasl.password"),
-    "SCRAM-SHA-256": ("kafka.sasl.username", "kafka.sasl.password"),
-    "SCRAM-SHA-512": ("kafka.sasl.username", "kafka.sasl.password"),
-    "OAUTHBEARER": (
-        "kafka.sasl.oauthbearer.token.endpoint.url",
-        "kafka.sasl.oauthbearer.client.id",
-        "kafka.sasl.oauthbearer.client.secret",
-    ),
-    "GSSAPI": (),
-    "AWS_MSK_IAM": (),
-}
-_TAKEN_BY = {
-    "OAUTHBEARER": ("kafka.sasl.oauthbearer.scope", "kafka.sasl.oauthbearer.extensions", "kafka.https.ca.location"),
-    "GSSAPI": ("kafka.sasl.kerberos.service.name",),
-}
-_OF_SASL = tuple(dict.fromkeys(name for names in (*_NEEDED_BY.values(), *_TAKEN_BY.values()) for name in names))
-
-
-def impossible_in_kafka(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def impossible_in_kafka(value: Values) -> Iterator[tuple[str, str]]:
     """(setting, sentence) for each combination of valid values that cannot work together."""
     uses_sasl = value["kafka.security.protocol"].startswith("SASL")
     mechanism = value["kafka.sasl.mechanism"]
     if uses_sasl and mechanism is None:
         yield "kafka.sasl.mechanism", "is required by kafka.security.protocol"
     elif uses_sasl:
-        yield from _impossible_in_mechanism(value, mechanism)
+        yield from _impossible_in_mechanism(value, MECHANISMS[mechanism])
     else:
-        for name in ("kafka.sasl.mechanism", *_OF_SASL):
+        for name in ("kafka.sasl.mechanism", *SETTINGS_OF_MECHANISMS):
             if value[name] is not None:
                 yield name, "would be ignored: kafka.security.protocol is not SASL_PLAINTEXT or SASL_SSL"
     if value["kafka.security.protocol"].endswith("SSL"):
@@ -311,18 +177,18 @@ def impossible_in_kafka(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield name, "would be ignored: kafka.security.protocol is not SSL or SASL_SSL"
 
 
-def _impossible_in_mechanism(value: Mapping[str, Any], mechanism: str) -> Iterator[tuple[str, str]]:
-    for name in _NEEDED_BY[mechanism]:
+def _impossible_in_mechanism(value: Values, mechanism: SaslMechanism) -> Iterator[tuple[str, str]]:
+    for name in mechanism.needs:
         if value[name] is None:
-            yield name, f"is required by kafka.sasl.mechanism {mechanism}"
-    for name in _OF_SASL:
-        if value[name] is not None and name not in (*_NEEDED_BY[mechanism], *_TAKEN_BY.get(mechanism, ())):
-            yield name, f"would be ignored: kafka.sasl.mechanism is {mechanism}"
-    if mechanism == "AWS_MSK_IAM" and value["kafka.security.protocol"] != "SASL_SSL":
-        yield "kafka.security.protocol", "must be SASL_SSL with kafka.sasl.mechanism AWS_MSK_IAM"
+            yield name, f"is required by kafka.sasl.mechanism {mechanism.name}"
+    for name in SETTINGS_OF_MECHANISMS:
+        if value[name] is not None and name not in (*mechanism.needs, *mechanism.takes):
+            yield name, f"would be ignored: kafka.sasl.mechanism is {mechanism.name}"
+    if mechanism.needs_tls and value["kafka.security.protocol"] != "SASL_SSL":
+        yield "kafka.security.protocol", f"must be SASL_SSL with kafka.sasl.mechanism {mechanism.name}"
 
 
-def _impossible_in_tls(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _impossible_in_tls(value: Values) -> Iterator[tuple[str, str]]:
     for name, other in (
         ("kafka.ssl.key.location", "kafka.ssl.certificate.location"),
         ("kafka.ssl.certificate.location", "kafka.ssl.key.location"),

@@ -13,8 +13,8 @@ import yaml
 
 from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
 from exporter.config.references import Elsewhere, ReadText, is_one_reference
-from exporter.config.settings import BY_NAME, SETTINGS, Settings, impossible, settings_of
-from exporter.config.table import FILE_SUFFIX
+from exporter.config.settings import BY_NAME, SETTINGS, Settings, impossible
+from exporter.config.table import FILE_SUFFIX, filled
 from exporter.files import read_text
 
 ENVIRONMENT_PREFIX = "KAFKA_TRANSACTION_EXPORTER__"
@@ -112,7 +112,9 @@ def load_with_sources(
     if problems:
         raise ConfigurationError(problems)
     named = [Path(parsed[setting.name]) for setting in SETTINGS if setting.is_path and parsed[setting.name] is not None]
-    return Loaded(settings=settings_of(parsed), written=written, files=tuple(dict.fromkeys([*elsewhere.files, *named])))
+    return Loaded(
+        settings=filled(Settings, parsed), written=written, files=tuple(dict.fromkeys([*elsewhere.files, *named]))
+    )
 
 
 def _resolved(written: Mapping[str, Written], elsewhere: Elsewhere, problems: list[str]) -> dict[str, Written]:

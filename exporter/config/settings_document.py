@@ -12,7 +12,7 @@ from exporter.config.table import Setting
 _INTRODUCTION = """\
 # Configuration
 
-Generated from the table in `exporter/config/settings.py`: change that and run `make generate`.
+Generated from the settings that `exporter/config` declares: change those and run `make generate`.
 A test compares the two.
 
 A setting is read from four places; a later one overrides an earlier one: its default, the YAML file that `--config.file`

@@ -1,19 +1,26 @@
-"""What a row of the table of settings is."""
+"""How a setting is declared: as the field of a record that holds its value."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from exporter.config.values import TEXT, Kind
 
 FILE_SUFFIX = "_file"
 """`kafka.sasl.password_file` names a file that holds `kafka.sasl.password`."""
 
+_SETTING, _ONLY_IF = "setting", "only_if"
+
+Values = Mapping[str, Any]
+"""Parsed values by the full names of their settings."""
+Record = TypeVar("Record")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One row of the table."""
+    """One setting, as users know it."""
 
     name: str
     """`section.key`; keys of the kafka section contain dots of their own."""
@@ -29,19 +36,68 @@ class Setting:
     """A reload leaves it as it was, and says so."""
 
 
-def with_files(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
-    """The rows, each secret followed by the row of the file that may hold it."""
-    rows: list[Setting] = []
-    for setting in settings:
-        rows.append(setting)
-        if setting.is_secret:
-            rows.append(
-                Setting(
-                    name=setting.name + FILE_SUFFIX,
-                    kind=TEXT,
-                    default=None,
-                    help=f"File that holds `{setting.name}`; read again when it changes.",
-                    is_path=True,
-                )
-            )
-    return tuple(rows)
+def setting(name: str, kind: Kind, help: str, *, default: Any = None, **more: bool) -> Any:  # noqa: A002
+    """A field that holds the value of a setting. `more` are the switches of `Setting`."""
+    declared = Setting(name=name, kind=kind, default=default, help=help, **more)
+    return field(repr=not declared.is_secret, metadata={_SETTING: declared})
+
+
+def only_if(condition: Callable[[Values], bool]) -> Any:
+    """A field with a record of settings; it is None where the condition does not hold."""
+    return field(metadata={_ONLY_IF: condition})
+
+
+def settings_in(record: type) -> Iterator[Setting]:
+    """The settings of a record's fields and of the records in it, in order; each secret's file follows it."""
+    types = get_type_hints(record)
+    for it in fields(record):
+        inner = _record_in(types[it.name])
+        if _SETTING in it.metadata:
+            yield it.metadata[_SETTING]
+            if it.metadata[_SETTING].is_secret:
+                yield _file_of(it.metadata[_SETTING])
+        elif inner is not None:
+            yield from settings_in(inner)
+
+
+def filled(record: type[Record], values: Values) -> Record:
+    """The record of these values; fields without a setting keep their defaults."""
+    types = get_type_hints(record)
+    arguments: dict[str, Any] = {}
+    for it in fields(record):  # type: ignore[arg-type]  # every record is a dataclass
+        inner = _record_in(types[it.name])
+        if _SETTING in it.metadata:
+            arguments[it.name] = values[it.metadata[_SETTING].name]
+        elif inner is not None:
+            wanted = _ONLY_IF not in it.metadata or it.metadata[_ONLY_IF](values)
+            arguments[it.name] = filled(inner, values) if wanted else None
+    return record(**arguments)
+
+
+def given_in(record: object) -> dict[str, Any]:
+    """The values of a filled record by the names of their settings, without those that are None."""
+    given: dict[str, Any] = {}
+    for it in fields(record):  # type: ignore[arg-type]  # every record is a dataclass
+        value = getattr(record, it.name)
+        if _SETTING in it.metadata and value is not None:
+            given[it.metadata[_SETTING].name] = value
+        elif is_dataclass(value):
+            given |= given_in(value)
+    return given
+
+
+def _record_in(declared: Any) -> Any:
+    """The record that a field of this type holds, always or unless it is None."""
+    parts = (declared, *get_args(declared)) if type(None) in get_args(declared) else (declared,)
+    return next((it for it in parts if is_dataclass(it)), None)
+
+
+def _file_of(secret: Setting) -> Setting:
+    name = secret.name + FILE_SUFFIX
+    return Setting(
+        name=name,
+        kind=TEXT,
+        default=None,
+        help=f"File that holds `{secret.name}`; read again when it changes.",
+        is_path=True,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import asdict
 
 from exporter import __version__
 from exporter.config.settings import Settings
@@ -14,12 +15,7 @@ from exporter.status import BaselineStatus, HistoryStatus, ProcessStatus
 
 def policy_of(settings: Settings) -> Policy:
     """What an evaluation is told."""
-    return Policy(
-        late_padding_ms=settings.verdicts.late_padding_ms,
-        max_timeout_fallback_ms=settings.verdicts.max_timeout_fallback_ms,
-        overdue_slack_ms=settings.verdicts.overdue_slack_ms,
-        stuck_after_ms=settings.verdicts.stuck_after_ms,
-    )
+    return Policy(**asdict(settings.verdicts))
 
 
 def publish_options_of(settings: Settings) -> PublishOptions:

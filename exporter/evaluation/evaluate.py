@@ -79,7 +79,7 @@ def _transaction_columns(
     usual: tuple[Usual | None, ...],
 ) -> TransactionColumns:
     now = snapshot.cluster_time_ms
-    last_write = snapshot.open_transactions.last_timestamp_ms
+    last_write = snapshot.open_transactions.last_timestamp
     starts = [
         start_of(e, verdict, int(last), now) for e, verdict, last in zip(evidence, verdicts, last_write, strict=True)
     ]

@@ -142,7 +142,9 @@ def key_of(snapshot: Snapshot, row: int) -> TransactionKey:
     partition_row = int(open_.partition_row[row])
     topic, partition = snapshot.partitions.name(partition_row)
     topic_id = snapshot.partitions.topic_id(partition_row)
-    return TransactionKey(topic, partition, int(open_.producer_id[row]), int(open_.start_offset[row]), topic_id)
+    return TransactionKey(
+        topic, partition, int(open_.producer_id[row]), int(open_.current_txn_start_offset[row]), topic_id
+    )
 
 
 class _Answers:
@@ -208,8 +210,8 @@ def _evidence(
         diverged_replicas=open_.diverged_replicas[row] if open_.diverged_replicas else (),
         silent_replicas=open_.silent_replicas[row] if open_.silent_replicas else (),
         unconfirmed=_unconfirmed(proof, key, transaction) or (open_.unconfirmed[row] if open_.unconfirmed else None),
-        last_timestamp_ms=int(open_.last_timestamp_ms[row]),
-        **_search_for_end(snapshot, key.producer_id, int(open_.last_timestamp_ms[row])),
+        last_timestamp_ms=int(open_.last_timestamp[row]),
+        **_search_for_end(snapshot, key.producer_id, int(open_.last_timestamp[row])),
         remembered=remembered,
         logged=logged,
     )

@@ -102,7 +102,7 @@ def transaction_row(
         coordinator_epoch=int(open_.coordinator_epoch[row]),
         start_offset=evidence.key.start_offset,
         last_sequence=int(open_.last_sequence[row]),
-        last_timestamp_ms=int(open_.last_timestamp_ms[row]),
+        last_timestamp_ms=int(open_.last_timestamp[row]),
         start_timestamp_ms=int(transactions.start_timestamp_ms[row]),
         start_source=StartSource(int(transactions.start_source[row])),
         duration_ms=int(transactions.duration_ms[row]),

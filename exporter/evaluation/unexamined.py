@@ -25,7 +25,7 @@ def judge_unexamined(
     seen = _seen_now(snapshot, memory)
     start_ms = np.where(seen.coordinator_start_ms >= 0, seen.coordinator_start_ms, seen.first_seen_ms)
     duration_ms = np.maximum(now - start_ms, 0)
-    last_write = open_.last_timestamp_ms
+    last_write = open_.last_timestamp
     just_begun = np.where(open_.is_completing, Verdict.COMPLETING, Verdict.OPEN_WITHIN_TIMEOUT)
     return (
         UnexaminedColumns(

@@ -8,7 +8,7 @@ every broker in the metadata has one row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -20,10 +20,10 @@ from exporter.kafka.client.connections import Address
 from exporter.kafka.collect.scan import Entries, LeaderScan
 from exporter.kafka.leadership.metadata_source import Source
 from exporter.kafka.topology import Replicas, Topology
-from exporter.snapshot import NO_LEADER, Answer, Int32Column
+from exporter.snapshot import ENTRY_FIELDS, NO_LEADER, Answer, Int32Column
 from exporter.status import ApiStatistics
 
-_OPEN: Final = {
+_OPEN: Final = {  # the fields of a ProducerEntry, in its order; two have had other names here since before
     "producer_id": pa.int64(),
     "producer_epoch": pa.int32(),
     "last_sequence": pa.int32(),
@@ -196,7 +196,9 @@ def partition_table(
     entries = scan.entries()
     counts = np.bincount(entries.row, minlength=len(scan.topology))[at]
     start = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-    columns = [pa.array(getattr(entries, name), type=kind) for name, kind in _OPEN.items()]
+    columns = [
+        pa.array(getattr(entries, name), type=kind) for name, kind in zip(ENTRY_FIELDS, _OPEN.values(), strict=True)
+    ]
     structs = pa.StructArray.from_arrays(columns, fields=list(SCAN.field("open_transactions").type.value_type))
     labels = pa.array([answer.label for answer in Answer])
     return _table(
@@ -314,9 +316,8 @@ def _scan(cluster_id: str, brokers: dict[int, Address], table: pa.Table) -> Lead
     )
     counts = np.asarray(pc.list_value_length(table["open_transactions"]), dtype=np.int64)
     open_ = pc.list_flatten(table["open_transactions"])
-    columns = {name: np.asarray(pc.struct_field(open_, name)) for name in _OPEN}
-    entries = Entries(row=np.repeat(at, counts), **columns)
-    scan.parts.append(tuple(getattr(entries, field.name) for field in fields(Entries)))
+    columns = {name: np.asarray(pc.struct_field(open_, its)) for name, its in zip(ENTRY_FIELDS, _OPEN, strict=True)}
+    scan.parts.append(Entries(row=np.repeat(at, counts), **columns))
     return scan
 
 

@@ -269,7 +269,7 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
         "partition": partitions.partition[row],
         "producer_id": open_.producer_id,
         "producer_epoch": open_.producer_epoch,
-        "start_offset": open_.start_offset,
+        "start_offset": open_.current_txn_start_offset,
         "started_at": transactions.start_timestamp_ms,
         "start_source": [StartSource(it).label for it in transactions.start_source.tolist()],
         "duration_ms": transactions.duration_ms,

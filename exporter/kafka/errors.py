@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from exporter.primitives import MalformedBytesError
+
 
 class ErrorCode(IntEnum):
     """The error codes of Kafka's protocol that this program acts on (org.apache.kafka.common.protocol.Errors)."""
@@ -83,5 +85,5 @@ class ClientClosedError(Exception):
     """The client was closed while it was being used: the program is ending."""
 
 
-class MalformedAnswerError(ValueError):
+class MalformedAnswerError(MalformedBytesError):
     """Bytes that are not the answer they should be."""

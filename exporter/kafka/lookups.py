@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from kafka.protocol.admin.transactions import DescribeProducersRequest
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import coordinators_of, describe_ids, list_transactions, state_partition
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
-from exporter.snapshot import NO_LEADER, STATE_TOPIC, CoordinatorTransaction, TransactionState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerEntry:
-    """One producer of one partition, as its leader or another replica knows it."""
-
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    last_sequence: int
-    last_timestamp_ms: int
-    start_offset: int
-    """Of its open transaction, -1 when none is open."""
+from exporter.kafka.messages import describe_producers
+from exporter.kafka.messages.raw_request import RawAnswer
+from exporter.snapshot import NO_LEADER, STATE_TOPIC, CoordinatorTransaction, OneEntry, TransactionState
 
 
 @dataclass
@@ -58,17 +44,15 @@ async def leader_of(client: ClusterClient, topic: str, partition: int) -> int:
 
 async def producers_of(
     client: ClusterClient, topic: str, partition: int, broker: int | None = None
-) -> tuple[ProducerEntry, ...]:
+) -> tuple[OneEntry, ...]:
     """Every producer entry of one partition, at its leader or at `broker`. Raises BrokerFault and KafkaRequestError."""
     leader = await leader_of(client, topic, partition)
     return await producers_at(client, leader if broker is None else broker, topic, partition)
 
 
-async def producers_at(client: ClusterClient, broker: int, topic: str, partition: int) -> tuple[ProducerEntry, ...]:
+async def producers_at(client: ClusterClient, broker: int, topic: str, partition: int) -> tuple[OneEntry, ...]:
     """Every producer entry of one partition at this broker, leader or not. Raises BrokerFault and KafkaRequestError."""
-    request = DescribeProducersRequest(
-        topics=[DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])]
-    )
+    request = describe_producers.request({topic: [partition]})
     error, entries = await client.request(broker, "DescribeProducers", request, _entries)
     if error != ErrorCode.NONE:
         hint = ": grant READ on the topic" if error == ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
@@ -76,21 +60,11 @@ async def producers_at(client: ClusterClient, broker: int, topic: str, partition
     return entries
 
 
-def _entries(answer: Any) -> tuple[int, tuple[ProducerEntry, ...]]:
-    partitions = [partition for topic in answer.topics for partition in topic.partitions]
-    if len(partitions) != 1:
-        raise MalformedAnswerError(f"it tells of {len(partitions)} partitions, asked for one")
-    return partitions[0].error_code, tuple(
-        ProducerEntry(
-            producer_id=row.producer_id,
-            producer_epoch=row.producer_epoch,
-            coordinator_epoch=row.coordinator_epoch,
-            last_sequence=row.last_sequence,
-            last_timestamp_ms=row.last_timestamp,
-            start_offset=row.current_txn_start_offset,
-        )
-        for row in partitions[0].active_producers
-    )
+def _entries(response: RawAnswer) -> tuple[int, tuple[OneEntry, ...]]:
+    found = describe_producers.decode(response.body, every=True)
+    if len(found.partition) != 1:
+        raise MalformedAnswerError(f"it tells of {len(found.partition)} partitions, asked for one")
+    return int(found.error[0]), tuple(map(found.one, range(len(found))))
 
 
 async def describe_id(client: ClusterClient, transactional_id: str) -> CoordinatorTransaction:

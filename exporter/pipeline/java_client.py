@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.config.kafka_section import KafkaSettings, TlsSettings
-
-_MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
+from exporter.config.kafka_section import KafkaSettings, SaslSettings, TlsSettings
+from exporter.config.sasl import MECHANISMS
+from exporter.config.table import given_in
 
 
 class JavaClientError(ValueError):
@@ -24,24 +20,26 @@ def java_client_options(kafka: KafkaSettings) -> dict[str, str]:
         "client.id": kafka.client_id,
         "request.timeout.ms": str(kafka.request_timeout_ms),
         "default.api.timeout.ms": str(kafka.request_timeout_ms),
-        "security.protocol": kafka.options["security_protocol"],
-        **_sasl(kafka),
+        "security.protocol": kafka.security_protocol,
+        **({} if kafka.sasl is None else _sasl(kafka.sasl)),
         **({} if kafka.tls is None else _tls(kafka.tls)),
     }
     return {f"kafka.{name}": value for name, value in options.items()}
 
 
-def _sasl(kafka: KafkaSettings) -> Mapping[str, str]:
-    mechanism = kafka.options.get("sasl_mechanism")
-    if mechanism is None:
-        return {}
-    if mechanism not in _MODULES:
+def _sasl(sasl: SaslSettings) -> Mapping[str, str]:
+    mechanism = MECHANISMS[sasl.mechanism]
+    if not mechanism.is_for_spark:
+        known = ", ".join(it.name for it in MECHANISMS.values() if it.is_for_spark)
         raise JavaClientError(
-            f"kafka.sasl.mechanism {mechanism} is not supported with Spark's Kafka source: use PLAIN or SCRAM"
+            f"kafka.sasl.mechanism {mechanism.name} is not supported with Spark's Kafka source: use {known}"
         )
-    user, password = (_quoted(kafka.options[name]) for name in ("sasl_plain_username", "sasl_plain_password"))
-    login = f"{_MODULES[mechanism]} required username={user} password={password};"
-    return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
+    given = given_in(sasl)
+    options = (f"{name}={_quoted(given[ours])}" for name, ours in mechanism.login_options.items() if ours in given)
+    return {
+        "sasl.mechanism": mechanism.name,
+        "sasl.jaas.config": f"{mechanism.login_module} required {' '.join(options)};",
+    }
 
 
 def _tls(tls: TlsSettings) -> Mapping[str, str]:

@@ -14,11 +14,11 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import state_partition
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.leadership.confirm import Claim, unconfirmed
-from exporter.kafka.lookups import KafkaRequestError, ProducerEntry, leader_of, producers_at, producers_of
+from exporter.kafka.lookups import KafkaRequestError, leader_of, producers_at, producers_of
 from exporter.kafka.markers import Marker, MarkerAnswer, write_marker
 from exporter.kafka.offsets import LOG_START, latest_offsets, offset_at_time
 from exporter.kafka.topology import Topology
-from exporter.snapshot import NO_LEADER, STATE_TOPIC, UNKNOWN_OFFSET
+from exporter.snapshot import NO_LEADER, STATE_TOPIC, UNKNOWN_OFFSET, OneEntry
 
 T = TypeVar("T")
 UNCONFIRMED = "LEADERSHIP_UNCONFIRMED"
@@ -51,7 +51,7 @@ class Look:
     log_start_offset: int
     last_stable_offset: int
     """Both UNKNOWN_OFFSET if they could not be read."""
-    entries: tuple[ProducerEntry, ...]
+    entries: tuple[OneEntry, ...]
 
 
 class Partition(Protocol):
@@ -71,7 +71,7 @@ class Partition(Protocol):
         If it raises, nothing was written.
         """
 
-    def producers(self) -> tuple[ProducerEntry, ...]:
+    def producers(self) -> tuple[OneEntry, ...]:
         """The producer entries at its present leader, confirmed or not."""
 
     def last_stable_offset(self) -> int:
@@ -102,7 +102,7 @@ class PartitionOnBrokers:
 
         return self._asks.query(look_and_write)
 
-    def producers(self) -> tuple[ProducerEntry, ...]:
+    def producers(self) -> tuple[OneEntry, ...]:
         return self._asks.query(lambda client: producers_of(client, self._topic, self._partition))
 
     def last_stable_offset(self) -> int:

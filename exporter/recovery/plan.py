@@ -12,10 +12,9 @@ from enum import Enum
 from typing import Any, Protocol
 
 from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
-from exporter.kafka.lookups import ProducerEntry
 from exporter.kafka.markers import Marker
 from exporter.recovery.partition import Coordinated, Look
-from exporter.snapshot import TransactionState
+from exporter.snapshot import OneEntry, TransactionState
 
 NO_COORDINATOR_EPOCH = 0
 """Kafka's own admin client sends it for an entry that never had a marker."""
@@ -140,9 +139,15 @@ def what_changed(before: Judged, now: Judged) -> str | None:
 def is_unchanged(plan: Plan, look: Look) -> bool:
     """True while the planned transaction is open on the partition, without another write."""
     row = plan.row
-    return row.topic_id == look.topic_id and any(
-        all(getattr(entry, name) == getattr(row, name) for name in SAME if name != "topic_id") for entry in look.entries
+    entry = OneEntry(
+        producer_id=row.producer_id,
+        producer_epoch=row.producer_epoch,
+        last_sequence=row.last_sequence,
+        last_timestamp=row.last_timestamp_ms,
+        coordinator_epoch=row.coordinator_epoch,
+        current_txn_start_offset=row.start_offset,
     )
+    return row.topic_id == look.topic_id and entry in look.entries
 
 
 def is_closed(plan: Plan, look: Look) -> bool:
@@ -154,10 +159,10 @@ def is_closed(plan: Plan, look: Look) -> bool:
     return look.last_stable_offset > start and 0 <= look.log_start_offset <= start
 
 
-def is_open(plan: Plan, entries: tuple[ProducerEntry, ...]) -> bool:
+def is_open(plan: Plan, entries: tuple[OneEntry, ...]) -> bool:
     """True while the planned transaction is open, at any epoch."""
     return any(
-        (entry.producer_id, entry.start_offset) == (plan.row.producer_id, plan.row.start_offset) for entry in entries
+        (it.producer_id, it.current_txn_start_offset) == (plan.row.producer_id, plan.row.start_offset) for it in entries
     )
 
 

@@ -23,14 +23,19 @@ from exporter.snapshot.partitions import (
     STATE_TOPIC,
     UNKNOWN_OFFSET,
     Answer,
+    OpenTransactions,
+    Partitions,
+    SecondRead,
+)
+from exporter.snapshot.producers import (
+    ENTRY_FIELDS,
     BoolColumn,
     Int8Column,
     Int16Column,
     Int32Column,
     Int64Column,
-    OpenTransactions,
-    Partitions,
-    SecondRead,
+    OneEntry,
+    ProducerEntries,
 )
 from exporter.snapshot.proof import CoordinatorProof, IdVisibility, StatePartitionProof, StateTopic, Unconfirmed
 from exporter.snapshot.transactions import (
@@ -50,6 +55,7 @@ __all__ = [
     "ACTIVE_STATES",
     "COMPLETING_STATES",
     "ENDED_STATES",
+    "ENTRY_FIELDS",
     "NOTHING_HIDDEN",
     "NO_LEADER",
     "OFFSETS_TOPIC",
@@ -73,9 +79,11 @@ __all__ = [
     "Int32Column",
     "Int64Column",
     "MaxTimeout",
+    "OneEntry",
     "OpenTransactions",
     "Ownership",
     "Partitions",
+    "ProducerEntries",
     "SecondRead",
     "Snapshot",
     "StatePartitionProof",

@@ -9,22 +9,8 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-Int8Column = npt.NDArray[np.int8]
-
-
-Int16Column = npt.NDArray[np.int16]
-
-
-Int32Column = npt.NDArray[np.int32]
-
-
-Int64Column = npt.NDArray[np.int64]
-
-
-BoolColumn = npt.NDArray[np.bool_]
-
+from exporter.snapshot.producers import Int8Column, Int16Column, Int32Column, Int64Column, ProducerEntries
 
 NO_LEADER = -1
 
@@ -121,7 +107,7 @@ class Partitions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenTransactions:
+class OpenTransactions(ProducerEntries):
     """One row per open transaction: an entry of DescribeProducers with a start offset of 0 or more.
 
     Rows that were seen to end within the cycle are left out.
@@ -129,14 +115,6 @@ class OpenTransactions:
 
     partition_row: Int32Column
     """(N,) row in `Partitions`."""
-    producer_id: Int64Column
-    producer_epoch: Int32Column
-    last_sequence: Int32Column
-    last_timestamp_ms: Int64Column
-    """(N,) timestamp of the producer's last write: the client's clock unless the topic uses LogAppendTime."""
-    coordinator_epoch: Int32Column
-    """(N,) -1 until the producer's first marker on this partition."""
-    start_offset: Int64Column
     second_read: Int8Column
     """(N,) `SecondRead`."""
     diverged_replicas: tuple[tuple[int, ...], ...] = ()
@@ -149,6 +127,3 @@ class OpenTransactions:
     """(N,) of the partition, UNKNOWN_OFFSET when it could not be read."""
     last_stable_offset: Int64Column
     """(N,) of the partition, UNKNOWN_OFFSET when it could not be read."""
-
-    def __len__(self) -> int:
-        return len(self.partition_row)

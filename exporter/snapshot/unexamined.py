@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from exporter.snapshot.partitions import BoolColumn, Int32Column, Int64Column, OpenTransactions, Partitions
+from exporter.snapshot.partitions import OpenTransactions, Partitions
+from exporter.snapshot.producers import BoolColumn, Int32Column, Int64Column, ProducerEntries
 
 _TOPIC_SHIFT = 32
 
@@ -81,22 +82,15 @@ def _topics_of(keys: TransactionKeys, other: TransactionKeys) -> Int64Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unexamined:
+class Unexamined(ProducerEntries):
     """One row per open transaction that was not examined."""
 
     partition_row: Int32Column
     """(N,) row in `Partitions`."""
-    producer_id: Int64Column
-    producer_epoch: Int32Column
-    last_timestamp_ms: Int64Column
-    start_offset: Int64Column
     needs_examination: BoolColumn
     """(N,) seen in an earlier cycle, or its producer is listed by no coordinator; else it began just now."""
     is_completing: BoolColumn
     """(N,) its producer is listed as completing."""
-
-    def __len__(self) -> int:
-        return len(self.partition_row)
 
 
 def keys_of(partitions: Partitions, open_: OpenTransactions | Unexamined) -> TransactionKeys:
@@ -107,7 +101,7 @@ def keys_of(partitions: Partitions, open_: OpenTransactions | Unexamined) -> Tra
         topic=partitions.topic[open_.partition_row],
         partition=partitions.partition[open_.partition_row],
         producer_id=open_.producer_id,
-        start_offset=open_.start_offset,
+        start_offset=open_.current_txn_start_offset,
     )
 
 
@@ -122,8 +116,10 @@ ALL_EXAMINED = Unexamined(
     partition_row=_INT32,
     producer_id=_INT64,
     producer_epoch=_INT32,
-    last_timestamp_ms=_INT64,
-    start_offset=_INT64,
+    last_sequence=_INT32,
+    last_timestamp=_INT64,
+    coordinator_epoch=_INT32,
+    current_txn_start_offset=_INT64,
     needs_examination=_BOOL,
     is_completing=_BOOL,
 )

@@ -22,6 +22,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from exporter.primitives import UNREADABLE, compact_string, read_uvarint, skip_tags, tagged_field
 from exporter.snapshot import TransactionState
 
 KEY_VERSION = 0
@@ -30,7 +31,6 @@ VALUE_VERSION_MAX = 1
 
 _HEAD = struct.Struct(">qhib")
 _TAIL = struct.Struct(">qq")
-_MAX_UVARINT_BYTES = 5
 _PREVIOUS_PRODUCER_ID, _NEXT_PRODUCER_ID, _CLIENT_TRANSACTION_VERSION, _NEXT_PRODUCER_EPOCH = range(4)
 _TAG_FORMATS = {
     _PREVIOUS_PRODUCER_ID: ">q",
@@ -90,10 +90,8 @@ def decode(key: bytes | None, value: bytes | None) -> Decoded:
         raise MalformedRecordError("a record without a key")
     try:
         return _decode(key, value)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise MalformedRecordError(
-            f"a record of {len(key)} and {len(value or b'')} bytes ends too early: {error}"
-        ) from error
+    except UNREADABLE as error:
+        raise MalformedRecordError(f"a record of {len(key)} and {len(value or b'')} bytes: {error}") from error
 
 
 def _decode(key: bytes, value: bytes | None) -> Decoded:
@@ -139,7 +137,7 @@ def _partitions(value: bytes, at: int, *, is_flexible: bool) -> tuple[frozenset[
     found: set[tuple[str, int]] = set()
     topics, at = _length(value, at, is_flexible=is_flexible)
     for _ in range(topics):
-        topic, at = _compact_string(value, at) if is_flexible else _string(value, at)
+        topic, at = compact_string(value, at) if is_flexible else _string(value, at)
         count, at = _length(value, at, is_flexible=is_flexible)
         end = at + 4 * count
         if end > len(value):
@@ -147,14 +145,14 @@ def _partitions(value: bytes, at: int, *, is_flexible: bool) -> tuple[frozenset[
         found.update((topic, partition) for partition in struct.unpack_from(f">{count}i", value, at))
         at = end
         if is_flexible:
-            _, at = _tags(value, at)
+            at = skip_tags(value, at)
     return frozenset(found), at
 
 
 def _length(value: bytes, at: int, *, is_flexible: bool) -> tuple[int, int]:
     """An array's length, 0 where it is null."""
     if is_flexible:
-        length, at = _uvarint(value, at)
+        length, at = read_uvarint(value, at)
         length -= 1
     else:
         (length,) = struct.unpack_from(">i", value, at)
@@ -166,15 +164,7 @@ def _length(value: bytes, at: int, *, is_flexible: bool) -> tuple[int, int]:
 
 def _string(data: bytes, at: int) -> tuple[str, int]:
     (length,) = struct.unpack_from(">h", data, at)
-    return _text(data, at + 2, length)
-
-
-def _compact_string(data: bytes, at: int) -> tuple[str, int]:
-    length, at = _uvarint(data, at)
-    return _text(data, at, length - 1)
-
-
-def _text(data: bytes, at: int, length: int) -> tuple[str, int]:
+    at += 2
     if length < 0 or at + length > len(data):
         raise MalformedRecordError("a string reaches beyond the record, or is null")
     return data[at : at + length].decode(), at + length
@@ -183,30 +173,15 @@ def _text(data: bytes, at: int, length: int) -> tuple[str, int]:
 def _tags(value: bytes, at: int) -> tuple[dict[int, int], int]:
     """The known ones; others are stepped over."""
     known: dict[int, int] = {}
-    count, at = _uvarint(value, at)
+    count, at = read_uvarint(value, at)
     for _ in range(count):
-        tag, at = _uvarint(value, at)
-        size, at = _uvarint(value, at)
-        if at + size > len(value):
-            raise MalformedRecordError("a tagged field reaches beyond the record")
+        tag, begin, at = tagged_field(value, at)
         form = _TAG_FORMATS.get(tag)
         if form is not None:
-            if struct.calcsize(form) != size:
-                raise MalformedRecordError(f"tagged field {tag} has {size} bytes")
-            (known[tag],) = struct.unpack_from(form, value, at)
-        at += size
+            if struct.calcsize(form) != at - begin:
+                raise MalformedRecordError(f"tagged field {tag} has {at - begin} bytes")
+            (known[tag],) = struct.unpack_from(form, value, begin)
     return known, at
-
-
-def _uvarint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 7 * _MAX_UVARINT_BYTES, 7):
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - seven bits a byte
-            return value, at
-    raise MalformedRecordError("a length takes more than five bytes")
 
 
 def _ends(data: bytes, at: int, what: str) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from alerts.rules import ALERTS, RECORDING
-from tests.alerts.newest_promtool import PromtoolUnavailable, newest_promtool
 from tests.alerts.promtool import TIMELINES, play, shipped_rules
 from tests.marks import starts
+from tests.tools import ToolUnavailable, newest_promtool
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 def promtool() -> str:
     try:
         return str(newest_promtool())
-    except PromtoolUnavailable as missing:
+    except ToolUnavailable as missing:
         pytest.skip(str(missing))
 
 

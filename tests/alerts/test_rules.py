@@ -17,6 +17,7 @@ from exporter.publication.metrics.table import METRICS
 from exporter.snapshot import Answer
 from exporter.transaction_log.events import Outcome
 from tests.alerts.promtool import TIMELINES, timeline_file
+from tests.each import each
 
 RUNBOOKS: Final = Path(__file__).parents[2] / "alerts" / "runbooks"
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "alerting.md"
@@ -24,7 +25,8 @@ DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "alerting.md"
 RECORDED: Final = list(rules_of(load(RECORDING)))
 ALERTING: Final = list(rules_of(load(ALERTS)))
 NAMES: Final = sorted({rule["alert"] for rule in ALERTING})
-BY_STEP: Final = [pytest.param(rule, id=f"{rule['alert']}-{rule['labels']['severity']}") for rule in ALERTING]
+every_step: Final = each(ALERTING, name=lambda rule: f"{rule['alert']}-{rule['labels']['severity']}")
+every_alert: Final = each(NAMES)
 
 CHANGES_WITH_A_POD: Final = "instance, pod, node, container, endpoint, pod_template_hash"
 TARGET_LABELS: Final = {*CHANGES_WITH_A_POD.split(", "), "cluster_id"}
@@ -60,7 +62,7 @@ def test_promtool_has_nothing_to_say(path: Path) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-@pytest.mark.parametrize("rule", [*RECORDED, *ALERTING], ids=lambda rule: rule.get("record") or rule["alert"])
+@each([*RECORDED, *ALERTING], name=lambda rule: rule.get("record") or rule["alert"])
 def test_every_name_in_an_expression_is_one_of_ours(rule: dict[str, str]) -> None:
     """A metric or label that nobody publishes makes an alert that can never fire."""
     known = (
@@ -76,7 +78,7 @@ def test_every_name_in_an_expression_is_one_of_ours(rule: dict[str, str]) -> Non
     assert set(re.findall(r"\b[a-zA-Z_][\w:]*", text)) - known == set()
 
 
-@pytest.mark.parametrize("rule", BY_STEP)
+@every_step
 def test_every_value_of_a_label_exists(rule: dict[str, str]) -> None:
     """A verdict or reason that was renamed would make an alert that can never fire."""
     for label, values in re.findall(r'(verdict|reason|answer|outcome)=~?"([^"]+)"', rule["expr"]):
@@ -91,7 +93,7 @@ def test_every_signal_is_read_by_an_alert() -> None:
     assert read == {rule["record"] for rule in RECORDED}
 
 
-@pytest.mark.parametrize("rule", BY_STEP)
+@every_step
 def test_a_new_pod_is_the_same_alert(rule: dict[str, str]) -> None:
     """Every alert aggregates away whatever a restart changes; which labels these are is the same everywhere."""
     without = re.findall(r"without \(\s*([^)]*?)\s*\)", rule["expr"])
@@ -101,7 +103,7 @@ def test_a_new_pod_is_the_same_alert(rule: dict[str, str]) -> None:
         assert not labels.startswith("instance") or labels.replace("\n", "").startswith(CHANGES_WITH_A_POD)
 
 
-@pytest.mark.parametrize("rule", BY_STEP)
+@every_step
 def test_every_alert_says_what_it_promises(rule: dict[str, dict[str, str]]) -> None:
     """A constant summary, a description, a runbook, a severity; topic, partition, age and verdict where there are any."""
     annotations = rule["annotations"]
@@ -126,7 +128,7 @@ def test_every_alert_says_what_it_promises(rule: dict[str, dict[str, str]]) -> N
             assert word in annotations["description"]
 
 
-@pytest.mark.parametrize("rule", BY_STEP)
+@every_step
 def test_a_transactional_id_is_never_shown_as_it_is(rule: dict[str, dict[str, str]]) -> None:
     """It is whatever a client chose: always through the filter, and in no command."""
     description = rule["annotations"]["description"]
@@ -137,7 +139,7 @@ def test_a_transactional_id_is_never_shown_as_it_is(rule: dict[str, dict[str, st
     assert description.count("transactional_id") == description.count(safely)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_alert
 def test_every_command_is_accepted_as_it_stands(name: str) -> None:
     """The next command in each description, with its values filled in, is one that the command line takes."""
     parser = build_parser()
@@ -166,7 +168,7 @@ def test_the_time_lines_are_those_of_the_alerts() -> None:
     assert sorted(path.stem for path in TIMELINES.glob("*.yaml")) == NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_alert
 def test_every_alert_has_all_cases(name: str) -> None:
     """Positive, negative, boundary, restart, stale and recovery, each with its sentence; and each severity has its page."""
     file = timeline_file(name)
@@ -177,7 +179,7 @@ def test_every_alert_has_all_cases(name: str) -> None:
     assert set(file["pages"]) == {rule["labels"]["severity"] for rule in ALERTING if rule["alert"] == name}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_alert
 def test_every_alert_has_a_runbook(name: str) -> None:
     """`runbook_url` leads to a page of the alert's name, and the page is about it."""
     assert (RUNBOOKS / f"{name}.md").read_text().startswith(f"# {name}\n")

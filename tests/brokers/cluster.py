@@ -8,17 +8,18 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from tests.brokers.broker import HOST, Broker
 from tests.brokers.maven import BrokersUnavailable, kafka_jars, require_program
 from tests.brokers.process import JavaProcess
+from tests.brokers.shared_classes import SILENT, archive_of
 from tests.brokers.topics import Topics
 
 PORTS: Final = range(20_000, 32_768)  # below Linux's ephemeral ports: no outgoing connection takes one meanwhile
 CLUSTER_ID: Final = "ZXhwb3J0ZXItdGVzdHMtMQ"  # any 16 bytes in base64
-HEAP: Final = ("-Xmx512m", "-XX:+UseSerialGC")
-SHORT_LIVED: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # a tool ends before optimising pays
+OPTIMISED: Final = ("-Xmx512m", "-XX:+UseSerialGC")
+SHORT_LIVED: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # it ends before optimising pays
 FORMAT_TIMEOUT_S: Final = 60
 
 Properties = Mapping[str, "str | int"]
@@ -29,6 +30,8 @@ class KafkaCluster:
 
     Use it from a thread that outlives it: the kernel kills the brokers with the thread that started them.
     """
+
+    node_java: ClassVar[tuple[str, ...]] = ("-Xmx512m", *SHORT_LIVED)
 
     def __init__(self, version: str, *, nodes: int = 1, properties: Properties | None = None) -> None:
         self.version = version
@@ -42,7 +45,7 @@ class KafkaCluster:
                 port=ports[2 * index],
                 controller_port=ports[2 * index + 1],
                 directory=Path(self._folder.name, f"node-{index + 1}"),
-                java=self._java(*HEAP, *self._node_options(index + 1)),
+                java=self._java(*self.node_java, *self._node_options(index + 1)),
             )
             for index in range(nodes)
         )
@@ -102,7 +105,12 @@ class KafkaCluster:
     def _java(self, *options: str) -> list[str]:
         java = require_program("java", "openjdk-17-jre-headless")
         log_level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-        return [java, *options, log_level, "-Djava.net.preferIPv4Stack=true", "-cp", f"{self._jars}/*"]
+        classes = f"{self._jars}/*"
+        return [java, *self._shared_classes(), *options, log_level, "-Djava.net.preferIPv4Stack=true", "-cp", classes]
+
+    def _shared_classes(self) -> tuple[str, ...]:
+        archive = archive_of(self.version, _rehearse)
+        return () if archive is None else (SILENT, f"-XX:SharedArchiveFile={archive}")
 
     def _node_options(self, _node_id: int) -> Sequence[str]:
         """Options of the Java of one node alone."""
@@ -147,6 +155,34 @@ class KafkaCluster:
             "transaction.state.log.num.partitions": 5,
             "transaction.state.log.replication.factor": len(self.brokers),
         }
+
+
+class MeasuredCluster(KafkaCluster):
+    """For benchmarks, and what runs for long: with the optimising compiler."""
+
+    node_java = OPTIMISED
+
+
+class _Rehearsal(KafkaCluster):
+    """Writes the classes that its broker has loaded to `archive` when that is shut down."""
+
+    def launch_and_stop(self, archive: Path) -> None:
+        (broker,) = self.brokers
+        self._format()
+        broker.java = [broker.java[0], SILENT, f"-XX:ArchiveClassesAtExit={archive}", *broker.java[1:]]
+        broker.start()
+        broker.stop()
+
+    def _shared_classes(self) -> tuple[str, ...]:
+        return ()
+
+
+def _rehearse(version: str, archive: Path) -> None:
+    rehearsal = _Rehearsal(version)
+    try:
+        rehearsal.launch_and_stop(archive)
+    finally:
+        rehearsal.close()
 
 
 def free_ports(count: int) -> list[int]:

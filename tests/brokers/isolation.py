@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.brokers.broker import HOST, Broker
-from tests.brokers.cluster import HEAP, KafkaCluster, Properties, free_ports
+from tests.brokers.cluster import KafkaCluster, Properties, free_ports
 from tests.brokers.link import Link, Weather
 
 CONTROLLER_ID: Final = 100
@@ -36,7 +36,7 @@ class IsolatedCluster(KafkaCluster):
             port=free.pop(),
             controller_port=free.pop(),
             directory=Path(self._folder.name, f"node-{CONTROLLER_ID}"),
-            java=self._java(*HEAP, *self._node_options(CONTROLLER_ID)),
+            java=self._java(*self.node_java, *self._node_options(CONTROLLER_ID)),
         )
         self._peer_ports = {broker.node_id: free.pop() for broker in self.brokers}
 

@@ -49,8 +49,8 @@ def describe_() -> str:
 
 
 def describe_producers_() -> str:
-    idle = replace(OPEN, producer_id=7, coordinator_epoch=5, last_sequence=99, start_offset=-1)
-    entries = [replace(OPEN, last_timestamp_ms=NOW_MS), idle]
+    idle = replace(OPEN, producer_id=7, coordinator_epoch=5, last_sequence=99, current_txn_start_offset=-1)
+    entries = [replace(OPEN, last_timestamp=NOW_MS), idle]
     return describe_producers.printed(entries, "table")
 
 

@@ -12,8 +12,7 @@ from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
 from exporter.kafka.collect.scope import Scope
-from exporter.kafka.lookups import ProducerEntry
-from exporter.snapshot import BrokerCoverage, GroupOffset, Impact, SecondRead
+from exporter.snapshot import BrokerCoverage, GroupOffset, Impact, OneEntry, SecondRead
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction
 from tests.recovery.stand_in import PartitionStandIn
 
@@ -114,14 +113,14 @@ class World(Means):
         return cls(judge=judge, partition=partition), asked
 
 
-def _entry(row: TransactionRow) -> ProducerEntry:
-    return ProducerEntry(
+def _entry(row: TransactionRow) -> OneEntry:
+    return OneEntry(
         producer_id=row.producer_id,
         producer_epoch=row.producer_epoch,
         coordinator_epoch=row.coordinator_epoch,
         last_sequence=row.last_sequence,
-        last_timestamp_ms=row.last_timestamp_ms,
-        start_offset=row.start_offset,
+        last_timestamp=row.last_timestamp_ms,
+        current_txn_start_offset=row.start_offset,
     )
 
 

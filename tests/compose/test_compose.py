@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from exporter.cli import main
 from helm.made import ROOT
 from tests.brokers.cluster import KafkaCluster
-from tests.helm.tools import ToolUnavailable, compose
+from tests.tools import ToolUnavailable, compose
 
 FILE: Final = ROOT / "examples" / "compose.yaml"
 SERVICES: Final[dict[str, Any]] = yaml.safe_load(FILE.read_text())["services"]

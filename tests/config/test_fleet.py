@@ -8,6 +8,7 @@ import pytest
 
 from exporter.config.fleet import Sources, load_fleet
 from exporter.config.loading import ConfigurationError
+from tests.config.sasl import sasl_of
 
 SHARED = """
 kafka:
@@ -43,8 +44,8 @@ def test_a_cluster_takes_from_the_settings_what_it_does_not_say() -> None:
 
     assert [it.name for it in settings.clusters] == ["payments", "orders"]
     assert [it.kafka.bootstrap for it in settings.clusters] == ["payments:9092", "orders:9092"]
-    assert [it.kafka.options["sasl_plain_password"] for it in settings.clusters] == ["hunter2", "other"]
-    assert {it.kafka.options["sasl_plain_username"] for it in settings.clusters} == {"by-flag"}
+    assert [sasl_of(it).password for it in settings.clusters] == ["hunter2", "other"]
+    assert {sasl_of(it).username for it in settings.clusters} == {"by-flag"}
     assert settings.scan.interval_ms == 20_000
     assert "hunter2" not in repr(settings)
 

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from exporter.config.kafka_section import TlsSettings
+from exporter.config.kafka_section import SaslSettings, TlsSettings
 from exporter.config.loading import ConfigurationError, environment_name, flag_name, load
 from exporter.config.settings import SETTINGS, Settings
+from tests.config.sasl import sasl_of
 
 SERVERS = "kafka:\n  bootstrap.servers: broker:9092\n"
 
@@ -61,7 +62,7 @@ def test_nested_and_dotted_keys_are_the_same() -> None:
     )
 
     assert nested == dotted
-    assert nested.kafka.options["sasl_mechanism"] == "SCRAM-SHA-512"
+    assert sasl_of(nested).mechanism == "SCRAM-SHA-512"
 
 
 def test_security_is_handed_to_the_client_under_its_own_names() -> None:
@@ -82,12 +83,10 @@ kafka:
 """
     )
 
-    assert settings.kafka.options == {
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "PLAIN",
-        "sasl_plain_username": "exporter",
-        "sasl_plain_password": "with,comma",
-    }
+    assert settings.kafka.security_protocol == "SASL_SSL"
+    assert settings.kafka.sasl == SaslSettings(
+        mechanism="PLAIN", username="exporter", password="with,comma", kerberos_service_name=None, oauth=None
+    )
     assert settings.kafka.tls == TlsSettings(
         ca_location="/ca.pem",
         crl_location=None,
@@ -98,8 +97,9 @@ kafka:
         keystore_password=None,
         truststore_location=None,
         truststore_password=None,
-        check_hostname=False,
+        endpoint_identification_algorithm="none",
     )
+    assert not settings.kafka.tls.check_hostname
     assert "0042" not in repr(settings)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.config.loading import ConfigurationError, Loaded, load_with_sources
+from tests.config.sasl import sasl_of
 
 BROKER = "kafka:\n  bootstrap.servers: a:1\n"
 SASL = BROKER + "  security.protocol: SASL_PLAINTEXT\n  sasl.mechanism: PLAIN\n  sasl.username: me\n"
@@ -42,7 +43,7 @@ def test_a_password_is_the_same_wherever_it_stands(line: str, files: dict[str, s
     """In a file, in a variable, in part or as a whole; the line end after it is not part of it."""
     settings = loaded(f"{SASL}  {line}\n", files, PASSWORD="s3cret", MIDDLE="cr").settings
 
-    assert settings.kafka.options["sasl_plain_password"] == "s3cret"
+    assert sasl_of(settings).password == "s3cret"
     assert "s3cret" not in repr(settings)
 
 
@@ -61,9 +62,9 @@ def test_what_settings_are_made_of_is_known() -> None:
 
 def test_a_dollar_is_a_dollar() -> None:
     """Only a dollar and a brace mean something, and two dollars take that away."""
-    options = loaded(SASL + "  sasl.password: 'a$b$$c$${env:HOME}{x}'\n").settings.kafka.options
+    sasl = sasl_of(loaded(SASL + "  sasl.password: 'a$b$$c$${env:HOME}{x}'\n").settings)
 
-    assert options["sasl_plain_password"] == "a$b$$c${env:HOME}{x}"
+    assert sasl.password == "a$b$$c${env:HOME}{x}"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from exporter.config.loading import Loaded, load_with_sources
 from exporter.daemon.reload import Reloader
+from tests.config.sasl import sasl_of
 
 
 class Files:
@@ -66,7 +67,7 @@ def test_a_rotated_password_is_a_change_of_its_own(files: Files) -> None:
 
     assert reloaded is not None
     assert reloaded.files_changed
-    assert reloaded.settings.kafka.options["sasl_plain_password"] == "two"
+    assert sasl_of(reloaded.settings).password == "two"
 
 
 def test_a_swapped_link_is_seen(files: Files, tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_a_swapped_link_is_seen(files: Files, tmp_path: Path) -> None:
 
     reloaded = files.reloader.if_changed()
     assert reloaded is not None
-    assert reloaded.settings.kafka.options["sasl_plain_password"] == "new"
+    assert sasl_of(reloaded.settings).password == "new"
 
 
 def test_a_bad_file_is_told_once_and_changes_nothing(files: Files, caplog: pytest.LogCaptureFixture) -> None:
@@ -120,7 +121,7 @@ def test_a_secret_that_vanishes_keeps_the_old_settings(files: Files) -> None:
     files.password.write_text("back")
     reloaded = files.reloader.if_changed()
     assert reloaded is not None
-    assert reloaded.settings.kafka.options["sasl_plain_password"] == "back"
+    assert sasl_of(reloaded.settings).password == "back"
 
 
 def test_what_needs_a_restart_is_named(files: Files, caplog: pytest.LogCaptureFixture) -> None:

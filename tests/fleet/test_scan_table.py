@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,9 @@ from exporter.fleet.scan_table import (
     topology_of_rows,
 )
 from exporter.kafka.client.connections import Address
-from exporter.kafka.collect.scan import LeaderScan
+from exporter.kafka.collect.scan import Entries, LeaderScan
 from exporter.kafka.topology import Replicas, Topology
-from exporter.snapshot import NO_LEADER, Answer, Int64Column
+from exporter.snapshot import ENTRY_FIELDS, NO_LEADER, Answer, Int64Column
 from exporter.status import ApiStatistics
 
 BROKERS = {1: Address("one", 9092), 2: Address("::2", 9093)}
@@ -80,7 +81,17 @@ def scan_of(cluster: dict[str, list[dict[str, Any]]]) -> LeaderScan:
     epochs = ids.astype(np.int32)
     rows = np.array([row for row, _ in opened], dtype=np.int64)
     offsets = np.array([offset for _, offset in opened], dtype=np.int64)
-    scan.parts.append((rows, ids, epochs, epochs, ids + 5, epochs - 1, offsets))
+    scan.parts.append(
+        Entries(
+            row=rows,
+            producer_id=ids,
+            producer_epoch=epochs,
+            last_sequence=epochs,
+            last_timestamp=ids + 5,
+            coordinator_epoch=epochs - 1,
+            current_txn_start_offset=offsets,
+        )
+    )
     return scan
 
 
@@ -94,17 +105,8 @@ def part_of(scan: LeaderScan, rows: PartitionRows) -> tuple[LeaderScan, Int64Col
     part.restore(at, scan.answer[home], scan.reason[home].tolist(), scan.producers[home])
     entries = scan.entries()
     mine = np.isin(entries.row, home)
-    part.parts.append(
-        (
-            np.array([where[row] for row in entries.row[mine].tolist()], dtype=np.int64),
-            entries.producer_id[mine],
-            entries.producer_epoch[mine],
-            entries.last_sequence[mine],
-            entries.last_timestamp_ms[mine],
-            entries.coordinator_epoch[mine],
-            entries.start_offset[mine],
-        )
-    )
+    row = np.array([where[row] for row in entries.row[mine].tolist()], dtype=np.int64)
+    part.parts.append(replace(entries.those(mine), row=row))
     return part, at
 
 
@@ -149,7 +151,7 @@ def test_what_was_cut_is_put_together_again(cluster: dict[str, list[dict[str, An
         assert again.topology.in_sync.of(row) == scan.topology.in_sync.of(row)
     for name in ("answer", "producers", "reason"):
         assert getattr(again, name).tolist() == getattr(scan, name).tolist(), name
-    for name in ("row", "producer_id", "producer_epoch", "last_sequence", "last_timestamp_ms", "start_offset"):
+    for name in ("row", *ENTRY_FIELDS):
         assert getattr(again.entries(), name).tolist() == getattr(scan.entries(), name).tolist(), name
     assert (merged.taken_at_ms, again.topology.cluster_id, again.topology.brokers) == (42, "id", BROKERS)
     assert again.faults == {7: "it is gone"}

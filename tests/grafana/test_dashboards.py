@@ -8,7 +8,6 @@ import shlex
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
-import pytest
 import yaml
 
 from exporter.cli import COMMANDS
@@ -18,6 +17,7 @@ from grafana.dashboards import DASHBOARDS, text_of
 from grafana.fields import STATE_TEXTS, State
 from grafana.queries import FRESH_CYCLES
 from grafana.suspects import ADVICE, NOT_READ, PARTLY_READ
+from tests.each import each
 from tests.grafana.promql import selectors
 from tests.grafana.reading import COMMITTED, Json, Target, chosen_on, filled, panels, targets
 from tests.grafana.recorded import ROOT
@@ -26,8 +26,8 @@ ALERTS: Final = (ROOT / "alerts" / "alerts.yaml").read_text()
 RECORDING: Final = (ROOT / "alerts" / "recording.yaml").read_text()
 GREEN: Final = re.compile(r"green", re.IGNORECASE)
 
-every_dashboard = pytest.mark.parametrize("name", DASHBOARDS)
-every_target = pytest.mark.parametrize("target", list(targets()), ids=lambda it: it.name)
+every_dashboard = each(DASHBOARDS)
+every_target = each(targets(), name=lambda it: it.name)
 
 
 @every_dashboard

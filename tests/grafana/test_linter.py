@@ -6,10 +6,10 @@ import copy
 from collections.abc import Callable
 from typing import Any, Final
 
-import pytest
 import yaml
 
 from grafana.dashboards import FOLDER
+from tests.each import each
 from tests.grafana.linter import RULES
 from tests.grafana.reading import COMMITTED, Json, panels
 
@@ -35,8 +35,7 @@ def is_excluded(rule: str, dashboard: str, problem: str) -> bool:
     return any(it["dashboard"] == dashboard and problem.startswith(f"{it['panel']}: ") for it in entries)
 
 
-@pytest.mark.parametrize("name", COMMITTED)
-@pytest.mark.parametrize("rule", RULES)
+@each(RULES, COMMITTED)
 def test_no_rule_finds_anything(rule: str, name: str) -> None:
     """Every dashboard passes every rule, but for what grafana/.lint leaves out with a reason."""
     title = COMMITTED[name]["title"]
@@ -73,9 +72,10 @@ BROKEN: Final[list[tuple[str, Break]]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "break_it"), BROKEN, ids=[rule for rule, _ in BROKEN])
-def test_each_rule_sees_what_it_is_for(rule: str, break_it: Break) -> None:
+@each(BROKEN, name=lambda it: it[0])
+def test_each_rule_sees_what_it_is_for(broken: tuple[str, Break]) -> None:
     """A dashboard that is broken in one place is found by the rule of that name."""
+    rule, break_it = broken
     dashboard = copy.deepcopy(COMMITTED["overview"])
     break_it(dashboard)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import pytest
 import yaml
 from promql_parser import AggregateExpr
 
 from exporter.publication.metrics.table import METRICS
+from tests.each import each
 from tests.grafana.promql import nodes, parsed, selectors
 from tests.grafana.reading import COMMITTED, Target, panels, targets
 from tests.grafana.recorded import ROOT, rules
@@ -47,7 +47,7 @@ UNUSED: Final = {
 }
 """Published, and in no dashboard or alert on purpose."""
 
-every_target = pytest.mark.parametrize("target", list(targets()), ids=lambda it: it.name)
+every_target = each(targets(), name=lambda it: it.name)
 
 
 def recorded() -> set[str]:
@@ -96,7 +96,7 @@ def test_every_legend_names_labels_that_are_left(target: Target) -> None:
     assert named <= (set[str]().union(*kept) if kept else below)
 
 
-@pytest.mark.parametrize("name", COMMITTED)
+@each(COMMITTED)
 def test_variables_ask_for_labels_of_their_metric(name: str) -> None:
     """What can be chosen is what the series have."""
     for variable in COMMITTED[name]["templating"]["list"]:
@@ -117,7 +117,7 @@ def test_units_are_those_of_the_names(target: Target) -> None:
             assert unit == wanted
 
 
-@pytest.mark.parametrize("name", COMMITTED)
+@each(COMMITTED)
 def test_columns_have_the_units_of_their_questions(name: str) -> None:
     """A column of numbers says what it counts; ages are seconds and instants are dates."""
     of_columns = {"Age": "s", "Snapshot age": "s", "Began": "dateTimeAsIso", "State": "locale"}

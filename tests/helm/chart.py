@@ -11,7 +11,7 @@ import yaml
 
 from helm.made import CHART
 from tests.helm.manifests import Manifest, manifests
-from tests.helm.tools import helm
+from tests.tools import helm
 
 MAJORS: Final = (3, 4)
 EXAMPLES: Final = sorted(path.name.removesuffix("-values.yaml") for path in (CHART / "ci").glob("*-values.yaml"))

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kubeflow_spark_api.models import SparkV1beta2SparkApplication
 
 from tests.helm.manifests import Manifest, manifests
-from tests.helm.tools import operator_crds
+from tests.tools import operator_crds
 
 BY_HAND: Final = Path(__file__).parent / "crds_by_hand"
 

@@ -25,7 +25,7 @@ from tests.brokers.process import JavaProcess
 from tests.certificates import Authority
 from tests.helm.chart import NAMESPACE
 from tests.helm.manifests import Manifest
-from tests.helm.tools import api_server
+from tests.tools import api_server
 
 START_TIMEOUT_S: Final = 240
 """Seven seconds on a machine that has nothing else to do."""

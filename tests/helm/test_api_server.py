@@ -19,8 +19,8 @@ from tests.helm.chart import EXAMPLES, MAJORS, NAMESPACE, RELEASE, Refused, exam
 from tests.helm.crds import all_crds
 from tests.helm.kubernetes import Answer, ApiServer, namespace_of, running_api_server, wait_until
 from tests.helm.manifests import Manifest, of_kind, only
-from tests.helm.tools import ToolUnavailable, api_server
 from tests.marks import starts
+from tests.tools import ToolUnavailable, api_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.api_server]
 

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from helm.made import CHART, ROOT
-from tests.helm.tools import ToolUnavailable, hadolint
+from tests.tools import ToolUnavailable, hadolint
 
 DOCKERFILE: Final = ROOT / "Dockerfile"
 PLACE: Final = "/opt/kafka-transaction-exporter"
@@ -66,7 +66,8 @@ def test_hadolint_has_nothing_to_say() -> None:
         program = hadolint()
     except ToolUnavailable as missing:
         pytest.skip(str(missing))
-    run = subprocess.run([str(program), str(DOCKERFILE)], capture_output=True, text=True, check=False)
+    files = [str(DOCKERFILE), str(ROOT / ".devcontainer" / "Dockerfile")]
+    run = subprocess.run([str(program), *files], capture_output=True, text=True, check=False)
 
     assert (run.returncode, run.stdout) == (0, "")
 

@@ -12,7 +12,7 @@ import pytest
 from tests.helm.chart import EXAMPLES, MAJORS, Refused, lint, notes, render, render_text, render_values
 from tests.helm.crds import all_crds, crds_at_hand, write_schemas
 from tests.helm.manifests import Manifest, manifests, of_kind, only, pods
-from tests.helm.tools import KUBERNETES_VERSIONS, ToolUnavailable, kubeconform, kubernetes_schemas
+from tests.tools import KUBERNETES_VERSIONS, ToolUnavailable, kubeconform, kubernetes_schemas
 
 pytestmark = pytest.mark.programs
 

@@ -12,7 +12,7 @@ from exporter.web.routes import _PATHS
 from tests.helm.chart import EXAMPLES, render, render_text
 from tests.helm.manifests import Manifest, containers, of_kind, only, pods
 from tests.helm.pod_files import container_of
-from tests.helm.tools import ToolUnavailable, kube_score
+from tests.tools import ToolUnavailable, kube_score
 
 pytestmark = pytest.mark.programs
 

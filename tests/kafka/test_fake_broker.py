@@ -174,9 +174,9 @@ def producers_by_name(answer: describe_producers.ProducersAnswer) -> dict[tuple[
             answer.producer_id,
             answer.producer_epoch,
             answer.last_sequence,
-            answer.last_timestamp_ms,
+            answer.last_timestamp,
             answer.coordinator_epoch,
-            answer.start_offset,
+            answer.current_txn_start_offset,
         )
         rows[names[row]] += [int(column[i]) for column in columns]
     return rows

@@ -77,15 +77,6 @@ def test_prometheus_format_is_an_exposition(kafka_4_3_1: KafkaCluster) -> None:
     assert "# TYPE kafka_open_transactions gauge" in run.stdout
 
 
-def test_timings_are_one_record_a_cycle(kafka_4_3_1: KafkaCluster) -> None:
-    """`--repeat N --timings json` prints the phases of N cycles of one process."""
-    told = json.loads(once(kafka_4_3_1.bootstrap, "--repeat", "3", "--timings", "json").stdout)
-
-    assert len(told["cycles"]) == 3
-    assert all({"metadata", "producers", "evaluate", "total"} <= set(cycle) for cycle in told["cycles"])
-    assert told["partitions"] > 0
-
-
 def test_no_broker_is_status_1_and_a_sentence() -> None:
     """Nothing listens: the address and the reason are told, and nothing is printed as an answer."""
     run = once("127.0.0.1:9", "--kafka.request.timeout.ms", "2000")

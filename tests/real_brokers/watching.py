@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.config.kafka_section import KafkaSettings
-from exporter.config.settings import ScanSettings
+from exporter.config.loading import load
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
@@ -16,13 +15,9 @@ class Watch:
     """`with Watch(bootstrap) as watch: watch.cycle()`."""
 
     def __init__(self, bootstrap: str, *, request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> None:
-        servers = tuple((host, int(port)) for host, _, port in (s.rpartition(":") for s in bootstrap.split(",")))
-        self.collector: Collector = open_collector(
-            KafkaSettings(
-                bootstrap_servers=servers, client_id="watch", request_timeout_ms=request_timeout_ms, options={}
-            ),
-            ScanSettings(interval_ms=30_000, deadline_ms=25_000),
-        )
+        flags = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": str(request_timeout_ms)}
+        settings = load(file=None, environment={}, flags=flags)
+        self.collector: Collector = open_collector(settings.kafka, settings.scan)
         self.memory = Memory()
 
     def __enter__(self) -> Watch:

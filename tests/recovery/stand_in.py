@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from exporter.kafka.lookups import ProducerEntry
 from exporter.kafka.markers import Marker, MarkerAnswer, MarkerOutcome
 from exporter.recovery.partition import Coordinated, Look
+from exporter.snapshot import OneEntry
 
 WRITTEN = MarkerAnswer(MarkerOutcome.WRITTEN)
-Seen = tuple[ProducerEntry, ...] | BaseException
-OPEN = ProducerEntry(
+Seen = tuple[OneEntry, ...] | BaseException
+OPEN = OneEntry(
     producer_id=4000,
     producer_epoch=3,
     coordinator_epoch=-1,
     last_sequence=0,
-    last_timestamp_ms=0,
-    start_offset=100,
+    last_timestamp=0,
+    current_txn_start_offset=100,
 )
 """The transaction that the scenes and plans of the tests are about."""
 
@@ -55,7 +55,7 @@ class PartitionStandIn:
             entries=self.producers(),
         )
 
-    def producers(self) -> tuple[ProducerEntry, ...]:
+    def producers(self) -> tuple[OneEntry, ...]:
         self.looks += 1
         script = self._after if self.written else self._before
         look = script.pop(0) if len(script) > 1 else script[0]

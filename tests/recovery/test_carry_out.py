@@ -27,7 +27,7 @@ FAULTS: Sequence[Exception] = (
     ClusterUnavailableError("no broker responded"),
 )
 NEWER = replace(OPEN, producer_epoch=4)
-ON = replace(OPEN, last_sequence=1, last_timestamp_ms=1)
+ON = replace(OPEN, last_sequence=1, last_timestamp=1)
 """Its producer goes on."""
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
-from exporter.kafka.lookups import ProducerEntry
 from exporter.recovery.partition import Look
 from exporter.recovery.plan import Action, document, in_words, is_open, is_unchanged, plan_for, refusal, what_changed
+from exporter.snapshot import OneEntry
+from tests.each import each
 from tests.publication.builders import transaction
 from tests.recovery.stand_in import OPEN
 
@@ -50,9 +51,7 @@ def test_a_commit_is_written_only_where_the_coordinator_has_decided_it(action: A
     assert plan.marker.commit == (action is Action.COMPLETE and state == "PrepareCommit")
 
 
-@pytest.mark.parametrize("verdict", Verdict)
-@pytest.mark.parametrize("outcome", OutcomeEvidence)
-@pytest.mark.parametrize("forced", [None, *Verdict])
+@each(Verdict, OutcomeEvidence, [None, *Verdict])
 def test_an_abort_needs_a_proof_or_its_verdict_typed_out(
     verdict: Verdict, outcome: OutcomeEvidence, forced: Verdict | None
 ) -> None:
@@ -72,8 +71,7 @@ def test_an_abort_needs_a_proof_or_its_verdict_typed_out(
         assert "--force" not in (refusal(plan, forced, may_force=False) or "")
 
 
-@pytest.mark.parametrize("verdict", Verdict)
-@pytest.mark.parametrize("forced", [None, *Verdict])
+@each(Verdict, [None, *Verdict])
 def test_only_a_stuck_completion_is_completed(verdict: Verdict, forced: Verdict | None) -> None:
     """No force helps: there is nothing decided to write."""
     against = refusal(plan_for(Action.COMPLETE, row(verdict, coordinator_producer_epoch=4)), forced)
@@ -115,17 +113,17 @@ def test_an_abort_is_refused_while_its_commit_may_be_unread() -> None:
         ((OPEN,), True, True),
         ((replace(OPEN, producer_id=1), OPEN), True, True),
         ((replace(OPEN, last_sequence=9),), False, True),
-        ((replace(OPEN, last_timestamp_ms=9),), False, True),
+        ((replace(OPEN, last_timestamp=9),), False, True),
         ((replace(OPEN, producer_epoch=4),), False, True),
         ((replace(OPEN, coordinator_epoch=5),), False, True),
-        ((replace(OPEN, start_offset=101),), False, False),
-        ((replace(OPEN, start_offset=-1),), False, False),
+        ((replace(OPEN, current_txn_start_offset=101),), False, False),
+        ((replace(OPEN, current_txn_start_offset=-1),), False, False),
         ((replace(OPEN, producer_id=1),), False, False),
         ((), False, False),
     ],
 )
 def test_what_counts_as_changed_and_as_open(
-    entries: tuple[ProducerEntry, ...], *, unchanged: bool, still_open: bool
+    entries: tuple[OneEntry, ...], *, unchanged: bool, still_open: bool
 ) -> None:
     """Any other epoch and any later write is a change; another start offset is another transaction."""
     plan = plan_for(Action.ABORT, row())

@@ -89,7 +89,7 @@ def test_cycles_failing(guarded: GuardedCluster, desk: Desk, settings_file: Sett
             with desk.reading("KafkaTransactionExporterCyclesFailing") as person:
                 person.pastes("curl", "cycles_failed_total", shows="cycles_failed_total")
                 person.pastes("curl", "request_failures_total", shows='api="')
-                person.pastes("once", "--timings json", status=1, shows="no broker responded")
+                person.pastes("once", status=1, shows="no broker responded")
                 guarded.broker(1).resume()
                 person.pastes("config check")
                 exporter.until(lambda metrics: value(metrics, SUCCESS) == 1)
@@ -97,7 +97,7 @@ def test_cycles_failing(guarded: GuardedCluster, desk: Desk, settings_file: Sett
         finally:
             guarded.broker(1).resume()
 
-    assert desk.run("kafka-transaction-exporter once --config.file $CONFIG_FILE --timings json").status == 0
+    assert desk.run("kafka-transaction-exporter once --config.file $CONFIG_FILE").status == 0
 
 
 def test_partitions_unauthorized(

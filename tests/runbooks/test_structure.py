@@ -8,8 +8,6 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from alerts.rules import ALERTS, RECORDING, load, rules_of, thresholds
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.document import TRANSACTION_KEYS
@@ -20,6 +18,7 @@ from exporter.kafka.errors import ErrorCode, FaultReason
 from exporter.publication.metrics.table import METRICS
 from exporter.snapshot import TransactionState
 from exporter.transaction_log.events import Outcome
+from tests.each import each
 from tests.runbooks.desk import KAFKA_TOOLS
 from tests.runbooks.pages import COMMON, FOLDER, Page, pages
 
@@ -27,7 +26,7 @@ RULES: Final = [rule for rule in rules_of(load(ALERTS)) if "alert" in rule]
 ALERT_NAMES: Final = {str(rule["alert"]) for rule in RULES}
 PAGES: Final = pages()
 RUNBOOKS: Final = {name: page for name, page in PAGES.items() if name != COMMON}
-EACH: Final = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES.keys())
+every_page: Final = each(PAGES.values(), name=lambda page: page.name)
 
 SECTIONS: Final = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 LINES_MAX: Final = 75
@@ -105,7 +104,7 @@ def test_there_is_one_runbook_for_each_alert_and_no_other() -> None:
     assert {path.name for path in FOLDER.iterdir()} == {f"{name}.md" for name in PAGES}
 
 
-@pytest.mark.parametrize("page", RUNBOOKS.values(), ids=RUNBOOKS.keys())
+@each(RUNBOOKS.values(), name=lambda page: page.name)
 def test_a_runbook_has_its_four_sections_and_is_short(page: Page) -> None:
     """Its name, every severity of the alert before the first section, the four sections in their order, two screens."""
     severities = {rule["labels"]["severity"] for rule in RULES if rule["alert"] == page.name}
@@ -117,7 +116,7 @@ def test_a_runbook_has_its_four_sections_and_is_short(page: Page) -> None:
     assert page.text.count("\n") <= LINES_MAX
 
 
-@EACH
+@every_page
 def test_names_in_backticks_exist(page: Page) -> None:
     """Metrics, alerts, verdicts, reasons, settings, commands, options; what is Kafka's own is listed above."""
     known = vocabulary() | KAFKA_SETTINGS | KAFKA_WORDS | OTHER_WORDS | variables_of_the_common_page()
@@ -125,7 +124,7 @@ def test_names_in_backticks_exist(page: Page) -> None:
     assert [word for word in page.words if word not in known] == []
 
 
-@EACH
+@every_page
 def test_alerts_verdicts_and_issues_in_the_text_exist(page: Page) -> None:
     """Also where they stand without backticks."""
     assert set(re.findall(r"\bKafka(?:Transaction|Partitions)\w+", page.text)) <= ALERT_NAMES
@@ -133,7 +132,7 @@ def test_alerts_verdicts_and_issues_in_the_text_exist(page: Page) -> None:
     assert set(re.findall(r"\bhanging_[a-z]\w+", page.text)) <= {verdict.label for verdict in Verdict}
 
 
-@EACH
+@every_page
 def test_metrics_in_commands_exist(page: Page) -> None:
     """A pattern that is given to grep finds what /metrics has."""
     names = {metric.name for metric in METRICS}
@@ -145,7 +144,7 @@ def test_metrics_in_commands_exist(page: Page) -> None:
                 assert any(known.startswith(name) for known in names), command
 
 
-@EACH
+@every_page
 def test_our_commands_are_written_in_full(page: Page) -> None:
     """Each parses, with whole option names; a variable is quoted where a client chose its value."""
     for command in page.commands:
@@ -160,7 +159,7 @@ def test_our_commands_are_written_in_full(page: Page) -> None:
         assert not re.search(r'(?<!")\$(TRANSACTIONAL_ID|GROUP)', command.text), command
 
 
-@EACH
+@every_page
 def test_no_command_disables_a_safety(page: Page) -> None:
     """No `--force`, no `--yes`, nothing that deletes, no unclean election; what writes is shown as a dry run first."""
     for command in page.commands:
@@ -171,7 +170,7 @@ def test_no_command_disables_a_safety(page: Page) -> None:
         assert "--dry-run" in dry
 
 
-@EACH
+@every_page
 def test_variables_are_explained(page: Page) -> None:
     """Each is in the table of the common page, and so are those of the alerts."""
     used = set(re.findall(r"\$([A-Z][A-Z_]*)", " ".join(command.text for command in page.commands)))
@@ -181,7 +180,7 @@ def test_variables_are_explained(page: Page) -> None:
     assert of_alerts <= variables_of_the_common_page()
 
 
-@EACH
+@every_page
 def test_links_lead_somewhere(page: Page) -> None:
     """To a file of the repository, and to a heading of it where one is named."""
     for link in page.links:
@@ -191,7 +190,7 @@ def test_links_lead_somewhere(page: Page) -> None:
         assert not anchor or anchor in PAGES[target.stem].anchors, link
 
 
-@EACH
+@every_page
 def test_only_shell_and_text_is_fenced(page: Page) -> None:
     """`text` is for what no test can run, and there is little of it; every script of Kafka is one that tests run."""
     assert page.languages <= {"sh", "text"}

@@ -9,9 +9,12 @@ from typing import Final
 
 import pytest
 
+from tests.each import each
+from tests.verification.mutations import FAULTS, ROOT, Fault
+
 HERE: Final = Path(__file__).parent
 FOLDERS: Final = sorted(path.parent.name for path in HERE.glob("*/__main__.py"))
-PROGRAMS: Final = [*FOLDERS, "soak.flat", "privileges"]
+PROGRAMS: Final = [*FOLDERS, "soak.flat", "privileges", "mutations"]
 
 
 @pytest.mark.long
@@ -31,4 +34,11 @@ def test_the_readme_names_every_program() -> None:
     rows = {line.split("`")[1] for line in (HERE / "README.md").read_text().splitlines() if line.startswith("| `")}
 
     assert len(FOLDERS) == 6
-    assert rows == {*(f"{name}/" for name in FOLDERS), "soak/flat.py", "privileges.py"}
+    assert rows == {*(f"{name}/" for name in FOLDERS), "soak/flat.py", "privileges.py", "mutations.py"}
+
+
+@each(FAULTS, name=lambda it: f"{it.path}: {it.new[:40]}")
+def test_every_fault_can_be_made(fault: Fault) -> None:
+    """Its text stands once in the file: a fault that changes nothing would be found by no test, or by any."""
+    assert fault.old != fault.new
+    assert (ROOT / "exporter" / fault.path).read_text().count(fault.old) == 1

@@ -1,6 +1,6 @@
 """What a client needs beside names: a TLS context and a source of tokens, made from files that may change.
 
-Both clients are configured from the same settings: `kafka_python_options` for connections, `librdkafka_properties` for the
+Both clients are configured from the same settings: `client_options` for connections, `librdkafka_properties` for the
 consumer of the transaction log.
 """
 
@@ -14,13 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from exporter.config.kafka_section import KafkaSettings, TlsSettings
+from exporter.config.kafka_section import KafkaSettings, SaslSettings, TlsSettings
+from exporter.config.sasl import MECHANISMS
+from exporter.config.table import given_in
 from exporter.files import check_regular, contents
 from exporter.kafka.client.oauth import ClientCredentials
 from exporter.kafka.errors import ClusterUnavailableError
-
-_PACKAGES = {"GSSAPI": "gssapi", "AWS_MSK_IAM": "botocore"}
-"""Mechanism -> the package that kafka-python needs for it."""
 
 
 class CredentialsError(ClusterUnavailableError):
@@ -29,17 +28,28 @@ class CredentialsError(ClusterUnavailableError):
 
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     """kafka-python's options, TLS context and token provider among them. Raises CredentialsError."""
-    options = dict(kafka.options)
-    package = _PACKAGES.get(options.get("sasl_mechanism", ""))
-    if package is not None and importlib.util.find_spec(package) is None:
-        raise CredentialsError(
-            f"kafka.sasl.mechanism {options['sasl_mechanism']} needs the Python package {package}, which is not installed"
-        )
+    options: dict[str, Any] = {"security_protocol": kafka.security_protocol}
+    if kafka.sasl is not None:
+        options |= _sasl_options(kafka.sasl)
     if kafka.tls is not None:
         options["ssl_context"] = tls_context(kafka.tls)
-    if kafka.oauth is not None:
-        options["sasl_oauth_token_provider"] = ClientCredentials(kafka.oauth)
     return options
+
+
+def _sasl_options(sasl: SaslSettings) -> dict[str, Any]:
+    package = MECHANISMS[sasl.mechanism].python_package
+    if package is not None and importlib.util.find_spec(package) is None:
+        raise CredentialsError(
+            f"kafka.sasl.mechanism {sasl.mechanism} needs the Python package {package}, which is not installed"
+        )
+    options = {
+        "sasl_mechanism": sasl.mechanism,
+        "sasl_plain_username": sasl.username,
+        "sasl_plain_password": sasl.password,
+        "sasl_kerberos_service_name": sasl.kerberos_service_name,
+        "sasl_oauth_token_provider": None if sasl.oauth is None else ClientCredentials(sasl.oauth),
+    }
+    return {name: option for name, option in options.items() if option is not None}
 
 
 def tls_context(tls: TlsSettings) -> ssl.SSLContext:
@@ -129,53 +139,20 @@ class _Named:
 
 
 def librdkafka_properties(kafka: KafkaSettings) -> Mapping[str, Any]:
-    """The same settings for confluent-kafka. Raises CredentialsError."""
-    properties: dict[str, Any] = {
-        "bootstrap.servers": kafka.bootstrap,
-        "client.id": kafka.client_id,
-        "socket.timeout.ms": kafka.request_timeout_ms,
-        "security.protocol": kafka.options["security_protocol"],
-    }
-    for ours, theirs in (
-        ("sasl_mechanism", "sasl.mechanism"),
-        ("sasl_plain_username", "sasl.username"),
-        ("sasl_plain_password", "sasl.password"),
-        ("sasl_kerberos_service_name", "sasl.kerberos.service.name"),
-    ):
-        if ours in kafka.options:
-            properties[theirs] = kafka.options[ours]
-    if kafka.options.get("sasl_mechanism") == "AWS_MSK_IAM":
-        raise CredentialsError("librdkafka cannot log in with AWS_MSK_IAM")
-    if kafka.tls is not None:
-        properties |= _tls_properties(kafka.tls)
-    if kafka.oauth is not None:
-        properties |= {
-            "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.token.endpoint.url": kafka.oauth.token_endpoint_url,
-            "sasl.oauthbearer.client.id": kafka.oauth.client_id,
-            "sasl.oauthbearer.client.secret": kafka.oauth.client_secret,
-            **({} if kafka.oauth.scope is None else {"sasl.oauthbearer.scope": kafka.oauth.scope}),
-            **({} if not kafka.oauth.extensions else {"sasl.oauthbearer.extensions": _pairs(kafka.oauth.extensions)}),
-            **({} if kafka.oauth.https_ca_location is None else {"https.ca.location": kafka.oauth.https_ca_location}),
-        }
+    """The same settings for confluent-kafka, whose names they have. Raises CredentialsError."""
+    if kafka.sasl is not None and not MECHANISMS[kafka.sasl.mechanism].is_in_librdkafka:
+        raise CredentialsError(f"librdkafka cannot log in with {kafka.sasl.mechanism}")
+    properties = {name.removeprefix("kafka."): value for name, value in given_in(kafka).items()}
+    properties["bootstrap.servers"] = kafka.bootstrap
+    properties["socket.timeout.ms"] = properties.pop("request.timeout.ms")
+    if kafka.sasl is not None and kafka.sasl.oauth is not None:
+        properties["sasl.oauthbearer.method"] = "oidc"
+        if kafka.sasl.oauth.extensions is not None:
+            pairs = (f"{key}={value}" for key, value in kafka.sasl.oauth.extensions)
+            properties["sasl.oauthbearer.extensions"] = ",".join(pairs)
+    if kafka.tls is not None and kafka.tls.truststore_location is not None:
+        for name in ("location", "password"):  # of Java's clients alone
+            properties.pop(f"ssl.truststore.{name}", None)
+        store = _pkcs12("kafka.ssl.truststore", kafka.tls.truststore_location, kafka.tls.truststore_password)
+        properties["ssl.ca.pem"] = store[2]
     return properties
-
-
-def _tls_properties(tls: TlsSettings) -> dict[str, Any]:
-    given = {
-        "ssl.ca.location": tls.ca_location,
-        "ssl.crl.location": tls.crl_location,
-        "ssl.certificate.location": tls.certificate_location,
-        "ssl.key.location": tls.key_location,
-        "ssl.key.password": tls.key_password,
-        "ssl.keystore.location": tls.keystore_location,
-        "ssl.keystore.password": tls.keystore_password,
-        "ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else "none",
-    }
-    if tls.truststore_location is not None:
-        given["ssl.ca.pem"] = _pkcs12("kafka.ssl.truststore", tls.truststore_location, tls.truststore_password)[2]
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _pairs(extensions: tuple[tuple[str, str], ...]) -> str:
-    return ",".join(f"{key}={value}" for key, value in extensions)

@@ -61,7 +61,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
 
     def extensions(self) -> dict[str, str]:
         """Sent with the token."""
-        return dict(self._oauth.extensions)
+        return dict(self._oauth.extensions or ())
 
 
 def _fetch(oauth: OauthSettings, timeout_s: float) -> tuple[str, float]:

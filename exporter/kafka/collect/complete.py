@@ -149,12 +149,7 @@ async def _with_offsets(client: ClusterClient, reading: CollectionState) -> Open
     ).reshape(-1, 2)
     return OpenTransactions(
         partition_row=entries.row.astype(np.int32),
-        producer_id=entries.producer_id,
-        producer_epoch=entries.producer_epoch,
-        last_sequence=entries.last_sequence,
-        last_timestamp_ms=entries.last_timestamp_ms,
-        coordinator_epoch=entries.coordinator_epoch,
-        start_offset=entries.start_offset,
+        **entries.columns(),
         second_read=reading.second_read,
         diverged_replicas=_by_entry(reading, reading.followers.diverged),
         silent_replicas=_by_entry(reading, reading.followers.silent),

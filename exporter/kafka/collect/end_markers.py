@@ -85,7 +85,7 @@ class _Search:
 
 async def end_markers(client: ClusterClient, topology: Topology, suspects: Collection[OpenAtLeader]) -> EndMarkers:
     """The end markers of the suspects' producers on every partition of `topology` that remembers them."""
-    producer_ids = frozenset(it.producer_id for it in suspects)
+    producer_ids = frozenset(it.entry.producer_id for it in suspects)
     scan = await scan_leaders(client, topology, producer_ids=producer_ids)
     search = _Search(client, deadline=client.clock() + client.remaining_s() / 2)
     by_leader: dict[int, list[Place]] = defaultdict(list)
@@ -138,14 +138,12 @@ async def _unconfirmed_leaders(client: ClusterClient, scan: LeaderScan) -> str:
 def _places(topology: Topology, entries: Entries, suspects: Collection[OpenAtLeader]) -> Iterator[Place]:
     last_write_ms: dict[int, int] = {}
     epochs: dict[int, set[int]] = defaultdict(set)
-    for it in suspects:
+    for _, it in suspects:
         epochs[it.producer_id].add(it.producer_epoch)
-        last_write_ms[it.producer_id] = min(
-            it.last_timestamp_ms, last_write_ms.get(it.producer_id, it.last_timestamp_ms)
-        )
+        last_write_ms[it.producer_id] = min(it.last_timestamp, last_write_ms.get(it.producer_id, it.last_timestamp))
     for i in range(len(entries)):
         row, producer_id = int(entries.row[i]), int(entries.producer_id[i])
-        last_heard_ms = int(entries.last_timestamp_ms[i])
+        last_heard_ms = int(entries.last_timestamp[i])
         yield Place(
             topic=topology.topics[topology.topic[row]],
             partition=int(topology.partition[row]),

@@ -50,16 +50,13 @@ def set_aside(reading: CollectionState, seen: Seen, limit: int) -> None:
     keys = keys_of(reading.topology, entries)
     is_listed, is_completing = _listed(entries, reading.listings)
     needs = _was_seen(keys, seen) | ~is_listed
-    order = np.lexsort((entries.last_timestamp_ms, ~needs))
+    order = np.lexsort((entries.last_timestamp, ~needs))
     is_examined = np.zeros(len(entries), dtype=np.bool_)
     is_examined[order[:limit]] = True
     rest = entries.those(~is_examined)
     reading.unexamined = Unexamined(
         partition_row=rest.row.astype(np.int32),
-        producer_id=rest.producer_id,
-        producer_epoch=rest.producer_epoch,
-        last_timestamp_ms=rest.last_timestamp_ms,
-        start_offset=rest.start_offset,
+        **rest.columns(),
         needs_examination=needs[~is_examined],
         is_completing=is_completing[~is_examined],
     )
@@ -85,7 +82,7 @@ def keys_of(topology: Topology, entries: Entries) -> TransactionKeys:
         topic=topology.topic[entries.row],
         partition=topology.partition[entries.row],
         producer_id=entries.producer_id,
-        start_offset=entries.start_offset,
+        start_offset=entries.current_txn_start_offset,
     )
 
 

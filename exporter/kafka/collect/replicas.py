@@ -9,27 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.scan import LeaderScan, read_rows
 from exporter.kafka.topology import Topology
-from exporter.snapshot import NO_LEADER, Answer, Int32Column
+from exporter.snapshot import NO_LEADER, Answer, Int32Column, OneEntry
 
 TopicPartition = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenAtLeader:
+class OpenAtLeader(NamedTuple):
     """One open transaction as the leader shows it."""
 
     partition: TopicPartition
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp_ms: int
-    start_offset: int
+    entry: OneEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +46,7 @@ async def ask_followers(client: ClusterClient, topology: Topology, transactions:
     wanted = {it.partition: row for it in transactions if (row := topology.row(*it.partition)) is not None}
     followers = {row: _followers(topology, row) for row in wanted.values()}
     seen: dict[tuple[int, int], _Producers | None] = {}
-    producer_ids = frozenset(it.producer_id for it in transactions)
+    producer_ids = frozenset(it.entry.producer_id for it in transactions)
     for turn in range(max((len(it) for it in followers.values()), default=0)):
         of_turn = {row: brokers[turn] for row, brokers in followers.items() if turn < len(brokers)}
         seen.update(await _ask(client, topology, of_turn, producer_ids))
@@ -59,9 +55,11 @@ async def ask_followers(client: ClusterClient, topology: Topology, transactions:
         row = wanted.get(it.partition)
         brokers = () if row is None else followers[row]
         views = {broker: seen.get((row or 0, broker)) for broker in brokers}
-        ended = tuple(broker for broker, view in views.items() if has_ended(it, view))
+        ended = tuple(broker for broker, view in views.items() if has_ended(it.entry, view))
         in_sync = () if row is None else topology.in_sync.of(row)
-        unclear = tuple(b for b, view in views.items() if b in in_sync and b not in ended and not _shows(it, view))
+        unclear = tuple(
+            b for b, view in views.items() if b in in_sync and b not in ended and not _shows(it.entry, view)
+        )
         if ended:
             diverged[it] = ended
         if unclear:
@@ -73,8 +71,8 @@ def _followers(topology: Topology, row: int) -> tuple[int, ...]:
     return tuple(broker for broker in topology.replicas.of(row) if broker != topology.leader[row])
 
 
-_Producers = Mapping[int, tuple[int, int, int]]
-"""Producer id -> (epoch, last sequence, start offset or -1)."""
+_Producers = Mapping[int, OneEntry]
+"""A follower's entries of one partition, by producer id."""
 
 
 async def _ask(
@@ -86,35 +84,27 @@ async def _ask(
     follower[rows] = [asked[row] for row in rows.tolist()]
     scan = LeaderScan.unasked(topology, producer_ids=producer_ids)
     await read_rows(client, scan, rows, follower)
-    found: dict[tuple[int, int], dict[int, tuple[int, int, int]]] = {
+    found: dict[tuple[int, int], dict[int, OneEntry]] = {
         (row, asked[row]): {} for row in rows[scan.answer[rows] == Answer.READ].tolist()
     }
     entries = scan.entries()
     for i, row in enumerate(entries.row.tolist()):
-        found[row, asked[row]][int(entries.producer_id[i])] = (
-            int(entries.producer_epoch[i]),
-            int(entries.last_sequence[i]),
-            int(entries.start_offset[i]),
-        )
+        entry = entries.one(i)
+        found[row, asked[row]][entry.producer_id] = entry
     return {(row, broker): found.get((row, broker)) for row, broker in asked.items()}
 
 
-def _shows(at_leader: OpenAtLeader, producers: _Producers | None) -> bool:
+def _shows(at_leader: OneEntry, producers: _Producers | None) -> bool:
     known = None if producers is None else producers.get(at_leader.producer_id)
-    return known is not None and known[2] == at_leader.start_offset
+    return known is not None and known.current_txn_start_offset == at_leader.current_txn_start_offset
 
 
-def has_ended(at_leader: OpenAtLeader, producers: _Producers | None) -> bool:
-    """True when a follower has all that the leader has of this transaction, and its end.
-
-    `producers` are the follower's entries of that partition: producer id -> (epoch, last sequence, start offset or -1).
-    """
-    if producers is None or at_leader.producer_id not in producers:
-        return False
-    epoch, last_sequence, start_offset = producers[at_leader.producer_id]
-    if start_offset == at_leader.start_offset:
+def has_ended(at_leader: OneEntry, producers: _Producers | None) -> bool:
+    """True when a follower, which has `producers`, has all that the leader has of this transaction, and its end."""
+    known = None if producers is None else producers.get(at_leader.producer_id)
+    if known is None or known.current_txn_start_offset == at_leader.current_txn_start_offset:
         return False
     # A marker of TransactionVersion 2 bumps the epoch, and the sequence starts anew.
-    return epoch > at_leader.producer_epoch or (
-        epoch == at_leader.producer_epoch and last_sequence >= at_leader.last_sequence
+    return known.producer_epoch > at_leader.producer_epoch or (
+        known.producer_epoch == at_leader.producer_epoch and known.last_sequence >= at_leader.last_sequence
     )

@@ -27,7 +27,16 @@ from exporter.kafka.messages import describe_producers
 from exporter.kafka.messages.describe_producers import ProducersAnswer
 from exporter.kafka.messages.raw_request import RawAnswer
 from exporter.kafka.topology import Topology
-from exporter.snapshot import NO_LEADER, Answer, BoolColumn, Int8Column, Int16Column, Int32Column, Int64Column
+from exporter.snapshot import (
+    NO_LEADER,
+    Answer,
+    BoolColumn,
+    Int8Column,
+    Int16Column,
+    Int32Column,
+    Int64Column,
+    ProducerEntries,
+)
 
 _MOVED = frozenset(
     {
@@ -49,24 +58,22 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entries:
-    """Producer entries as columns, `row` being the row of their partition in the topology that was scanned."""
+class Entries(ProducerEntries):
+    """Some of the producers of a scan; nothing open only in a scan for certain producers."""
 
     row: Int64Column
-    producer_id: Int64Column
-    producer_epoch: Int32Column
-    last_sequence: Int32Column
-    last_timestamp_ms: Int64Column
-    coordinator_epoch: Int32Column
-    start_offset: Int64Column
-    """(N,) -1 where nothing is open: only in a scan for certain producers."""
+    """(N,) of their partition in the topology that was scanned."""
 
-    def __len__(self) -> int:
-        return len(self.row)
 
-    def those(self, rows: BoolColumn) -> Entries:
-        """Some of them."""
-        return Entries(**{name: getattr(self, name)[rows] for name in _COLUMNS})
+_NO_ENTRIES = Entries(
+    row=np.empty(0, dtype=np.int64),
+    producer_id=np.empty(0, dtype=np.int64),
+    producer_epoch=np.empty(0, dtype=np.int32),
+    last_sequence=np.empty(0, dtype=np.int32),
+    last_timestamp=np.empty(0, dtype=np.int64),
+    coordinator_epoch=np.empty(0, dtype=np.int32),
+    current_txn_start_offset=np.empty(0, dtype=np.int64),
+)
 
 
 _REASONS_MAX = 200
@@ -74,16 +81,6 @@ _REASONS_MAX = 200
 _ERRORS_MAX = 50
 """Error codes told apart in one response."""
 _MORE_REASONS = "more_errors"
-_COLUMNS = (
-    "row",
-    "producer_id",
-    "producer_epoch",
-    "last_sequence",
-    "last_timestamp_ms",
-    "coordinator_epoch",
-    "start_offset",
-)
-_DTYPES = (np.int64, np.int64, np.int32, np.int32, np.int64, np.int32, np.int64)
 
 
 @dataclass(slots=True)
@@ -102,7 +99,7 @@ class LeaderScan:
     reasons: list[str] = field(default_factory=lambda: list(_REASONS))
     faults: dict[int, str] = field(default_factory=dict)
     """Broker id -> sentence, for brokers that failed."""
-    parts: list[tuple[npt.NDArray[np.generic], ...]] = field(default_factory=list)
+    parts: list[Entries] = field(default_factory=list)
 
     @classmethod
     def unasked(
@@ -135,12 +132,8 @@ class LeaderScan:
 
     def entries(self) -> Entries:
         """The entries of all answers so far, in the order of partition, producer id and start offset."""
-        columns = [
-            np.concatenate([part[i] for part in self.parts]).astype(dtype) if self.parts else np.empty(0, dtype=dtype)
-            for i, dtype in enumerate(_DTYPES)
-        ]
-        order = np.lexsort((columns[6], columns[1], columns[0]))
-        return Entries(**{name: column[order] for name, column in zip(_COLUMNS, columns, strict=True)})
+        entries = Entries.joined([_NO_ENTRIES, *self.parts])
+        return entries.those(np.lexsort((entries.current_txn_start_offset, entries.producer_id, entries.row)))
 
     def fail(self, rows: Rows, reason: str) -> None:
         """Note that `rows` could not be read."""
@@ -183,17 +176,8 @@ class LeaderScan:
         for error in errors[:_ERRORS_MAX].tolist():
             self._refused(row[refused & (answer.error == error)], error)
         keep = good[answer.entry_partition]
-        self.parts.append(
-            (
-                row[answer.entry_partition[keep]],
-                answer.producer_id[keep],
-                answer.producer_epoch[keep],
-                answer.last_sequence[keep],
-                answer.last_timestamp_ms[keep],
-                answer.coordinator_epoch[keep],
-                answer.start_offset[keep],
-            )
-        )
+        entries = Entries(row=row[answer.entry_partition], **answer.columns())
+        self.parts.append(entries.those(keep))
 
     def _rows_of(self, rows: Rows, answer: ProducersAnswer) -> tuple[Rows, npt.NDArray[np.bool_]]:
         """(row, believed) per partition of the answer: believed when it was asked for, and the first time it is told."""

@@ -44,20 +44,13 @@ class CollectionState:
 
     def at_leader(self, entry: int) -> OpenAtLeader:
         """One entry, as its followers are asked about it."""
-        return OpenAtLeader(
-            partition=self.partition(entry),
-            producer_id=int(self.entries.producer_id[entry]),
-            producer_epoch=int(self.entries.producer_epoch[entry]),
-            last_sequence=int(self.entries.last_sequence[entry]),
-            last_timestamp_ms=int(self.entries.last_timestamp_ms[entry]),
-            start_offset=int(self.entries.start_offset[entry]),
-        )
+        return OpenAtLeader(self.partition(entry), self.entries.one(entry))
 
     def key(self, entry: int) -> tuple[str, int, int, int, str]:
         """(topic, partition, producer id, start offset, topic id) of one entry: what identifies it over cycles."""
         topic, partition = self.partition(entry)
-        producer_id, start_offset = int(self.entries.producer_id[entry]), int(self.entries.start_offset[entry])
-        return topic, partition, producer_id, start_offset, self.topology.topic_id_of(topic)
+        producer_id, start = int(self.entries.producer_id[entry]), int(self.entries.current_txn_start_offset[entry])
+        return topic, partition, producer_id, start, self.topology.topic_id_of(topic)
 
     def partition(self, entry: int) -> tuple[str, int]:
         """(topic, partition) of one entry."""

@@ -39,7 +39,7 @@ from exporter.snapshot import (
 
 _EXPLAINED = frozenset({Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_ACTIVE})
 
-_KEPT_STILL = ("producer_epoch", "last_sequence", "last_timestamp_ms", "coordinator_epoch")
+_KEPT_STILL = ("producer_epoch", "last_sequence", "last_timestamp", "coordinator_epoch")
 
 
 async def reread_unexplained(client: ClusterClient, reading: CollectionState) -> npt.NDArray[np.bool_]:
@@ -112,14 +112,19 @@ async def _read_again(
     found = again.entries()
     # A partition may show many more than are in doubt.
     found = found.those(np.isin(found.producer_id, entries.producer_id[doubtful]))
-    keys = zip(found.row.tolist(), found.producer_id.tolist(), found.start_offset.tolist(), strict=True)
-    at = {key: i for i, key in enumerate(keys)}
+    at = {key: i for i, key in enumerate(_keys(found))}
     led_by_strangers = strangers(reading.max_timeout)
+    keys = _keys(entries)
     return found, {
-        i: at.get((int(entries.row[i]), int(entries.producer_id[i]), int(entries.start_offset[i])))
+        i: at.get(keys[i])
         for i in np.flatnonzero(doubtful).tolist()
         if again.answer[entries.row[i]] == Answer.READ and int(leader[entries.row[i]]) not in led_by_strangers
     }
+
+
+def _keys(entries: Entries) -> list[tuple[int, int, int]]:
+    columns = (entries.row, entries.producer_id, entries.current_txn_start_offset)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _refreshed(
@@ -168,8 +173,7 @@ def _without_ended(reading: CollectionState, doubtful: npt.NDArray[np.bool_], pl
     """Drop the entries that were read again and have ended; `doubtful` for those that are left."""
     keep = np.ones(len(doubtful), dtype=np.bool_)
     keep[[i for i, place in places.items() if place is None]] = False
-    entries = reading.entries
-    reading.entries = Entries(**{name: getattr(entries, name)[keep] for name in Entries.__dataclass_fields__})
+    reading.entries = reading.entries.those(keep)
     reading.second_read = reading.second_read[keep]
     return doubtful[keep]
 

@@ -6,15 +6,14 @@ The answer, after the response header (DescribeProducersResponse.json; every len
         name compact string | partitions n+1, each:
             partition i32 | error i16 | message compact nullable string | producers n+1, each 37 bytes without tags:
                 +0 producer_id i64   +8 producer_epoch i32   +12 last_sequence i32   +16 last_timestamp i64
-                +24 coordinator_epoch i32   +28 start_offset i64   +36 tagged fields, uvarint count, 0 so far
+                +24 coordinator_epoch i32   +28 current_txn_start_offset i64   +36 tagged fields, uvarint count, 0 so far
             | tagged fields
         | tagged fields
     | tagged fields
 
 `decode` finds where each partition begins (`producers_layout`), and then has numpy look at the sign byte of every start
-offset: only open transactions are unpacked, or whatever certain producers have left. `decode_slowly`, the specification,
-reads the answer field by field; it is asked wherever something is not as drawn above, such as tagged fields. No length is
-believed before the bytes behind it are there.
+offset: only open transactions are unpacked, or whatever certain producers have left. No length is believed before the bytes
+behind it are there.
 """
 
 from __future__ import annotations
@@ -22,50 +21,43 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.messages.primitives import (
-    UNREADABLE,
-    compact,
-    compact_string,
-    length,
-    skip_tags,
-    unaligned_view,
-    uvarint,
-)
 from exporter.kafka.messages.producers_layout import (
     ENTRY_BYTES,
-    MESSAGE_AT,
-    TAGS_AT,
-    THROTTLE_TIME_BYTES,
     Layout,
     walk,
 )
 from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.messages.response import STRING, decoded, unaligned_view
 from exporter.kafka.messages.versions import DESCRIBE_PRODUCERS
-from exporter.snapshot import Int16Column, Int32Column, Int64Column
+from exporter.primitives import (
+    MalformedBytesError,
+    compact,
+    uvarint,
+)
+from exporter.snapshot import ENTRY_FIELDS, Int16Column, Int32Column, ProducerEntries
 
-_ENTRY = struct.Struct(">qiiqiq")
 _ENTRY_ROWS = np.dtype(
     [
         ("producer_id", ">i8"),
         ("producer_epoch", ">i4"),
         ("last_sequence", ">i4"),
-        ("last_timestamp_ms", ">i8"),
+        ("last_timestamp", ">i8"),
         ("coordinator_epoch", ">i4"),
-        ("start_offset", ">i8"),
+        ("current_txn_start_offset", ">i8"),
         ("tags", "u1"),
     ]
 )
-_PARTITION_HEAD = struct.Struct(">ih")
+FIELDS: Final = (4, (STRING, (6, STRING, (36,))))
+"""As drawn above."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProducersAnswer:
+class ProducersAnswer(ProducerEntries):
     """One answer as columns: P partitions, and N of their entries: open transactions, unless producers were named."""
 
     throttle_time_ms: int
@@ -79,15 +71,8 @@ class ProducersAnswer:
     """(P,) entries, idle and idempotent ones included."""
     entry_partition: Int32Column
     """(N,) index into the P partitions of this answer."""
-    producer_id: Int64Column
-    producer_epoch: Int32Column
-    last_sequence: Int32Column
-    last_timestamp_ms: Int64Column
-    coordinator_epoch: Int32Column
-    start_offset: Int64Column
-    """(N,) -1 where nothing is open."""
     layout: Layout | None = field(compare=False)
-    """For the next answer to the same request; None where this one was read slowly."""
+    """For the next answer to the same request."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ProducersAnswer):
@@ -108,119 +93,47 @@ def request(partitions: Mapping[str, npt.ArrayLike]) -> RawRequest:
 
 
 def decode(
-    body: memoryview, producer_ids: Collection[int] | None = None, *, like: Layout | None = None
+    body: memoryview,
+    producer_ids: Collection[int] | None = None,
+    *,
+    every: bool = False,
+    like: Layout | None = None,
 ) -> ProducersAnswer:
-    """The answer's columns: its open transactions, or every entry of `producer_ids`.
+    """The answer's columns: its open transactions, the entries of `producer_ids`, or `every` entry.
 
     `like` is how the last answer to the same request was laid out. Raises MalformedAnswerError when `body` is not such an
     answer to its last byte.
     """
-    bytes_ = np.frombuffer(body, dtype=np.uint8)
-    layout = like
-    if layout is None or not layout.is_of(body, bytes_):
-        try:
-            layout = walk(body.tobytes())  # a byte of `bytes` is had in half the time
-        except UNREADABLE:
-            return decode_slowly(body, producer_ids)  # it may be tagged fields that threw the quick walk off its feet
-    entry_at = layout.open_entries(bytes_) if producer_ids is None else layout.entries_of(body, producer_ids)
-    if entry_at is None or np.any(bytes_[layout.entries_at + layout.count * ENTRY_BYTES]):
-        return decode_slowly(body, producer_ids)
-    (throttle_time_ms,) = struct.unpack_from(">i", body, 0)
-    return _answer(
-        throttle_time_ms,
-        layout.topics,
-        layout.partitions,
-        partition=unaligned_view(body, ">i4")[layout.head_at],
-        error=unaligned_view(body, ">i2")[layout.head_at + 4],
-        producers=layout.count,
-        entry_partition=(np.searchsorted(layout.entries_at, entry_at, side="right") - 1).astype(np.int32),
-        rows=unaligned_view(body, _ENTRY_ROWS)[entry_at],
-        layout=layout,
+    return decoded(
+        body,
+        "DescribeProducers",
+        FIELDS,
+        lambda plain: _decode(plain, producer_ids, every=every, like=like if plain is body else None),
     )
 
 
-def _answer(
-    throttle_time_ms: int,
-    topics: tuple[str, ...],
-    partitions: tuple[int, ...],
-    *,
-    partition: npt.NDArray[Any],
-    error: npt.NDArray[Any],
-    producers: npt.NDArray[Any],
-    entry_partition: npt.NDArray[np.int32],
-    rows: npt.NDArray[np.void],
-    layout: Layout | None = None,
+def _decode(
+    body: memoryview, producer_ids: Collection[int] | None, *, every: bool, like: Layout | None
 ) -> ProducersAnswer:
+    bytes_ = np.frombuffer(body, dtype=np.uint8)
+    # A byte of `bytes` is had in half the time.
+    layout = like if like is not None and like.is_of(body, bytes_) else walk(body.tobytes())
+    if every:
+        entry_at = layout.all_entries(bytes_)
+    else:
+        entry_at = layout.open_entries(bytes_) if producer_ids is None else layout.entries_of(body, producer_ids)
+    if np.any(bytes_[layout.entries_at + layout.count * ENTRY_BYTES]):
+        raise MalformedBytesError("tagged fields")
+    (throttle_time_ms,) = struct.unpack_from(">i", body, 0)
+    rows = unaligned_view(body, _ENTRY_ROWS)[entry_at]
     return ProducersAnswer(
         throttle_time_ms=throttle_time_ms,
-        topics=topics,
-        topic=np.repeat(np.arange(len(topics), dtype=np.int32), partitions),
-        partition=partition.astype(np.int32),
-        error=error.astype(np.int16),
-        producers=producers.astype(np.int32),
-        entry_partition=entry_partition,
-        producer_id=rows["producer_id"].astype(np.int64),
-        producer_epoch=rows["producer_epoch"].astype(np.int32),
-        last_sequence=rows["last_sequence"].astype(np.int32),
-        last_timestamp_ms=rows["last_timestamp_ms"].astype(np.int64),
-        coordinator_epoch=rows["coordinator_epoch"].astype(np.int32),
-        start_offset=rows["start_offset"].astype(np.int64),
+        topics=layout.topics,
+        topic=np.repeat(np.arange(len(layout.topics), dtype=np.int32), layout.partitions),
+        partition=unaligned_view(body, ">i4")[layout.head_at].astype(np.int32),
+        error=unaligned_view(body, ">i2")[layout.head_at + 4].astype(np.int16),
+        producers=layout.count,
+        entry_partition=(np.searchsorted(layout.entries_at, entry_at, side="right") - 1).astype(np.int32),
         layout=layout,
+        **{name: rows[name].astype(rows[name].dtype.newbyteorder("=")) for name in ENTRY_FIELDS},
     )
-
-
-def decode_slowly(body: memoryview, producer_ids: Collection[int] | None = None) -> ProducersAnswer:
-    """Read the answer field by field, tagged fields included. Raises MalformedAnswerError like `decode`."""
-    try:
-        return _decode_slowly(body, producer_ids)
-    except (IndexError, struct.error, UnicodeDecodeError) as error:
-        raise MalformedAnswerError(f"DescribeProducers answer of {len(body)} bytes ends too early: {error}") from error
-
-
-def _decode_slowly(body: memoryview, producer_ids: Collection[int] | None) -> ProducersAnswer:
-    (throttle_time_ms,) = struct.unpack_from(">i", body, 0)
-    topics: list[str] = []
-    partitions: list[int] = []
-    heads: list[tuple[int, int, int]] = []
-    picked: list[tuple[int, ...]] = []
-    entry_partition: list[int] = []
-    topic_count, at = length(body, THROTTLE_TIME_BYTES)
-    for _ in range(topic_count):
-        name, at = compact_string(body, at)
-        partition_count, at = length(body, at)
-        topics.append(name)
-        partitions.append(partition_count)
-        for _ in range(partition_count):
-            head, entries, at = _read_partition(body, at)
-            chosen = [it for it in entries if (it[5] >= 0 if producer_ids is None else it[0] in producer_ids)]
-            entry_partition += [len(heads)] * len(chosen)
-            picked += chosen
-            heads.append((*head, len(entries)))
-        at = skip_tags(body, at)
-    at = skip_tags(body, at)
-    if at != len(body):
-        raise MalformedAnswerError(f"{len(body) - at} bytes after the end of the DescribeProducers answer")
-    columns = np.array(heads, dtype=np.int64).reshape(-1, 3)
-    return _answer(
-        throttle_time_ms,
-        tuple(topics),
-        tuple(partitions),
-        partition=columns[:, 0],
-        error=columns[:, 1],
-        producers=columns[:, 2],
-        entry_partition=np.asarray(entry_partition, dtype=np.int32),
-        rows=np.array([(*entry, 0) for entry in picked], dtype=_ENTRY_ROWS),
-    )
-
-
-def _read_partition(body: memoryview, at: int) -> tuple[tuple[int, int], list[tuple[int, ...]], int]:
-    """(partition, error) and the entries of one partition, and where the next begins."""
-    head = _PARTITION_HEAD.unpack_from(body, at)
-    at += MESSAGE_AT
-    at = at + 1 if body[at] == 0 else compact_string(body, at)[1]
-    count, at = length(body, at)
-    entries = []
-    for _ in range(count):
-        entries.append(_ENTRY.unpack_from(body, at))
-        at = skip_tags(body, at + TAGS_AT)
-    return head, entries, skip_tags(body, at)

@@ -8,40 +8,35 @@ response, after the response header (ListTransactionsResponse.json; every length
     | tagged fields
 
 `decode` steps from transaction to transaction by the two lengths and notes where each begins; numpy reads the rest at once.
-`decode_slowly`, the specification, reads every length in full; it is asked wherever something is not as drawn above.
 """
 
 from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
 from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.messages.primitives import (
+from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.messages.response import unaligned_view
+from exporter.kafka.messages.versions import LIST_TRANSACTIONS
+from exporter.primitives import (
     UNREADABLE,
     compact,
     compact_string,
     length,
-    no_tags,
     skip_tags,
-    unaligned_view,
     uvarint,
 )
-from exporter.kafka.messages.raw_request import RawRequest
-from exporter.kafka.messages.versions import LIST_TRANSACTIONS
 from exporter.snapshot import BoolColumn, Int8Column, Int64Column, TransactionState
 
 _ERROR = struct.Struct(">h")
 _PRODUCER_ID_BYTES = 8
 _ONE_BYTE = 0x80
 _STATES = tuple(TransactionState)
-
-Step = Callable[[bytes, int], tuple[int, int, int, int]]
-"""(where the id begins, where the state begins, how many bytes it has, where the next transaction begins)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,35 +98,22 @@ def request(states: Collection[str], producer_ids: Collection[int]) -> RawReques
 
 def decode(body: memoryview) -> ListedTransactions:
     """What is listed. Raises MalformedAnswerError when `body` is not such a response to its last byte."""
-    bytes_ = body.tobytes()
     try:
-        return _decode(bytes_, None, no_tags)
-    except UNREADABLE:
-        return _read_slowly(bytes_)
+        return _decode(body.tobytes())
+    except UNREADABLE as error:
+        raise MalformedAnswerError(f"ListTransactions response of {len(body)} bytes: {error}") from error
 
 
-def decode_slowly(body: memoryview) -> ListedTransactions:
-    """Read every length in full, tagged fields included. Raises MalformedAnswerError like `decode`."""
-    return _read_slowly(body.tobytes())
-
-
-def _read_slowly(body: bytes) -> ListedTransactions:
-    try:
-        return _decode(body, _step, skip_tags)
-    except (IndexError, struct.error, UnicodeDecodeError) as error:
-        raise MalformedAnswerError(f"ListTransactions response of {len(body)} bytes ends too early: {error}") from error
-
-
-def _decode(body: bytes, step: Step | None, tags: Callable[[bytes, int], int]) -> ListedTransactions:
+def _decode(body: bytes) -> ListedTransactions:
     (error,) = _ERROR.unpack_from(body, 4)
     unknown, at = length(body, 4 + _ERROR.size)
     for _ in range(unknown):
         _, at = compact_string(body, at)
     count, at = length(body, at)
     places = (array("q"), array("q"), array("q"), array("q"))
-    at = _walk(body, at, count, places) if step is None else _walk_by(step, body, at, count, places)
-    if tags(body, at) != len(body):
-        raise MalformedAnswerError("bytes after the end of the ListTransactions response")
+    at = _walk(body, at, count, places)
+    if skip_tags(body, at) != len(body):
+        raise MalformedAnswerError("bytes after its end")
     id_at, producer_id_at, state_at, state_size = (np.frombuffer(it, dtype=np.int64) for it in places)
     view = memoryview(body)
     return ListedTransactions(
@@ -143,43 +125,27 @@ def _decode(body: bytes, step: Step | None, tags: Callable[[bytes, int], int]) -
     )
 
 
-_Places = tuple["array[int]", "array[int]", "array[int]", "array[int]"]
-"""Of each transaction: its id's length, its producer id, its state, and how long that is."""
-
-
-def _walk(body: bytes, at: int, count: int, places: _Places) -> int:
-    """Where all lengths take one byte and nothing has tagged fields."""
+def _walk(body: bytes, at: int, count: int, places: tuple[array[int], array[int], array[int], array[int]]) -> int:
+    """Note of each transaction where its id's length, its producer id and its state are, and how long that is."""
     ids, producer_ids, states, sizes = (it.append for it in places)
     for _ in range(count):
-        size = body[at]
-        behind = at + size + _PRODUCER_ID_BYTES
-        state = body[behind]
-        if not 0 < size < _ONE_BYTE or not 0 < state < _ONE_BYTE or body[behind + state]:
-            raise MalformedAnswerError("null, a long string, or tagged fields")
         ids(at)
-        producer_ids(at + size)
-        states(behind + 1)
-        sizes(state - 1)
-        at = behind + state + 1
+        size = body[at]
+        state_at = at + size + _PRODUCER_ID_BYTES
+        state_size = body[state_at] if 0 < size < _ONE_BYTE else 0
+        if 0 < state_size < _ONE_BYTE and not body[state_at + state_size]:
+            producer_ids(at + size)
+            states(state_at + 1)
+            sizes(state_size - 1)
+            at = state_at + state_size + 1
+        else:  # a length of more than a byte, or tagged fields
+            size, at = length(body, at)
+            producer_ids(at + size)
+            size, at = length(body, at + size + _PRODUCER_ID_BYTES)
+            states(at)
+            sizes(size)
+            at = skip_tags(body, at + size)
     return at
-
-
-def _walk_by(step: Step, body: bytes, at: int, count: int, places: _Places) -> int:
-    ids, producer_ids, states, sizes = places
-    for _ in range(count):
-        ids.append(at)
-        producer_id_at, state_at, size, at = step(body, at)
-        producer_ids.append(producer_id_at)
-        states.append(state_at)
-        sizes.append(size)
-    return at
-
-
-def _step(body: bytes, at: int) -> tuple[int, int, int, int]:
-    size, at = length(body, at)
-    producer_id_at = at + size
-    state_size, at = length(body, producer_id_at + _PRODUCER_ID_BYTES)
-    return producer_id_at, at, state_size, skip_tags(body, at + state_size)
 
 
 def _states(body: memoryview, at: Int64Column, size: Int64Column) -> Int8Column:

@@ -13,43 +13,38 @@ only drops a field. Every broker that knows DescribeProducers (Kafka 2.8) offers
     | tagged fields
 
 `decode` steps from partition to partition by the three lengths, in one stride where a topic's partitions all have the
-same, and notes where each begins; numpy reads the rest at once. `decode_slowly`, the specification, reads the answer field
-by field; it is asked wherever something is not as drawn above, such as tagged fields.
+same, and notes where each begins; numpy reads the rest at once.
 """
 
 from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.messages.primitives import (
-    UNREADABLE,
+from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.messages.response import NUMBERS, STRING, decoded, unaligned_view
+from exporter.kafka.messages.versions import METADATA
+from exporter.primitives import (
+    MalformedBytesError,
     compact,
     compact_string,
     length,
     no_tags,
     nullable_string,
-    read_uvarint,
-    skip_tags,
-    unaligned_view,
     uvarint,
 )
-from exporter.kafka.messages.raw_request import RawRequest
-from exporter.kafka.messages.versions import METADATA
 from exporter.snapshot import Int32Column, Int64Column
 
-Tags = Callable[[bytes, int], int]
-"""Behind tagged fields: `no_tags` or `skip_tags`."""
-
-_HEAD = struct.Struct(">hiii")
-_LISTS = 3
-"""Replicas, in-sync replicas, offline replicas."""
+_HEAD_BYTES = 14
+_POSITIONS = (0, 1, 3, 5)
+"""In a row of `_Walk.rows`; the others are counts."""
+FIELDS: Final = (4, (4, STRING, 4, STRING), STRING, 4, (2, STRING, 17, (14, NUMBERS, NUMBERS, NUMBERS), 4))
+"""As drawn above."""
 _ONE_BYTE = 0x80
 _OPTIONS = b"\0\0"
 """allow_auto_topic_creation and include_topic_authorized_operations: no."""
@@ -102,27 +97,25 @@ def _by_name(topic: str) -> bytes:
 
 def decode(body: memoryview) -> MetadataAnswer:
     """The answer's columns. Raises MalformedAnswerError when `body` is not such an answer to its last byte."""
-    try:
-        walk = _Walk(body.tobytes())
-        walk.take_all()
-    except UNREADABLE:
-        return decode_slowly(body)  # it may be tagged fields that threw the quick walk off its feet
+    return decoded(body, "Metadata", FIELDS, _decode)
+
+
+def _decode(body: memoryview) -> MetadataAnswer:
+    walk = _Walk(body.tobytes())
+    walk.take_all()
     bytes_, numbers = np.frombuffer(body, dtype=np.uint8), unaligned_view(body, ">i4")
-    at = np.frombuffer(walk.heads, dtype=np.int64)
-    counts = np.frombuffer(walk.counts, dtype=np.int64).reshape(-1, _LISTS)
-    ends = at + _HEAD.size + _LISTS + 4 * counts.sum(axis=1)
-    if np.any(bytes_[ends]):
-        return decode_slowly(body)
-    replicas_at = at + _HEAD.size + 1
-    in_sync_at = replicas_at + 4 * counts[:, 0] + 1
+    rows = np.frombuffer(walk.rows, dtype=np.int64).reshape(-1, 6)
+    at, replicas_at, replica_count, in_sync_at, in_sync_count, end = np.ascontiguousarray(rows.T)
+    if np.any(bytes_[end]):
+        raise MalformedBytesError("tagged fields")
     return walk.answer(
         partition=numbers[at + 2],
         leader=numbers[at + 6],
         leader_epoch=numbers[at + 10],
-        replica_count=counts[:, 0],
-        replicas=numbers[_each(replicas_at, counts[:, 0])],
-        in_sync_count=counts[:, 1],
-        in_sync=numbers[_each(in_sync_at, counts[:, 1])],
+        replica_count=replica_count,
+        replicas=numbers[_each(replicas_at, replica_count)],
+        in_sync_count=in_sync_count,
+        in_sync=numbers[_each(in_sync_at, in_sync_count)],
     )
 
 
@@ -138,8 +131,8 @@ class _Walk:
 
     def __init__(self, body: bytes) -> None:
         self.body = body
-        self.heads = array("q")
-        self.counts = array("q")
+        self.rows = array("q")
+        """Of each partition: where it begins, where its replicas begin, how many, the same of those in sync, its end."""
         self._topics: list[str] = []
         self._topic_ids: list[str] = []
         self._errors: list[int] = []
@@ -148,15 +141,15 @@ class _Walk:
     def take_all(self) -> None:
         """Raises one of UNREADABLE, also where there are tagged fields."""
         body = self.body
-        at = self.take_brokers(no_tags)
+        at = self._take_brokers()
         topic_count, at = length(body, at)
         for _ in range(topic_count):
-            count, at = self.take_topic(at)
+            count, at = self._take_topic(at)
             at = no_tags(body, self._step_over(at, count) + 4)
         if no_tags(body, at) != len(body):
-            raise MalformedAnswerError("bytes after the end of the answer")
+            raise MalformedBytesError("bytes after its end")
 
-    def take_brokers(self, tags: Tags) -> int:
+    def _take_brokers(self) -> int:
         """Everything before the topics."""
         body = self.body
         (self._throttle_time_ms,) = struct.unpack_from(">i", body, 0)
@@ -167,13 +160,13 @@ class _Walk:
             host, at = compact_string(body, at + 4)
             (port,) = struct.unpack_from(">i", body, at)
             _, at = nullable_string(body, at + 4)
-            at = tags(body, at)
+            at = no_tags(body, at)
             brokers.append((broker, host, port))
         self._brokers = tuple(brokers)
         self._cluster_id, at = nullable_string(body, at)
         return at + 4
 
-    def take_topic(self, at: int) -> tuple[int, int]:
+    def _take_topic(self, at: int) -> tuple[int, int]:
         """How many partitions it has, and where they begin."""
         (error,) = struct.unpack_from(">h", self.body, at)
         name, at = compact_string(self.body, at + 2)
@@ -188,38 +181,40 @@ class _Walk:
     def _step_over(self, at: int, count: int) -> int:
         if count == 0:
             return at
-        lists, end = self._lists(at)
-        step = end - at
-        if self._are_alike(at, count, lists, step):
-            self.heads.frombytes(np.arange(at, at + step * count, step, dtype=np.int64).tobytes())
-            self.counts.frombytes(np.tile(np.array(lists, dtype=np.int64), count).tobytes())
+        row, offline = self._partition(at)
+        step = row[-1] + 1 - at
+        if self._are_alike(at, count, (row[2], row[4], offline), step):
+            rows = np.tile(np.array(row, dtype=np.int64), (count, 1))
+            rows[:, _POSITIONS] += np.arange(0, step * count, step)[:, np.newaxis]
+            self.rows.frombytes(rows.tobytes())
             return at + step * count
         for _ in range(count):
-            lists, end = self._lists(at)
-            self.heads.append(at)
-            self.counts.extend(lists)
-            at = end
+            row, _ = self._partition(at)
+            self.rows.extend(row)
+            at = row[-1] + 1
         return at
 
-    def _lists(self, at: int) -> tuple[tuple[int, ...], int]:
-        """How long the three lists of the partition at `at` are, and where it ends."""
-        body = self.body
-        at += _HEAD.size
+    def _partition(self, at: int) -> tuple[tuple[int, ...], int]:
+        """Its row, and how many replicas are offline."""
+        body, end = self.body, at + _HEAD_BYTES
         lists = []
-        for _ in range(_LISTS):
-            count = body[at] - 1
-            if not 0 <= count < _ONE_BYTE - 1:
-                raise MalformedAnswerError("null, or more replicas than a byte can count")
-            lists.append(count)
-            at += 1 + 4 * count
-        return tuple(lists), at + 1
+        for _ in range(3):
+            count = body[end] - 1
+            if 0 <= count < _ONE_BYTE - 1:
+                end += 1
+            else:
+                count, end = length(body, end)
+            lists.append((end, count))
+            end += 4 * count
+        (replicas_at, replicas), (in_sync_at, in_sync), (_, offline) = lists
+        return (at, replicas_at, replicas, in_sync_at, in_sync, end), offline
 
-    def _are_alike(self, at: int, count: int, lists: tuple[int, ...], step: int) -> bool:
+    def _are_alike(self, at: int, count: int, lists: tuple[int, int, int], step: int) -> bool:
         """True when the lists of all partitions are as long as the first one's, which shows where each begins."""
         end = at + step * count
-        if end > len(self.body):
+        if end > len(self.body) or max(lists) + 1 >= _ONE_BYTE:
             return False
-        at += _HEAD.size
+        at += _HEAD_BYTES
         for elements in lists:
             if self.body[at:end:step] != bytes((elements + 1,)) * count:
                 return False
@@ -238,49 +233,3 @@ class _Walk:
             partitions=tuple(self._partitions),
             **{name: column.astype(np.int32) for name, column in columns.items()},
         )
-
-
-def decode_slowly(body: memoryview) -> MetadataAnswer:
-    """Read the answer field by field, tagged fields included. Raises MalformedAnswerError like `decode`."""
-    try:
-        return _decode_slowly(body.tobytes())
-    except (IndexError, struct.error, UnicodeDecodeError) as error:
-        raise MalformedAnswerError(f"Metadata answer of {len(body)} bytes ends too early: {error}") from error
-
-
-def _decode_slowly(body: bytes) -> MetadataAnswer:
-    walk = _Walk(body)
-    at = walk.take_brokers(skip_tags)
-    partitions: list[tuple[int, ...]] = []
-    lists: tuple[list[list[int]], ...] = ([], [], [])
-    topic_count, at = length(body, at)
-    for _ in range(topic_count):
-        count, at = walk.take_topic(at)
-        for _ in range(count):
-            partitions.append(_HEAD.unpack_from(body, at)[1:])
-            at += _HEAD.size
-            for told in lists:
-                elements, at = _numbers(body, at)
-                told.append(elements)
-            at = skip_tags(body, at)
-        at = skip_tags(body, at + 4)
-    at = skip_tags(body, at)
-    if at != len(body):
-        raise MalformedAnswerError(f"{len(body) - at} bytes after the end of the Metadata answer")
-    columns = np.array(partitions, dtype=np.int64).reshape(-1, 3)
-    return walk.answer(
-        partition=columns[:, 0],
-        leader=columns[:, 1],
-        leader_epoch=columns[:, 2],
-        replica_count=np.array([len(it) for it in lists[0]], dtype=np.int64),
-        replicas=np.array([broker for it in lists[0] for broker in it], dtype=np.int64),
-        in_sync_count=np.array([len(it) for it in lists[1]], dtype=np.int64),
-        in_sync=np.array([broker for it in lists[1] for broker in it], dtype=np.int64),
-    )
-
-
-def _numbers(body: bytes, at: int) -> tuple[list[int], int]:
-    count, at = read_uvarint(body, at)
-    if count == 0 or at + 4 * (count - 1) > len(body):
-        raise MalformedAnswerError("null, or a list that reaches beyond the answer")
-    return list(struct.unpack_from(f">{count - 1}i", body, at)), at + 4 * (count - 1)

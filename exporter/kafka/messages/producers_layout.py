@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.messages.primitives import compact_string, length, no_tags, unaligned_view
+from exporter.kafka.messages.response import unaligned_view
+from exporter.primitives import MalformedBytesError, compact_string, length, no_tags
 from exporter.snapshot import Int32Column, Int64Column
 
 ENTRY_BYTES = 37
@@ -75,34 +75,37 @@ class Layout:
             and np.array_equal(bytes_[self.lengths_at], self.lengths)
         )
 
-    def open_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column | None:
-        """(N,) where each entry with an open transaction begins; None when an entry has tagged fields."""
+    def open_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column:
+        """(N,) where each entry with an open transaction begins.
+
+        Like the two others it raises MalformedBytesError when an entry has tagged fields.
+        """
         if self.runs is None:
-            entry_at = self._all_entries(bytes_)
-            return None if entry_at is None else entry_at[bytes_[entry_at + _START_OFFSET_AT] < _SIGN_BIT]
+            entry_at = self.all_entries(bytes_)
+            return entry_at[bytes_[entry_at + _START_OFFSET_AT] < _SIGN_BIT]
         found = [_NOWHERE]
         for first, partitions, entries, step in self.runs:
             table = np.ndarray((partitions, entries, ENTRY_BYTES), np.uint8, bytes_, first, (step, ENTRY_BYTES, 1))
             if table[..., TAGS_AT].any():
-                return None
+                raise MalformedBytesError("tagged fields")
             partition, entry = np.nonzero(table[..., _START_OFFSET_AT] < _SIGN_BIT)
             found.append(first + partition * step + entry * ENTRY_BYTES)
         return np.concatenate(found)
 
-    def entries_of(self, body: memoryview, producer_ids: Collection[int]) -> Int64Column | None:
-        """(N,) where each entry of `producer_ids` begins; None when an entry has tagged fields."""
-        entry_at = self._all_entries(unaligned_view(body, "u1"))
-        if entry_at is None:
-            return None
+    def entries_of(self, body: memoryview, producer_ids: Collection[int]) -> Int64Column:
+        """(N,) where each entry of `producer_ids` begins."""
+        entry_at = self.all_entries(unaligned_view(body, "u1"))
         ids = np.fromiter(producer_ids, dtype=np.int64)
         return entry_at[np.isin(unaligned_view(body, ">i8")[entry_at], ids)]
 
-    def _all_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column | None:
-        """(E,) where each entry begins, in order; None when one has tagged fields."""
+    def all_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column:
+        """(E,) where each entry begins, in order."""
         before = np.cumsum(self.count, dtype=np.int64) - self.count
         first: Int64Column = np.repeat(self.entries_at - before * ENTRY_BYTES, self.count)
         entry_at = first + np.arange(len(first)) * ENTRY_BYTES
-        return None if np.any(bytes_[entry_at + TAGS_AT]) else entry_at
+        if np.any(bytes_[entry_at + TAGS_AT]):
+            raise MalformedBytesError("tagged fields")
+        return entry_at
 
 
 def walk(body: bytes) -> Layout:
@@ -123,7 +126,7 @@ def walk(body: bytes) -> Layout:
         lengths.append(at)
         at = no_tags(body, at)
     if no_tags(body, at) != len(body):
-        raise MalformedAnswerError(f"{len(body) - at} bytes after the end of the answer")
+        raise MalformedBytesError(f"{len(body) - at} bytes after the end of the answer")
     lengths.append(len(body))
     bytes_ = np.frombuffer(body, dtype=np.uint8)
     head_at = np.frombuffer(heads, dtype=np.int64)
@@ -215,7 +218,7 @@ def _step_over_unusual(body: bytes, at: int, heads: array[int], unusual: list[tu
     count, entries_at = length(body, count_at)
     end = entries_at + count * ENTRY_BYTES
     if end >= len(body):
-        raise MalformedAnswerError("entries reach beyond the answer")
+        raise MalformedBytesError("entries reach beyond the answer")
     unusual.append((len(heads), count, entries_at))
     heads.append(at)
     return end + 1

@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package programs names what tests/helm/tools.py builds, so that go.mod keeps it.
+// Package programs names what tests/tools.py builds, so that go.mod keeps it.
 package programs
 
 import (

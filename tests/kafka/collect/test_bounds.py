@@ -17,7 +17,7 @@ from exporter.kafka.errors import ErrorCode, error_name
 from exporter.kafka.messages.describe_producers import ProducersAnswer, decode
 from exporter.kafka.messages.metadata import MetadataAnswer
 from exporter.kafka.topology import GAPS_MAX, Topology, topology_of
-from exporter.snapshot import NO_LEADER, Answer
+from exporter.snapshot import ENTRY_FIELDS, NO_LEADER, Answer
 from tests.kafka.fake_broker import Asked, FakeCluster
 from tests.kafka.fake_model import Model, Partition
 from tests.kafka.messages.test_describe_producers import Told, by_kafka_python
@@ -28,17 +28,6 @@ CALLS_MAX = 2_000
 """Of functions, however many partitions there are: far below one for each."""
 MANY = 20_000
 FAR = 999_999
-
-
-ENTRY_COLUMNS = (
-    "entry_partition",
-    "producer_id",
-    "producer_epoch",
-    "last_sequence",
-    "last_timestamp_ms",
-    "coordinator_epoch",
-    "start_offset",
-)
 
 
 def calls(do: Callable[[], object]) -> int:
@@ -137,7 +126,7 @@ def test_error_codes_that_are_made_up_are_one_reason() -> None:
         partition=partitions,
         error=(partitions % 65_535 - 32_768).astype(np.int16),
         producers=np.zeros(MANY, dtype=np.int32),
-        **cast("dict[str, Any]", {name: np.zeros(0, dtype=np.int64) for name in ENTRY_COLUMNS}),
+        **cast("dict[str, Any]", {name: np.zeros(0, dtype=np.int64) for name in ("entry_partition", *ENTRY_FIELDS)}),
         throttle_time_ms=0,
         layout=None,
     )

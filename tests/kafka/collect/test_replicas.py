@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.kafka.collect.replicas import OpenAtLeader, has_ended
+from exporter.kafka.collect.replicas import has_ended
+from exporter.snapshot import OneEntry
 
-OPEN = OpenAtLeader(
-    partition=("orders", 0), producer_id=7, producer_epoch=3, last_sequence=12, last_timestamp_ms=1, start_offset=100
-)
+
+def entry(epoch: int, last_sequence: int, start_offset: int) -> OneEntry:
+    return OneEntry(
+        producer_id=7,
+        producer_epoch=epoch,
+        last_sequence=last_sequence,
+        last_timestamp=1,
+        coordinator_epoch=0,
+        current_txn_start_offset=start_offset,
+    )
 
 
 @pytest.mark.parametrize(
@@ -16,21 +24,21 @@ OPEN = OpenAtLeader(
     [
         ("the follower did not answer", None, False),
         ("it does not know the producer: it is behind, or has forgotten", {}, False),
-        ("it shows the same transaction open", {7: (3, 12, 100)}, False),
-        ("it has a marker after all that the leader has", {7: (3, 12, -1)}, True),
-        ("it has seen the marker and a later transaction", {7: (3, 20, 140)}, True),
-        ("a marker of TransactionVersion 2 bumped the epoch", {7: (4, -1, -1)}, True),
+        ("it shows the same transaction open", {7: entry(3, 12, 100)}, False),
+        ("it has a marker after all that the leader has", {7: entry(3, 12, -1)}, True),
+        ("it has seen the marker and a later transaction", {7: entry(3, 20, 140)}, True),
+        ("a marker of TransactionVersion 2 bumped the epoch", {7: entry(4, -1, -1)}, True),
         (
             "it is behind within the transaction: closed only because the open records have not come",
-            {7: (3, 9, -1)},
+            {7: entry(3, 9, -1)},
             False,
         ),
-        ("it is an epoch behind", {7: (2, 40, -1)}, False),
-        ("another producer's entry says nothing", {8: (3, 12, -1)}, False),
+        ("it is an epoch behind", {7: entry(2, 40, -1)}, False),
+        ("another producer's entry says nothing", {8: entry(3, 12, -1)}, False),
     ],
 )
 def test_a_follower_contradicts_only_with_the_end_in_hand(
-    sentence: str, producers: dict[int, tuple[int, int, int]] | None, *, ended: bool
+    sentence: str, producers: dict[int, OneEntry] | None, *, ended: bool
 ) -> None:
     """Only a follower that has everything the leader has, and the end, speaks against it."""
-    assert has_ended(OPEN, producers) is ended, sentence
+    assert has_ended(entry(3, 12, 100), producers) is ended, sentence

@@ -74,8 +74,9 @@ def test_many_chunks_read_every_partition_and_progress_is_told() -> None:
 
     assert {len(topic.partition_indexes) for asked in first_reads for topic in asked.request.topics} == {3, 1}
     assert set(answers(snapshot).values()) == {Answer.READ}
-    assert sorted(snapshot.open_transactions.start_offset.tolist()) == list(range(20))
-    assert snapshot.open_transactions.last_stable_offset.tolist() == snapshot.open_transactions.start_offset.tolist()
+    open_ = snapshot.open_transactions
+    assert sorted(open_.current_txn_start_offset.tolist()) == list(range(20))
+    assert open_.last_stable_offset.tolist() == open_.current_txn_start_offset.tolist()
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert told[-1] == (20, 20)
 

@@ -1,4 +1,4 @@
-"""The fast decoder, the slow one, kafka-python and kio read the same answer the same; hostile bytes are refused."""
+"""Our decoder, kafka-python and kio read the same answer the same; hostile bytes are refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -17,8 +16,10 @@ from hypothesis import strategies as st
 from kafka.protocol.admin.transactions import DescribeProducersRequest, DescribeProducersResponse
 
 from exporter.kafka.messages import describe_producers, producers_layout
-from exporter.kafka.messages.describe_producers import ProducersAnswer, decode, decode_slowly
+from exporter.kafka.messages.describe_producers import FIELDS, ProducersAnswer, decode
 from exporter.kafka.messages.producers_layout import ENTRY_BYTES
+from exporter.kafka.messages.response import untagged
+from exporter.snapshot import ENTRY_FIELDS
 from tests.kafka.two_decoders import TwoDecoders, assert_refused_for_little
 
 if sys.version_info >= (3, 11):
@@ -91,11 +92,13 @@ def by_kafka_python(topics: Topics, throttle_time_ms: int) -> bytes:
     return bytes(answer.encode())
 
 
-def expected(topics: Topics, throttle_time_ms: int, producer_ids: set[int] | None = None) -> tuple[Any, ...]:
+def expected(
+    topics: Topics, throttle_time_ms: int, producer_ids: set[int] | None = None, *, every: bool = False
+) -> tuple[Any, ...]:
     """What the columns must hold, worked out without any decoder."""
     told = [(i, p) for i, (_, partitions) in enumerate(topics) for p in partitions]
     entries = [(i, entry) for i, (_, p) in enumerate(told) for entry in p.entries]
-    picked = [it for it in entries if (it[1][5] >= 0 if producer_ids is None else it[1][0] in producer_ids)]
+    picked = [it for it in entries if every or (it[1][5] >= 0 if producer_ids is None else it[1][0] in producer_ids)]
     return (
         throttle_time_ms,
         tuple(name for name, _ in topics),
@@ -107,14 +110,7 @@ def expected(topics: Topics, throttle_time_ms: int, producer_ids: set[int] | Non
 def columns(answer: ProducersAnswer) -> tuple[Any, ...]:
     """The same, from an answer's columns."""
     partitions = (answer.topic, answer.partition, answer.error, answer.producers)
-    entries = (
-        answer.producer_id,
-        answer.producer_epoch,
-        answer.last_sequence,
-        answer.last_timestamp_ms,
-        answer.coordinator_epoch,
-        answer.start_offset,
-    )
+    entries = answer.columns().values()
     return (
         answer.throttle_time_ms,
         answer.topics,
@@ -129,19 +125,42 @@ def columns(answer: ProducersAnswer) -> tuple[Any, ...]:
     )
 
 
-def both(body: bytes, producer_ids: set[int] | None = None) -> ProducersAnswer:
-    """What both decoders make of `body`, which must be the same."""
-    quick, slow = decode(memoryview(body), producer_ids), decode_slowly(memoryview(body), producer_ids)
-    assert quick == slow
-    assert decode(memoryview(body), producer_ids, like=quick.layout) == slow
-    return quick
+def by_oracle(body: bytes) -> tuple[Any, ...]:
+    """What the columns must hold, as kafka-python reads the answer."""
+    told = DescribeProducersResponse.decode(body, version=0)
+    topics = [
+        (
+            topic.name,
+            [
+                Told(
+                    it.partition_index,
+                    it.error_code,
+                    it.error_message,
+                    tuple(tuple(getattr(entry, name) for name in ENTRY_FIELDS) for entry in it.active_producers),
+                )
+                for it in topic.partitions
+            ],
+        )
+        for topic in told.topics
+    ]
+    return expected(topics, told.throttle_time_ms)
+
+
+DECODERS = TwoDecoders(lambda body: columns(decode(body)), by_oracle)
+
+
+def twice(body: bytes, producer_ids: set[int] | None = None, *, every: bool = False) -> ProducersAnswer:
+    """What is read of `body`, which must be the same where it is laid out as the last answer."""
+    answer = decode(memoryview(body), producer_ids, every=every)
+    assert decode(memoryview(body), producer_ids, every=every, like=answer.layout) == answer
+    return answer
 
 
 @given(TOPICS, INT32)
 @example([("t", [Told(0, 0, None, ((1, 0, 0, 0, -1, 0), (2, 0, 0, 0, -1, -1)))])], 0)
 def test_an_answer_encoded_by_kafka_python_decodes_to_its_columns(topics: Topics, throttle_time_ms: int) -> None:
     """Every field of every open transaction, in order; entries that are not open are only counted."""
-    assert columns(both(by_kafka_python(topics, throttle_time_ms))) == expected(topics, throttle_time_ms)
+    assert columns(twice(by_kafka_python(topics, throttle_time_ms))) == expected(topics, throttle_time_ms)
 
 
 @given(TOPICS, st.data())
@@ -152,7 +171,13 @@ def test_the_entries_of_named_producers_are_picked_open_or_not(topics: Topics, d
     some = st.sets(st.sampled_from(there)) if there else st.just(set[int]())
     producer_ids = {2, 77} if data is None else data.draw(some) | {77}
 
-    assert columns(both(by_kafka_python(topics, 0), producer_ids)) == expected(topics, 0, producer_ids)
+    assert columns(twice(by_kafka_python(topics, 0), producer_ids)) == expected(topics, 0, producer_ids)
+
+
+@given(TOPICS)
+def test_every_entry_is_picked_for_a_single_partition(topics: Topics) -> None:
+    """Idle ones included, as the command line shows them."""
+    assert columns(twice(by_kafka_python(topics, 0), every=True)) == expected(topics, 0, every=True)
 
 
 if sys.version_info >= (3, 11):
@@ -202,7 +227,7 @@ def test_an_answer_encoded_by_kio_decodes_to_its_columns(topics: Topics, throttl
     """A second, independent encoder of Kafka's own schema gives the same columns."""
     known = [(name, [Told(p.index, error, p.message, p.entries) for p in told]) for name, told in topics]
 
-    assert columns(both(by_kio(known, throttle_time_ms))) == expected(known, throttle_time_ms)
+    assert columns(twice(by_kio(known, throttle_time_ms))) == expected(known, throttle_time_ms)
 
 
 # Tagged fields as a later Kafka may add them: none, a short one, several, a long one whose size takes two bytes.
@@ -216,7 +241,9 @@ def test_tagged_fields_anywhere_are_stepped_over(topics: Topics, data: st.DataOb
     def tags() -> bytes:
         return data.draw(TAGS)
 
-    assert columns(both(by_hand(topics, 7, tags))) == expected(topics, 7)
+    body = by_hand(topics, 7, tags)
+    assert untagged(body, FIELDS) == by_hand(topics, 7, no_tags)
+    assert columns(twice(body)) == expected(topics, 7)
 
 
 def by_hand(topics: Topics, throttle_time_ms: int, tags: Callable[[], bytes]) -> bytes:
@@ -259,9 +286,6 @@ SMALL: Topics = [
     ("first", [Told(0, 0, None, ((1, 2, 3, 4, 5, 6), (7, 8, 9, 10, 11, -1))), Told(1, 29, "no", ())]),
     ("second", [Told(5, 0, None, ((2**40, 0, -1, -1, -1, 0),))]),
 ]
-
-
-DECODERS = TwoDecoders(decode, decode_slowly)
 
 
 @pytest.mark.parametrize("body", [by_hand(SMALL, 3, no_tags), by_hand(SMALL, 3, lambda: b"\1\0\1x")])
@@ -308,16 +332,16 @@ def test_how_the_last_answer_was_laid_out_changes_nothing_in_what_is_read(
     like = decode(memoryview(by_hand(last, 3, no_tags))).layout
 
     assert like is not None
-    assert decode(body, producer_ids, like=like) == decode_slowly(body, producer_ids)
+    assert decode(body, producer_ids, like=like) == decode(body, producer_ids)
 
 
 @pytest.mark.parametrize("topics", [SMALL, [("t", told_of(1, 0, 2)), ("u", told_of(1, message="no"))]])
 def test_every_bit_that_differs_from_the_last_answer_is_seen(topics: Topics) -> None:
-    """Whatever bit is another than when the layout was found, both read the same or refuse."""
+    """Whatever bit is another than when the layout was found, it is read as without that layout, or refused."""
     body = by_hand(topics, 3, no_tags)
     like = decode(memoryview(body)).layout
 
-    TwoDecoders(partial(decode, like=like), decode_slowly).flip_every_bit(body)
+    TwoDecoders(lambda it: columns(decode(it, like=like)), by_oracle).flip_every_bit(body)
 
 
 @pytest.mark.parametrize("entry", [0, 249, 250, 499])
@@ -330,7 +354,7 @@ def test_a_tag_within_a_run_of_entries_is_seen(entry: int) -> None:
     first = int(like.entries_at[entry // 250])
     body[first + entry % 250 * ENTRY_BYTES + ENTRY_BYTES - 1] = 1
 
-    assert not TwoDecoders(partial(decode, like=like), decode_slowly).same_or_refused(bytes(body))
+    assert not TwoDecoders(lambda it: columns(decode(it, like=like)), by_oracle).same_or_refused(bytes(body))
     assert not DECODERS.same_or_refused(bytes(body))
 
 
@@ -350,18 +374,15 @@ def test_an_answer_that_is_laid_out_as_the_last_is_not_walked(monkeypatch: pytes
 
     monkeypatch.setattr(describe_producers, "walk", walk)
 
-    assert decode(memoryview(other), like=like) == decode_slowly(memoryview(other))
+    assert columns(decode(memoryview(other), like=like)) == by_oracle(other)
     assert walked == []
-    assert decode(memoryview(more), like=like) == decode_slowly(memoryview(more))
+    assert columns(decode(memoryview(more), like=like)) == by_oracle(more)
     assert walked == [len(more)]
 
 
 @pytest.mark.parametrize("count", [2**28, 2**31, 2**35 - 1])
 @pytest.mark.parametrize("place", ["topics", "name", "partitions", "message", "producers", "tags", "tag size"])
-@pytest.mark.parametrize("decoder", [decode, decode_slowly])
-def test_a_hostile_length_is_refused_and_reserves_nothing(
-    place: str, count: int, decoder: Callable[[memoryview], ProducersAnswer]
-) -> None:
+def test_a_hostile_length_is_refused_and_reserves_nothing(place: str, count: int) -> None:
     """A length is not believed before its bytes are there: the memory taken is bounded by the frame."""
     huge, filler = uvarint(count), bytes(range(1, 200))
     to_partition = struct.pack(">i", 0) + b"\2" + compact("t") + b"\2" + struct.pack(">ih", 0, 0)
@@ -375,16 +396,16 @@ def test_a_hostile_length_is_refused_and_reserves_nothing(
         "tag size": to_partition + b"\0\1" + b"\1\0" + huge,
     }[place] + filler
 
-    assert_refused_for_little(decoder, body)
+    assert_refused_for_little(decode, body)
 
 
 def test_only_offsets_of_zero_or_more_are_open() -> None:
     """0 is an offset; -1 means none, and so does every other negative number."""
     starts = (0, -1, 1, -(2**63), 2**63 - 1, -2)
     topics: Topics = [("t", [Told(0, 0, None, tuple((i, 0, 0, 0, -1, start) for i, start in enumerate(starts)))])]
-    answer = both(by_kafka_python(topics, 0))
+    answer = twice(by_kafka_python(topics, 0))
 
-    assert answer.start_offset.tolist() == [0, 1, 2**63 - 1]
+    assert answer.current_txn_start_offset.tolist() == [0, 1, 2**63 - 1]
     assert answer.producers.tolist() == [6]
 
 
@@ -393,7 +414,7 @@ def test_errors_and_their_messages_are_read() -> None:
     messages = (None, "", "READ on the topic is missing", "é" * 200)
     topics: Topics = [("t", [Told(i, 29 + i, message, ()) for i, message in enumerate(messages)])]
 
-    assert both(by_kafka_python(topics, 0)).error.tolist() == [29, 30, 31, 32]
+    assert twice(by_kafka_python(topics, 0)).error.tolist() == [29, 30, 31, 32]
 
 
 @given(st.dictionaries(TEXT, st.lists(st.integers(0, 2**31 - 1), max_size=200), max_size=5))

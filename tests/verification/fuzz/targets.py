@@ -23,7 +23,6 @@ from exporter.config.loading import ConfigurationError, load
 from exporter.daemon import state_file
 from exporter.history.schema import TABLES, Kind, file_name
 from exporter.history.writer import arrow_schema
-from exporter.kafka.messages import describe_producers, list_offsets, list_transactions, metadata
 from exporter.pipeline.files import HistoryFile, batch_of, damage_of
 from exporter.recovery import plan_file
 from exporter.snapshot import TransactionState
@@ -33,7 +32,6 @@ from tests.kafka.messages import test_describe_producers as producers_answers
 from tests.kafka.messages import test_list_offsets as offsets_answers
 from tests.kafka.messages import test_list_transactions as listing_answers
 from tests.kafka.messages import test_metadata as metadata_answers
-from tests.kafka.two_decoders import TwoDecoders
 from tests.transaction_log import test_records as log_records
 
 
@@ -164,19 +162,19 @@ _HASH: Final = b"$2y$10$" + b"a" * 53
 TARGETS: Final[dict[str, Target]] = {
     "DescribeProducers answer": Target(
         _with_tags(lambda tags: producers_answers.by_hand(producers_answers.SMALL, 7, tags)),
-        TwoDecoders(describe_producers.decode, describe_producers.decode_slowly).same_or_refused,
+        producers_answers.DECODERS.same_or_refused,
     ),
     "Metadata answer": Target(
         _with_tags(lambda tags: metadata_answers.by_hand(metadata_answers.SMALL, tags)),
-        TwoDecoders(metadata.decode, metadata.decode_slowly).same_or_refused,
+        metadata_answers.DECODERS.same_or_refused,
     ),
     "ListOffsets answer": Target(
         _with_tags(lambda tags: offsets_answers.by_hand(offsets_answers.SMALL, tags)),
-        TwoDecoders(list_offsets.decode, list_offsets.decode_slowly).same_or_refused,
+        offsets_answers.DECODERS.same_or_refused,
     ),
     "ListTransactions response": Target(
         _with_tags(lambda tags: listing_answers.by_hand(listing_answers.SMALL, tags)),
-        TwoDecoders(list_transactions.decode, list_transactions.decode_slowly).same_or_refused,
+        listing_answers.DECODERS.same_or_refused,
     ),
     "record of the transaction log": Target(
         tuple(

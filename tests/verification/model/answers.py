@@ -53,26 +53,11 @@ class Answers:
 
     def describe_producers(self, broker: Broker, request: Any) -> Any:
         """From the broker's own log, as leader or as follower: READ comes first, then whether there is a log."""
-        if not hasattr(request, "_body"):
-            return self._describe_producers_as_objects(broker, request)
         asked = wire.read_producers(wire.body_of(request))
         rows = (
             (name, [(index, *shown.producers(broker, name, index)) for index in indexes]) for name, indexes in asked
         )
         return wire.answer(wire.producers(rows, len(asked)))
-
-    def _describe_producers_as_objects(self, broker: Broker, request: Any) -> Any:
-        topics = []
-        for topic in request.topics:
-            partitions = []
-            for index in topic.partition_indexes:
-                error, entries = shown.producers(broker, topic.name, index)
-                rows = [shown.producer_row(producer_id, entry) for producer_id, entry in entries.items()]
-                partitions.append(
-                    SimpleNamespace(partition_index=index, error_code=error, error_message=None, active_producers=rows)
-                )
-            topics.append(SimpleNamespace(name=topic.name, partitions=partitions))
-        return SimpleNamespace(throttle_time_ms=0, topics=topics)
 
     def list_offsets(self, broker: Broker, request: Any) -> Any:
         """The end, the stable end, the start, or the first record from a time on, of a partition that the broker leads."""

@@ -62,17 +62,6 @@ def producers(broker: Broker, topic: str, index: int) -> tuple[int, dict[int, En
     return _NOTHING, replica.entries
 
 
-def producer_row(producer_id: int, entry: Entry) -> Any:
-    return SimpleNamespace(
-        producer_id=producer_id,
-        producer_epoch=entry.epoch,
-        last_sequence=entry.last_sequence,
-        last_timestamp=entry.last_timestamp_ms,
-        coordinator_epoch=entry.coordinator_epoch,
-        current_txn_start_offset=entry.start_offset,
-    )
-
-
 def led(broker: Broker, topic: str, index: int, asked_epoch: int) -> tuple[int, Replica | None, int]:
     """(error, log, leader epoch) of a partition that the broker takes itself to lead."""
     view = broker.view

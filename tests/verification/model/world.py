@@ -153,7 +153,7 @@ class World:
         if key in {MARKERS, FENCE}:
             self.note()
         if self.tell is not None:
-            self.tell(f"     <- {_told(key, answer, request)}")
+            self.tell(f"     <- {_told(key, answer)}")
         return answer
 
     def _remember(self, key: int, broker: int, request: Any) -> None:
@@ -215,7 +215,7 @@ def _asked(key: int, request: Any) -> str:
     return ""
 
 
-def _told(key: int, answer: Any, request: Any) -> str:
+def _told(key: int, answer: Any) -> str:
     """The response in a few words."""
     if key == LIST:
         rows = [f"{it.transactional_id} {it.producer_id} {it.transaction_state}" for it in answer.transaction_states]
@@ -229,29 +229,20 @@ def _told(key: int, answer: Any, request: Any) -> str:
             for it in answer.transaction_states
         )
     if key == PRODUCERS:
-        return _told_producers(answer, request)
+        return _told_producers(answer)
     if key in {FENCE, 55}:
         return f"error {int(answer.error_code)}"
     return "answered"
 
 
-def _told_producers(answer: Any, request: Any) -> str:
-    if hasattr(request, "_body"):
-        from exporter.kafka.messages import describe_producers  # noqa: PLC0415 - only where a story is told
+def _told_producers(answer: Any) -> str:
+    from exporter.kafka.messages import describe_producers  # noqa: PLC0415 - only where a story is told
 
-        told = describe_producers.decode(answer.body)
-        rows = [
-            f"{told.topics[told.topic[p]]}-{told.partition[p]}: {told.producer_id[i]} epoch {told.producer_epoch[i]} open "
-            f"from {told.start_offset[i]} last sequence {told.last_sequence[i]}"
-            for i, p in enumerate(told.entry_partition.tolist())
-        ]
-        errors = [f"{told.topics[told.topic[p]]}-{told.partition[p]}: error {e}" for p, e in enumerate(told.error) if e]
-        return "; ".join(rows + errors) or "nothing open"
+    told = describe_producers.decode(answer.body)
     rows = [
-        f"{topic.name}-{it.partition_index}: {row.producer_id} epoch {row.producer_epoch} open from "
-        f"{row.current_txn_start_offset} last sequence {row.last_sequence}"
-        for topic in answer.topics
-        for it in topic.partitions
-        for row in it.active_producers
+        f"{told.topics[told.topic[p]]}-{told.partition[p]}: {told.producer_id[i]} epoch {told.producer_epoch[i]} open "
+        f"from {told.current_txn_start_offset[i]} last sequence {told.last_sequence[i]}"
+        for i, p in enumerate(told.entry_partition.tolist())
     ]
-    return "; ".join(rows) or "no producers"
+    errors = [f"{told.topics[told.topic[p]]}-{told.partition[p]}: error {e}" for p, e in enumerate(told.error) if e]
+    return "; ".join(rows + errors) or "nothing open"

@@ -37,7 +37,7 @@ def performance(stage: Stage, version: str) -> Performance:
 def cases() -> Iterator[object]:
     for version in VERSIONS:
         for stage in STAGES:
-            marks = [pytest.mark.broker]
+            marks = [pytest.mark.broker, pytest.mark.xdist_group(f"situations {version} {stage.name}")]
             if version != ALWAYS:
                 marks.append(pytest.mark.slow)
             for situation in stage.situations:

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from tests.brokers.broker import HOST, Broker
-from tests.brokers.cluster import Properties, free_ports
+from tests.brokers.cluster import OPTIMISED, Properties, free_ports
 from tests.brokers.isolation import IsolatedCluster
 from tests.brokers.second_door import LISTENER
 
 
 class SoakCluster(IsolatedCluster):
     """Each broker also listens on `door_ports`, and tells its clients there to come to the advertised port."""
+
+    node_java = OPTIMISED
 
     def __init__(
         self, version: str, *, nodes: int, properties: Properties, advertised_ports: Mapping[int, int]

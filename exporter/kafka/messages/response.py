@@ -1,0 +1,75 @@
+"""What the decoders of large responses share. They know one layout, without tagged fields, and read it as columns.
+
+A later Kafka may add tagged fields to any structure of any version (KIP-482). A response that is not laid out as a decoder
+knows it is copied without them, and decoded then. kafka-python's decoders are the oracle of the tests, and not the way out:
+they read strings that end behind the response, bytes behind its end, nulls where there must be none and varints of any
+length, whose reading takes the square of their bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from exporter.kafka.errors import MalformedAnswerError
+from exporter.primitives import UNREADABLE, MalformedBytesError, length, read_uvarint, skip_tags
+
+STRING: Final = "string"
+"""A compact string, or null."""
+NUMBERS: Final = "numbers"
+"""A compact array of int32."""
+Fields = tuple["int | str | Fields", ...]
+"""Of a structure: how many bytes a field takes, STRING, NUMBERS, or the fields of each structure of an array."""
+
+_Decoded = TypeVar("_Decoded")
+
+
+def decoded(body: memoryview, api: str, fields: Fields, decode: Callable[[memoryview], _Decoded]) -> _Decoded:
+    """What `decode` makes of `body`, or of `body` without tagged fields. Raises MalformedAnswerError."""
+    try:
+        try:
+            return decode(body)
+        except UNREADABLE:
+            return decode(memoryview(untagged(body.tobytes(), fields)))
+    except UNREADABLE as error:
+        raise MalformedAnswerError(f"{api} answer of {len(body)} bytes: {error}") from error
+
+
+def untagged(body: bytes, fields: Fields) -> bytes:
+    """The structure of these fields without its tagged fields. Raises one of UNREADABLE where `body` is not it alone."""
+    kept = bytearray()
+    at = _copy(body, 0, fields, kept)
+    if at != len(body):
+        raise MalformedBytesError(f"{len(body) - at} bytes after its end")
+    return bytes(kept)
+
+
+def _copy(body: bytes, at: int, fields: Fields, kept: bytearray) -> int:
+    for field in fields:
+        begin = at
+        if isinstance(field, int):
+            at += field
+        elif field == STRING:
+            size, at = read_uvarint(body, at)
+            at += max(size - 1, 0)
+        else:
+            count, at = length(body, at)
+            if field == NUMBERS:
+                at += 4 * count
+            else:
+                kept += body[begin:at]
+                begin = at
+                for _ in range(count):
+                    at = begin = _copy(body, at, field, kept)  # type: ignore[arg-type]  # no str is left
+        kept += body[begin:at]
+    kept.append(0)
+    return skip_tags(body, at)
+
+
+def unaligned_view(body: memoryview, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """A view that reads a `dtype` at every byte of `body`: indexed by offsets it gathers fields and copies nothing else."""
+    size = np.dtype(dtype).itemsize
+    return np.ndarray(shape=(max(len(body) - size + 1, 0),), dtype=dtype, buffer=body, strides=(1,))

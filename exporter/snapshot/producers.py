@@ -1,0 +1,65 @@
+"""What a partition knows of a producer, by Kafka's own names (ProducerState of DescribeProducersResponse.json)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Int8Column = npt.NDArray[np.int8]
+Int16Column = npt.NDArray[np.int16]
+Int32Column = npt.NDArray[np.int32]
+Int64Column = npt.NDArray[np.int64]
+BoolColumn = npt.NDArray[np.bool_]
+
+_Long = TypeVar("_Long", int, Int64Column)
+_Int = TypeVar("_Int", int, Int32Column)
+_Columns = TypeVar("_Columns", bound="ProducerEntries")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerEntry(Generic[_Long, _Int]):
+    """One entry (of `int`), or a column of each field."""
+
+    producer_id: _Long
+    producer_epoch: _Int
+    last_sequence: _Int
+    last_timestamp: _Long
+    """Of its last write, in milliseconds: the client's clock unless the topic uses LogAppendTime."""
+    coordinator_epoch: _Int
+    """-1 until its first marker on this partition."""
+    current_txn_start_offset: _Long
+    """Negative where nothing is open."""
+
+
+OneEntry = ProducerEntry[int, int]
+ENTRY_FIELDS = tuple(it.name for it in fields(ProducerEntry))
+
+
+class ProducerEntries(ProducerEntry[Int64Column, Int32Column]):
+    """Columns of N entries; more columns in whatever is made of it."""
+
+    def __len__(self) -> int:
+        return len(self.producer_id)
+
+    def columns(self) -> dict[str, Any]:
+        """Those of an entry, by name."""
+        return {name: getattr(self, name) for name in ENTRY_FIELDS}
+
+    def one(self, index: int) -> OneEntry:
+        """One of the entries."""
+        return ProducerEntry(**{name: int(column[index]) for name, column in self.columns().items()})
+
+    def those(self: _Columns, rows: BoolColumn | Int64Column) -> _Columns:  # noqa: PYI019 - typing.Self is 3.11+
+        """Some of them."""
+        columns: dict[str, Any] = {it.name: getattr(self, it.name)[rows] for it in fields(self)}
+        return replace(self, **columns)
+
+    @classmethod
+    def joined(cls: type[_Columns], parts: Iterable[_Columns]) -> _Columns:  # noqa: PYI019
+        """All entries of `parts`, of which there is one at least."""
+        every = tuple(parts)
+        return cls(**{it.name: np.concatenate([getattr(part, it.name) for part in every]) for it in fields(cls)})

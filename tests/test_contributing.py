@@ -1,0 +1,63 @@
+"""What contributors find beside the code: the forge's files are valid, and name targets and metrics that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import yaml
+
+from exporter.publication.metrics.table import METRICS
+
+ROOT = Path(__file__).parents[1]
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_the_forge_s_files_are_valid() -> None:
+    for path in [*(ROOT / ".github").rglob("*.y*ml"), ROOT / ".pre-commit-config.yaml"]:
+        assert yaml.safe_load(path.read_text()), path
+    assert (
+        ROOT
+        / ".devcontainer"
+        / json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())["build"]["dockerfile"]
+    ).is_file()
+
+
+def test_the_workflow_calls_make_test_on_the_oldest_python_and_a_new_one() -> None:
+    """What a forge runs is what everybody runs."""
+    (job,) = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yaml").read_text())["jobs"].values()
+    oldest = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text())
+
+    assert [step["run"] for step in job["steps"] if "run" in step] == ["make test"]
+    assert oldest is not None
+    assert job["strategy"]["matrix"]["python"][0] == oldest[1]
+
+
+def test_hooks_and_documents_call_targets_that_exist() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    called = [hook["entry"].split() for hook in hooks]
+    called += [
+        it.split()
+        for path in ("CONTRIBUTING.md", "docs/release.md")
+        for it in re.findall(r"`(make [a-z -]+)[`A-Z]", (ROOT / path).read_text())
+    ]
+
+    assert len(called) > 10
+    for make, *targets in called:
+        assert make == "make"
+        assert set(targets) <= TARGETS, targets
+
+
+def test_experimental_metrics_exist() -> None:
+    """A prefix that docs/release.md leaves out of the promise is one that metrics have."""
+    for prefix in re.findall(r"`(kafka_\w+_)`", (ROOT / "docs" / "release.md").read_text()):
+        assert any(metric.name.startswith(prefix) for metric in METRICS), prefix
+
+
+def test_make_help_names_every_target() -> None:
+    """In groups; `java` and `help` are not for calling."""
+    text = (ROOT / "Makefile").read_text()
+
+    assert set(re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE)) == TARGETS - {"java", "help"}
+    assert len(re.findall(r"^##@ ", text, re.MULTILINE)) >= 4
