@@ -44,14 +44,17 @@ def pytest_configure() -> None:
     watch_programs()
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         mark_by_fixtures(item)
-        # With two workers a file stays with one of them, and all tests on Spark with the one that has its session.
-        if item.get_closest_marker("xdist_group") is None:
-            together = "spark" if item.get_closest_marker("spark") else item.nodeid.partition("::")[0]
-            item.add_marker(pytest.mark.xdist_group(together))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """With two workers a file stays with one of them, tests on Spark with the one that has its session."""
+    from tests.workers import ByRoom  # noqa: PLC0415 - of no use without workers
+
+    return ByRoom(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -169,7 +169,7 @@ def found_by(fault: Fault, copy: Path) -> str | None:
     rounds += [["tests"], *([fault.brokers.split()] if fault.brokers else [])]
     for paths in rounds:
         quick = ["-m", QUICK] if paths[0] in {str(room), "tests"} else ["-m", "not slow"]
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", "--dist", "loadgroup", *quick, *paths]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", *quick, *paths]
         run = subprocess.run(
             command,
             cwd=copy,

@@ -37,13 +37,13 @@ def performance(stage: Stage, version: str) -> Performance:
 def cases() -> Iterator[object]:
     for version in VERSIONS:
         for stage in STAGES:
-            marks = [pytest.mark.broker, pytest.mark.xdist_group(f"situations {version} {stage.name}")]
+            marks = [pytest.mark.broker]
             if version != ALWAYS:
                 marks.append(pytest.mark.slow)
             for situation in stage.situations:
                 if situation.is_for(version):
                     name = situation.name.replace(" ", "_")
-                    yield pytest.param(stage, version, situation, marks=marks, id=f"{version}-{name}")
+                    yield pytest.param(stage, version, situation, marks=marks, id=f"{version}-{stage.name}-{name}")
 
 
 @pytest.mark.parametrize(("stage", "version", "situation"), list(cases()))
