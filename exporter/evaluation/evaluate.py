@@ -53,7 +53,7 @@ def evaluate(
     usual = tuple(baseline.usual(snapshot.cluster_id, e.transactional_id, e.key.topic) for e in evidence)
     transactions = _transaction_columns(snapshot, evidence, verdicts, late_after_ms, usual)
     unexamined, seen = judge_unexamined(snapshot, memory, late_after_ms)
-    partitions = _partition_columns(snapshot, transactions, unexamined)
+    partitions = partition_columns(snapshot, transactions, unexamined)
     suspects = _suspects(snapshot, evidence, transactions, partitions, usual, policy)
     return Evaluation(
         snapshot=snapshot,
@@ -125,7 +125,7 @@ def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_m
     return first_seen_ms, StartSource.FIRST_SEEN
 
 
-def _partition_columns(
+def partition_columns(
     snapshot: Snapshot, transactions: TransactionColumns, unexamined: UnexaminedColumns
 ) -> PartitionColumns:
     count = len(snapshot.partitions)

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from exporter.evaluation.evaluate import partition_columns
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import (
+    NONE_UNEXAMINED,
     Evaluation,
     InconclusiveReason,
-    PartitionColumns,
     StartSource,
     TransactionColumns,
     TransactionRow,
@@ -23,6 +24,7 @@ from exporter.evaluation.verdicts import (
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
     NO_LEADER,
+    UNKNOWN_OFFSET,
     Answer,
     BrokerCoverage,
     CoordinatorCoverage,
@@ -138,18 +140,19 @@ def evaluation(
         coordinators=(CoordinatorCoverage(broker=1, failure=None),) if coordinators is None else coordinators,
         max_timeout=limits,
     )
+    columns = TransactionColumns(
+        verdict=np.array([row.verdict for row in transactions], np.int8),
+        start_timestamp_ms=np.array([row.start_timestamp_ms for row in transactions], np.int64),
+        start_source=np.array([row.start_source for row in transactions], np.int8),
+        duration_ms=np.array([row.duration_ms for row in transactions], np.int64),
+        idle_ms=np.array([row.idle_ms for row in transactions], np.int64),
+        is_late=np.array([row.is_late for row in transactions], np.bool_),
+        is_unusually_long=np.array([row.unusual is not None for row in transactions], np.bool_),
+    )
     return Evaluation(
         snapshot=snapshot,
-        transactions=TransactionColumns(
-            verdict=np.array([row.verdict for row in transactions], np.int8),
-            start_timestamp_ms=np.array([row.start_timestamp_ms for row in transactions], np.int64),
-            start_source=np.array([row.start_source for row in transactions], np.int8),
-            duration_ms=np.array([row.duration_ms for row in transactions], np.int64),
-            idle_ms=np.array([row.idle_ms for row in transactions], np.int64),
-            is_late=np.array([row.is_late for row in transactions], np.bool_),
-            is_unusually_long=np.array([row.unusual is not None for row in transactions], np.bool_),
-        ),
-        partitions=_partition_columns(partitions, transactions),
+        transactions=columns,
+        partitions=partition_columns(snapshot, columns, NONE_UNEXAMINED),
         has_baseline=any(row.unusual is not None for row in transactions),
         usual=tuple(row.unusual for row in transactions),
         evidence=(),
@@ -238,11 +241,12 @@ def many_partitions(topics: int, partitions_each: int) -> Partitions:
 def evaluation_of(partitions: Partitions, duration_ms_max: dict[int, int]) -> Evaluation:
     """An evaluation of `partitions` with one open transaction on each row named: {row: duration in ms}."""
     small = evaluation()
-    columns = _empty_columns(len(partitions))
+    snapshot = replace(small.snapshot, partitions=partitions)
+    columns = partition_columns(snapshot, small.transactions, NONE_UNEXAMINED)
     for row, duration_ms in duration_ms_max.items():
         columns.open_transactions[row] = 1
         columns.duration_ms_max[row] = duration_ms
-    return replace(small, snapshot=replace(small.snapshot, partitions=partitions), partitions=columns)
+    return replace(small, snapshot=snapshot, partitions=columns)
 
 
 def _partitions(partitions: Sequence[Partition]) -> Partitions:
@@ -275,31 +279,11 @@ def _open_transactions(partitions: Sequence[Partition], rows: Sequence[Transacti
         current_txn_start_offset=np.array([row.start_offset for row in rows], np.int64),
         second_read=np.zeros(len(rows), np.int8),
         high_watermark=np.full(len(rows), 2000, np.int64),
-        last_stable_offset=np.full(len(rows), 1234, np.int64),
+        last_stable_offset=np.array(
+            [
+                UNKNOWN_OFFSET if row.last_stable_offset_lag is None else 2000 - row.last_stable_offset_lag
+                for row in rows
+            ],
+            np.int64,
+        ),
     )
-
-
-def _empty_columns(count: int) -> PartitionColumns:
-    return PartitionColumns(
-        open_transactions=np.zeros(count, np.int32),
-        late_transactions=np.zeros(count, np.int32),
-        unusually_long_transactions=np.zeros(count, np.int32),
-        duration_ms_max=np.zeros(count, np.int64),
-        idle_ms_max=np.zeros(count, np.int64),
-        last_stable_offset_lag=np.full(count, -1, np.int64),
-    )
-
-
-def _partition_columns(partitions: Sequence[Partition], rows: Sequence[TransactionRow]) -> PartitionColumns:
-    columns = _empty_columns(len(partitions))
-    for row in rows:
-        position = _position(partitions, row)
-        columns.open_transactions[position] += 1
-        columns.late_transactions[position] += row.is_late
-        columns.unusually_long_transactions[position] += row.unusual is not None
-        columns.duration_ms_max[position] = max(columns.duration_ms_max[position], row.duration_ms)
-        columns.idle_ms_max[position] = max(columns.idle_ms_max[position], row.idle_ms)
-        columns.last_stable_offset_lag[position] = (
-            -1 if row.last_stable_offset_lag is None else row.last_stable_offset_lag
-        )
-    return columns

@@ -40,7 +40,7 @@ def healthy() -> Publication:
 def three_hangs() -> Publication:
     """One suspect of each of three kinds beside an ordinary transaction on a partition of two."""
     rows = [
-        transaction(partition=1),
+        transaction(partition=1, last_stable_offset_lag=None),
         hanging(partition=1, producer_id=4001, last_stable_offset_lag=None),
         hanging(
             topic='we"ird\\topic',
