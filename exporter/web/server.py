@@ -86,11 +86,6 @@ class WebServer:
         """Open connections."""
         return self._started.listener.peers
 
-    @property
-    def is_running(self) -> bool:
-        """False when it is not started, closed, or has died."""
-        return self._serving is not None and self._serving.thread.is_alive()
-
     def close(self) -> None:
         """Stops listening, gives answers in flight a moment, ends every connection. Takes less than a second."""
         if self._serving is not None:
