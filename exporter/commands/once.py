@@ -5,23 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import sys
 import time
 from collections.abc import Iterable
-from typing import Any
 
 from exporter import __version__
 from exporter.commands.context import Context
 from exporter.commands.document import document, transaction
-from exporter.commands.progress import Progress
+from exporter.commands.examine import Judge
 from exporter.commands.report import complain_of_gaps, with_collector
 from exporter.commands.rows import Row, as_json, as_table, printable
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.daemon.wiring import policy_of, publish_options_of
-from exporter.evaluation.evaluate import all_rows, evaluate, worst_first
+from exporter.evaluation.evaluate import all_rows, worst_first
 from exporter.evaluation.gaps import gaps
-from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.kafka.collect.collector import Collector
 from exporter.publication.page.humanize import humanize_duration
@@ -48,10 +45,11 @@ def run(context: Context, settings: Settings) -> int:
 
 
 def _once(options: argparse.Namespace, settings: Settings, collector: Collector) -> int:
-    evaluation, seconds = _cycle(settings, collector, Memory())
+    judge = Judge(collector, policy_of(settings), search_logs=False)
+    evaluation, seconds = _cycle(judge, collector)
     laps = [seconds]
     for _ in range(options.repeat - 1):
-        evaluation, seconds = _cycle(settings, collector, evaluation.memory)
+        evaluation, seconds = _cycle(judge, collector)
         laps.append(seconds)
     if options.timings is not None:
         print(json.dumps({"partitions": len(evaluation.snapshot.partitions), "cycles": laps}))
@@ -60,19 +58,11 @@ def _once(options: argparse.Namespace, settings: Settings, collector: Collector)
     return ExitStatus.INCOMPLETE if complain_of_gaps(gaps(evaluation.snapshot)) else ExitStatus.ANSWERED
 
 
-def _cycle(settings: Settings, collector: Collector, memory: Memory) -> tuple[Evaluation, dict[str, Any]]:
-    """One cycle and its seconds by phase. Every transaction is described: there is no next cycle to leave it to."""
+def _cycle(judge: Judge, collector: Collector) -> tuple[Evaluation, dict[str, float]]:
+    """One cycle and its seconds by phase."""
     began = time.perf_counter()
-    with Progress(sys.stderr) as progress:
-        snapshot = collector.collect(seen_before=None, progress=progress)
-    collected = time.perf_counter()
-    evaluation = evaluate(snapshot, memory, policy_of(settings))
-    seconds = {
-        **dict(collector.phases),
-        "evaluate": time.perf_counter() - collected,
-        "total": time.perf_counter() - began,
-    }
-    return evaluation, seconds
+    evaluation, total = judge.look(), time.perf_counter() - began
+    return evaluation, {**dict(collector.phases), "evaluate": judge.evaluate_seconds, "total": total}
 
 
 def _printed(settings: Settings, evaluation: Evaluation, output: str) -> str:
