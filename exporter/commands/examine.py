@@ -1,4 +1,4 @@
-"""Judging what is open now, for commands that answer a person."""
+"""Collect, evaluate, remember, for the commands that show what is open now: `find-hanging`, `once` and what writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory, TransactionKey
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.kafka.collect.scan import Progress as Report
-from exporter.kafka.collect.scope import Scope
+from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.snapshot import Snapshot
 
 REREAD_SECONDS = 1.0
@@ -41,20 +41,23 @@ class Judge:
         collector: Collects,
         known: Policy,
         *,
-        memory: Memory | None = None,
+        search_logs: bool = True,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._collector = collector
         self._policy = known
-        self._memory = Memory() if memory is None else memory
+        self._memory = Memory()
+        self._search_logs = search_logs
         self._sleep = sleep
         self._clock = clock
 
-    def look(self, scope: Scope) -> Evaluation:
-        """One whole cycle over `scope`. Raises ClusterUnavailableError."""
+    def look(self, scope: Scope = EVERYTHING) -> Evaluation:
+        """One whole cycle over `scope`, which describes every transaction. Raises ClusterUnavailableError."""
         with Progress(sys.stderr) as progress:
-            snapshot = self._collector.collect(seen_before=None, scope=scope, progress=progress, search_logs=True)
+            snapshot = self._collector.collect(
+                seen_before=None, scope=scope, progress=progress, search_logs=self._search_logs
+            )
         evaluation = evaluate(snapshot, self._memory, self._policy)
         self._memory = evaluation.memory
         return evaluation

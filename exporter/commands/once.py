@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import argparse
 import platform
-import sys
+from collections.abc import Iterable
 
 from exporter import __version__
 from exporter.commands.context import Context
-from exporter.commands.document import document
-from exporter.commands.progress import Progress
+from exporter.commands.document import document, transaction
+from exporter.commands.examine import Judge
 from exporter.commands.report import complain_of_gaps, with_collector
-from exporter.commands.rows import as_json
+from exporter.commands.rows import Row, as_json, as_table, printable
 from exporter.commands.status import ExitStatus
-from exporter.commands.table import duration, render
 from exporter.config.settings import Settings
 from exporter.daemon.wiring import policy_of, publish_options_of
-from exporter.evaluation.evaluate import all_rows, evaluate, worst_first
+from exporter.evaluation.evaluate import all_rows, worst_first
 from exporter.evaluation.gaps import gaps
-from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Evaluation
+from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.kafka.collect.collector import Collector
+from exporter.publication.page.humanize import humanize_duration
 from exporter.publication.publication import Publication
 from exporter.status import ClusterStatus, ProcessStatus
+
+HEADINGS = {
+    "topic": "TOPIC",
+    "partition": "PARTITION",
+    "producer_id": "PRODUCER",
+    "producer_epoch": "EPOCH",
+    "start_offset": "START OFFSET",
+    "open_for": "OPEN FOR",
+    "late": "LATE",
+    "transactional_id": "TRANSACTIONAL ID",
+    "verdict": "VERDICT",
+}
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -33,11 +44,9 @@ def run(context: Context, settings: Settings) -> int:
 
 def _once(options: argparse.Namespace, settings: Settings, collector: Collector) -> int:
     """Every transaction is described: there is no next cycle to leave it to."""
-    with Progress(sys.stderr) as progress:
-        snapshot = collector.collect(seen_before=None, progress=progress)
-    evaluation = evaluate(snapshot, Memory(), policy_of(settings))
+    evaluation = Judge(collector, policy_of(settings), search_logs=False).look()
     print(_printed(settings, evaluation, options.format))
-    return ExitStatus.INCOMPLETE if complain_of_gaps(gaps(snapshot)) else ExitStatus.ANSWERED
+    return ExitStatus.INCOMPLETE if complain_of_gaps(gaps(evaluation.snapshot)) else ExitStatus.ANSWERED
 
 
 def _printed(settings: Settings, evaluation: Evaluation, output: str) -> str:
@@ -51,12 +60,25 @@ def _printed(settings: Settings, evaluation: Evaluation, output: str) -> str:
 def _table(evaluation: Evaluation) -> str:
     snapshot = evaluation.snapshot
     rows = worst_first(evaluation)
-    took = duration(snapshot.finished_at_ms - snapshot.taken_at_ms)
+    took = humanize_duration(snapshot.finished_at_ms - snapshot.taken_at_ms)
     summary = (
         f"cluster {snapshot.cluster_id}: {len(snapshot.partitions)} partitions read in {took}, "
         f"{evaluation.open_count} open transactions, {evaluation.late_count} late, {evaluation.suspect_count} suspect"
     )
     return f"{render(rows)}\n\n{summary}" if rows else summary
+
+
+def render(rows: Iterable[TransactionRow]) -> str:
+    """A table, and under each suspect the sentence that its verdict rests on."""
+    shown = [
+        {**transaction(row), "open_for": humanize_duration(row.duration_ms), "is_suspect": row.verdict.is_suspect}
+        for row in rows
+    ]
+    return as_table(HEADINGS, shown, _with_reason)
+
+
+def _with_reason(row: Row, line: str) -> str:
+    return f"{line}\n  {printable(row['reason'])}" if row["is_suspect"] else line
 
 
 def _exposition(settings: Settings, evaluation: Evaluation) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 
 from exporter.commands.arguments import PROGRAM
+from exporter.commands.rows import printable
 from exporter.commands.status import ExitStatus
-from exporter.commands.table import printable
 from exporter.config.settings import Settings
 from exporter.kafka.collect.collector import Collector, open_collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError

@@ -8,12 +8,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from exporter.commands.table import printable, shortened
-
+CELL_MAX = 249
+"""Characters of a cell in a table, the longest topic's name: one id of 32,000 would pad every line."""
 _FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 Row = Mapping[str, Any]
 Paint = Callable[[Row, str], str]
 """A line of a table, given its row, as it goes to the terminal."""
+
+
+def printable(text: str) -> str:
+    """`text` without control characters: a transactional id may hold any, and a terminal obeys some."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def plain(_: Row, line: str) -> str:
@@ -40,13 +45,21 @@ def in_format(
 def as_table(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = plain) -> str:
     """Columns in the order of `headings` (key -> heading), lined up; what is not known is a dash."""
     *padded, last = headings
-    cells = [[*(shortened(_cell(row.get(key))) for key in padded), _cell(row.get(last))] for row in rows]
+    cells = [[*(_shortened(_cell(row.get(key))) for key in padded), _cell(row.get(last))] for row in rows]
     widths = [max(map(len, column)) for column in zip(headings.values(), *cells, strict=True)]
     heading, *lines = [
         "\t".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip()
         for line in [headings.values(), *cells]
     ]
     return "\n".join([heading, *(paint(row, line) for row, line in zip(rows, lines, strict=True))])
+
+
+def _shortened(cell: str) -> str:
+    """At most CELL_MAX characters, the beginning and the end of a longer one."""
+    if len(cell) <= CELL_MAX:
+        return cell
+    half = (CELL_MAX - 1) // 2
+    return f"{cell[:half]}…{cell[-half:]}"
 
 
 def as_csv(rows: Sequence[Row], keys: Sequence[str]) -> str:

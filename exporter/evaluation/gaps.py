@@ -15,7 +15,7 @@ def gaps(snapshot: Snapshot) -> tuple[str, ...]:
     sentences = [*snapshot.visibility.gaps, *_unread_partitions(snapshot)]
     sentences += [broker.failure for broker in snapshot.brokers if broker.failure is not None]
     sentences += [coordinator.failure for coordinator in snapshot.coordinators if coordinator.failure is not None]
-    sentences += unproved(snapshot)
+    sentences += _unproved(snapshot)
     return tuple(dict.fromkeys(sentences))
 
 
@@ -27,11 +27,12 @@ def _unread_partitions(snapshot: Snapshot) -> list[str]:
         rows = np.flatnonzero(unread & (partitions.reason == index))
         if len(rows):
             topic, partition = partitions.name(int(rows[0]))
-            sentences.append(f"{len(rows)} partitions are unread ({reason}), the first is {topic}-{partition}")
+            are = "partition is" if len(rows) == 1 else "partitions are"
+            sentences.append(f"{len(rows)} {are} unread ({reason}), the first is {topic}-{partition}")
     return sentences
 
 
-def unproved(snapshot: Snapshot) -> list[str]:
+def _unproved(snapshot: Snapshot) -> list[str]:
     """Gaps in the proof of suspects."""
     proof, open_ = snapshot.proof, snapshot.open_transactions
     sentences = []

@@ -106,15 +106,6 @@ def joined(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
     )
 
 
-def read_joined(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
-    """`JOINED` of all parts."""
-    # A part without rows has no folder.
-    folders = [str(folder) for it in manifest.outcomes if (folder := tables.root / it.folder).exists()]
-    if not folders:
-        return spark.createDataFrame([], JOINED)
-    return schemas.shaped(spark.read.schema(JOINED).parquet(*folders), JOINED)
-
-
 def _records(spark: SparkSession, tables: Tables, transactions: DataFrame) -> DataFrame:
     """The log of each cluster, from its oldest transaction on."""
     oldest = transactions.groupBy("cluster_id").agg(f.unix_millis(f.min("started_at")).alias("since_ms")).collect()

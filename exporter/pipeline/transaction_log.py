@@ -71,17 +71,8 @@ OUTCOMES: Final = t.StructType(
 """One row for each transaction whose outcome is decided."""
 
 
-def kafka_rows(spark: SparkSession, options: Mapping[str, str], offsets: Mapping[int, int]) -> DataFrame:
-    """The present records of the log, from `offsets` on (by partition), as a batch."""
-    return _loaded(spark, spark.read, options, offsets)
-
-
 def kafka_stream(spark: SparkSession, options: Mapping[str, str], offsets: Mapping[int, int]) -> DataFrame:
-    """The same as a stream; with a checkpoint, it begins at the end of the checkpoint."""
-    return _loaded(spark, spark.readStream, options, offsets)
-
-
-def _loaded(spark: SparkSession, reader: Any, options: Mapping[str, str], offsets: Mapping[int, int]) -> DataFrame:
+    """The log from `offsets` on (by partition) as a stream; with a checkpoint, it begins at the end of the checkpoint."""
     spark.conf.set(OLD_OFFSET_FETCHING, "true")
     partitions = {str(partition): offset for partition, offset in sorted(offsets.items())}
     chosen = {
@@ -90,8 +81,7 @@ def _loaded(spark: SparkSession, reader: Any, options: Mapping[str, str], offset
         "startingOffsets": json.dumps({STATE_TOPIC: partitions}),
         "failOnDataLoss": "false",  # compaction takes records away, and that is no loss
     }
-    frame: DataFrame = reader.format("kafka").options(**chosen).load()
-    return frame
+    return spark.readStream.format("kafka").options(**chosen).load()
 
 
 def records_of(rows: DataFrame, cluster_id: str) -> DataFrame:

@@ -86,11 +86,6 @@ class WebServer:
         """Open connections."""
         return self._started.listener.peers
 
-    @property
-    def is_running(self) -> bool:
-        """False before the start, after the close, and after a crash."""
-        return self._serving is not None and self._serving.thread.is_alive()
-
     def close(self) -> None:
         """Stops listening, waits a moment for responses in flight, drops all connections. Takes less than a second."""
         if self._serving is not None:

@@ -16,7 +16,7 @@ from exporter.publication.exposition import Renderer
 from exporter.publication.page.humanize import humanize_duration, humanize_instant
 from exporter.publication.page.page import render_page
 from exporter.publication.page.style import DARK, LIGHT, style_sheet
-from exporter.publication.page.summary import Level, coverage_gaps, summarize
+from exporter.publication.page.summary import GAPS_SHOWN_MAX, Level, coverage_gaps, summarize
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
     CoordinatorCoverage,
@@ -69,7 +69,7 @@ def test_a_hang_goes_before_all_else() -> None:
     assert it.title.startswith("1 transaction hanging")
     assert it.notes == (
         "1 more suspect transaction.",
-        "1 of 2 partitions could not be read.",
+        "1 partition is unread (no_leader), the first is orders-1.",
         "1 transaction late: older than transaction.max.timeout.ms (plus padding).",
         "The last cycle failed: No broker could be reached.",
     )
@@ -112,17 +112,21 @@ def test_without_rows_nothing_is_known() -> None:
 @pytest.mark.parametrize(
     ("gap", "sentence"),
     [
-        (evaluation(UNREAD), "1 of 2 partitions could not be read."),
-        (evaluation(brokers=(broker(1), broker(2, "timed out"))), "1 of 2 brokers did not respond."),
-        (
-            evaluation(coordinators=(CoordinatorCoverage(broker=1, failure="refused"),)),
-            "1 of 1 coordinator did not respond.",
-        ),
+        (evaluation(UNREAD), "1 partition is unread (no_leader), the first is orders-1."),
+        (evaluation(brokers=(broker(1), broker(2, "broker 2 timed out"))), "Broker 2 timed out."),
+        (evaluation(coordinators=(CoordinatorCoverage(broker=1, failure="broker 1 refused"),)), "Broker 1 refused."),
     ],
 )
 def test_every_kind_of_gap_is_named(gap: object, sentence: str) -> None:
     """Each part of an incomplete coverage has its own sentence."""
     assert coverage_gaps(gap) == (sentence,)  # type: ignore[arg-type]  # the table's evaluations
+
+
+def test_gaps_beyond_a_number_are_counted() -> None:
+    """A cluster of many brokers that are down leaves the page readable."""
+    brokers = tuple(broker(number, f"broker {number} is down") for number in range(GAPS_SHOWN_MAX + 3))
+    *shown, last = coverage_gaps(evaluation(brokers=brokers))
+    assert (len(shown), last) == (GAPS_SHOWN_MAX, "3 more gaps, see Not read.")
 
 
 def test_a_failed_proof_is_a_gap() -> None:

@@ -97,7 +97,7 @@ def test_partial_coverage_is_seen_first(browser: Browser) -> None:
         document = browser.elements(web.url)
         assert_painted(browser.picture(web.url, "page-partial-coverage"))
     assert 'class="banner warning" id="headline"' in document
-    assert "2 of 3 partitions could not be read." in _text(document)
+    assert "1 partition is unread (" in _text(document)
     assert "connection refused" in _text(document)
 
 

@@ -8,6 +8,7 @@ from html import escape as _e
 
 from exporter.publication.page.humanize import humanize_count, humanize_instant
 from exporter.publication.page.page import Page, as_bytes, head, render_page
+from exporter.publication.page.sections import table
 from exporter.publication.page.summary import Level, summarize
 from exporter.publication.publication import Publication
 
@@ -26,15 +27,13 @@ def _overview(publications: Sequence[Publication]) -> Page:
         ((summarize(it.evaluation, it.status), it) for it in publications),
         key=lambda line: (_WORST_FIRST.index(line[0].level), line[1].cluster or ""),
     )
-    rows = "".join(_row(it, found.level, found.title) for found, it in lines)
+    rows = (_row(it, found.level, found.title) for found, it in lines)
     heading = f"Kafka transactions of {humanize_count(len(publications), 'cluster')}"
-    table = (
-        '<table id="clusters"><thead><tr><th>cluster</th><th>found</th><th class="number">open</th>'
-        '<th class="number">suspect</th><th>newest snapshot</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></body></html>"
+    body = (
+        table(("cluster", "found", "#open", "#suspect", "newest snapshot"), rows, ' id="clusters"') + "</body></html>"
     )
     interval_ms = max((it.status.interval_ms for it in publications), default=0)
-    return Page(head=as_bytes([head("Kafka transactions", heading, interval_ms)]), rest=as_bytes([table]))
+    return Page(head=as_bytes([head("Kafka transactions", heading, interval_ms)]), rest=as_bytes([body]))
 
 
 def _row(publication: Publication, level: Level, title: str) -> str:

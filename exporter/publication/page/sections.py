@@ -162,10 +162,10 @@ def exporter_section(publication: Publication) -> str:
     phases = ", ".join(f"{phase} {humanize_duration(_ms(duration))}" for phase, duration in status.phase_durations)
     rows = [_api_row(statistics) for statistics in status.api_statistics]
     headings = ("API", "#requests", "#failed", "#mean latency")
-    table = _table("requests", "Requests to Kafka since start", headings, rows) if rows else ""
+    requests = _table("requests", "Requests to Kafka since start", headings, rows) if rows else ""
     last = f"Last cycle: {_e(phases)}. " if phases else ""
     return (
-        f'{table}<p class="quiet">{last}kafka-transaction-exporter {_e(process.version)}, Python '
+        f'{requests}<p class="quiet">{last}kafka-transaction-exporter {_e(process.version)}, Python '
         f"{_e(process.python_version)}. This page is made once per cycle and only reads from Kafka.</p>"
     )
 
@@ -179,16 +179,17 @@ def _api_row(statistics: ApiStatistics) -> str:
 
 
 def _table(name: str, title: str, headings: Sequence[str], rows: Sequence[str]) -> str:
+    return f'<section id="{name}"><h2>{_e(title)}</h2>{table(headings, rows)}</section>'
+
+
+def table(headings: Sequence[str], rows: Iterable[str], attributes: str = "") -> str:
     """A heading that begins with # is of a column of numbers."""
     head = "".join(
         f'<th class="number">{_e(text[1:])}</th>' if text.startswith("#") else f"<th>{_e(text)}</th>"
         for text in headings
     )
     body = "\n".join(rows)
-    return (
-        f'<section id="{name}"><h2>{_e(title)}</h2><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></section>"
-    )
+    return f"<table{attributes}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _ms(duration_seconds: float) -> int:

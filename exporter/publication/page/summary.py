@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-import numpy as np
-
-from exporter.evaluation.gaps import unproved
+from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation
 from exporter.publication.page.humanize import humanize_count, humanize_instant
-from exporter.snapshot import Answer
 from exporter.status import ClusterStatus
+
+GAPS_SHOWN_MAX = 10
+"""In the first lines of the page; its section `Not read` and the log have more."""
 
 
 class Level(Enum):
@@ -40,8 +40,8 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     failure = _failure_notes(status)
     if evaluation is None:
         return Summary(level=Level.UNKNOWN, title=_no_rows_title(status), notes=failure)
-    gaps = coverage_gaps(evaluation)
-    notes = (*gaps, *_lateness_notes(evaluation), *failure)
+    unread = coverage_gaps(evaluation)
+    notes = (*unread, *_lateness_notes(evaluation), *failure)
     hanging = sum(row.verdict.is_hanging for row in evaluation.suspects)
     others = evaluation.suspect_count - hanging
     if hanging:
@@ -49,7 +49,7 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
         return Summary(level=Level.BAD, title=title, notes=(*_other_suspects(others), *notes))
     if others:
         return Summary(level=Level.WARNING, title=f"{humanize_count(others, 'suspect transaction')}", notes=notes)
-    if gaps:
+    if unread:
         return Summary(level=Level.WARNING, title="No suspect in the read part, but a part is unread", notes=notes)
     if failure:
         return Summary(level=Level.WARNING, title="No suspect in the last snapshot, but it is old", notes=notes)
@@ -90,17 +90,8 @@ def _lateness_notes(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def coverage_gaps(evaluation: Evaluation) -> tuple[str, ...]:
-    """One sentence for each kind of gap; empty when coverage is complete."""
-    snapshot = evaluation.snapshot
-    partitions, unread = len(snapshot.partitions), int(np.count_nonzero(snapshot.partitions.answer != Answer.READ))
-    brokers = sum(broker.failure is not None for broker in snapshot.brokers)
-    coordinators = sum(coordinator.failure is not None for coordinator in snapshot.coordinators)
-    gaps = [f"{sentence[0].upper()}{sentence[1:]}." for sentence in snapshot.visibility.gaps]
-    if unread:
-        gaps.append(f"{unread:,} of {humanize_count(partitions, 'partition')} could not be read.")
-    if brokers:
-        gaps.append(f"{brokers:,} of {humanize_count(len(snapshot.brokers), 'broker')} did not respond.")
-    if coordinators:
-        gaps.append(f"{coordinators:,} of {humanize_count(len(snapshot.coordinators), 'coordinator')} did not respond.")
-    gaps += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in unproved(snapshot)]
-    return tuple(gaps)
+    """Gaps in coverage, in the sentences of the log and the command line; empty when coverage is complete."""
+    sentences = gaps(evaluation.snapshot)
+    more = len(sentences) - GAPS_SHOWN_MAX
+    shown = tuple(f"{it[0].upper()}{it[1:].removesuffix('.')}." for it in sentences[:GAPS_SHOWN_MAX])
+    return (*shown, f"{humanize_count(more, 'more gap')}, see Not read.") if more > 0 else shown
