@@ -74,7 +74,7 @@ def render(rows: Iterable[TransactionRow]) -> str:
         {**transaction(row), "open_for": humanize_duration(row.duration_ms), "is_suspect": row.verdict.is_suspect}
         for row in rows
     ]
-    return as_table(HEADINGS, shown, _with_reason)
+    return as_table(HEADINGS, shown, _with_reason, between="  ")
 
 
 def _with_reason(row: Row, line: str) -> str:

@@ -42,13 +42,16 @@ def in_format(
     return as_table(headings, rows if for_table is None else for_table)
 
 
-def as_table(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = plain) -> str:
-    """Columns in the order of `headings` (key -> heading), lined up; what is not known is a dash."""
+def as_table(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = plain, *, between: str = "\t") -> str:
+    """Columns in the order of `headings` (key -> heading), lined up; an unknown value is a dash.
+
+    A tab between columns is the format of Kafka's own tools.
+    """
     *padded, last = headings
     cells = [[*(_shortened(_cell(row.get(key))) for key in padded), _cell(row.get(last))] for row in rows]
     widths = [max(map(len, column)) for column in zip(headings.values(), *cells, strict=True)]
     heading, *lines = [
-        "\t".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip()
+        between.join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip()
         for line in [headings.values(), *cells]
     ]
     return "\n".join([heading, *(paint(row, line) for row, line in zip(rows, lines, strict=True))])

@@ -37,10 +37,10 @@ def test_the_whole_table() -> None:
     table = render(all_rows(evaluate(taken, Memory(), Policy())))
 
     assert table == (
-        "TOPIC \tPARTITION\tPRODUCER\tEPOCH\tSTART OFFSET\tOPEN FOR \tLATE\tTRANSACTIONAL ID\tVERDICT\n"
-        "orders\t0        \t7       \t3    \t100         \t1 s      \tno  \tapp\N{REPLACEMENT CHARACTER}[31m        \t"
+        "TOPIC   PARTITION  PRODUCER  EPOCH  START OFFSET  OPEN FOR   LATE  TRANSACTIONAL ID  VERDICT\n"
+        "orders  0          7         3      100           1 s        no    app\N{REPLACEMENT CHARACTER}[31m          "
         "open_within_timeout\n"
-        "orders\t12       \t4000    \t3    \t100         \t1 h 1 min\tyes \t-               \t"
+        "orders  12         4000      3      100           1 h 1 min  yes   -                 "
         "hanging_no_transactional_id\n"
         "  Every coordinator is loaded and visible, and none lists producer id 4000; "
         "the transaction was open on orders-12 before and after they were asked."

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from exporter.kafka.errors import MalformedAnswerError
 from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.messages.response import malformed
 from exporter.kafka.messages.versions import LIST_OFFSETS
 from exporter.primitives import UNREADABLE, compact, compact_string, length, skip_tags, uvarint
 
@@ -46,7 +47,7 @@ def decode(body: memoryview) -> Offsets:
     try:
         return _decode(body)
     except UNREADABLE as error:
-        raise MalformedAnswerError(f"ListOffsets answer of {len(body)} bytes: {error}") from error
+        raise malformed("ListOffsets", body, error) from error
 
 
 def _decode(body: memoryview) -> Offsets:

@@ -8,6 +8,7 @@ length, whose reading takes the square of their bytes.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -35,7 +36,13 @@ def decoded(body: memoryview, api: str, fields: Fields, decode: Callable[[memory
         except UNREADABLE:
             return decode(memoryview(untagged(body.tobytes(), fields)))
     except UNREADABLE as error:
-        raise MalformedAnswerError(f"{api} answer of {len(body)} bytes: {error}") from error
+        raise malformed(api, body, error) from error
+
+
+def malformed(api: str, body: memoryview, error: Exception) -> MalformedAnswerError:
+    """The error of a response that could not be decoded because of `error`, one of UNREADABLE."""
+    why = "it ends too early" if isinstance(error, IndexError | struct.error) else str(error)
+    return MalformedAnswerError(f"{api} response of {len(body)} bytes: {why}")
 
 
 def untagged(body: bytes, fields: Fields) -> bytes:

@@ -220,7 +220,7 @@ SHAPES: Final = (
     Shape(
         name="bytes too many",
         arrange=attacks.on_requests(Fault.EXTENDED, "DescribeProducers", "ListTransactions"),
-        says=r"after the end of the DescribeProducers answer",
+        says=r"DescribeProducers response of \d+ bytes: \d+ bytes after its end",
         proves=False,
     ),
     Shape(
