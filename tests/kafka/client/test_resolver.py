@@ -79,11 +79,12 @@ def test_others_are_answered_while_a_name_is_not(names: NameServer) -> None:
 def test_a_name_is_looked_up_once_at_a_time_and_works_when_it_is_known(names: NameServer) -> None:
     """Cycle after cycle that gives up does not make a thread each; as soon as the name is known, it is used."""
     with broker(echo) as listener, client() as connections:
-        threads = threading.active_count()
         for _ in range(5):
             assert fault(connections, MUTE, listener, timeout_s=0.05).reason is FaultReason.TIMED_OUT
+        assert [it.name for it in threading.enumerate()].count(f"names-{MUTE}") == 1
+        while MUTE not in names.asked:
+            time.sleep(0.01)
         assert names.asked.count(MUTE) == 1
-        assert threading.active_count() == threads + 1
         names.release.set()
         answer = ask(connections, MUTE, listener)
 
