@@ -70,18 +70,12 @@ def for_good(number: int, way: Fault | int) -> Callable[[Asked], Fault | int | N
     return fault
 
 
-QUICK_FOR_GOOD = frozenset(Fault) - {
-    Fault.TRICKLED,
-    Fault.SILENT,
-    Fault.EXTENDED,
-    Fault.LENGTH_ZERO,
-    Fault.LENGTH_NEGATIVE,
-}
-"""What the others do for good they do once, in nearly all."""
 OFTEN = frozenset({Fault.CUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR})
 """Of each kind one or two that every `make check` tries, once."""
+FOR_GOOD = frozenset({Fault.CUT, Fault.RESET, ErrorCode.NOT_COORDINATOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+"""Of each kind one or two that `make test` tries for good; all are tried once there, and for good in `make test-all`."""
 TRIALS = [pytest.param(way, once, marks=() if way in OFTEN else pytest.mark.long) for way in WAYS] + [
-    pytest.param(way, for_good, marks=pytest.mark.long if way in QUICK_FOR_GOOD else pytest.mark.slow) for way in WAYS
+    pytest.param(way, for_good, marks=pytest.mark.long if way in FOR_GOOD else pytest.mark.slow) for way in WAYS
 ]
 
 
