@@ -17,6 +17,7 @@ from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import ErrorCode
 from exporter.kafka.leadership.confirm import PAST_DEADLINE, Claim, unconfirmed
+from exporter.kafka.topology import Topology
 from exporter.snapshot import STATE_TOPIC, Snapshot
 from tests.kafka.fake_broker import Asked, FakeCluster, Fault
 from tests.kafka.fake_model import Model, Partition, Producer, QuorumState
@@ -106,6 +107,33 @@ def test_a_broker_that_has_not_caught_up_with_the_controllers_log_is_not_confirm
 def test_a_newer_epoch_anywhere_contradicts(node: int) -> None:
     """A new leader acts on its own metadata: whoever names a newer epoch ends the belief in the old leader."""
     all_unconfirmed_or_moved(collected(scene(), on_answer=metadata_of({node}, newer_epoch)))
+
+
+@pytest.mark.parametrize(
+    ("epoch", "leader", "sentence"),
+    [
+        (5, 1, None),
+        (4, 2, None),
+        (5, 2, "broker 2 names leader 2 at epoch 5, not 1 at 5"),
+        (6, 1, "broker 2 names leader 1 at epoch 6, not 1 at 5"),
+        (6, 2, "broker 2 names leader 2 at epoch 6, not 1 at 5"),
+    ],
+)
+def test_one_other_broker_contradicts_by_a_newer_epoch_or_by_another_leader(
+    epoch: int, leader: int, sentence: str | None
+) -> None:
+    class View:
+        def row(self, *_: object) -> int:
+            return 0
+
+        def topic_id_of(self, _: str) -> str:
+            return ""
+
+        def leader_of(self, *_: object) -> tuple[int, int]:
+            return leader, epoch
+
+    claim = Claim(topic="t", partition=0, leader=1, leader_epoch=5)
+    assert claim.contradiction(cast("Topology", View()), 2) == sentence
 
 
 def all_unconfirmed_or_moved(snapshot: Snapshot) -> None:
