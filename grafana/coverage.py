@@ -34,7 +34,15 @@ def coverage() -> Json:
 
 
 _BACKGROUND: Final[Json] = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
-_NAMED: Final = ("partitions", "brokers", "coordinators", "inconclusive transactions", "suspects", "idle partitions")
+_NAMED: Final = (
+    "partitions",
+    "brokers",
+    "coordinators",
+    "inconclusive transactions",
+    "suspects",
+    "blocked groups",
+    "idle partitions",
+)
 
 
 def _gaps() -> str:
@@ -47,6 +55,11 @@ def _gaps() -> str:
         labelled(series(f"{own}inconclusive_transactions") + " > 0", what="inconclusive transactions"),
         labelled(
             series("kafka_suspect_transactions_hidden") + " > 0", what="suspects", reason="over the limit of series"
+        ),
+        labelled(
+            series("kafka_consumer_groups_blocked_hidden") + " > 0",
+            what="blocked groups",
+            reason="over the limit of series",
         ),
         labelled(
             series(f"{own}partition_series_limited") + " > 0",

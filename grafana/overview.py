@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from grafana.baseline import what_is_unusual
+from grafana.blocked import blocked_groups
 from grafana.coverage import coverage
 from grafana.fields import DOUBTFUL, STATE_TEXTS, UNKNOWN, WRONG, drawn, fixed, texts, verdict_lines
 from grafana.firing import alerts
@@ -45,7 +46,7 @@ def overview() -> Json:
 def _now() -> Iterator[Line]:
     yield Line(5, [(7, state_of_exporters()), (4, hanging()), (4, others()), (5, held_back()), (4, unread())])
     yield Line(
-        10,
+        8,
         [
             (
                 24,
@@ -59,12 +60,13 @@ def _now() -> Iterator[Line]:
         ],
     )
     yield Line(
-        7,
+        6,
         [
-            (12, coverage()),
+            (12, blocked_groups(IN_TOPIC, [to_partition()])),
             (12, alerts("Firing alerts", "Kafka transaction alerts of all chosen clusters.", links=[from_alert()])),
         ],
     )
+    yield Line(5, [(24, coverage())])
 
 
 def _trends() -> Iterator[Line]:

@@ -79,7 +79,12 @@ _TRANSACTION: Mapping[str, Callable[[TransactionRow], Any]] = {
     "timeout_ms": lambda row: row.timeout_ms,
     "last_stable_offset_lag": lambda row: row.last_stable_offset_lag,
     "groups": lambda row: [
-        {"group": it.group, "committed_offset": it.committed_offset, "waiting_records": it.waiting_records}
+        {
+            "group": it.group,
+            "committed_offset": it.committed_offset,
+            "waiting_records": it.waiting_records,
+            "blocked_since_ms": it.blocked_since_ms,
+        }
         for it in row.groups
     ],
     "outcome_evidence": lambda row: row.outcome_evidence.value,

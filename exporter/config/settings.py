@@ -113,6 +113,12 @@ class PublishSettings:
         "Suspects with one series each, worst first; the others are counted.",
         default=100,
     )
+    blocked_groups_limit: int = setting(
+        "publish.blocked_groups_limit",
+        values.whole_number_kind(0, 100_000),
+        "Consumer groups blocked by a suspect, by partition, with two series each; the others are counted.",
+        default=100,
+    )
     stale_after_cycles: int = setting(
         "publish.stale_after_cycles",
         values.whole_number_kind(1, 1000),

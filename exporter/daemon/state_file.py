@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from exporter.evaluation.memory import Memory, Remembered, TransactionKey
+from exporter.evaluation.memory import GroupKey, Memory, Remembered, TransactionKey
 from exporter.files import MEGABYTE, atomic_write, read_text
 from exporter.transaction_log.report import LogPosition
 
@@ -95,6 +95,7 @@ def _document(state: State) -> dict[str, Any]:
             [*key[:_NUMBERED], *(getattr(remembered, name) for name in _REMEMBERED), key.topic_id]
             for key, remembered in memory.transactions.items()
         ],
+        "blocked": [[*key, since_ms] for key, since_ms in memory.blocked.items()],
         "topics": state.topics,
         "transaction_log": {"cluster_id": position.cluster_id, "offsets": sorted(position.offsets.items())},
     }
@@ -115,7 +116,20 @@ def _memory(document: Mapping[str, Any]) -> Memory:
         transactions[key] = Remembered(**dict(zip(_REMEMBERED, remembered, strict=True)))
     if not isinstance(document["cluster_id"], str):
         raise TypeError("cluster_id is not a string")
-    return Memory(cluster_id=document["cluster_id"], transactions=MappingProxyType(transactions))
+    return Memory(
+        cluster_id=document["cluster_id"], transactions=MappingProxyType(transactions), blocked=_blocked(document)
+    )
+
+
+def _blocked(document: Mapping[str, Any]) -> Mapping[GroupKey, int]:
+    """Files of earlier versions have none."""
+    blocked = {}
+    for group, topic, partition, since_ms in document.get("blocked", []):
+        key = GroupKey(group, topic, partition)
+        if not (isinstance(group, str) and isinstance(topic, str) and type(partition) is int and type(since_ms) is int):
+            raise ValueError("a blocked group is not a group, a partition and an instant")
+        blocked[key] = since_ms
+    return MappingProxyType(blocked)
 
 
 def _topics(document: Mapping[str, Any]) -> tuple[str, ...]:

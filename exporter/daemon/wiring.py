@@ -24,6 +24,7 @@ def publish_options_of(settings: Settings) -> PublishOptions:
         partition_series=settings.publish.partition_series,
         partition_series_limit=settings.publish.partition_series_limit,
         suspects_limit=settings.publish.suspects_limit,
+        blocked_groups_limit=settings.publish.blocked_groups_limit,
         transactional_ids=settings.publish.transactional_ids,
     )
 

@@ -7,11 +7,13 @@ write by the client's clock; *late* when the duration exceeds `transaction.max.t
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
 from exporter.baseline import NO_BASELINE, Baseline, Usual
+from exporter.evaluation.blocked import blocked_groups, remembered_groups
 from exporter.evaluation.evidence import Evidence, gather, is_another_start
 from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined, TransactionKey
 from exporter.evaluation.reasons import transaction_row
@@ -54,7 +56,13 @@ def evaluate(
     transactions = _transaction_columns(snapshot, evidence, verdicts, late_after_ms, usual)
     unexamined, seen = judge_unexamined(snapshot, memory, late_after_ms)
     partitions = partition_columns(snapshot, transactions, unexamined)
-    suspects = _suspects(snapshot, evidence, transactions, partitions, usual, policy)
+    suspect_rows = np.flatnonzero(IS_SUSPECT[transactions.verdict]).tolist()
+    blocked = blocked_groups(snapshot, suspect_rows, memory)
+    remembered = replace(
+        _remember(snapshot, memory, evidence, verdicts, seen),
+        blocked=remembered_groups(snapshot, suspect_rows, memory, blocked),
+    )
+    suspects = _suspects(snapshot, evidence, transactions, partitions, usual, policy, remembered)
     return Evaluation(
         snapshot=snapshot,
         transactions=transactions,
@@ -62,12 +70,13 @@ def evaluate(
         partitions=partitions,
         evidence=evidence,
         suspects=suspects,
+        blocked_groups=blocked,
         max_timeout_ms=max_timeout_ms,
         max_timeout_is_fallback=told_ms is None,
         has_baseline=bool(baseline.cluster_ids),
         usual=usual,
         policy=policy,
-        memory=_remember(snapshot, memory, evidence, verdicts, seen),
+        memory=remembered,
     )
 
 
@@ -156,12 +165,13 @@ def _suspects(
     partitions: PartitionColumns,
     usual: tuple[Usual | None, ...],
     policy: Policy,
+    memory: Memory,
 ) -> tuple[TransactionRow, ...]:
     """Worst first: by verdict, then the longest open."""
     rows = np.flatnonzero(IS_SUSPECT[transactions.verdict])
     order = np.lexsort((-transactions.duration_ms[rows], transactions.verdict[rows]))
     return tuple(
-        transaction_row(snapshot, evidence[row], transactions, partitions, int(row), usual[row], policy)
+        transaction_row(snapshot, evidence[row], transactions, partitions, int(row), usual[row], policy, memory)
         for row in rows[order]
     )
 
@@ -170,7 +180,14 @@ def all_rows(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
     """Every open transaction as a row, in the order of the snapshot."""
     return tuple(
         transaction_row(
-            evaluation.snapshot, e, evaluation.transactions, evaluation.partitions, row, usual, evaluation.policy
+            evaluation.snapshot,
+            e,
+            evaluation.transactions,
+            evaluation.partitions,
+            row,
+            usual,
+            evaluation.policy,
+            evaluation.memory,
         )
         for row, (e, usual) in enumerate(zip(evaluation.evidence, evaluation.usual, strict=True))
     )

@@ -27,6 +27,14 @@ class TransactionKey(NamedTuple):
     """"" from brokers without topic ids, and in state files of versions before 0.3."""
 
 
+class GroupKey(NamedTuple):
+    """A consumer group on one partition."""
+
+    group: str
+    topic: str
+    partition: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
     """Facts about one open transaction from earlier cycles. Instants in milliseconds, by the cluster's clock."""
@@ -120,6 +128,8 @@ class Memory:
     transactions: Mapping[TransactionKey, Remembered] = field(default_factory=lambda: MappingProxyType({}))
     unexamined: SeenUnexamined = NONE_UNEXAMINED
     """Transactions that were not examined."""
+    blocked: Mapping[GroupKey, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Since when a suspect blocks each group, by the cluster's clock."""
 
     def of(self, key: TransactionKey) -> Remembered | None:
         """Facts about `key`, also from before its topic id was known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from exporter.baseline import Usual
 from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.outcome import (
     decided_by_coordinator,
     ends,
@@ -85,6 +86,7 @@ def transaction_row(
     row: int,
     usual: Usual | None,
     policy: Policy,
+    memory: Memory,
 ) -> TransactionRow:
     """One open transaction with all its columns."""
     open_ = snapshot.open_transactions
@@ -115,7 +117,7 @@ def transaction_row(
         coordinator_producer_epoch=None if described is None else described.producer_epoch,
         timeout_ms=None if described is None else described.timeout_ms,
         last_stable_offset_lag=None if lag < 0 else lag,
-        groups=waiting_groups(snapshot, evidence, int(open_.high_watermark[row])),
+        groups=waiting_groups(snapshot, evidence, int(open_.high_watermark[row]), memory),
         outcome_evidence=outcome_of(evidence),
         outcome_seen=outcome_seen(evidence),
         outcome_unsearched=evidence.unsearched,
@@ -172,7 +174,9 @@ def _when(instant_ms: int, last_write_ms: int) -> str:
     return f"{abs(after_ms) / 1000:.0f} s {'after' if after_ms >= 0 else 'before'} the last write here"
 
 
-def waiting_groups(snapshot: Snapshot, evidence: Evidence, high_watermark: int) -> tuple[WaitingGroup, ...]:
+def waiting_groups(
+    snapshot: Snapshot, evidence: Evidence, high_watermark: int, memory: Memory
+) -> tuple[WaitingGroup, ...]:
     """Groups that commit offsets of the transaction's partition, and those whose offsets are on it."""
     impact, key = snapshot.impact, evidence.key
     if impact is None:
@@ -182,6 +186,7 @@ def waiting_groups(snapshot: Snapshot, evidence: Evidence, high_watermark: int) 
             group=it.group,
             committed_offset=it.offset,
             waiting_records=None if high_watermark == UNKNOWN_OFFSET else max(high_watermark - it.offset, 0),
+            blocked_since_ms=memory.blocked.get(GroupKey(it.group, it.topic, it.partition)),
         )
         for it in impact.on(key.topic, key.partition)
     ]

@@ -195,13 +195,28 @@ class PartitionColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingGroup:
-    """A consumer group that a suspect blocks."""
+    """A consumer group behind a suspect: blocked by it, or not there yet."""
 
     group: str
     committed_offset: int | None
     """None for a group that keeps its own offsets on the suspect's partition."""
     waiting_records: int | None
     """High watermark - committed offset; None if either is unknown."""
+    blocked_since_ms: int | None = None
+    """The first cycle in which it stood at the last stable offset; None if it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedGroup:
+    """A consumer group at the last stable offset of a suspect's partition."""
+
+    group: str
+    topic: str
+    partition: int
+    records: int
+    """Between the last stable offset and the high watermark."""
+    since_ms: int
+    """The first cycle in which it stood there, by the cluster's clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +252,7 @@ class TransactionRow:
     """The transaction's own timeout, None where it was not described."""
     last_stable_offset_lag: int | None
     groups: tuple[WaitingGroup, ...] = ()
-    """Blocked groups, most waiting records first; only for suspects, and only visible groups."""
+    """Groups behind it, most waiting records first; only for suspects, and only visible groups."""
     outcome_evidence: OutcomeEvidence = OutcomeEvidence.NONE
     outcome_seen: tuple[str, ...] = ()
     """The sources of the outcome, and what may hide a commit, one phrase each."""
@@ -263,6 +278,8 @@ class Evaluation:
     """The usual duration of each open transaction."""
     suspects: tuple[TransactionRow, ...]
     """Every suspect that was examined, worst first: by verdict, then the longest duration."""
+    blocked_groups: tuple[BlockedGroup, ...] = ()
+    """The visible groups that suspects block, most waiting records first."""
     max_timeout_ms: int
     """The limit used for *late*, without padding."""
     max_timeout_is_fallback: bool

@@ -19,6 +19,8 @@ class PublishOptions:
     """Above this many read partitions `all` falls back to `open`, and a gauge shows it."""
     suspects_limit: int = 100
     """Series of suspects, worst first; a gauge counts the others."""
+    blocked_groups_limit: int = 100
+    """Series of blocked consumer groups, most waiting records first; a gauge counts the others."""
     transactional_ids: bool = True
     """Whether transactional ids are shown."""
 

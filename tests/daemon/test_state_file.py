@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from exporter.daemon import state_file
 from exporter.daemon.state_file import State, StateFileDamagedError, StateFileError
-from exporter.evaluation.memory import Memory, Remembered, TransactionKey
+from exporter.evaluation.memory import GroupKey, Memory, Remembered, TransactionKey
 from exporter.transaction_log.report import LogPosition
 
 INTEGERS = st.integers(min_value=-1, max_value=2**63 - 1)
 MEMORIES = st.builds(
-    lambda cluster_id, transactions: Memory(cluster_id=cluster_id, transactions=MappingProxyType(transactions)),
+    lambda cluster_id, transactions, blocked: Memory(
+        cluster_id=cluster_id, transactions=MappingProxyType(transactions), blocked=MappingProxyType(blocked)
+    ),
     st.text(st.characters(exclude_categories=["Cs"])),
     st.dictionaries(
         st.builds(TransactionKey, st.text(st.characters(exclude_categories=["Cs"])), INTEGERS, INTEGERS, INTEGERS),
@@ -31,6 +33,9 @@ MEMORIES = st.builds(
             completing_since_ms=INTEGERS,
         ),
         max_size=5,
+    ),
+    st.dictionaries(
+        st.builds(GroupKey, *[st.text(st.characters(exclude_categories=["Cs"]))] * 2, INTEGERS), INTEGERS, max_size=5
     ),
 )
 POSITIONS = st.builds(
@@ -66,7 +71,7 @@ def test_a_file_of_a_version_that_read_no_log_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     state_file.save(path, SOME)
     document = json.loads(path.read_text())
-    del document["transaction_log"], document["topics"]
+    del document["transaction_log"], document["topics"], document["blocked"]
     path.write_text(json.dumps(document))
 
     assert state_file.load(path) == State(SOME.memory)
@@ -102,6 +107,15 @@ def test_saving_makes_the_folder_and_leaves_nothing_beside(tmp_path: Path) -> No
         json.dumps({"format": state_file.FORMAT, "version": 1, "cluster_id": "", "transactions": [["t", 1]]}).encode(),
         json.dumps(
             {"format": state_file.FORMAT, "version": 1, "cluster_id": "", "transactions": [], "topics": "t"}
+        ).encode(),
+        json.dumps(
+            {
+                "format": state_file.FORMAT,
+                "version": 1,
+                "cluster_id": "",
+                "transactions": [],
+                "blocked": [["g", "t", 0, "1"]],
+            }
         ).encode(),
         json.dumps(
             {

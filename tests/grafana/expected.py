@@ -30,6 +30,8 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Suspect transactions: A": ALL_READ,
     "overview: Suspect transactions: B": NO_SUSPECT_NOW,
     "overview: Suspect transactions: C": NO_SUSPECT_NOW,
+    "overview: Blocked consumer groups: A": NO_SUSPECT_NOW,
+    "overview: Blocked consumer groups: B": NO_SUSPECT_NOW,
     "overview: Firing alerts: A": ALL_READ - LOG_READ,
     "overview: Open transactions by verdict: A": NEVER,
     "overview: Records held back, worst ten partitions with a suspect: A": NO_SUSPECT_EVER,

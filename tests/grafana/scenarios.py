@@ -21,6 +21,8 @@ from exporter.snapshot import (
     Answer,
     BrokerCoverage,
     CoordinatorCoverage,
+    GroupOffset,
+    Impact,
     MaxTimeout,
     Partitions,
     SecondRead,
@@ -122,6 +124,15 @@ def hanging(at_ms: int, since_ms: int) -> Snapshot:
         entries,
         transactions=(*_owned(at_ms), stuck, overdue),
         proof=proof(),
+        impact=Impact(
+            offsets=(
+                GroupOffset(group="invoices", topic="orders", partition=1, offset=20_154),
+                GroupOffset(group="mirror", topic="orders", partition=1, offset=20_000),
+                GroupOffset(group="ledger", topic="payments", partition=0, offset=776),
+            ),
+            residents=(),
+            failures=(),
+        ),
     )
 
 

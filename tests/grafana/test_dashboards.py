@@ -62,7 +62,7 @@ def test_panels_neither_overlap_nor_share_a_number(name: str) -> None:
 
 
 def test_the_first_screen_says_what_is_wrong_and_what_is_not_known() -> None:
-    """Before any scrolling: state, counts, suspects, what was not read, alerts."""
+    """Before any scrolling: state, counts, suspects, blocked groups, alerts, what was not read."""
     heading = next(panel for panel in COMMITTED["overview"]["panels"] if panel["type"] == "row")
     first = [panel["title"] for panel in COMMITTED["overview"]["panels"] if panel["id"] < heading["id"]]
 
@@ -74,8 +74,9 @@ def test_the_first_screen_says_what_is_wrong_and_what_is_not_known() -> None:
         "Records held back by suspects",
         "Unread partitions",
         "Suspect transactions",
-        "Unread",
+        "Blocked consumer groups",
         "Firing alerts",
+        "Unread",
     ]
 
 
@@ -85,6 +86,7 @@ def test_the_first_screen_needs_no_recording_rule_to_say_what_is_wrong() -> None
         if target.panel["title"] in {
             "State",
             "Suspect transactions",
+            "Blocked consumer groups",
             "Unread",
             "Suspects on this partition",
         }:

@@ -120,7 +120,7 @@ def test_units_are_those_of_the_names(target: Target) -> None:
 @each(COMMITTED)
 def test_columns_have_the_units_of_their_questions(name: str) -> None:
     """A column of numbers says what it counts; ages are seconds and instants are dates."""
-    of_columns = {"Age": "s", "Snapshot age": "s", "Began": "dateTimeAsIso", "State": "locale"}
+    of_columns = {"Age": "s", "Blocked for": "s", "Snapshot age": "s", "Began": "dateTimeAsIso", "State": "locale"}
     for panel in panels(COMMITTED[name]):
         for rule in panel.get("fieldConfig", {}).get("overrides", []):
             has = {it["id"]: it["value"] for it in rule["properties"]}

@@ -14,6 +14,7 @@ from exporter.evaluation.evaluate import partition_columns
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import (
     NONE_UNEXAMINED,
+    BlockedGroup,
     Evaluation,
     InconclusiveReason,
     StartSource,
@@ -160,6 +161,18 @@ def evaluation(
             sorted(
                 (row for row in transactions if row.verdict.is_suspect), key=lambda row: (row.verdict, -row.duration_ms)
             )
+        ),
+        blocked_groups=tuple(
+            BlockedGroup(
+                group=it.group,
+                topic=row.topic,
+                partition=row.partition,
+                records=it.waiting_records,
+                since_ms=it.blocked_since_ms,
+            )
+            for row in transactions
+            for it in row.groups
+            if it.blocked_since_ms is not None and it.waiting_records is not None
         ),
         max_timeout_ms=900_000 if limits.timeout_ms is None else limits.timeout_ms,
         max_timeout_is_fallback=limits.timeout_ms is None,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prometheus_client import ProcessCollector
 
-from exporter.evaluation.verdicts import InconclusiveReason, Verdict
+from exporter.evaluation.verdicts import InconclusiveReason, Verdict, WaitingGroup
 from exporter.publication.exposition import Exposition, Renderer
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import Answer, CoordinatorCoverage, MaxTimeout
@@ -18,6 +18,7 @@ from exporter.transaction_log.counts import Counts
 from exporter.transaction_log.events import Event, Happening, Outcome
 from exporter.transaction_log.report import LogReport
 from tests.publication.builders import (
+    TAKEN_AT_MS,
     Partition,
     broker,
     evaluation,
@@ -49,6 +50,15 @@ def three_hangs() -> Publication:
             coordinator=2,
             coordinator_state="Ongoing",
             coordinator_producer_epoch=9,
+            groups=(
+                WaitingGroup(
+                    group='the "read\ners"',
+                    committed_offset=1234,
+                    waiting_records=42,
+                    blocked_since_ms=TAKEN_AT_MS - 90_500,
+                ),
+                WaitingGroup(group="behind", committed_offset=1000, waiting_records=276),
+            ),
             reason="Coordinator 2 is at epoch 9 of stock-7 and ongoing; the records open here are of epoch 3.",
         ),
         inconclusive(topic="__consumer_offsets", inconclusive_reason=InconclusiveReason.IDS_MAY_BE_DENIED),

@@ -209,7 +209,13 @@ def test_a_suspect_that_is_longer_than_usual_says_than_what() -> None:
 def test_a_suspect_names_the_longest_queues_behind_it() -> None:
     """Five groups by name with their waiting records, the others by number; without groups there is no such line."""
     groups = tuple(
-        WaitingGroup(group=f"group-{n}", committed_offset=n, waiting_records=1000 * (9 - n)) for n in range(7)
+        WaitingGroup(
+            group=f"group-{n}",
+            committed_offset=n,
+            waiting_records=1000 * (9 - n),
+            blocked_since_ms=TAKEN_AT_MS - 120_000 if n == 0 else None,
+        )
+        for n in range(7)
     )
     resident = WaitingGroup(group="<lives here>", committed_offset=None, waiting_records=None)
 
@@ -220,11 +226,11 @@ def test_a_suspect_names_the_longest_queues_behind_it() -> None:
     queued = words_of(hanging(groups=groups))
     living = words_of(hanging(groups=(resident,)))
 
-    assert "blocked groups group-0 (9,000 records), group-1 (8,000 records)" in queued
+    assert "consumer groups group-0 (9,000 records, blocked for 2 min 0 s), group-1 (8,000 records)" in queued
     assert "group-4 (5,000 records) and 2 more" in queued
     assert "group-5" not in queued
-    assert "blocked groups &lt;lives here&gt;" in living
-    assert "blocked groups" not in words_of(hanging())
+    assert "consumer groups &lt;lives here&gt;" in living
+    assert "consumer groups" not in words_of(hanging())
 
 
 def test_unknown_things_are_called_unknown() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
@@ -42,11 +42,65 @@ def test_groups_wait_as_long_as_their_queue(broker: KafkaCluster, make_topic: Ma
         row = rows_on(evaluation, topic)[0]
 
     assert row.groups == (
-        WaitingGroup(group=far, committed_offset=0, waiting_records=10),
+        WaitingGroup(
+            group=far,
+            committed_offset=0,
+            waiting_records=10,
+            blocked_since_ms=evaluation.snapshot.cluster_time_ms,
+        ),
         WaitingGroup(group=near, committed_offset=5, waiting_records=5),
     )
     assert evaluation.snapshot.impact is not None
     assert evaluation.snapshot.impact.failures == ()
+
+
+def read_to_the_end(cluster: KafkaCluster, group: str, topic: str, isolation: str) -> None:
+    """Read until the broker has nothing more for this isolation level, and commit as librdkafka does."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "isolation.level": isolation,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    while True:
+        message = consumer.poll(20)
+        assert message is not None
+        error = message.error()
+        if error is not None:
+            assert error.code() == KafkaError._PARTITION_EOF
+            break
+    consumer.commit(asynchronous=False)
+    consumer.close()
+
+
+def test_a_reader_of_committed_records_is_blocked_and_others_are_not(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
+) -> None:
+    """It stands at the last stable offset from the first cycle on, for as long as the hang is open."""
+    topic = make_topic(broker)
+    committed, uncommitted, slow = fresh_name("committed"), fresh_name("uncommitted"), fresh_name("slow")
+    run_transaction(broker.bootstrap, fresh_name("before"), [(topic, 0)], records=3)
+    hang = plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
+    run_transaction(broker.bootstrap, fresh_name("behind"), [(topic, 0)], records=8)
+    read_to_the_end(broker, committed, topic, "read_committed")
+    read_to_the_end(broker, uncommitted, topic, "read_uncommitted")
+    commit(broker, slow, topic, 1)
+
+    with Watch(broker.bootstrap) as watch:
+        first = [it for it in watch.cycle().blocked_groups if it.topic == topic]
+        second = [it for it in watch.cycle().blocked_groups if it.topic == topic]
+        write_marker(broker.bootstrap, topic, 0, hang.producer_id, hang.producer_epoch)
+        last = [it for it in watch.cycle().blocked_groups if it.topic == topic]
+
+    assert [it.group for it in first] == [committed]
+    assert first[0].records == 10  # the hang's own record, eight behind it, and their marker
+    assert second == first
+    assert last == []
 
 
 def test_a_hang_on_the_offsets_topic_names_the_groups_that_live_there(

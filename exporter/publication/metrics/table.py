@@ -12,6 +12,7 @@ from exporter.publication.metrics import (
     baseline,
     coverage,
     exporter,
+    groups,
     history,
     partitions,
     transaction_log,
@@ -22,6 +23,7 @@ from exporter.publication.metrics.model import Metric
 SECTIONS: Final[tuple[tuple[str, tuple[Metric[Any], ...]], ...]] = (
     ("Partitions", partitions.METRICS),
     ("Transactions", transactions.METRICS),
+    ("Consumer groups", groups.METRICS),
     ("Coverage", coverage.METRICS),
     ("The exporter", exporter.METRICS),
     ("The transaction log", transaction_log.METRICS),

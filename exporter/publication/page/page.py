@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape as _e
 
-from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict
+from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict, WaitingGroup
 from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_instant
 from exporter.publication.page.sections import coverage_section, exporter_section, figures_section, verdicts_section
 from exporter.publication.page.style import style_sheet
@@ -112,7 +112,8 @@ def _suspects_section(suspects: tuple[TransactionRow, ...], evaluation: Evaluati
         return ""
     hidden = evaluation.suspect_count - min(len(suspects), SUSPECTS_SHOWN_MAX)
     rest = f'<p id="hidden">{humanize_count(hidden, "more suspect")} not shown here.</p>' if hidden > 0 else ""
-    shown = "\n".join(map(_suspect, suspects[:SUSPECTS_SHOWN_MAX]))
+    now_ms = evaluation.snapshot.cluster_time_ms
+    shown = "\n".join(_suspect(row, now_ms) for row in suspects[:SUSPECTS_SHOWN_MAX])
     when = humanize_instant(evaluation.snapshot.taken_at_ms)
     count = f"{evaluation.suspect_count:,}"
     return (
@@ -121,7 +122,7 @@ def _suspects_section(suspects: tuple[TransactionRow, ...], evaluation: Evaluati
     )
 
 
-def _suspect(row: TransactionRow) -> str:
+def _suspect(row: TransactionRow, now_ms: int) -> str:
     level = Level.BAD if row.verdict.is_hanging else Level.WARNING
     pairs = [
         (
@@ -137,7 +138,7 @@ def _suspect(row: TransactionRow) -> str:
         ("coordinator", _coordinator(row)),
     ]
     if row.groups:
-        pairs.append(("blocked groups", _groups(row)))
+        pairs.append(("consumer groups", _groups(row, now_ms)))
     facts = "".join(
         f'<div class="{_e(name.split()[0])}"><dt>{_e(name)}</dt><dd>{_e(text)}</dd></div>' for name, text in pairs
     )
@@ -161,14 +162,18 @@ def _verdict_words(row: TransactionRow) -> str:
     return f"{words}: {row.inconclusive_reason.value}" if row.inconclusive_reason is not None else words
 
 
-def _groups(row: TransactionRow) -> str:
-    """The groups with most waiting records by name, the number of the others."""
-    named = [
-        it.group if it.waiting_records is None else f"{it.group} ({it.waiting_records:,} records)"
-        for it in row.groups[:GROUPS_SHOWN_MAX]
-    ]
+def _groups(row: TransactionRow, now_ms: int) -> str:
+    """The groups with most waiting records by name, blocked ones with the time; the number of the others."""
+    named = [_group(it, now_ms) for it in row.groups[:GROUPS_SHOWN_MAX]]
     more = len(row.groups) - len(named)
     return ", ".join(named) + (f" and {more:,} more" if more else "")
+
+
+def _group(group: WaitingGroup, now_ms: int) -> str:
+    words = [] if group.waiting_records is None else [humanize_count(group.waiting_records, "record")]
+    if group.blocked_since_ms is not None:
+        words.append(f"blocked for {humanize_duration(max(now_ms - group.blocked_since_ms, 0))}")
+    return f"{group.group} ({', '.join(words)})" if words else group.group
 
 
 def _coordinator(row: TransactionRow) -> str:

@@ -1,0 +1,61 @@
+"""Finds the consumer groups that suspects block: their position is the last stable offset, and records wait behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from exporter.evaluation.memory import GroupKey, Memory
+from exporter.evaluation.verdicts import BlockedGroup
+from exporter.snapshot import UNKNOWN_OFFSET, Snapshot
+
+MARKER: Final = 1
+"""Clients that commit the offset after their last record (Flink does) stop one short: the end marker has an offset too."""
+
+
+def blocked_groups(snapshot: Snapshot, suspect_rows: Iterable[int], memory: Memory) -> tuple[BlockedGroup, ...]:
+    """Groups that stand at the last stable offset of a suspect's partition, most waiting records first.
+
+    A group that has not come so far still reads, one that is beyond it reads uncommitted records: neither is blocked.
+    """
+    impact = snapshot.impact
+    if impact is None:
+        return ()
+    known = memory.blocked if memory.cluster_id == snapshot.cluster_id else {}
+    found = {}
+    for (topic, partition), (stable, high_watermark) in _ends(snapshot, suspect_rows).items():
+        for it in impact.on(topic, partition):
+            if stable - MARKER <= it.offset <= stable < high_watermark:
+                key = GroupKey(it.group, topic, partition)
+                found[key] = BlockedGroup(
+                    group=it.group,
+                    topic=topic,
+                    partition=partition,
+                    records=high_watermark - stable,
+                    since_ms=known.get(key, snapshot.cluster_time_ms),
+                )
+    return tuple(sorted(found.values(), key=lambda it: (-it.records, it.group, it.topic, it.partition)))
+
+
+def remembered_groups(
+    snapshot: Snapshot, suspect_rows: Iterable[int], memory: Memory, blocked: Iterable[BlockedGroup]
+) -> Mapping[GroupKey, int]:
+    """Since when each group is blocked; also of groups whose broker did not respond in this cycle."""
+    kept = {GroupKey(it.group, it.topic, it.partition): it.since_ms for it in blocked}
+    is_partial = snapshot.impact is None or snapshot.impact.failures
+    if is_partial and memory.cluster_id == snapshot.cluster_id:
+        suspect = _ends(snapshot, suspect_rows).keys()
+        kept = {key: since for key, since in memory.blocked.items() if key[1:] in suspect} | kept
+    return kept
+
+
+def _ends(snapshot: Snapshot, suspect_rows: Iterable[int]) -> Mapping[tuple[str, int], tuple[int, int]]:
+    """(last stable offset, high watermark) of each suspect's partition, where they are known."""
+    open_, partitions = snapshot.open_transactions, snapshot.partitions
+    ends = {}
+    for row in suspect_rows:
+        stable, high_watermark = int(open_.last_stable_offset[row]), int(open_.high_watermark[row])
+        at = int(open_.partition_row[row])
+        if UNKNOWN_OFFSET not in {stable, high_watermark}:
+            ends[partitions.topics[partitions.topic[at]], int(partitions.partition[at])] = (stable, high_watermark)
+    return ends

@@ -1,0 +1,59 @@
+"""Metrics of the consumer groups that suspects block."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from exporter.evaluation.verdicts import BlockedGroup
+from exporter.publication.metrics.model import CACHED, PARTITION, SHOWN, Metric, Sample, Samples, Shown
+
+_GROUP: Final = ("group", *PARTITION)
+
+
+def _labels(it: BlockedGroup) -> tuple[str, ...]:
+    return it.group, it.topic, str(it.partition)
+
+
+def _shown(shown: Shown) -> tuple[BlockedGroup, ...]:
+    return shown.evaluation.blocked_groups[: shown.publication.options.blocked_groups_limit]
+
+
+def records(shown: Shown) -> Samples:
+    return tuple(Sample(_labels(it), it.records) for it in _shown(shown))
+
+
+def since(shown: Shown) -> Samples:
+    return tuple(Sample(_labels(it), it.since_ms / 1000) for it in _shown(shown))
+
+
+def hidden(shown: Shown) -> int:
+    return len(shown.evaluation.blocked_groups) - len(_shown(shown))
+
+
+METRICS: tuple[Metric[Any], ...] = (
+    Metric(
+        name="kafka_consumer_group_blocked_records",
+        help="Records that a group cannot read because a suspect transaction holds back the last stable offset, "
+        f"where the group has committed; no series for other groups. {CACHED}",
+        kind="gauge",
+        labels=_GROUP,
+        of=SHOWN,
+        values=records,
+    ),
+    Metric(
+        name="kafka_consumer_group_blocked_since_timestamp_seconds",
+        help=f"First cycle in which the group was blocked on this partition; kept in state.file. {CACHED}",
+        kind="gauge",
+        labels=_GROUP,
+        of=SHOWN,
+        values=since,
+    ),
+    Metric(
+        name="kafka_consumer_groups_blocked_hidden",
+        help=f"Blocked groups, by partition, without a series because of the limit. {CACHED}",
+        kind="gauge",
+        labels=(),
+        of=SHOWN,
+        values=hidden,
+    ),
+)

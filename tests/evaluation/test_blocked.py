@@ -1,0 +1,114 @@
+"""Consumer groups that suspects block: which ones, behind how many records, and since when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.evaluation.evaluate import all_rows, evaluate
+from exporter.evaluation.memory import GroupKey, Memory
+from exporter.evaluation.verdicts import BlockedGroup, Policy
+from exporter.snapshot import UNKNOWN_OFFSET, GroupOffset, Impact, SecondRead, Snapshot
+from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, listed, proof, snapshot
+
+HANG = Entry(second_read=SecondRead.UNCHANGED, start_offset=100, last_stable_offset=100, high_watermark=150)
+READERS = BlockedGroup(group="readers", topic="orders", partition=0, records=50, since_ms=NOW_MS)
+
+
+def at(*offsets: int, group: str = "readers", failures: tuple[str, ...] = ()) -> Impact:
+    """Groups that have committed these offsets on orders-0."""
+    committed = tuple(GroupOffset(group=group, topic="orders", partition=0, offset=it) for it in offsets)
+    return Impact(offsets=committed, residents=(), failures=failures)
+
+
+def hang(impact: Impact | None, *, later_ms: int = 0, entry: Entry = HANG) -> Snapshot:
+    return snapshot([entry], proof=proof(), impact=impact, taken_at_ms=NOW_MS + later_ms)
+
+
+@pytest.mark.parametrize(
+    ("offset", "is_blocked"),
+    [
+        pytest.param(100, True, id="at the last stable offset"),
+        pytest.param(99, True, id="an end marker before it: clients that commit after their last record"),
+        pytest.param(98, False, id="still has records to read"),
+        pytest.param(101, False, id="reads uncommitted records"),
+        pytest.param(150, False, id="reads uncommitted records, to the end"),
+    ],
+)
+def test_a_group_is_blocked_where_it_stands_at_the_last_stable_offset(offset: int, *, is_blocked: bool) -> None:
+    result = evaluate(hang(at(offset)), Memory(), Policy())
+
+    assert result.blocked_groups == ((READERS,) if is_blocked else ())
+    assert [it.blocked_since_ms for it in result.suspects[0].groups] == [NOW_MS if is_blocked else None]
+    assert all_rows(result)[0].groups == result.suspects[0].groups
+
+
+@pytest.mark.parametrize("unknown", ["last_stable_offset", "high_watermark"])
+def test_without_both_ends_nobody_is_called_blocked(unknown: str) -> None:
+    entry = replace(HANG, **{unknown: UNKNOWN_OFFSET})  # type: ignore[arg-type]  # both are integers
+    result = evaluate(hang(at(100), entry=entry), Memory(), Policy())
+
+    assert result.blocked_groups == ()
+
+
+def test_nobody_is_blocked_where_nothing_waits() -> None:
+    entry = Entry(second_read=SecondRead.UNCHANGED, start_offset=100, last_stable_offset=100, high_watermark=100)
+
+    assert evaluate(hang(at(100), entry=entry), Memory(), Policy()).blocked_groups == ()
+
+
+def test_a_transaction_that_is_no_suspect_blocks_nobody() -> None:
+    entry = Entry(start_offset=100, last_stable_offset=100, high_watermark=150)
+    result = evaluate(snapshot([entry], transactions=(listed(),), impact=at(100)), Memory(), Policy())
+
+    assert result.suspects == ()
+    assert result.blocked_groups == ()
+
+
+def test_two_suspects_on_a_partition_block_a_group_once() -> None:
+    entries = [
+        HANG,
+        Entry(
+            producer_id=8,
+            second_read=SecondRead.UNCHANGED,
+            start_offset=120,
+            last_stable_offset=100,
+            high_watermark=150,
+        ),
+    ]
+    result = evaluate(snapshot(entries, proof=proof(), impact=at(100)), Memory(), Policy())
+
+    assert len(result.suspects) == 2
+    assert result.blocked_groups == (READERS,)
+
+
+def test_the_first_cycle_is_remembered_and_forgotten_with_the_block() -> None:
+    """A group that reads on and is blocked again begins anew."""
+    first = evaluate(hang(at(100)), Memory(), Policy())
+    second = evaluate(hang(at(100), later_ms=MINUTE_MS), first.memory, Policy())
+    gone = evaluate(hang(at(98), later_ms=2 * MINUTE_MS), second.memory, Policy())
+    again = evaluate(hang(at(100), later_ms=3 * MINUTE_MS), gone.memory, Policy())
+
+    assert second.blocked_groups[0].since_ms == NOW_MS
+    assert gone.memory.blocked == {}
+    assert again.blocked_groups[0].since_ms == NOW_MS + 3 * MINUTE_MS
+
+
+@pytest.mark.parametrize("impact", [None, at(failures=("broker 2 does not respond",))], ids=["none", "partial"])
+def test_a_cycle_that_could_not_ask_keeps_the_first(impact: Impact | None) -> None:
+    """It publishes nobody, since it knows nobody."""
+    first = evaluate(hang(at(100)), Memory(), Policy())
+    unread = evaluate(hang(impact, later_ms=MINUTE_MS), first.memory, Policy())
+    second = evaluate(hang(at(100), later_ms=2 * MINUTE_MS), unread.memory, Policy())
+
+    assert unread.blocked_groups == ()
+    assert unread.memory.blocked == {GroupKey("readers", "orders", 0): NOW_MS}
+    assert second.blocked_groups[0].since_ms == NOW_MS
+
+
+def test_another_cluster_remembers_nobody() -> None:
+    first = evaluate(hang(at(100)), Memory(), Policy())
+    other = snapshot([HANG], proof=proof(), impact=at(100), taken_at_ms=NOW_MS + 5, cluster_id="cluster-2")
+
+    assert evaluate(other, first.memory, Policy()).blocked_groups[0].since_ms == NOW_MS + 5
