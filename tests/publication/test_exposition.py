@@ -34,6 +34,7 @@ from tests.publication.builders import (
     many_partitions,
     published,
     status,
+    transaction,
 )
 from tests.publication.scenarios import EXPECTED, SCENARIOS, render, stale
 
@@ -79,6 +80,15 @@ def test_a_partition_that_was_not_read_has_no_series() -> None:
     rows.append(Partition(partition=2, unread="TOPIC_AUTHORIZATION_FAILED", answer=Answer.UNAUTHORIZED))
     durations = _of(render(_publication(evaluation(rows))), "kafka_partition_max_active_transaction_duration_seconds")
     assert durations == {(("partition", "0"), ("topic", "orders")): 0}
+
+
+def test_a_partition_behind_which_nothing_waits_has_a_lag_of_0() -> None:
+    """A 0 was measured; unknown has no series."""
+    rows = [transaction(partition=0, last_stable_offset_lag=0), transaction(partition=1, last_stable_offset_lag=None)]
+    text = render(published(evaluation([Partition(partition=0), Partition(partition=1)], rows))).text.body.decode()
+    lags = [line for line in text.splitlines() if line.startswith("kafka_partition_last_stable_offset_lag{")]
+
+    assert lags == ['kafka_partition_last_stable_offset_lag{topic="orders",partition="0"} 0']
 
 
 def test_partition_series_can_be_limited_to_open_ones() -> None:

@@ -126,8 +126,8 @@ FAULTS: Final = (
     Fault(
         "publication/zero_series.py", "busy = np.flatnonzero(series.values)", "busy = np.flatnonzero(series.values > 1)"
     ),
-    Fault("web/auth.py", "if not matches or user not in users:", "if not matches:"),
-    Fault("web/auth.py", "return len(password) <= 72 and", "return"),
+    Fault("web/auth.py", "if not matches or user not in users:", "if user not in users:"),
+    Fault("web/auth.py", "return len(password) <= 72 and", "return len(password) <= 72 or"),
     Fault("web/negotiation.py", "return gzip > 0 and gzip >=", "return gzip >="),
     Fault("web/routes.py", "if self._reload is None:", "if False:"),
     # config, logs
