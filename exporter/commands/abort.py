@@ -30,13 +30,15 @@ def wrong_usage(options: argparse.Namespace) -> str | None:
     producer = (options.producer_id, options.producer_epoch, options.coordinator_epoch)
     one = (options.topic, options.partition, options.start_offset, *producer, options.force)
     if options.plan_file is not None:
-        if any(it is not None for it in one):
+        if options.accept_data_loss or any(it is not None for it in one):
             return "--plan-file names the transactions by itself: leave the options of a single one and --force out"
         return None
     if options.max_aborts is not None:
         return "--max-aborts is for --plan-file"
     if options.topic is None or options.partition is None:
         return "name the partition by --topic and --partition, or many transactions by --plan-file"
+    if (options.force is not None) is not options.accept_data_loss:
+        return "--force and --accept-data-loss need each other: an abort without proof can lose committed records"
     if options.start_offset is None and None in producer:
         return "name the transaction by --start-offset, or by --producer-id, --producer-epoch and --coordinator-epoch"
     if options.start_offset is not None and producer != (None, None, None):

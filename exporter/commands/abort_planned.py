@@ -9,7 +9,7 @@ from pathlib import Path
 
 from exporter.commands.consent import agrees, audit_log
 from exporter.commands.context import Context
-from exporter.commands.recover import Means, log_plan, logged_failure, told
+from exporter.commands.recover import Means, log_plan, logged_failure, told, with_groups
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.evaluation.evaluate import all_rows
@@ -19,7 +19,7 @@ from exporter.files import contents
 from exporter.kafka.collect.scope import Scope
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import Outcome, carry_out
-from exporter.recovery.plan import Action, Plan, in_words, plan_for, refusal, what_changed
+from exporter.recovery.plan import Action, Plan, plan_for, refusal, what_changed
 from exporter.recovery.plan_file import BYTES_MAX, PlanFile, PlanFileError, PlannedAbort, load
 
 ABORTS_MAX = 10
@@ -103,7 +103,8 @@ def judge(planned: PlannedAbort, means: Means) -> Judged:
 
 def _agreed_and_done(context: Context, means: Means, plan: PlanFile, judged: list[Judged]) -> int:
     for number, (planned, it) in enumerate(zip(plan.transactions, judged, strict=True), 1):
-        print(f"{number}. {in_words(it.plan) if it.plan is not None else planned}")
+        shown = planned if it.plan is None else with_groups(it.plan, it.evaluation.snapshot.cluster_time_ms)
+        print(f"{number}. {shown}")
         if it.against:
             print(f"  nothing will be written: {it.against}")
     options = context.options

@@ -212,7 +212,11 @@ def add_find_hanging_output(parser: argparse.ArgumentParser) -> None:
         metavar=STATES,
         help="only transactions in these states at their coordinator; - for those without a coordinator",
     )
-    add_format(parser)
+    parser.add_argument(
+        "--format",
+        choices=("table", "tsv", "csv", "json"),
+        help="default: table on a terminal, elsewhere tsv, whose first eight columns are kafka-transactions.sh's",
+    )
     parser.add_argument("--exit-code", action="store_true", help="exit with 3 when a transaction is proved hanging")
     parser.add_argument(
         "--watch",
@@ -275,6 +279,9 @@ def add_abort(parser: argparse.ArgumentParser) -> None:
         metavar=VERDICT,
         type=verdict,
         help="abort although the hang is not proved or the outcome was a commit: type the verdict that the plan shows",
+    )
+    parser.add_argument(
+        "--accept-data-loss", action="store_true", help="needed with --force: committed records may be lost"
     )
     add_consent(parser)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from exporter.commands.report import complain, complain_of_gaps, with_collector
 from exporter.commands.rows import Paint, Row, as_csv, as_json, as_table, plain
 from exporter.commands.states import UNKNOWN, states
 from exporter.commands.status import ExitStatus
+from exporter.commands.transactions_table import with_summary
 from exporter.commands.watch import watch
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import worst_first
@@ -84,7 +86,7 @@ def _find(context: Context, settings: Settings, collector: Collector) -> int:
         complain("no partition is in that scope: the topic, partition or broker does not exist, or is hidden from us")
         return ExitStatus.COULD_NOT_RUN
     rows = _rows(options, evaluation)
-    print(printed(evaluation, rows, options.format, paint_for(context)))
+    print(printed(evaluation, rows, output_format(options), paint_for(context)))
     _tell_unwaited(len(completing(evaluation)))
     is_incomplete = complain_of_gaps(gaps_of(evaluation.snapshot))
     if options.plan_file is not None and not _write_plan(Path(options.plan_file), evaluation, rows):
@@ -114,7 +116,13 @@ def _rows(options: argparse.Namespace, evaluation: Evaluation) -> tuple[Transact
 
 def _shown(context: Context, evaluation: Evaluation) -> str:
     options = context.options
-    return printed(evaluation, _rows(options, evaluation), options.format, paint_for(context))
+    return printed(evaluation, _rows(options, evaluation), output_format(options), paint_for(context))
+
+
+def output_format(options: argparse.Namespace) -> str:
+    """The chosen format; without one, a table for people on a terminal, and Kafka's own columns elsewhere."""
+    chosen: str | None = options.format
+    return chosen or ("table" if sys.stdout.isatty() else "tsv")
 
 
 def selected(
@@ -134,7 +142,9 @@ def _state(row: TransactionRow) -> str:
 
 
 def printed(evaluation: Evaluation, rows: Sequence[TransactionRow], output: str, paint: Paint = plain) -> str:
-    """The rows as table, CSV or the promised JSON object."""
+    """The rows for people, as Kafka's tab-separated columns, as CSV or the promised JSON object."""
+    if output == "table":
+        return with_summary(evaluation, rows, paint)
     told = document(evaluation, rows)
     if output == "json":
         return as_json(told)

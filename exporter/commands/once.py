@@ -4,36 +4,23 @@ from __future__ import annotations
 
 import argparse
 import platform
-from collections.abc import Iterable
 
 from exporter import __version__
 from exporter.commands.context import Context
-from exporter.commands.document import document, transaction
+from exporter.commands.document import document
 from exporter.commands.examine import Judge
 from exporter.commands.report import complain_of_gaps, with_collector
-from exporter.commands.rows import Row, as_json, as_table, printable
+from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
+from exporter.commands.transactions_table import summary, with_summary
 from exporter.config.settings import Settings
 from exporter.daemon.wiring import policy_of, publish_options_of
 from exporter.evaluation.evaluate import all_rows, worst_first
 from exporter.evaluation.gaps import gaps
-from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
-from exporter.publication.page.humanize import humanize_duration
 from exporter.publication.publication import Publication
 from exporter.status import ClusterStatus, ProcessStatus
-
-HEADINGS = {
-    "topic": "TOPIC",
-    "partition": "PARTITION",
-    "producer_id": "PRODUCER",
-    "producer_epoch": "EPOCH",
-    "start_offset": "START OFFSET",
-    "open_for": "OPEN FOR",
-    "late": "LATE",
-    "transactional_id": "TRANSACTIONAL ID",
-    "verdict": "VERDICT",
-}
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -54,31 +41,8 @@ def _printed(settings: Settings, evaluation: Evaluation, output: str) -> str:
         return as_json(document(evaluation, all_rows(evaluation)))
     if output == "prometheus":
         return _exposition(settings, evaluation)
-    return _table(evaluation)
-
-
-def _table(evaluation: Evaluation) -> str:
-    snapshot = evaluation.snapshot
     rows = worst_first(evaluation)
-    took = humanize_duration(snapshot.finished_at_ms - snapshot.taken_at_ms)
-    summary = (
-        f"cluster {snapshot.cluster_id}: {len(snapshot.partitions)} partitions read in {took}, "
-        f"{evaluation.open_count} open transactions, {evaluation.late_count} late, {evaluation.suspect_count} suspect"
-    )
-    return f"{render(rows)}\n\n{summary}" if rows else summary
-
-
-def render(rows: Iterable[TransactionRow]) -> str:
-    """A table, and under each suspect the sentence that its verdict rests on."""
-    shown = [
-        {**transaction(row), "open_for": humanize_duration(row.duration_ms), "is_suspect": row.verdict.is_suspect}
-        for row in rows
-    ]
-    return as_table(HEADINGS, shown, _with_reason, between="  ")
-
-
-def _with_reason(row: Row, line: str) -> str:
-    return f"{line}\n  {printable(row['reason'])}" if row["is_suspect"] else line
+    return with_summary(evaluation, rows) if rows else summary(evaluation)
 
 
 def _exposition(settings: Settings, evaluation: Evaluation) -> str:

@@ -11,7 +11,9 @@ from exporter.commands.consent import agrees, audit_log
 from exporter.commands.context import Context
 from exporter.commands.examine import Judge, policy
 from exporter.commands.report import complain, with_collector
+from exporter.commands.rows import printable
 from exporter.commands.status import ExitStatus
+from exporter.commands.transactions_table import GROUPS_MAX
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.gaps import gaps
@@ -20,6 +22,7 @@ from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError
+from exporter.publication.page.humanize import humanize_group
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.carry_out import Outcome, Result, carry_out
 from exporter.recovery.partition import Partition, PartitionOnBrokers
@@ -64,8 +67,9 @@ def recover(context: Context, means: Means, action: Action, *, forced: Verdict |
     if row is None:
         return ExitStatus.COULD_NOT_RUN
     plan = plan_for(action, row)
-    print(in_words(plan))
     against = refusal(plan, forced)
+    if action is Action.ABORT or against is None:  # a refused completion has decided nothing that a plan could show
+        print(with_groups(plan, evaluation.snapshot.cluster_time_ms))
     if options.dry_run:
         return dry_run(against)
     audit = audit_log(context)
@@ -78,6 +82,14 @@ def recover(context: Context, means: Means, action: Action, *, forced: Verdict |
         return ExitStatus.REFUSED
     with logged_failure(audit, plan), audit.exclusively():
         return _judged_and_done(options, means, plan, forced, audit)
+
+
+def with_groups(plan: Plan, now_ms: int) -> str:
+    """The plan in words, and the consumer groups behind the transaction."""
+    groups = plan.row.groups[:GROUPS_MAX]
+    waiting = ", ".join(printable(humanize_group(it, now_ms)) for it in groups) or "none visible"
+    more = len(plan.row.groups) - len(groups)
+    return f"{in_words(plan)}\n  consumer groups: {waiting}{f' and {more} more' if more else ''}"
 
 
 def _judged_and_done(

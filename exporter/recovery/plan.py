@@ -7,9 +7,10 @@ marker, and the coordinator would not retry.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
 from exporter.kafka.markers import Marker
@@ -59,7 +60,6 @@ def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> st
     Without `may_force` the sentence does not mention --force, which plan files do not support.
     """
     row, verdict = plan.row, plan.row.verdict
-    hint = f" If you know better, repeat it with --force {verdict.label}" if may_force else ""
     if plan.action is Action.COMPLETE:
         return _refusal_to_complete(row)
     if forced is not None and forced is not verdict:
@@ -67,14 +67,53 @@ def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> st
     if forced is not None:
         return None
     if not verdict.is_hanging:
-        return f"the verdict is {verdict.label}, no proof that it hangs: {row.reason}{hint}"
+        return f"the verdict is {verdict.label}, which is not a proof of a hang: {row.reason}{_advice(row, may_force)}"
     if row.outcome_evidence is OutcomeEvidence.COMMITTED:
         seen = "; ".join(row.outcome_seen)
-        return f"it was committed elsewhere, so an abort may hide committed records ({seen}).{hint}"
+        return f"it was committed elsewhere, so an abort may hide committed records ({seen}). {_COMMIT_IS_LOST}"
     if row.outcome_unsearched:
         unread = "; ".join(row.outcome_unsearched)
-        return f"the transaction may have been committed elsewhere, where that could not be searched ({unread}).{hint}"
+        return (
+            f"the transaction may have been committed elsewhere, where that could not be searched ({unread}). "
+            f"{_SEARCH_AGAIN}"
+        )
     return None
+
+
+_COMMIT_IS_LOST: Final = (
+    "`complete` cannot write the COMMIT marker: no coordinator is completing this transaction. Ask the owner of the "
+    "records before anything is written."
+)
+_SEARCH_AGAIN: Final = "Make them readable and repeat the command."
+_ADVICE: Final[Mapping[Verdict, str]] = {
+    Verdict.REPLICA_DIVERGED: "The runbook KafkaTransactionReplicaDiverged says how to find out which replica is right.",
+    Verdict.STUCK_COMPLETING: "`complete` writes the marker that its coordinator has decided.",
+    Verdict.OVERDUE_AT_COORDINATOR: (
+        "Its coordinator is to abort it: find out why it does not (runbook KafkaTransactionOverdueAtCoordinator)."
+    ),
+    Verdict.COMPLETING: "Its coordinator writes the marker by itself: wait.",
+    Verdict.PREPARED_TWO_PHASE_COMMIT: (
+        "The transaction manager of that application decides it: ask there. `force-terminate` would abort a prepared "
+        "transaction, on all its partitions."
+    ),
+    Verdict.OPEN_WITHIN_TIMEOUT: (
+        "It is in use: ask the owner of that application to end it. `force-terminate` would abort it on all its "
+        "partitions, and its producer would be fenced."
+    ),
+}
+
+
+def _advice(row: TransactionRow, may_force: bool) -> str:  # noqa: FBT001 - as in `refusal`
+    """What to do instead; never a command that can lose records, but for an inconclusive verdict."""
+    if row.verdict is not Verdict.INCONCLUSIVE:
+        return f" {_ADVICE[row.verdict]}"
+    mend = " Remove what prevents the proof, and repeat the command."
+    if not may_force:
+        return mend
+    return (
+        f"{mend} Only where the owner of the records confirms that no producer continues this transaction: --force "
+        f"{row.verdict.label} --accept-data-loss"
+    )
 
 
 def _refusal_to_complete(row: TransactionRow) -> str | None:

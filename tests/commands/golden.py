@@ -20,7 +20,7 @@ from exporter.commands.rows import as_table
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 from exporter.recovery.plan import Action
 from exporter.recovery.plan_file import written
-from tests.commands.scenes import ODD_ID, World, committed, context_of, every_kind, hang, live, stuck
+from tests.commands.scenes import ODD_ID, World, committed, context_of, every_kind, hang, live, nothing, stuck
 from tests.evaluation.builders import NOW_MS, transaction
 from tests.recovery.stand_in import OPEN
 
@@ -31,7 +31,12 @@ COMPLETE = ("complete", "--topic", "orders", "--partition", "0", "--start-offset
 
 def find_hanging(*, show_all: bool) -> str:
     evaluation = every_kind()
-    return printed(evaluation, selected(evaluation, show_all=show_all), "table")
+    return printed(evaluation, selected(evaluation, show_all=show_all), "tsv")
+
+
+def find_hanging_table() -> str:
+    evaluation = every_kind()
+    return printed(evaluation, selected(evaluation), "table")
 
 
 def list_() -> str:
@@ -93,6 +98,8 @@ def force_terminate_() -> str:
 GOLDEN: Mapping[str, Callable[[], str]] = {
     "find-hanging": lambda: find_hanging(show_all=False),
     "find-hanging-all": lambda: find_hanging(show_all=True),
+    "find-hanging-table": find_hanging_table,
+    "find-hanging-nothing": lambda: printed(nothing(), (), "table"),
     "list": list_,
     "describe": describe_,
     "describe-producers": describe_producers_,

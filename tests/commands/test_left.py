@@ -24,7 +24,7 @@ from tests.real_brokers.exporting import command
 PATIENCE_S = 60
 INTERRUPTED = 130
 HANG = ("--topic", "hung", "--partition", "0", "--start-offset", "5")
-FORCED = ("--force", "hanging_no_transactional_id")  # the fake cluster has no logs to search
+FORCED = ("--force", "hanging_no_transactional_id", "--accept-data-loss")  # the fake cluster has no logs to search
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 
-from exporter.commands.once import render
 from exporter.commands.progress import Progress
 from exporter.commands.rows import printable
+from exporter.commands.transactions_table import render
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
@@ -34,7 +34,7 @@ def test_the_whole_table() -> None:
         proof=proof(),
     )
 
-    table = render(all_rows(evaluate(taken, Memory(), Policy())))
+    table = render(all_rows(evaluate(taken, Memory(), Policy())), NOW_MS)
 
     assert table == (
         "TOPIC   PARTITION  PRODUCER  EPOCH  START OFFSET  OPEN FOR   LATE  TRANSACTIONAL ID  VERDICT\n"

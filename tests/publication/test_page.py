@@ -226,8 +226,8 @@ def test_a_suspect_names_the_longest_queues_behind_it() -> None:
     queued = words_of(hanging(groups=groups))
     living = words_of(hanging(groups=(resident,)))
 
-    assert "consumer groups group-0 (9,000 records, blocked for 2 min 0 s), group-1 (8,000 records)" in queued
-    assert "group-4 (5,000 records) and 2 more" in queued
+    assert "consumer groups group-0 (blocked for 2 min 0 s, 9,000 records wait), group-1 (8,000 records wait)" in queued
+    assert "group-4 (5,000 records wait) and 2 more" in queued
     assert "group-5" not in queued
     assert "consumer groups &lt;lives here&gt;" in living
     assert "consumer groups" not in words_of(hanging())

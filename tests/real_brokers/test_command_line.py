@@ -234,14 +234,14 @@ def test_a_live_transaction_is_not_aborted_without_its_verdict_typed_out(
 
     with OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 0)]) as live:
         refused = tool(broker, *arguments)
-        mistyped = tool(broker, *arguments, "--force", "overdue_at_coordinator")
+        mistyped = tool(broker, *arguments, "--force", "overdue_at_coordinator", "--accept-data-loss")
         dry = tool(broker, *arguments, "--dry-run")
         still_open = tool(broker, "describe-producers", "--topic", topic, "--partition", "0", "--format", "json")
-        forced = tool(broker, *arguments, "--force", "open_within_timeout")
+        forced = tool(broker, *arguments, "--force", "open_within_timeout", "--accept-data-loss")
         live.close("abort")
 
     assert (refused.returncode, mistyped.returncode, dry.returncode) == (5, 5, 5)
-    assert "the verdict is open_within_timeout, no proof that it hangs" in refused.stderr
+    assert "the verdict is open_within_timeout, which is not a proof of a hang" in refused.stderr
     assert "look again" in mistyped.stderr
     assert json.loads(still_open.stdout)[0]["start_offset"] == 0
     assert forced.returncode == 0
@@ -283,7 +283,7 @@ def test_the_outcome_of_a_commit_stands_against_an_abort(
     forced = tool(
         broker,
         *("abort", "--topic", topic, "--partition", "0", "--start-offset", str(late), "--yes"),
-        *("--force", "hanging_not_in_transaction"),
+        *("--force", "hanging_not_in_transaction", "--accept-data-loss"),
     )
 
     assert refused.returncode == 5

@@ -66,9 +66,11 @@ def test_an_abort_needs_a_proof_or_its_verdict_typed_out(
         typed = f"--force {forced.label} was typed"
         assert against == f"{typed}, but the verdict is {verdict.label} now: look again"
     elif against is not None:
-        assert against.endswith(f"If you know better, repeat it with --force {verdict.label}")
-        assert ("committed" in against) == (verdict in HANGING)
-        assert "--force" not in (refusal(plan, forced, may_force=False) or "")
+        assert ("committed elsewhere" in against) == (verdict in HANGING)
+        may_go_on = verdict is Verdict.INCONCLUSIVE
+        assert against.endswith("--force inconclusive --accept-data-loss") == may_go_on
+        assert ("--" in against) == may_go_on, "a refusal prints no command that could lose records"
+        assert "--" not in (refusal(plan, forced, may_force=False) or "")
 
 
 @each(Verdict, [None, *Verdict])
@@ -103,7 +105,7 @@ def test_an_abort_is_refused_while_its_commit_may_be_unread() -> None:
     assert refusal(plan, plan.row.verdict) is None
     assert refusal(plan, None, may_force=False) == (
         "the transaction may have been committed elsewhere, where that could not be searched (orders-2 could not be read "
-        "(timed_out))."
+        "(timed_out)). Make them readable and repeat the command."
     )
 
 

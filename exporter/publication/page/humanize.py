@@ -1,8 +1,10 @@
-"""Formats durations, instants (UTC) and counts for the status page."""
+"""Formats durations, instants (UTC), counts and consumer groups for the status page and the command line."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+
+from exporter.evaluation.verdicts import WaitingGroup
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
@@ -31,3 +33,14 @@ def humanize_instant(instant_ms: int) -> str:
 def humanize_count(count: int, noun: str, plural: str | None = None) -> str:
     """`1 broker`, `2 brokers`, `2,500 partitions`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def humanize_group(group: WaitingGroup, now_ms: int) -> str:
+    """`invoices (blocked for 2 min 0 s, 10 records wait)`."""
+    words = []
+    if group.blocked_since_ms is not None:
+        blocked_ms = now_ms - group.blocked_since_ms
+        words.append(f"blocked for {humanize_duration(blocked_ms)}" if blocked_ms > 0 else "blocked")
+    if group.waiting_records is not None:
+        words.append(humanize_count(group.waiting_records, "record waits", "records wait"))
+    return f"{group.group} ({', '.join(words)})" if words else group.group

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape as _e
 
-from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict, WaitingGroup
-from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_instant
+from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict
+from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_group, humanize_instant
 from exporter.publication.page.sections import coverage_section, exporter_section, figures_section, verdicts_section
 from exporter.publication.page.style import style_sheet
 from exporter.publication.page.summary import Level, Summary, summarize
@@ -164,16 +164,9 @@ def _verdict_words(row: TransactionRow) -> str:
 
 def _groups(row: TransactionRow, now_ms: int) -> str:
     """The groups with most waiting records by name, blocked ones with the time; the number of the others."""
-    named = [_group(it, now_ms) for it in row.groups[:GROUPS_SHOWN_MAX]]
+    named = [humanize_group(it, now_ms) for it in row.groups[:GROUPS_SHOWN_MAX]]
     more = len(row.groups) - len(named)
     return ", ".join(named) + (f" and {more:,} more" if more else "")
-
-
-def _group(group: WaitingGroup, now_ms: int) -> str:
-    words = [] if group.waiting_records is None else [humanize_count(group.waiting_records, "record")]
-    if group.blocked_since_ms is not None:
-        words.append(f"blocked for {humanize_duration(max(now_ms - group.blocked_since_ms, 0))}")
-    return f"{group.group} ({', '.join(words)})" if words else group.group
 
 
 def _coordinator(row: TransactionRow) -> str:

@@ -1,0 +1,74 @@
+"""Prints transactions for people: aligned, ages in words, and below each suspect its evidence and who waits behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from exporter.commands.document import transaction
+from exporter.commands.rows import Paint, Row, as_table, plain, printable
+from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_group
+from exporter.snapshot import Answer
+
+HEADINGS = {
+    "topic": "TOPIC",
+    "partition": "PARTITION",
+    "producer_id": "PRODUCER",
+    "producer_epoch": "EPOCH",
+    "start_offset": "START OFFSET",
+    "open_for": "OPEN FOR",
+    "late": "LATE",
+    "transactional_id": "TRANSACTIONAL ID",
+    "verdict": "VERDICT",
+}
+GROUPS_MAX = 5
+"""Of each suspect; it prints the number of the others."""
+
+
+def render(rows: Iterable[TransactionRow], now_ms: int, paint: Paint = plain) -> str:
+    """The table of `rows` at `now_ms`, the cluster's time of their snapshot."""
+    shown = [
+        {**transaction(row), "open_for": humanize_duration(row.duration_ms), "below": tuple(_below(row, now_ms))}
+        for row in rows
+    ]
+
+    def with_evidence(row: Row, line: str) -> str:
+        return "\n".join([paint(row, line), *(f"  {printable(it)}" for it in row["below"])])
+
+    return as_table(HEADINGS, shown, with_evidence, between="  ")
+
+
+def with_summary(evaluation: Evaluation, rows: Sequence[TransactionRow], paint: Paint = plain) -> str:
+    """The table and what was read, or one sentence that says that there is nothing, and what was read."""
+    if rows:
+        return f"{render(rows, evaluation.snapshot.cluster_time_ms, paint)}\n\n{summary(evaluation)}"
+    left_out = evaluation.suspect_count
+    nothing = f"The options leave out {humanize_count(left_out, 'suspect')}" if left_out else "No suspect"
+    return f"{nothing}. {summary(evaluation)}"
+
+
+def summary(evaluation: Evaluation) -> str:
+    """What was read, and what is open, in a sentence."""
+    snapshot = evaluation.snapshot
+    partitions = snapshot.partitions
+    read = int(np.count_nonzero(partitions.answer == Answer.READ))
+    took = humanize_duration(snapshot.finished_at_ms - snapshot.taken_at_ms)
+    return (
+        f"Cluster {snapshot.cluster_id}: {read} of {humanize_count(len(partitions), 'partition')} read in {took}, "
+        f"{humanize_count(evaluation.open_count, 'open transaction')}, {evaluation.late_count} late, "
+        f"{humanize_count(evaluation.suspect_count, 'suspect')}."
+    )
+
+
+def _below(row: TransactionRow, now_ms: int) -> Iterator[str]:
+    if not row.verdict.is_suspect:
+        return
+    yield row.reason
+    if row.groups:
+        more = len(row.groups) - GROUPS_MAX
+        named = ", ".join(humanize_group(it, now_ms) for it in row.groups[:GROUPS_MAX])
+        yield f"Consumer groups: {named}{f' and {more} more' if more > 0 else ''}."
+    if row.outcome_seen:
+        yield f"Outcome elsewhere: {row.outcome_evidence.value}: {'; '.join(row.outcome_seen)}."
