@@ -10,8 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 
-from exporter.cli import COMMANDS
-from exporter.commands.arguments import PROGRAM, build_parser
+from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.evaluation.verdicts import Verdict
 from grafana.dashboards import DASHBOARDS, text_of
 from grafana.fields import STATE_TEXTS, State
