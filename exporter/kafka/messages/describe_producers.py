@@ -83,7 +83,7 @@ def decode(
     body: memoryview,
     producer_ids: Collection[int] | None = None,
     *,
-    version: int = DESCRIBE_PRODUCERS.highest,
+    version: int = DESCRIBE_PRODUCERS.lowest,
     every: bool = False,
     like: Layout | None = None,
 ) -> ProducersAnswer:

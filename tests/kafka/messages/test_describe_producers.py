@@ -352,7 +352,8 @@ def test_a_tag_within_a_run_of_entries_is_seen(entry: int) -> None:
     assert like is not None
     assert like.runs is not None
     first = int(like.entries_at[entry // 250])
-    body[first + entry % 250 * ENTRY_BYTES + ENTRY_BYTES - 1] = 1
+    size = like.entry.itemsize
+    body[first + entry % 250 * size + size - 1] = 1
 
     assert not TwoDecoders(lambda it: columns(decode(it, like=like)), by_oracle).same_or_refused(bytes(body))
     assert not DECODERS.same_or_refused(bytes(body))
