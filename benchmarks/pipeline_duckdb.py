@@ -15,22 +15,25 @@ import duckdb
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.pipeline.partition_transactions import EXACT_RANK, START_SOURCES
+from exporter.pipeline.schemas import GREATEST_OF_PARTITION, GREATEST_OF_TRANSACTION
 
 _KEY: Final = "cluster_id, topic, partition, producer_id, start_offset"
+_GREATEST_OF_PARTITION, _GREATEST_OF_TRANSACTION = (
+    ", ".join(f"max({name}) as {name}" for name in names) for names in (GREATEST_OF_PARTITION, GREATEST_OF_TRANSACTION)
+)
 _TRANSACTIONS: Final = f"""
 with seen as (
   select {_KEY}, verdict, max(producer_epoch) as producer_epoch, max(transactional_id) as transactional_id,
     min(taken_at) as first_seen, max(taken_at) as last_seen, min(started_at) as started_at,
     min(started_at) filter (list_position($sources, start_source) - 1 >= $exact) as exact_started_at,
-    max(list_position($sources, start_source) - 1) as start_rank, max(duration_ms) as duration_ms, max(idle_ms) as idle_ms,
-    bool_or(is_late) as is_late, max(last_stable_offset_lag) as last_stable_offset_lag,
+    max(list_position($sources, start_source) - 1) as start_rank, {_GREATEST_OF_PARTITION},
     list(groups) filter (len(groups) > 0) as groups
   from read_parquet($observations, hive_partitioning = true) group by all),
 merged as (
   select {_KEY}, max(producer_epoch) as producer_epoch, max(transactional_id) as transactional_id,
     min(first_seen) as first_seen, max(last_seen) as last_seen, min(started_at) as started_at,
-    min(exact_started_at) as exact_started_at, max(start_rank) as start_rank, max(duration_ms) as duration_ms,
-    max(idle_ms) as idle_ms, bool_or(is_late) as is_late, max(last_stable_offset_lag) as last_stable_offset_lag,
+    min(exact_started_at) as exact_started_at, max(start_rank) as start_rank,
+    {_GREATEST_OF_PARTITION},
     list(struct_pack(first_seen, verdict) order by first_seen) as verdicts,
     coalesce(list_sort(list_distinct(flatten(flatten(list(groups))))), []) as groups
   from seen group by all),
@@ -43,10 +46,9 @@ partition_transactions as (
 transactions as (
   select cluster_id, producer_id, producer_epoch, max(transactional_id) as transactional_id,
     coalesce(exact_started_at, min(started_at)) as started_at, $sources[max(start_rank) + 1] as start_source,
-    min(first_seen) as first_seen, max(last_seen) as last_seen, max(duration_ms) as duration_ms, max(idle_ms) as idle_ms,
-    bool_or(is_late) as is_late,
+    min(first_seen) as first_seen, max(last_seen) as last_seen, {_GREATEST_OF_TRANSACTION},
     list_sort(list(struct_pack(topic, partition, start_offset, first_seen, last_seen, started_at, exact_started_at,
-      start_rank, duration_ms, idle_ms, is_late, last_stable_offset_lag, verdicts, groups, closed_at, is_lost)))
+      start_rank, {", ".join(GREATEST_OF_PARTITION)}, verdicts, groups, closed_at, is_lost)))
       as partitions,
     case when bool_or(closed_at is null) then 'still_open' else 'closed' end as "end",
     case when bool_or(closed_at is null) then null else max(closed_at) end as closed_at
@@ -59,9 +61,10 @@ from transactions
 """
 _COLUMNS: Final = (
     "cluster_id, producer_id, producer_epoch, transactional_id, epoch_ms(started_at), start_source, epoch_ms(first_seen), "
-    'epoch_ms(last_seen), duration_ms, idle_ms, is_late, list_distinct(verdicts), "end", epoch_ms(closed_at), '
+    f'epoch_ms(last_seen), {", ".join(GREATEST_OF_TRANSACTION)}, list_distinct(verdicts), "end", epoch_ms(closed_at), '
     "[(it.topic, it.partition, it.start_offset, epoch_ms(it.first_seen), epoch_ms(it.last_seen), epoch_ms(it.started_at), "
-    "epoch_ms(it.exact_started_at), it.start_rank, it.duration_ms, it.idle_ms, it.is_late, it.last_stable_offset_lag, "
+    "epoch_ms(it.exact_started_at), it.start_rank, "
+    f"{', '.join(f'it.{name}' for name in GREATEST_OF_PARTITION)}, "
     "[(epoch_ms(seen.first_seen), seen.verdict) for seen in it.verdicts], it.groups, epoch_ms(it.closed_at), "
     "it.is_lost) for it in partitions]"
 )

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
 from exporter.history.writer import arrow_schema
+from tests.pipeline.cases import EMPTY
 
 BEGIN_MS: Final = 1_788_220_800_000  # 2026-09-01, midnight: what 100 million rows end with is in the past
 CYCLE_MS: Final = 30_000
@@ -96,9 +97,7 @@ def _observations(columns: dict[str, Numbers]) -> pa.Table:
         **{name: columns[name] for name in ("duration_ms", "idle_ms")},
         "topic": TOPICS.take(pa.array(columns["topic"])),
         "producer_id": columns["which"] + 1_000,
-        "producer_epoch": np.zeros(count, dtype=np.int32),
         "start_source": pa.repeat("coordinator", count),
-        "is_late": np.zeros(count, dtype=bool),
         "verdict": pa.repeat("open_within_timeout", count),
         "transactional_id": ids.take(pa.array(columns["which"])),
         "coordinator_state": pa.repeat("Ongoing", count),
@@ -115,13 +114,11 @@ def _cycles(instants: list[int], open_transactions: list[int]) -> pa.Table:
         "finished_at": [it + 1_000 for it in instants],
         "writer": ["benchmark"] * len(instants),
         "exporter_version": ["0"] * len(instants),
-        "unread": [[]] * len(instants),
         "is_complete": [True] * len(instants),
         "open_transactions": open_transactions,
         "interval_ms": [CYCLE_MS] * len(instants),
         "partitions_read": [240] * len(instants),
         "max_timeout_ms": [900_000] * len(instants),
-        **{name: [0] * len(instants) for name in ("partitions_unread", "brokers_failed", "coordinators_failed")},
     }
     return _table(CYCLE_COLUMNS, given, len(instants))
 
@@ -131,7 +128,9 @@ def _table(columns: Any, given: dict[str, Any], count: int) -> pa.Table:
     arrays = [
         given[field.name].cast(field.type)
         if isinstance(given.get(field.name), pa.Array)
-        else pa.array(given[field.name] if field.name in given else [None] * count, field.type)
-        for field in schema
+        else pa.array(
+            given[it.name] if it.name in given else [None if it.nullable else EMPTY[it.kind]] * count, field.type
+        )
+        for it, field in zip(columns, schema, strict=True)
     ]
     return pa.Table.from_arrays(arrays, schema=schema)

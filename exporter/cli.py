@@ -17,7 +17,7 @@ from pathlib import Path
 # numpy starts a thread of linear algebra, with its memory, for each core as soon as it is loaded. None of it is used here.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from exporter.commands.arguments import PROGRAM, build_parser
+from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.commands.context import Configured, Context
 from exporter.commands.status import ExitStatus
 from exporter.config.fleet import Sources, alone, load_fleet
@@ -26,28 +26,6 @@ from exporter.config.loading import ConfigurationError, Loaded, load_with_source
 from exporter.config.settings import Settings
 from exporter.files import read_text
 from exporter.log_format import formatter_of
-
-COMMANDS = {
-    "serve": "serve",
-    "once": "once",
-    "find-hanging": "find_hanging",
-    "list": "list_transactions",
-    "describe": "describe",
-    "describe-producers": "describe_producers",
-    "abort": "abort",
-    "complete": "complete",
-    "force-terminate": "force_terminate",
-    "forceTerminateTransaction": "force_terminate",
-    "completion": "completion",
-    "pipeline": "pipeline",
-    "config": "config",
-}
-"""Command -> its module in exporter/commands/, imported when it is run: `once` must not pay for the web server."""
-
-WITHOUT_SETTINGS = frozenset({"completion", "pipeline"})
-"""Commands that ask no cluster: neither a shell's start-up file nor what reads files may need a broker's name."""
-
-WRITING = frozenset({"abort", "complete", "force-terminate", "forceTerminateTransaction"})
 
 INTERRUPTED = 130
 
@@ -68,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "pipeline" or _is_fleet(options):
         # Else Spark's workers are whatever python3 the path has.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if options.command in WITHOUT_SETTINGS and vars(options).get("job") != "transaction-log":
+    needs_settings = COMMANDS[options.command].needs_settings
+    if needs_settings is None or not needs_settings(options):
         return _run(context, None)
     load = partial(_load, options, os.environ)
     try:
@@ -88,11 +67,11 @@ def _is_fleet(options: argparse.Namespace) -> bool:
 
 def _run(context: Context, settings: Settings | None) -> int:
     options = context.options
-    module = "serve_fleet" if _is_fleet(options) else COMMANDS[options.command]
-    command = importlib.import_module(f"exporter.commands.{module}")
-    status: int = ExitStatus.COULD_NOT_RUN if options.command in WRITING else ExitStatus.ANSWERED
+    command = COMMANDS[options.command]
+    module = importlib.import_module(f"exporter.commands.{'serve_fleet' if _is_fleet(options) else command.module}")
+    status: int = ExitStatus.COULD_NOT_RUN if command.writes else ExitStatus.ANSWERED
     try:
-        status = command.run(context, settings)
+        status = module.run(context, settings)
         sys.stdout.flush()  # here, where a reader that has left can still be told from a failure
     except KeyboardInterrupt:
         return INTERRUPTED

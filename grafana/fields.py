@@ -44,16 +44,17 @@ STATE_TEXTS: Final[Mapping[State, tuple[str, str]]] = {
     State.FINE: ("OK, all read", FINE),
 }
 
-VERDICT_COLOURS: Final[Mapping[str, str]] = {
-    **{verdict.label: WRONG for verdict in Verdict if verdict.is_hanging},
-    Verdict.REPLICA_DIVERGED.label: "dark-red",
-    Verdict.STUCK_COMPLETING.label: DOUBTFUL,
-    Verdict.OVERDUE_AT_COORDINATOR.label: "yellow",
-    Verdict.INCONCLUSIVE.label: UNKNOWN,
-    Verdict.COMPLETING.label: "light-blue",
-    Verdict.PREPARED_TWO_PHASE_COMMIT.label: "dark-blue",
-    Verdict.OPEN_WITHIN_TIMEOUT.label: "blue",
+_NOT_HANGING: Final[Mapping[Verdict, str]] = {
+    Verdict.REPLICA_DIVERGED: "dark-red",
+    Verdict.STUCK_COMPLETING: DOUBTFUL,
+    Verdict.OVERDUE_AT_COORDINATOR: "yellow",
+    Verdict.INCONCLUSIVE: UNKNOWN,
+    Verdict.COMPLETING: "light-blue",
+    Verdict.PREPARED_TWO_PHASE_COMMIT: "dark-blue",
+    Verdict.OPEN_WITHIN_TIMEOUT: "blue",
 }
+VERDICT_COLOURS: Final[Mapping[str, str]] = {it.label: WRONG if it.is_hanging else _NOT_HANGING[it] for it in Verdict}
+"""A KeyError here: the new verdict needs a colour above."""
 
 
 def thresholds(base: str, steps: Mapping[float, str]) -> Json:

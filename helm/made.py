@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from alerts.rules import FOLDER as ALERTS
-from alerts.rules import rule_groups
+from alerts.rules import rule_groups, thresholds
 from helm.readme import readme
 from helm.schema import values_schema
 from helm.values import read_values
@@ -28,9 +28,11 @@ _MATCHER: Final = re.compile(r"(?P<name>\w+) *(?P<type>=~|!~|!=|=) *\"?(?P<value
 
 def made_files() -> dict[str, str]:
     """Path below the chart -> text."""
-    values = read_values((CHART / "values.yaml").read_text(encoding="utf-8"))
+    text = _with_thresholds((CHART / "values.yaml").read_text(encoding="utf-8"))
+    values = read_values(text)
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     return {
+        "values.yaml": text,
         "README.md": readme(values, chart),
         "values.schema.json": json.dumps(values_schema(values), indent=2, ensure_ascii=False) + "\n",
         "files/rules.yaml": _HEAD.format("alerts/recording.yaml and alerts/alerts.yaml")
@@ -41,6 +43,14 @@ def made_files() -> dict[str, str]:
             for path in sorted((ROOT / "grafana").glob("*.json"))
         },
     }
+
+
+def _with_thresholds(values: str) -> str:
+    """values.yaml with the thresholds of the rules."""
+    lines = "".join(f"    {name}: {value}\n" for name, value in thresholds(rule_groups()).items())
+    changed, found = re.subn(r"(?m)(^  thresholds:\n)(?:    .+\n)*", rf"\g<1>{lines}", values)
+    assert found == 1
+    return changed
 
 
 def inhibitions() -> list[dict[str, Any]]:

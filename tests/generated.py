@@ -13,6 +13,7 @@ from typing import Final
 
 import yaml
 
+import alerts.document
 from alerts.mixin_source import MIXIN, mixin
 from alerts.rules import ALERTS, RECORDING, load
 from benchmarks.document import DOCUMENT, FIGURES
@@ -46,13 +47,24 @@ class Step:
 
 def _of_tables() -> dict[str, str]:
     return {
-        "ARCHITECTURE.md": rooms.document(),
+        "ARCHITECTURE.md": _with_table("ARCHITECTURE.md", "rooms", rooms.table()),
+        "docs/alerting.md": _with_table("docs/alerting.md", "alerts", alerts.document.table()),
         "docs/configuration.md": settings_document(),
         "docs/metrics.md": metrics_document(),
         "docs/schema/config.schema.json": json.dumps(settings_schema(), indent=2) + "\n",
         _below(SCHEMA): with_names_of_the_code(SCHEMA.read_text(encoding="utf-8")),
         "examples/config.yaml": example_file(),
     }
+
+
+def _with_table(document: str, name: str, table: str) -> str:
+    """The document, with the table between its two marks."""
+    begin, end = f"<!-- {name}: made by `make generate` -->\n", f"<!-- end of {name} -->\n"
+    before, begun, rest = (ROOT / document).read_text(encoding="utf-8").partition(begin)
+    _, ended, after = rest.partition(end)
+    assert begun, f"{document} lacks the line {begin}"
+    assert ended, f"{document} lacks the line {end}"
+    return f"{before}{begin}{table}{end}{after}"
 
 
 def _performance() -> dict[str, str]:

@@ -10,17 +10,6 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "ARCHITECTURE.md"
-BEGIN, END = "<!-- rooms: made by `make generate` -->", "<!-- end of rooms -->"
-
-
-def document() -> str:
-    """ARCHITECTURE.md with its table made of what is there."""
-    before, begin, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    assert begin, f"{DOCUMENT} lacks the line {BEGIN}"
-    assert end, f"{DOCUMENT} lacks the line {END}"
-    return f"{before}{BEGIN}\n{table()}{END}{after}"
 
 
 def table() -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from exporter import __version__
 from exporter.config import values
@@ -47,42 +48,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog=PROGRAM, description="Finds hanging Kafka transactions and proves them.")
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     add_connection(parser)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    add_serve(
-        commands.add_parser("serve", parents=[shared], help="watch the cluster and serve /metrics and a status page")
-    )
-    add_once(commands.add_parser("once", parents=[shared], help="run one cycle and print it"))
-    add_find_hanging(
-        commands.add_parser(
-            "find-hanging", parents=[shared], help="list suspects: transactions that need attention, with evidence"
-        )
-    )
-    add_list(commands.add_parser("list", parents=[shared], help="list transactions as their coordinators do"))
-    add_describe(commands.add_parser("describe", parents=[shared], help="describe one transactional id"))
-    add_describe_producers(
-        commands.add_parser("describe-producers", parents=[shared], help="list every producer of one partition")
-    )
-    add_abort(commands.add_parser("abort", parents=[shared], help="write ABORT markers for hanging transactions"))
-    add_complete(
-        commands.add_parser("complete", parents=[shared], help="write the missing marker of a stuck COMMIT or ABORT")
-    )
-    add_force_terminate(
-        commands.add_parser(
-            "force-terminate",
-            aliases=["forceTerminateTransaction"],
-            parents=[shared],
-            help="have the coordinator abort the ongoing transaction of a transactional id",
-        )
-    )
-    add_config(commands.add_parser("config", parents=[shared], help="check or print the settings"))
-    add_completion(commands.add_parser("completion", help="print a shell's completion script"))
-    add_pipeline(
-        commands.add_parser(
-            "pipeline",
-            parents=[shared],
-            help="make tables, incidents, baselines and a report from the history, with Spark",
-        )
-    )
+    parsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, command in _COMMANDS.items():
+        parents = [shared] if command.needs_settings else []
+        command.add_options(parsers.add_parser(name, aliases=command.aliases, parents=parents, help=command.help))
     return parser
 
 
@@ -387,3 +356,49 @@ def verdict(text: str) -> Verdict:
         if known.label == text:
             return known
     raise argparse.ArgumentTypeError("must be a verdict: " + ", ".join(known.label for known in Verdict))
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the command line."""
+
+    module: str
+    """In exporter/commands, imported when it runs: `once` must not pay for the web server."""
+    help: str
+    add_options: Callable[[argparse.ArgumentParser], None]
+    aliases: tuple[str, ...] = ()
+    writes: bool = False
+    """True if an output that nobody reads is a failure: the operator must know what was written."""
+    needs_settings: Callable[[argparse.Namespace], bool] | None = lambda _: True
+    """False for a reader of files, which needs no broker's name; None for a command that takes no settings."""
+
+
+_COMMANDS: Final = {
+    "serve": Command("serve", "watch the cluster and serve /metrics and a status page", add_serve),
+    "once": Command("once", "run one cycle and print it", add_once),
+    "find-hanging": Command(
+        "find_hanging", "list suspects: transactions that need attention, with evidence", add_find_hanging
+    ),
+    "list": Command("list_transactions", "list transactions as their coordinators do", add_list),
+    "describe": Command("describe", "describe one transactional id", add_describe),
+    "describe-producers": Command("describe_producers", "list every producer of one partition", add_describe_producers),
+    "abort": Command("abort", "write ABORT markers for hanging transactions", add_abort, writes=True),
+    "complete": Command("complete", "write the missing marker of a stuck COMMIT or ABORT", add_complete, writes=True),
+    "force-terminate": Command(
+        "force_terminate",
+        "have the coordinator abort the ongoing transaction of a transactional id",
+        add_force_terminate,
+        aliases=("forceTerminateTransaction",),
+        writes=True,
+    ),
+    "config": Command("config", "check or print the settings", add_config),
+    "completion": Command("completion", "print a shell's completion script", add_completion, needs_settings=None),
+    "pipeline": Command(
+        "pipeline",
+        "make tables, incidents, baselines and a report from the history, with Spark",
+        add_pipeline,
+        needs_settings=lambda options: bool(options.job == "transaction-log"),
+    ),
+}
+COMMANDS: Final = {name: command for main, command in _COMMANDS.items() for name in (main, *command.aliases)}
+"""By name and by alias."""

@@ -59,6 +59,14 @@ class Kind(Enum):
     TEXTS = "list<string>"
 
 
+class Greatest(Enum):
+    """The rows of the pipeline that keep the greatest observed value of a column."""
+
+    NOT_KEPT = "not kept"
+    OF_PARTITION = "of a transaction on one partition"
+    OF_TRANSACTION = "of a transaction on one partition, and of the whole transaction"
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column; a nullable one describes the meaning of null."""
@@ -67,6 +75,7 @@ class Column:
     kind: Kind
     meaning: str
     nullable: bool = False
+    greatest: Greatest = Greatest.NOT_KEPT
 
 
 OBSERVATION_COLUMNS = (
@@ -78,15 +87,26 @@ OBSERVATION_COLUMNS = (
     Column("start_offset", Kind.LONG, "offset of its first record here"),
     Column("started_at", Kind.INSTANT, "its start as far as known in this cycle"),
     Column("start_source", Kind.TEXT, "who tells the start: coordinator, transaction_log, last_write or first_seen"),
-    Column("duration_ms", Kind.LONG, "since that start"),
-    Column("idle_ms", Kind.LONG, "since the last write here, by the client's clock"),
-    Column("is_late", Kind.FLAG, "longer than transaction.max.timeout.ms and padding"),
+    Column("duration_ms", Kind.LONG, "since that start", greatest=Greatest.OF_TRANSACTION),
+    Column("idle_ms", Kind.LONG, "since the last write here, by the client's clock", greatest=Greatest.OF_TRANSACTION),
+    Column(
+        "is_late",
+        Kind.FLAG,
+        "longer than transaction.max.timeout.ms and padding",
+        greatest=Greatest.OF_TRANSACTION,
+    ),
     Column("verdict", Kind.TEXT, "the exporter's verdict"),
     Column("inconclusive_reason", Kind.TEXT, "what was missing; null for other verdicts", nullable=True),
     Column("transactional_id", Kind.TEXT, "null where nobody tells", nullable=True),
     Column("coordinator_state", Kind.TEXT, "null where no coordinator lists the producer id", nullable=True),
     Column("timeout_ms", Kind.LONG, "its own time-out; null where it was not described", nullable=True),
-    Column("last_stable_offset_lag", Kind.LONG, "records held back here; null where not known", nullable=True),
+    Column(
+        "last_stable_offset_lag",
+        Kind.LONG,
+        "records held back here; null where not known",
+        nullable=True,
+        greatest=Greatest.OF_PARTITION,
+    ),
     Column("groups", Kind.TEXTS, "consumer groups that wait behind it, of suspects only"),
     Column("outcome_evidence", Kind.TEXT, "of suspects: committed, aborted or none; null for others", nullable=True),
 )

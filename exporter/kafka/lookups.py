@@ -61,7 +61,7 @@ async def producers_at(client: ClusterClient, broker: int, topic: str, partition
 
 
 def _entries(response: RawAnswer) -> tuple[int, tuple[OneEntry, ...]]:
-    found = describe_producers.decode(response.body, every=True)
+    found = describe_producers.decode(response.body, version=response.version, every=True)
     if len(found.partition) != 1:
         raise MalformedAnswerError(f"it tells of {len(found.partition)} partitions, asked for one")
     return int(found.error[0]), tuple(map(found.one, range(len(found))))

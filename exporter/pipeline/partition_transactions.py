@@ -55,8 +55,8 @@ def _seen(observations: DataFrame) -> DataFrame:
     """An observation is a partition transaction that was seen once."""
     return observations.select(
         *KEY,
-        *("producer_epoch", "started_at", "duration_ms", "idle_ms", "is_late"),
-        *("last_stable_offset_lag", "groups"),
+        *("producer_epoch", "started_at", "groups"),
+        *schemas.GREATEST_OF_PARTITION,
         f.col("taken_at").alias("first_seen"),
         f.col("taken_at").alias("last_seen"),
         exact_start().alias("exact_started_at"),
@@ -86,16 +86,7 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
         *(f.min(name).alias(name) for name in ("first_seen", "started_at", "exact_started_at", "closed_at")),
         *(
             f.max(name).alias(name)
-            for name in (
-                "last_seen",
-                "producer_epoch",
-                "start_rank",
-                "duration_ms",
-                "idle_ms",
-                "is_late",
-                "last_stable_offset_lag",
-                "lost_after",
-            )
+            for name in ("last_seen", "producer_epoch", "start_rank", "lost_after", *schemas.GREATEST_OF_PARTITION)
         ),
         *(f.min(name).alias(name) for name in _VERDICT_COLUMNS),
     )

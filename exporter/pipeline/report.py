@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timezone
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
@@ -15,6 +15,7 @@ from exporter.pipeline.incidents import HANGING
 APPLICATIONS_MAX: Final = 25
 INCIDENTS_MAX: Final = 200
 COVERAGE_GAPS_MAX: Final = 100
+_Record = TypeVar("_Record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,37 +135,19 @@ def _durations(transactions: DataFrame) -> tuple[tuple[Durations, ...], int]:
             f.count_if(hung).alias("hanging"),
         )
     )
-    rows, cut = _first(
-        found.orderBy(f.desc("hanging"), f.desc("transactions"), "cluster_id", "application"), APPLICATIONS_MAX
+    percentiles = (
+        f.col("percentiles")[number].alias(name) for number, name in enumerate(("p50_ms", "p95_ms", "p99_ms"))
     )
-    durations = []
-    for row in rows:
-        p50_ms, p95_ms, p99_ms = row.percentiles or (None, None, None)
-        durations.append(
-            Durations(
-                row.cluster_id, row.application, row.transactions, p50_ms, p95_ms, p99_ms, row.max_ms, row.hanging
-            )
-        )
-    return tuple(durations), cut
+    rows, cut = _first(
+        found.select("*", *percentiles).orderBy(f.desc("hanging"), f.desc("transactions"), "cluster_id", "application"),
+        APPLICATIONS_MAX,
+    )
+    return tuple(_record(Durations, row) for row in rows), cut
 
 
 def _incidents(incidents: DataFrame, last: datetime) -> tuple[tuple[Incident, ...], int]:
     rows, cut = _first(incidents.orderBy(f.desc("started_at"), "cluster_id", "incident"), INCIDENTS_MAX)
-    found = (
-        Incident(
-            cluster_id=row.cluster_id,
-            started_at=_known(row.started_at),
-            ended_at=_utc(row.ended_at) or last,
-            is_over=row.is_over,
-            worst_verdict=row.worst_verdict,
-            transactional_ids=tuple(row.transactional_ids),
-            partitions=tuple(row.partitions),
-            groups=tuple(row.groups),
-            records_held_back=row.records_held_back,
-        )
-        for row in rows
-    )
-    return tuple(found), cut
+    return tuple(_record(Incident, row, ended_at=_utc(row.ended_at) or last) for row in rows), cut
 
 
 def _coverage_gaps(cycles: DataFrame) -> tuple[tuple[CoverageGap, ...], int]:
@@ -174,23 +157,27 @@ def _coverage_gaps(cycles: DataFrame) -> tuple[tuple[CoverageGap, ...], int]:
         f.count_distinct("taken_at").alias("cycles"),
         (f.lit(3_600_000) / f.max("interval_ms")).cast("long").alias("cycles_expected"),
         f.count_if(~f.col("is_complete")).alias("incomplete"),
-        f.max("partitions_unread").alias("unread"),
+        f.max("partitions_unread").alias("unread_partitions_max"),
     )
     span = hours.groupBy("cluster_id").agg(f.min("hour").alias("first"), f.max("hour").alias("last"))
     few = (f.col("cycles") < 0.9 * f.col("cycles_expected")) & ~f.col("hour").isin(f.col("first"), f.col("last"))
     found = hours.join(span, on="cluster_id").where((f.col("incomplete") > 0) | few)
     rows, cut = _first(found.orderBy(f.desc("hour"), "cluster_id"), COVERAGE_GAPS_MAX)
-    coverage_gaps = (
-        CoverageGap(it.cluster_id, _known(it.hour), it.cycles, it.cycles_expected, it.incomplete, it.unread)
-        for it in rows
-    )
-    return tuple(coverage_gaps), cut
+    return tuple(_record(CoverageGap, row) for row in rows), cut
+
+
+def _record(kind: type[_Record], row: Row, **given: Any) -> _Record:
+    """The fields of the record that are not given, from the columns of their names."""
+    columns = {it.name: _plain(row[it.name]) for it in fields(kind) if it.name not in given}  # type: ignore[arg-type]
+    return kind(**columns, **given)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
+    return _utc(value) if isinstance(value, datetime) else value
 
 
 def _utc(instant: datetime | None) -> datetime | None:
     """Spark gives instants in the local time of this process."""
     return None if instant is None else instant.astimezone(timezone.utc)
-
-
-def _known(instant: datetime) -> datetime:
-    return instant.astimezone(timezone.utc)

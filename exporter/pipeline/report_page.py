@@ -6,9 +6,9 @@ import base64
 import html
 import io
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import matplotlib as mpl
 from matplotlib.dates import date2num
@@ -18,7 +18,9 @@ from exporter.pipeline.incidents import HANGING
 from exporter.pipeline.report import CoverageGap, Durations, Incident, ReportData
 
 Plot = Callable[[Sequence[Any]], str]
-Table = Callable[[Sequence[Any]], str]
+_Row = TypeVar("_Row")
+Columns = Mapping[str, Callable[[_Row], str]]
+"""Head -> cell as HTML; a head that begins with # is of a column of numbers."""
 
 _STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1c2430; background: #fff; }
@@ -45,15 +47,16 @@ def _page(data: ReportData) -> str:
         "<h1>Kafka transactions: the report</h1>",
         f"<p>{_span(data)}</p>",
         "<h2>Incidents</h2>",
-        _section(data.incidents, "No transaction was a suspect.", _timeline, _incident_table),
+        _section(data.incidents, "No transaction was a suspect.", _INCIDENTS, _timeline),
         _cut(data.incidents_cut, "older incidents"),
         "<h2>Durations by application</h2>",
-        _section(data.durations, "No transaction was recorded.", _duration_plot, _duration_table),
+        _section(data.durations, "No transaction was recorded.", _DURATIONS, _duration_plot),
+        _DURATIONS_NOTE if data.durations else "",
         _cut(data.durations_cut, "applications with fewer hangs and fewer transactions"),
         "<h2>Coverage gaps</h2>",
-        _section(data.coverage_gaps, "Every cycle is recorded and read every partition.", None, _coverage_gap_table),
+        _section(data.coverage_gaps, "Every cycle is recorded and read every partition.", _COVERAGE_GAPS),
         _cut(data.coverage_gaps_cut, "older hours"),
-        _section(data.left_out, "No file of the history is left out.", None, _left_out_table),
+        _section(data.left_out, "No file of the history is left out.", _LEFT_OUT),
     ]
     head = f'<meta charset="utf-8"><title>Kafka transactions: the report</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
@@ -67,10 +70,15 @@ def _span(data: ReportData) -> str:
     return f"From {_minute(data.first)} to {_minute(data.last)} UTC, of {clusters}. {made}"
 
 
-def _section(rows: Sequence[Any], nothing: str, plot: Plot | None, table: Table) -> str:
+def _section(rows: Sequence[_Row], nothing: str, columns: Columns[_Row], plot: Plot | None = None) -> str:
     if not rows:
         return f'<p class="nothing">{nothing}</p>'
-    return ("" if plot is None else plot(rows)) + table(rows)
+    kinds = [' class="number"' if head.startswith("#") else "" for head in columns]
+    head = "".join(f"<th{kind}>{it.removeprefix('#')}</th>" for kind, it in zip(kinds, columns, strict=True))
+    cells = list(zip(kinds, columns.values(), strict=True))
+    lines = ("".join(f"<td{kind}>{cell(row)}</td>" for kind, cell in cells) for row in rows)
+    table = f"<table><tr>{head}</tr>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+    return ("" if plot is None else plot(rows)) + table
 
 
 def _cut(count: int, what: str) -> str:
@@ -119,77 +127,8 @@ def _image(figure: Figure, words: str) -> str:
     return f'<img alt="{_text(words)}" src="data:image/svg+xml;base64,{encoded}">\n'
 
 
-def _incident_table(incidents: Sequence[Incident]) -> str:
-    rows = [
-        (
-            _text(it.cluster_id),
-            _minute(it.started_at),
-            _minute(it.ended_at) if it.is_over else "still open",
-            _text(it.worst_verdict),
-            _some(it.transactional_ids) or "unknown",
-            _some(it.partitions),
-            _some(it.groups) or "none known",
-            "unknown" if it.records_held_back is None else f"{it.records_held_back:,}",
-        )
-        for it in incidents
-    ]
-    heads = (
-        "cluster",
-        "from",
-        "to",
-        "worst verdict",
-        "transactional ids",
-        "partitions",
-        "blocked groups",
-        "#records held back",
-    )
-    return _table(heads, rows)
-
-
-def _duration_table(durations: Sequence[Durations]) -> str:
-    rows = [
-        (
-            _text(it.cluster_id),
-            _text(it.application),
-            f"{it.transactions:,}",
-            *map(_seconds, (it.p50_ms, it.p95_ms, it.p99_ms, it.max_ms)),
-            f"{it.hanging:,}",
-        )
-        for it in durations
-    ]
-    heads = ("cluster", "application", "#transactions", "#median s", "#p95", "#p99", "#longest", "#hung")
-    note = '<p class="nothing">Median, p95 and p99 are of transactions that did not hang; the longest is of all.</p>'
-    return _table(heads, rows) + note
-
-
 def _seconds(duration_ms: float | None) -> str:
     return "\N{EN DASH}" if duration_ms is None else f"{duration_ms / 1000:,.3f}"
-
-
-def _coverage_gap_table(coverage_gaps: Sequence[CoverageGap]) -> str:
-    rows = [
-        (
-            _text(it.cluster_id),
-            _minute(it.hour),
-            f"{it.cycles} of {it.cycles_expected}",
-            f"{it.incomplete:,}",
-            f"{it.unread_partitions_max:,}",
-        )
-        for it in coverage_gaps
-    ]
-    return _table(("cluster", "hour", "#cycles", "#incomplete", "#most partitions unread"), rows)
-
-
-def _left_out_table(files: Sequence[tuple[str, str]]) -> str:
-    return _table(("file that is left out", "why"), [(_text(file), _text(why)) for file, why in files])
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A head that begins with # is of a column of numbers."""
-    kinds = [' class="number"' if head.startswith("#") else "" for head in heads]
-    head = "".join(f"<th{kind}>{it.removeprefix('#')}</th>" for kind, it in zip(kinds, heads, strict=True))
-    lines = ("".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in rows)
-    return f"<table><tr>{head}</tr>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
 def _some(names: Sequence[str], most: int = 3) -> str:
@@ -203,3 +142,39 @@ def _text(name: str) -> str:
 
 def _minute(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%d %H:%M")
+
+
+_INCIDENTS: Final[Columns[Incident]] = {
+    "cluster": lambda it: _text(it.cluster_id),
+    "from": lambda it: _minute(it.started_at),
+    "to": lambda it: _minute(it.ended_at) if it.is_over else "still open",
+    "worst verdict": lambda it: _text(it.worst_verdict),
+    "transactional ids": lambda it: _some(it.transactional_ids) or "unknown",
+    "partitions": lambda it: _some(it.partitions),
+    "blocked groups": lambda it: _some(it.groups) or "none known",
+    "#records held back": lambda it: "unknown" if it.records_held_back is None else f"{it.records_held_back:,}",
+}
+_DURATIONS: Final[Columns[Durations]] = {
+    "cluster": lambda it: _text(it.cluster_id),
+    "application": lambda it: _text(it.application),
+    "#transactions": lambda it: f"{it.transactions:,}",
+    "#median s": lambda it: _seconds(it.p50_ms),
+    "#p95": lambda it: _seconds(it.p95_ms),
+    "#p99": lambda it: _seconds(it.p99_ms),
+    "#longest": lambda it: _seconds(it.max_ms),
+    "#hung": lambda it: f"{it.hanging:,}",
+}
+_DURATIONS_NOTE: Final = (
+    '<p class="nothing">Median, p95 and p99 are of transactions that did not hang; the longest is of all.</p>'
+)
+_COVERAGE_GAPS: Final[Columns[CoverageGap]] = {
+    "cluster": lambda it: _text(it.cluster_id),
+    "hour": lambda it: _minute(it.hour),
+    "#cycles": lambda it: f"{it.cycles} of {it.cycles_expected}",
+    "#incomplete": lambda it: f"{it.incomplete:,}",
+    "#most partitions unread": lambda it: f"{it.unread_partitions_max:,}",
+}
+_LEFT_OUT: Final[Columns[tuple[str, str]]] = {
+    "file that is left out": lambda it: _text(it[0]),
+    "why": lambda it: _text(it[1]),
+}

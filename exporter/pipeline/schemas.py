@@ -7,7 +7,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import types as t
 
-from exporter.history.schema import CYCLE_COLUMNS, OBSERVATION_COLUMNS, Column, Kind
+from exporter.history.schema import CYCLE_COLUMNS, OBSERVATION_COLUMNS, Column, Greatest, Kind
 
 _TYPES: Final = {
     Kind.TEXT: t.StringType(),
@@ -40,6 +40,15 @@ _TEXT, _INTEGER, _LONG, _FLAG, _INSTANT = (
 _TEXTS: Final = _TYPES[Kind.TEXTS]
 _VERDICTS: Final = t.ArrayType(_columns(first_seen=_INSTANT, verdict=_TEXT))
 
+
+def _greatest(*kept: Greatest) -> dict[str, Any]:
+    return {it.name: _TYPES[it.kind] for it in OBSERVATION_COLUMNS if it.greatest in kept}
+
+
+GREATEST_OF_TRANSACTION: Final = _greatest(Greatest.OF_TRANSACTION)
+GREATEST_OF_PARTITION: Final = _greatest(Greatest.OF_PARTITION, Greatest.OF_TRANSACTION)
+"""Observed columns whose greatest value is kept; null where never known."""
+
 _PARTITION_TRANSACTION: Final = {
     "topic": _TEXT,
     "partition": _INTEGER,
@@ -49,10 +58,7 @@ _PARTITION_TRANSACTION: Final = {
     "started_at": _INSTANT,  # the earliest that was observed
     "exact_started_at": _INSTANT,  # from the coordinator or the transaction log; null where neither has one
     "start_rank": _INTEGER,  # index in partition_transactions.START_SOURCES of the best source
-    "duration_ms": _LONG,  # the longest that was seen
-    "idle_ms": _LONG,  # the longest
-    "is_late": _FLAG,
-    "last_stable_offset_lag": _LONG,  # the largest; null where never known
+    **GREATEST_OF_PARTITION,
     "verdicts": _VERDICTS,  # in order of first appearance
     "groups": _TEXTS,  # blocked while it was a suspect, sorted
     "closed_at": _INSTANT,  # the first cycle that read the partition without it
@@ -72,9 +78,7 @@ TRANSACTIONS: Final = _columns(
     start_source=_TEXT,
     first_seen=_INSTANT,
     last_seen=_INSTANT,
-    duration_ms=_LONG,
-    idle_ms=_LONG,
-    is_late=_FLAG,
+    **GREATEST_OF_TRANSACTION,
     verdicts=_TEXTS,
     end=_TEXT,
     closed_at=_INSTANT,

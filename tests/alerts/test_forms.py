@@ -77,11 +77,6 @@ def test_every_threshold_can_be_chosen() -> None:
     values = {name: "{{ .Values." + name + " }}" for name in written}
     changed = rule_groups(Choices(thresholds=values))
 
-    assert set(written) == {
-        *("fresh_cycles", "cluster_wide_transactions", "stuck_critical_seconds"),
-        *("inconclusive_seconds", "lost_cycles_ratio", "clock_ahead_seconds", "log_lag_records"),
-        *("timeouts_ratio", "timeouts_count", "initializations_per_minute", "marker_seconds"),
-    }
     for rule, was in zip(rules_of(changed), rules_of(rule_groups()), strict=True):
         text = rule["expr"]
         for name, value in values.items():

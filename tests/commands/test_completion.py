@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cli import COMMANDS, main
+from exporter.cli import main
+from exporter.commands.arguments import COMMANDS
 
 NAME = "kafka-transaction-exporter"
 

@@ -10,8 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 
-from exporter.cli import COMMANDS
-from exporter.commands.arguments import PROGRAM, build_parser
+from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.evaluation.verdicts import Verdict
 from grafana.dashboards import DASHBOARDS, text_of
 from grafana.fields import STATE_TEXTS, State
@@ -196,7 +195,9 @@ def test_every_suspect_verdict_has_exactly_one_advice() -> None:
     """A new verdict must be told what to do about, and no row stands twice."""
     suspects = [verdict.label for verdict in Verdict if verdict.is_suspect]
 
-    assert [sum(bool(re.fullmatch(it.verdicts, label)) for it in ADVICE) for label in suspects] == [1] * len(suspects)
+    for label in suspects:
+        count = sum(bool(re.fullmatch(it.verdicts, label)) for it in ADVICE)
+        assert count == 1, f"ADVICE in grafana/suspects.py has {count} rows for {label}"
     assert not any(re.fullmatch(it.verdicts, other) for it in ADVICE for other in (NOT_READ, PARTLY_READ))
 
 

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from exporter.cli import COMMANDS
-from exporter.commands.arguments import PROGRAM, build_parser
+from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.evaluation.verdicts import Verdict
 from grafana.coverage import EVERYTHING, NO_GAP
 from grafana.fields import State

@@ -17,33 +17,37 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION, folder_of_cluster
+from exporter.history.schema import (
+    CYCLE_COLUMNS,
+    CYCLES,
+    OBSERVATION_COLUMNS,
+    OBSERVATIONS,
+    VERSION,
+    Kind,
+    folder_of_cluster,
+)
 from exporter.history.writer import arrow_schema
 
 FOLDER: Final = Path(__file__).parent / "cases"
 BEGIN_MS: Final = 1_793_491_200_000
 NOW_MS: Final = BEGIN_MS + 30 * 86_400_000
 """The pipeline's clock: after all cases."""
+EMPTY: Final = {Kind.TEXT: "", Kind.INTEGER: 0, Kind.LONG: 0, Kind.FLAG: False, Kind.INSTANT: 0, Kind.TEXTS: []}
 ROW: Final = {
+    **{it.name: EMPTY[it.kind] for it in OBSERVATION_COLUMNS if not it.nullable},
     "topic": "orders",
-    "partition": 0,
     "producer_id": 7,
-    "producer_epoch": 0,
     "start_offset": 100,
     "start_source": "coordinator",
-    "idle_ms": 0,
-    "is_late": False,
     "verdict": "open_within_timeout",
     "transactional_id": "app-1",
-    "groups": [],
 }
 CYCLE: Final = {
+    **{it.name: EMPTY[it.kind] for it in CYCLE_COLUMNS},
     "interval_ms": 30_000,
     "exporter_version": "0",
     "is_complete": True,
     "partitions_read": 10,
-    "brokers_failed": 0,
-    "coordinators_failed": 0,
     "max_timeout_ms": 900_000,
 }
 

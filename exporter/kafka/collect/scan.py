@@ -299,4 +299,4 @@ async def read_rows(
 
 
 def _columns(scan: LeaderScan, request: ScanRequest, answer: RawAnswer) -> ProducersAnswer:
-    return describe_producers.decode(answer.body, scan.producer_ids, like=request.layout)
+    return describe_producers.decode(answer.body, scan.producer_ids, version=answer.version, like=request.layout)

@@ -21,18 +21,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from exporter.kafka.messages.producers_layout import (
-    ENTRY_BYTES,
-    Layout,
-    walk,
-)
+from exporter.kafka.messages.producers_layout import ENTRIES, Layout, tags_of, walk
 from exporter.kafka.messages.raw_request import RawRequest
-from exporter.kafka.messages.response import STRING, decoded, unaligned_view
+from exporter.kafka.messages.response import STRING, Fields, decoded, unaligned_view
 from exporter.kafka.messages.versions import DESCRIBE_PRODUCERS
 from exporter.primitives import (
     MalformedBytesError,
@@ -41,19 +37,10 @@ from exporter.primitives import (
 )
 from exporter.snapshot import ENTRY_FIELDS, Int16Column, Int32Column, ProducerEntries
 
-_ENTRY_ROWS = np.dtype(
-    [
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i4"),
-        ("last_sequence", ">i4"),
-        ("last_timestamp", ">i8"),
-        ("coordinator_epoch", ">i4"),
-        ("current_txn_start_offset", ">i8"),
-        ("tags", "u1"),
-    ]
-)
-FIELDS: Final = (4, (STRING, (6, STRING, (36,))))
-"""As drawn above."""
+FIELDS: Final[Mapping[int, Fields]] = {
+    version: (4, (STRING, (6, STRING, (tags_of(entry),)))) for version, entry in ENTRIES.items()
+}
+"""Version of the API -> as drawn above."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +83,7 @@ def decode(
     body: memoryview,
     producer_ids: Collection[int] | None = None,
     *,
+    version: int = DESCRIBE_PRODUCERS.lowest,
     every: bool = False,
     like: Layout | None = None,
 ) -> ProducersAnswer:
@@ -107,25 +95,26 @@ def decode(
     return decoded(
         body,
         "DescribeProducers",
-        FIELDS,
-        lambda plain: _decode(plain, producer_ids, every=every, like=like if plain is body else None),
+        FIELDS[version],
+        lambda plain: _decode(plain, ENTRIES[version], producer_ids, every=every, like=like if plain is body else None),
     )
 
 
 def _decode(
-    body: memoryview, producer_ids: Collection[int] | None, *, every: bool, like: Layout | None
+    body: memoryview, entry: np.dtype[Any], producer_ids: Collection[int] | None, *, every: bool, like: Layout | None
 ) -> ProducersAnswer:
     bytes_ = np.frombuffer(body, dtype=np.uint8)
     # A byte of `bytes` is had in half the time.
-    layout = like if like is not None and like.is_of(body, bytes_) else walk(body.tobytes())
+    known = None if like is None or like.entry is not entry or not like.is_of(body, bytes_) else like
+    layout = known or walk(body.tobytes(), entry)
     if every:
         entry_at = layout.all_entries(bytes_)
     else:
         entry_at = layout.open_entries(bytes_) if producer_ids is None else layout.entries_of(body, producer_ids)
-    if np.any(bytes_[layout.entries_at + layout.count * ENTRY_BYTES]):
+    if np.any(bytes_[layout.entries_at + layout.count * entry.itemsize]):
         raise MalformedBytesError("tagged fields")
     (throttle_time_ms,) = struct.unpack_from(">i", body, 0)
-    rows = unaligned_view(body, _ENTRY_ROWS)[entry_at]
+    rows = unaligned_view(body, entry)[entry_at]
     return ProducersAnswer(
         throttle_time_ms=throttle_time_ms,
         topics=layout.topics,

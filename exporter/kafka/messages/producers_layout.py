@@ -10,6 +10,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,27 +20,37 @@ from exporter.kafka.messages.response import unaligned_view
 from exporter.primitives import MalformedBytesError, compact_string, length, no_tags
 from exporter.snapshot import Int32Column, Int64Column
 
-ENTRY_BYTES = 37
+ENTRIES: Final = {
+    0: np.dtype(
+        [
+            ("producer_id", ">i8"),
+            ("producer_epoch", ">i4"),
+            ("last_sequence", ">i4"),
+            ("last_timestamp", ">i8"),
+            ("coordinator_epoch", ">i4"),
+            ("current_txn_start_offset", ">i8"),
+            ("tags", "u1"),
+        ]
+    ),
+}
+"""Version of the API -> an entry without tagged fields."""
+ENTRY_BYTES = max(entry.itemsize for entry in ENTRIES.values())
+"""The most that an entry without tagged fields takes."""
 PARTITION_BYTES = 9
 """What a partition without producers and without a message takes."""
 
 THROTTLE_TIME_BYTES = 4
 MESSAGE_AT = 6
-TAGS_AT = 36
-"""In an entry."""
 
 LENGTHS_MAX = 1_048_576
 """Bytes that tell lengths, and messages with them, that are kept for the next answer."""
 _COUNT_AT = 7
 """Where there is no message."""
-_START_OFFSET_AT = 28
 _SIGN_BIT = 0x80
 """Of the first byte of a big-endian number: such a byte or a higher one makes it negative."""
 _RUN_ENTRIES_MIN = 200
 """A look at a run costs as much as gathering the bytes of so many entries."""
 _NOWHERE: Int64Column = np.empty(0, dtype=np.int64)
-_STEPS = tuple(PARTITION_BYTES + (byte - 1) * ENTRY_BYTES if 0 < byte < 0x80 else 0 for byte in range(256))  # noqa: PLR2004
-"""How far the next partition is from one without a message, by the byte at _COUNT_AT; 0 where it takes more to tell."""
 
 _Run = tuple[int, int, int, int]
 """Neighbours with as many entries each: (where the first one's entries begin, partitions, entries, bytes to the next)."""
@@ -63,6 +75,8 @@ class Layout:
     """Where the other bytes are that tell a length, and what they are."""
     runs: tuple[_Run, ...] | None
     """All partitions that have entries; None where there are too many runs."""
+    entry: np.dtype[Any]
+    """One of ENTRIES."""
 
     def is_of(self, body: memoryview, bytes_: npt.NDArray[np.uint8]) -> bool:
         """True when `body` is laid out so: all that tells a length is where it was, and is what it was.
@@ -80,16 +94,18 @@ class Layout:
 
         Like the two others it raises MalformedBytesError when an entry has tagged fields.
         """
+        size, tags_at = self.entry.itemsize, tags_of(self.entry)
+        start_offset_at = _at(self.entry, "current_txn_start_offset")
         if self.runs is None:
             entry_at = self.all_entries(bytes_)
-            return entry_at[bytes_[entry_at + _START_OFFSET_AT] < _SIGN_BIT]
+            return entry_at[bytes_[entry_at + start_offset_at] < _SIGN_BIT]
         found = [_NOWHERE]
         for first, partitions, entries, step in self.runs:
-            table = np.ndarray((partitions, entries, ENTRY_BYTES), np.uint8, bytes_, first, (step, ENTRY_BYTES, 1))
-            if table[..., TAGS_AT].any():
+            table = np.ndarray((partitions, entries, size), np.uint8, bytes_, first, (step, size, 1))
+            if table[..., tags_at].any():
                 raise MalformedBytesError("tagged fields")
-            partition, entry = np.nonzero(table[..., _START_OFFSET_AT] < _SIGN_BIT)
-            found.append(first + partition * step + entry * ENTRY_BYTES)
+            partition, entry = np.nonzero(table[..., start_offset_at] < _SIGN_BIT)
+            found.append(first + partition * step + entry * size)
         return np.concatenate(found)
 
     def entries_of(self, body: memoryview, producer_ids: Collection[int]) -> Int64Column:
@@ -101,14 +117,30 @@ class Layout:
     def all_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column:
         """(E,) where each entry begins, in order."""
         before = np.cumsum(self.count, dtype=np.int64) - self.count
-        first: Int64Column = np.repeat(self.entries_at - before * ENTRY_BYTES, self.count)
-        entry_at = first + np.arange(len(first)) * ENTRY_BYTES
-        if np.any(bytes_[entry_at + TAGS_AT]):
+        first: Int64Column = np.repeat(self.entries_at - before * self.entry.itemsize, self.count)
+        entry_at = first + np.arange(len(first)) * self.entry.itemsize
+        if np.any(bytes_[entry_at + tags_of(self.entry)]):
             raise MalformedBytesError("tagged fields")
         return entry_at
 
 
-def walk(body: bytes) -> Layout:
+def tags_of(entry: np.dtype[Any]) -> int:
+    """The bytes of an entry before its tagged fields."""
+    return _at(entry, "tags")
+
+
+def _at(entry: np.dtype[Any], field: str) -> int:
+    assert entry.fields is not None
+    return entry.fields[field][1]
+
+
+@cache
+def _steps(entry_bytes: int) -> tuple[int, ...]:
+    """How far the next partition is from one without a message, by the byte at _COUNT_AT; 0 where it takes more to tell."""
+    return tuple(PARTITION_BYTES + (byte - 1) * entry_bytes if 0 < byte < 0x80 else 0 for byte in range(256))  # noqa: PLR2004
+
+
+def walk(body: bytes, entry: np.dtype[Any]) -> Layout:
     """Step from partition to partition, assuming that nothing has tagged fields."""
     topics: list[str] = []
     partitions: list[int] = []
@@ -122,7 +154,7 @@ def walk(body: bytes) -> Layout:
         topics.append(name)
         partitions.append(count)
         lengths.append(at)
-        at = _step_over_topic(body, at, count, heads, unusual)
+        at = _step_over_topic(body, at, count, entry.itemsize, heads, unusual)
         lengths.append(at)
         at = no_tags(body, at)
     if no_tags(body, at) != len(body):
@@ -150,6 +182,7 @@ def walk(body: bytes) -> Layout:
         lengths_at=lengths_at,
         lengths=bytes_[lengths_at],
         runs=_runs(entries_at, count_of),
+        entry=entry,
     )
 
 
@@ -181,22 +214,25 @@ def _runs(entries_at: Int64Column, count: Int64Column) -> tuple[_Run, ...] | Non
     return tuple(zip(entries_at[starts].tolist(), sizes.tolist(), count[starts].tolist(), steps.tolist(), strict=True))
 
 
-def _step_over_topic(body: bytes, at: int, count: int, heads: array[int], unusual: list[tuple[int, int, int]]) -> int:
+def _step_over_topic(
+    body: bytes, at: int, count: int, entry_bytes: int, heads: array[int], unusual: list[tuple[int, int, int]]
+) -> int:
     """Note in `heads` where each of `count` partitions begins; where the last one ends."""
     if count == 0:
         return at
-    step = _STEPS[body[at + _COUNT_AT]]
+    steps = _steps(entry_bytes)
+    step = steps[body[at + _COUNT_AT]]
     end = at + step * count
     if step and _are_alike(body, at, end, step):
         heads.frombytes(np.arange(at, end, step, dtype=np.int64).tobytes())
         return end
     for _ in range(count):
-        step = 0 if body[at + MESSAGE_AT] else _STEPS[body[at + _COUNT_AT]]
+        step = 0 if body[at + MESSAGE_AT] else steps[body[at + _COUNT_AT]]
         if step:
             heads.append(at)
             at += step
         else:
-            at = _step_over_unusual(body, at, heads, unusual)
+            at = _step_over_unusual(body, at, entry_bytes, heads, unusual)
     return at
 
 
@@ -211,12 +247,14 @@ def _are_alike(body: bytes, at: int, end: int, step: int) -> bool:
     return counts == counts[:1] * len(counts) and messages == bytes(len(messages))
 
 
-def _step_over_unusual(body: bytes, at: int, heads: array[int], unusual: list[tuple[int, int, int]]) -> int:
+def _step_over_unusual(
+    body: bytes, at: int, entry_bytes: int, heads: array[int], unusual: list[tuple[int, int, int]]
+) -> int:
     """A partition with a message, or with so many producers that their number takes more than a byte."""
     message_at = at + MESSAGE_AT
     count_at = message_at + 1 if body[message_at] == 0 else compact_string(body, message_at)[1]
     count, entries_at = length(body, count_at)
-    end = entries_at + count * ENTRY_BYTES
+    end = entries_at + count * entry_bytes
     if end >= len(body):
         raise MalformedBytesError("entries reach beyond the answer")
     unusual.append((len(heads), count, entries_at))

@@ -27,6 +27,8 @@ class RawAnswer:
 
     body: memoryview
     throttle_time_ms: int
+    version: int
+    """Of the API, as the connection negotiated it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,11 @@ class _AnswerHeader:
     correlation_id: int
 
 
+@dataclass(frozen=True, slots=True)
 class _FlexibleAnswer:
     """Reads a response header v1 (correlation id, tagged fields) and leaves the body alone."""
+
+    version: int
 
     @staticmethod
     def parse_header(buffer: ReadableBuffer) -> _AnswerHeader:
@@ -43,8 +48,7 @@ class _FlexibleAnswer:
         (correlation_id,) = struct.unpack_from(">i", data, 0)
         return _AnswerHeader(correlation_id)
 
-    @staticmethod
-    def decode(buffer: ReadableBuffer) -> RawAnswer:
+    def decode(self, buffer: ReadableBuffer) -> RawAnswer:
         """Every flexible answer that is read raw begins with its throttle time.
 
         Raises ValueError on an answer that is too short or has tagged header fields, which no broker sends.
@@ -53,7 +57,7 @@ class _FlexibleAnswer:
         if len(data) < 9 or data[4] != 0:  # correlation id, no tagged fields, throttle time  # noqa: PLR2004
             raise ValueError("the answer's header is not a response header v1")
         (throttle_time_ms,) = struct.unpack_from(">i", data, 5)
-        return RawAnswer(body=data[5:], throttle_time_ms=throttle_time_ms)
+        return RawAnswer(body=data[5:], throttle_time_ms=throttle_time_ms, version=self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,8 @@ class _RequestHeader:
     api_key: int
     api_version: int
 
-    @staticmethod
-    def get_response_class() -> type[_FlexibleAnswer]:
-        return _FlexibleAnswer
+    def get_response_class(self) -> _FlexibleAnswer:
+        return _FlexibleAnswer(self.api_version)
 
 
 class RawRequest:

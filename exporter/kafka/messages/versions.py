@@ -1,7 +1,7 @@
 """The versions of every API that is encoded and decoded here, and the range that a request of any API allows.
 
-A connection uses the highest version that its broker offers too. The versions of one row share the bytes of their requests
-and responses; a version with other bytes needs an encoder and a decoder of its own.
+A connection uses the highest version that its broker offers too. The versions of one row share the bytes of their
+requests; a response carries its version, by which a decoder chooses the layout.
 """
 
 from __future__ import annotations

@@ -94,6 +94,18 @@ def test_the_parser_hands_the_body_over_however_it_is_cut() -> None:
         assert (answer.throttle_time_ms, bytes(answer.body)) == (5, struct.pack(">i", 5) + b"columns")
 
 
+def test_an_answer_has_the_version_that_its_request_was_sent_at() -> None:
+    """A connection sets it for each request: brokers of one cluster may differ during an upgrade."""
+    for version in (3, 7):
+        parser = Parser(client_id="contract", receive_message_max_bytes=1000)
+        request = raw_request(b"body")
+        request.API_VERSION = version
+        parser.send_request(request)
+
+        ((_, answer),) = parser.receive_bytes(raw_answer(1))
+        assert answer.version == version
+
+
 def test_the_parser_has_room_for_the_answer_that_is_coming() -> None:
     """A bytearray that knows how much of the frame is there, from its length on until its last byte."""
     parser, correlation_id = parser_with_one_request()

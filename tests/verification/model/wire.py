@@ -23,7 +23,7 @@ _ASKED = struct.Struct(">iiqB")
 
 def answer(body: bytes) -> RawAnswer:
     """As the client hands it to the reader."""
-    return RawAnswer(body=memoryview(body), throttle_time_ms=0)
+    return RawAnswer(body=memoryview(body), throttle_time_ms=0, version=0)
 
 
 def body_of(request: Any) -> bytes:
