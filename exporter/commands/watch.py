@@ -6,16 +6,45 @@ import argparse
 import json
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timezone
 
 from exporter.commands.report import complain, complain_of_gaps
 from exporter.commands.status import ExitStatus
 from exporter.evaluation.gaps import gaps
-from exporter.evaluation.verdicts import Evaluation
+from exporter.evaluation.memory import TransactionKey
+from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.kafka.errors import ClusterUnavailableError
+from exporter.publication.page.humanize import humanize_duration
 
-CLEAR = "\x1b[H\x1b[2J"
+HOME, END_LINE, END_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+"""Overwriting line by line, and clearing what is left below, does not flicker."""
+ENDED_MAX = 5
+"""Ended hangs that stay on the screen, the newest."""
+
+
+class Ended:
+    """The proved hangs that have ended since the watch began."""
+
+    def __init__(self) -> None:
+        self._open: dict[TransactionKey, TransactionRow] = {}
+        self.sentences: deque[str] = deque(maxlen=ENDED_MAX)
+
+    def see(self, evaluation: Evaluation) -> None:
+        """Take in the next cycle. A hang on a partition that it did not read is still open as far as anybody knows."""
+        open_now = {it.key for it in evaluation.evidence}
+        partitions = evaluation.snapshot.partitions
+        for key in [it for it in self._open if it not in open_now and partitions.is_read(it.topic, it.partition)]:
+            row = self._open.pop(key)
+            age = humanize_duration(evaluation.snapshot.cluster_time_ms - row.start_timestamp_ms)
+            self.sentences.append(
+                f"Ended: the hang on {key.topic}-{key.partition} from start offset {key.start_offset}, after {age}."
+            )
+        for row in evaluation.suspects:
+            if row.verdict.is_hanging:
+                key = TransactionKey(row.topic, row.partition, row.producer_id, row.start_offset, row.topic_id)
+                self._open[key] = row
 
 
 def watch(
@@ -32,6 +61,7 @@ def watch(
     """
     interval_s = options.watch / 1000
     looked = False
+    ended = Ended()
     try:
         while True:
             began = clock()
@@ -43,19 +73,22 @@ def watch(
                     return ExitStatus.COULD_NOT_RUN
             else:
                 looked = True
-                _print(options, evaluation, shown(evaluation))
+                ended.see(evaluation)
+                _print(options, evaluation, shown(evaluation), ended)
             sleep(max(interval_s - (clock() - began), 0))
     except KeyboardInterrupt:
         return ExitStatus.ANSWERED
 
 
-def _print(options: argparse.Namespace, evaluation: Evaluation, text: str) -> None:
+def _print(options: argparse.Namespace, evaluation: Evaluation, text: str, ended: Ended) -> None:
     if options.format == "json":
         print(json.dumps(json.loads(text)), flush=True)  # one object a line
     else:
         snapshot = evaluation.snapshot
         at = datetime.fromtimestamp(snapshot.taken_at_ms / 1000, timezone.utc).isoformat(timespec="seconds")
-        clear = CLEAR if sys.stdout.isatty() else ""
         heading = f"{at}  cluster {snapshot.cluster_id}, every {options.watch / 1000:g} s"
-        print(f"{clear}{heading}\n{text}\n", flush=True)
+        frame = "\n".join([heading, text, *ended.sentences, ""])
+        if sys.stdout.isatty():
+            frame = HOME + frame.replace("\n", f"{END_LINE}\n") + END_SCREEN
+        print(frame, flush=True)
     complain_of_gaps(gaps(evaluation.snapshot))

@@ -30,7 +30,7 @@ from exporter.evaluation.verdicts import (
     UnexaminedColumns,
     Verdict,
 )
-from exporter.snapshot import ENDED_STATES, UNKNOWN_OFFSET, Answer, Int64Column, Ownership, Partitions, Snapshot
+from exporter.snapshot import ENDED_STATES, UNKNOWN_OFFSET, Int64Column, Ownership, Snapshot
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
 FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
@@ -231,13 +231,8 @@ def _still_possible(
         for key, remembered in memory.transactions.items()
         if key not in known
         and remembered.last_seen_ms >= oldest_ms
-        and not _is_read(snapshot.partitions, key.topic, key.partition)
+        and not snapshot.partitions.is_read(key.topic, key.partition)
     }
-
-
-def _is_read(partitions: Partitions, topic: str, partition: int) -> bool:
-    row = partitions.row(topic, partition)
-    return row is not None and bool(partitions.answer[row] == Answer.READ)
 
 
 def _remembered(

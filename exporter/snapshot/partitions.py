@@ -105,6 +105,11 @@ class Partitions:
         row = rows.start + int(np.searchsorted(self.partition[rows.start : rows.stop], partition))
         return row if row < rows.stop and self.partition[row] == partition else None
 
+    def is_read(self, topic: str, partition: int) -> bool:
+        """True if it is there and was read."""
+        row = self.row(topic, partition)
+        return row is not None and bool(self.answer[row] == Answer.READ)
+
 
 @dataclass(frozen=True, kw_only=True)
 class OpenTransactions(ProducerEntries):

@@ -52,7 +52,7 @@ def completed(folder: Path, script: str, line: str) -> set[str]:
     [
         ("find", {"find-hanging"}),
         ("find-hanging --st", {"--states", "--stuck-after", "--state.file"}),
-        ("find-hanging --format ", {"table", "json", "csv"}),
+        ("find-hanging --format ", {"table", "tsv", "json", "csv"}),
         ("find-hanging --format=j", {"json"}),
         ("abort --force hanging_n", {"hanging_no_transactional_id", "hanging_not_in_transaction"}),
         ("list --states Prepare", {"PrepareCommit", "PrepareAbort", "PrepareEpochFence"}),

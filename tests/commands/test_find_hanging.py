@@ -19,13 +19,15 @@ from exporter.commands.examine import Judge, policy
 from exporter.commands.find_hanging import printed, run, selected, wrong_usage
 from exporter.commands.rows import as_csv, as_json, as_table
 from exporter.commands.states import states
-from exporter.commands.watch import CLEAR, watch
+from exporter.commands.watch import END_LINE, END_SCREEN, HOME, watch
 from exporter.config.loading import load
-from exporter.evaluation.verdicts import Evaluation, Verdict
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import CoordinatorCoverage, Snapshot
-from tests.commands.scenes import ODD_ID, context_of, every_kind, hang, nothing
+from tests.commands.scenes import ODD_ID, context_of, every_kind, hang, live, nothing
 from tests.commands.test_terminal import Terminal
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
 
@@ -186,7 +188,7 @@ def test_a_watch_prints_each_look_until_ctrl_c(capsys: pytest.CaptureFixture[str
     assert (status, slept) == (0, [4.0, 4.0])  # a look took a second of this clock
     assert out.count("2027-01-15T08:00:00+00:00  cluster cluster-1, every 5 s\n") == 2
     assert out.count("hanging_no_transactional_id") == 1
-    assert CLEAR not in out
+    assert HOME not in out
 
 
 def test_a_watch_as_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,14 +200,28 @@ def test_a_watch_as_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_watch_on_a_terminal_takes_the_place_of_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As watch(1) does."""
+    """Line by line over the old one, and cleared below: without flicker. A hang that has ended is named, others are not."""
     terminal = Terminal()
     monkeypatch.setattr("sys.stdout", terminal)
 
-    watched(["--watch"], [hang(), nothing()])
+    watched(["--watch", "--format", "table"], [hang(), live(), nothing(), nothing()])
 
-    assert terminal.getvalue().count(CLEAR) == 2
-    assert terminal.getvalue().startswith(CLEAR)
+    frames = terminal.getvalue().split(HOME)[1:]
+    assert len(frames) == 4
+    assert all(frame.rstrip("\n").endswith(END_SCREEN) for frame in frames)
+    assert all(line.endswith(END_LINE) for frame in frames for line in frame.split("\n")[:-2])
+    ended = [[line for line in frame.split("\n") if line.startswith("Ended")] for frame in frames]
+    sentence = f"Ended: the hang on orders-0 from start offset 100, after 500 ms.{END_LINE}"
+    assert ended == [[], [], [sentence], [sentence]]
+
+
+def test_a_hang_that_is_not_read_has_not_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody knows then. It has ended when its partition is read without it."""
+    unread = evaluate(snapshot(unread=[0]), Memory(), Policy())
+
+    watched(["--watch", "--format", "table"], [hang(), unread, hang()])
+
+    assert "Ended" not in capsys.readouterr().out
 
 
 def test_a_watch_survives_a_cluster_that_goes_away(capsys: pytest.CaptureFixture[str]) -> None:
