@@ -45,9 +45,9 @@ def test_the_readme_s_commands_are_commands() -> None:
 def test_flags_in_the_documents_exist(capsys: pytest.CaptureFixture[str]) -> None:
     """Each `--flag` that a document names is in the help of a command or of the program."""
     helps = ""
-    for command in ([], *([name] for name in COMMANDS)):
+    for command in (["--help"], ["once", "--help-settings"], *([name, "--help"] for name in COMMANDS)):
         with pytest.raises(SystemExit):
-            build_parser().parse_args([*command, "--help"])
+            build_parser().parse_args(command)
         helps += capsys.readouterr().out
     ours = ["README.md", "SECURITY.md", "docs/configuration.md", "docs/verdicts.md", "docs/commands.md"]
     named = {flag for path in ours for flag in re.findall(r"`[^`\n]*?(--[a-z][a-z._-]*)", (ROOT / path).read_text())}

@@ -10,8 +10,9 @@ import argcomplete
 from argcomplete.completers import BaseCompleter, FilesCompleter
 from argcomplete.shell_integration import shellcode
 
-from exporter.commands.arguments import DIRECTORY, FILE, PROGRAM, STATES, VERDICT
+from exporter.commands.arguments import PROGRAM, SHORT
 from exporter.commands.context import Context
+from exporter.commands.options import DIRECTORY, FILE, STATES, VERDICT
 from exporter.commands.states import KNOWN_STATES
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
@@ -24,13 +25,13 @@ VALUES = {STATES: KNOWN_STATES, VERDICT: tuple(verdict.label for verdict in Verd
 def run(context: Context, _: Settings | None) -> int:
     """Print the script; the exit status."""
     # Without the defaults of bash, which would offer files as topics.
-    print(shellcode([PROGRAM], use_defaults=False, shell=context.options.shell))
+    print(shellcode([PROGRAM, SHORT], use_defaults=False, shell=context.options.shell))
     return ExitStatus.ANSWERED
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
     """Answer the shell, which asks by environment variables, and exit."""
-    argcomplete.autocomplete(parser, default_completer=_Values())
+    argcomplete.autocomplete(parser, default_completer=_Values(), print_suppressed=True)
 
 
 class _Values(BaseCompleter):

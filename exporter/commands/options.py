@@ -1,0 +1,245 @@
+"""Declares the options of each command. Options of `kafka-transactions.sh` are accepted under their own names."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from exporter.commands.option_types import INT16_MAX, INT32_MAX, INT64_MAX, duration, interval, number, verdict
+from exporter.config.loading import flag_name
+
+STATES: Final = "STATE[,...]"
+VERDICT: Final = "VERDICT"
+FILE: Final = "FILE"
+DIRECTORY: Final = "DIRECTORY"
+"""Placeholders of values in the help; `completion` completes values by them."""
+
+
+def add_serve(parser: argparse.ArgumentParser) -> None:
+    """Two settings also have the flags that Prometheus' own exporters use."""
+    for flag, name in (("--web.listen-address", "listen_address"), ("--web.config.file", "web_config_file")):
+        parser.add_argument(
+            flag,
+            dest=f"setting:publish.{name}",
+            metavar="VALUE",
+            default=argparse.SUPPRESS,
+            help=f"the same as {flag_name('publish.' + name)}",
+        )
+    parser.add_argument(
+        "--engine",
+        choices=("embedded", "spark"),
+        default="embedded",
+        help="spark: runs cycles as Spark jobs, for many clusters. Default: embedded",
+    )
+    parser.add_argument(
+        "--clusters", metavar=FILE, help="clusters of a fleet, for --engine=spark; by default the one in the settings"
+    )
+    add_spark(parser)
+
+
+def add_spark(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--master",
+        metavar="URL",
+        help="Spark's master, such as local[*]; leave it out with spark-submit, which sets it",
+    )
+    parser.add_argument("--memory", default="1g", metavar="SIZE", help="memory of Spark's process. Default: 1g")
+    parser.add_argument(
+        "--temporary",
+        default="/tmp",  # noqa: S108
+        metavar=DIRECTORY,
+        help="directory for Spark's temporary files. Default: /tmp",
+    )
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        choices=("check", "dump"),
+        help="check: print all errors with their place. dump: print every setting and its origin as YAML",
+    )
+
+
+def add_once(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=("table", "json", "prometheus"), default="table", help="default: table")
+
+
+def add_find_hanging(parser: argparse.ArgumentParser) -> None:
+    add_scope(parser, required=False)
+    parser.add_argument(
+        "--broker-id",
+        "--broker",
+        type=number(0, INT32_MAX),
+        metavar="ID",
+        help="only partitions with a replica on this broker",
+    )
+    parser.add_argument(
+        "--max-transaction-timeout",
+        type=number(0, INT32_MAX),
+        default=0,
+        metavar="MINUTES",
+        help="leave out suspects that are younger than this and not proved hanging; no verdict depends on it. Default: 0",
+    )
+    parser.add_argument(
+        "--stuck-after",
+        type=duration,
+        default="30s",
+        metavar="DURATION",
+        help="wait until a completing transaction is done or stuck for this long; 0 does not wait. Default: 30s",
+    )
+    parser.add_argument(
+        "--overdue-slack",
+        type=duration,
+        default="10s",
+        metavar="DURATION",
+        help="a transaction is overdue this long after its own timeout. Default: 10s, a coordinator's scan interval",
+    )
+    add_find_hanging_output(parser)
+
+
+def add_find_hanging_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help="print every open transaction, not only suspects")
+    parser.add_argument(
+        "--states",
+        metavar=STATES,
+        help="only transactions in these states at their coordinator; - for those without a coordinator",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("table", "tsv", "csv", "json"),
+        help="default: table on a terminal, elsewhere tsv, whose first eight columns are kafka-transactions.sh's",
+    )
+    parser.add_argument("--exit-code", action="store_true", help="exit with 3 when a transaction is proved hanging")
+    parser.add_argument(
+        "--watch",
+        nargs="?",
+        type=interval,
+        const="5s",
+        metavar="INTERVAL",
+        help="repeat until Ctrl-C. Default: every 5s",
+    )
+    parser.add_argument(
+        "--plan-file", metavar=FILE, help="write proved hanging transactions into a new FILE, for abort --plan-file"
+    )
+
+
+def add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--duration-filter",
+        type=number(-1, INT64_MAX),
+        metavar="MS",
+        help="only active transactions that have run for longer than this",
+    )
+    parser.add_argument(
+        "--transactional-id-pattern", metavar="REGEX", help="only transactional ids that match it fully"
+    )
+    parser.add_argument("--states", metavar=STATES, help="only transactions in these states, such as Ongoing")
+    add_format(parser)
+
+
+def add_describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--transactional-id", required=True, metavar="ID")
+    add_format(parser)
+
+
+def add_describe_producers(parser: argparse.ArgumentParser) -> None:
+    add_scope(parser, required=True)
+    parser.add_argument(
+        "--broker-id",
+        "--broker",
+        type=number(0, INT32_MAX),
+        metavar="ID",
+        help="read from this replica instead of the leader",
+    )
+    add_format(parser)
+
+
+def add_abort(parser: argparse.ArgumentParser) -> None:
+    add_scope(parser, required=False)
+    which = parser.add_argument_group("one transaction", "by its start offset, or by its producer id and both epochs")
+    which.add_argument("--start-offset", type=number(0, INT64_MAX), metavar="OFFSET")
+    which.add_argument("--producer-id", type=number(0, INT64_MAX), metavar="ID")
+    which.add_argument("--producer-epoch", type=number(0, INT16_MAX), metavar="EPOCH")
+    which.add_argument("--coordinator-epoch", type=number(-1, INT32_MAX), metavar="EPOCH")
+    many = parser.add_argument_group("many transactions")
+    many.add_argument("--plan-file", metavar=FILE, help="transactions in FILE, written by find-hanging --plan-file")
+    many.add_argument(
+        "--max-aborts", type=number(1, INT32_MAX), metavar="NUMBER", help="refuse a longer plan file. Default: 10"
+    )
+    parser.add_argument(
+        "--force",
+        metavar=VERDICT,
+        type=verdict,
+        help="abort although the hang is not proved or the outcome was a commit: type the verdict that the plan shows",
+    )
+    parser.add_argument(
+        "--accept-data-loss", action="store_true", help="needed with --force: committed records may be lost"
+    )
+    add_consent(parser)
+
+
+def add_complete(parser: argparse.ArgumentParser) -> None:
+    add_scope(parser, required=True)
+    parser.add_argument("--start-offset", type=number(0, INT64_MAX), required=True, metavar="OFFSET")
+    parser.add_argument(
+        "--stuck-after",
+        type=duration,
+        default="30s",
+        metavar="DURATION",
+        help="time that it must be completing. Default: 30s",
+    )
+    add_consent(parser)
+
+
+def add_force_terminate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--transactional-id", "--transactionalId", dest="transactional_id", required=True, metavar="ID")
+    add_consent(parser)
+
+
+def add_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
+
+
+def add_pipeline(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "job",
+        choices=("transactions", "incidents", "outcomes", "baselines", "report", "compact", "run", "transaction-log"),
+        help="run: all jobs but transaction-log. transaction-log: reads the transaction log; only it uses the settings",
+    )
+    parser.add_argument(
+        "--history", metavar=DIRECTORY, help="history.directory of the exporter; required except for transaction-log"
+    )
+    parser.add_argument("--tables", required=True, metavar=DIRECTORY, help="directory of the tables, read and written")
+    parser.add_argument("--every", type=interval, metavar="DURATION", help="repeat at this interval until Ctrl-C")
+    parser.add_argument("--groups", metavar="JSON", help="the value of transaction_log.groups")
+    parser.add_argument(
+        "--jars", metavar=DIRECTORY, help="jars of Spark's Kafka source, for transaction-log; by default from Maven"
+    )
+    parser.add_argument(
+        "--retention",
+        type=duration,
+        default="90d",
+        metavar="DURATION",
+        help="age at which rows of the tables are removed. Default: 90d",
+    )
+    add_spark(parser)
+
+
+def add_scope(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument("--topic", required=required, metavar="TOPIC")
+    parser.add_argument("--partition", type=number(0, INT32_MAX), required=required, metavar="NUMBER")
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=("table", "json", "csv"), default="table", help="default: table")
+
+
+def add_consent(parser: argparse.ArgumentParser) -> None:
+    """The operator's consent to a write."""
+    parser.add_argument("--dry-run", action="store_true", help="print the plan and write nothing")
+    parser.add_argument("--yes", action="store_true", help="write without a confirmation")
+    parser.add_argument(
+        "--audit-log",
+        metavar=FILE,
+        help="file to which each step is appended as a line of JSON. Default: in the state directory",
+    )

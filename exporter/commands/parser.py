@@ -1,0 +1,83 @@
+"""The parser of a command: option names in full, short help, errors of two lines that say what was probably meant."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import textwrap
+from collections.abc import Iterable
+from typing import Any, Final, NoReturn
+
+from exporter.config.loading import flag_name
+from exporter.config.settings import SETTINGS
+
+WIDTH: Final = 110
+"""Of help texts, on any terminal: their length must not depend on it."""
+_SECRET_FLAGS: Final = frozenset(flag_name(setting.name) for setting in SETTINGS if setting.is_secret)
+_INVALID_CHOICE: Final = re.compile(
+    r"(?P<what>.*): invalid choice: '(?P<given>.*?)' \(choose from (?P<known>.*)\)", re.DOTALL
+)
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=34, width=WIDTH)
+
+
+class Parser(argparse.ArgumentParser):
+    """Accepts full option names only: a later release may add an option that a short one would also match.
+
+    argparse would take `--kafka.sasl.password=...`, which is not an option, for `--kafka.sasl.password-file`. An error
+    shows only the name of an unknown option, because its value may be a secret.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **{"formatter_class": _Formatter, **named, "allow_abbrev": False})
+        self.commands: dict[str, Parser] = {}
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Exits with status 2 and names the unknown arguments."""
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            names = [it.partition("=")[0] for it in unknown if it.startswith("-")] or unknown
+            of = self.commands.get(getattr(options, "command", ""), self)
+            if _SECRET_FLAGS.intersection(names):
+                hint = "; secrets have no flag: name a file or a variable"
+            else:
+                settings = (flag_name(setting.name) for setting in SETTINGS if not setting.is_secret)
+                hint = _meant(names[0], [*re.findall(r"--[\w.-]+", of.format_help()), *settings])
+            of.error(f"unrecognized arguments: {' '.join(names)}{hint}")
+        return options
+
+    def error(self, message: str) -> NoReturn:
+        """Two lines and status 2: what is wrong, and where help is."""
+        choice = _INVALID_CHOICE.fullmatch(message)
+        if choice is not None:
+            known = re.findall(r"[\w-]+", choice["known"])
+            hint = _meant(choice["given"], known) or f": choose from {', '.join(known)}"
+            message = f"{choice['what']}: there is no {choice['given']!r}{hint}"
+        self.exit(2, f"{self.prog}: {message}\nHelp: {self.prog} --help\n")
+
+
+class HelpSettings(argparse.Action):
+    """`--help-settings`: the options that `--help` leaves out."""
+
+    def __init__(self, option_strings: Any, dest: str, **named: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **named)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print and exit."""
+        lines = ["Each setting is also a YAML key and an environment variable (docs/configuration.md).\n"]
+        for setting in SETTINGS:
+            if not setting.is_secret:
+                default = "" if setting.default is None else f" Default: {setting.default}."
+                text = textwrap.fill(setting.help + default, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
+                lines.append(f"  {flag_name(setting.name)} VALUE\n{text}")
+        print("\n".join(lines))
+        parser.exit()
+
+
+def _meant(given: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(given, list(known), n=1)
+    return f": did you mean {close[0]}?" if close else ""

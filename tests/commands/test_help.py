@@ -1,0 +1,82 @@
+"""Help of every command, and what a wrong word is answered with."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from exporter.commands.arguments import COMMANDS, SHORT, build_parser
+from exporter.config.loading import flag_name
+from exporter.config.settings import SETTINGS
+from tests.each import each
+
+LINES_MAX = 40
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """(status, standard output, standard error) of words that end the parser."""
+    with pytest.raises(SystemExit) as left:
+        build_parser().parse_args(words)
+    out, err = capsys.readouterr()
+    return int(left.value.code or 0), out, err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_a_screen_and_ends_with_examples_and_statuses(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = said(capsys, command, "--help")
+
+    assert (status, err) == (0, "")
+    assert len(out.splitlines()) <= LINES_MAX
+    assert out.startswith("usage: kafka-transaction-exporter ")
+    assert "examples:\n" in out
+    assert "exit status: 0 " in out
+    assert "--kafka.request.timeout.ms" not in out
+
+
+@each(COMMANDS)
+def test_examples_are_accepted(command: str) -> None:
+    assert COMMANDS[command].examples
+    for example in COMMANDS[command].examples:
+        words = shlex.split(example.partition(" > ")[0])
+        assert build_parser().parse_args(words).command == words[0]
+
+
+def test_settings_are_shown_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = said(capsys, "once", "--help-settings")
+
+    shown = {word for word in out.split() if word.startswith("--")}
+    assert status == 0
+    assert {flag_name(it.name) for it in SETTINGS if not it.is_secret} <= shown
+    assert not {flag_name(it.name) for it in SETTINGS if it.is_secret} & shown
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["find-hangin"], "there is no 'find-hangin': did you mean find-hanging?"),
+        (["unheard-of-word"], "there is no 'unheard-of-word': choose from serve, once, find-hanging, list,"),
+        (["abort", "--topik", "orders"], "abort: unrecognized arguments: --topik: did you mean --topic?"),
+        (["once", "--scan.intervall", "5s"], "--scan.intervall: did you mean --scan.interval?"),
+        (["once", "--zzz"], "once: unrecognized arguments: --zzz"),
+        (["list", "--format", "jsn"], "list: argument --format: there is no 'jsn': did you mean json?"),
+        (["describe"], "describe: the following arguments are required: --transactional-id"),
+        ([], "the following arguments are required: COMMAND"),
+    ],
+)
+def test_a_wrong_word_costs_two_lines(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = said(capsys, *words)
+
+    assert (status, out) == (2, "")
+    assert sentence in err
+    assert len(err.splitlines()) == 2
+    assert err.splitlines()[1].startswith("Help: kafka-transaction-exporter ")
+
+
+def test_the_short_name_is_installed() -> None:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - only here
+
+    scripts = entry_points(group="console_scripts")
+    assert scripts[SHORT].value == scripts["kafka-transaction-exporter"].value == "exporter.cli:main"
