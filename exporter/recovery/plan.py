@@ -59,21 +59,24 @@ def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> st
     Without `may_force` the sentence does not mention --force, which plan files do not support.
     """
     row, verdict = plan.row, plan.row.verdict
-    hint = f" If you know better, repeat it with --force {verdict.label}" if may_force else ""
+    hint = f" If you have other evidence, run it again with --force {verdict.label}" if may_force else ""
     if plan.action is Action.COMPLETE:
         return _refusal_to_complete(row)
     if forced is not None and forced is not verdict:
-        return f"--force {forced.label} was typed, but the verdict is {verdict.label} now: look again"
+        return f"--force {forced.label} was typed, but the verdict is {verdict.label} now: run find-hanging again"
     if forced is not None:
         return None
     if not verdict.is_hanging:
-        return f"the verdict is {verdict.label}, no proof that it hangs: {row.reason}{hint}"
+        return f"the verdict is {verdict.label}, which is not a proof that the transaction hangs: {row.reason}{hint}"
     if row.outcome_evidence is OutcomeEvidence.COMMITTED:
         seen = "; ".join(row.outcome_seen)
         return f"it was committed elsewhere, so an abort may hide committed records ({seen}).{hint}"
     if row.outcome_unsearched:
         unread = "; ".join(row.outcome_unsearched)
-        return f"the transaction may have been committed elsewhere, where that could not be searched ({unread}).{hint}"
+        return (
+            "the transaction may have been committed elsewhere, on partitions that could not be searched "
+            f"({unread}).{hint}"
+        )
     return None
 
 
@@ -83,7 +86,7 @@ def _refusal_to_complete(row: TransactionRow) -> str | None:
     if row.coordinator_producer_epoch is None or row.coordinator_producer_epoch < row.producer_epoch:
         return (
             f"its coordinator is completing epoch {row.coordinator_producer_epoch}, and epoch {row.producer_epoch} is open "
-            "on the partition: that may be another transaction, for which nothing is decided"
+            "on the partition: this may be another transaction, for which nothing is decided"
         )
     return None
 
@@ -194,7 +197,7 @@ def in_words(plan: Plan) -> str:
     row, marker = plan.row, plan.marker
     kind = "COMMIT" if marker.commit else "ABORT"
     held_back = "" if row.last_stable_offset_lag is None else f", which holds back {row.last_stable_offset_lag} records"
-    seen = f" ({'; '.join(row.outcome_seen)})" if row.outcome_seen else ", nothing was seen of it"
+    seen = f" ({'; '.join(row.outcome_seen)})" if row.outcome_seen else ", no trace of it was found"
     return (
         f"{plan.action.value} on {row.topic}-{row.partition}: write one {kind} marker for producer {row.producer_id} at "
         f"epoch {row.producer_epoch} (coordinator epoch {marker.coordinator_epoch}), closing the transaction open since "

@@ -126,7 +126,7 @@ def walk(body: bytes) -> Layout:
         lengths.append(at)
         at = no_tags(body, at)
     if no_tags(body, at) != len(body):
-        raise MalformedBytesError(f"{len(body) - at} bytes after the end of the answer")
+        raise MalformedBytesError(f"{len(body) - at} bytes after the end of the response")
     lengths.append(len(body))
     bytes_ = np.frombuffer(body, dtype=np.uint8)
     head_at = np.frombuffer(heads, dtype=np.int64)
@@ -218,7 +218,7 @@ def _step_over_unusual(body: bytes, at: int, heads: array[int], unusual: list[tu
     count, entries_at = length(body, count_at)
     end = entries_at + count * ENTRY_BYTES
     if end >= len(body):
-        raise MalformedBytesError("entries reach beyond the answer")
+        raise MalformedBytesError("entries reach beyond the response")
     unusual.append((len(heads), count, entries_at))
     heads.append(at)
     return end + 1
