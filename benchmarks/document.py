@@ -1,7 +1,7 @@
-"""`docs/performance.md`, made of the figures in `docs/performance.json`; `make generate` writes it.
+"""Makes `docs/performance.md` from the figures in `docs/performance.json`; `make generate` writes it.
 
-`python -m benchmarks.document` first takes into those figures, part by part, what `make bench` or `make bench-all` measured
-last in this tree.
+`python -m benchmarks.document` first copies the last results of `make bench` or `make bench-all` in this tree into those
+figures, part by part.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ PARTS: Final = ("scan", "processes", "cycles", "scrapes", "growth", "bounds", "m
 HEAD: Final = (
     "Made by `make generate` from the figures in `performance.json`. `make bench` measures scans,",
     "processes, cycles and scrapes within ten minutes on two cores, `make bench-all` the rest as well. One broker,",
-    "loopback, a machine shared with other work: medians of the same run move, so ratios are medians of ratios taken in",
-    "the same round, CPU is the kernel's clock of each process with all its threads, and minima are given. Why it is done",
-    "so: [decision 0016](decisions/0016-speed.md).",
+    "loopback, a machine with other load: medians vary within a run, so ratios are medians of the ratios within one",
+    "round, CPU is the kernel's CPU time of each process with all its threads, and minima are given. Reasons:",
+    "[decision 0016](decisions/0016-speed.md).",
 )
 WIDTH: Final = 124
 TARGET_PARTITIONS: Final = 1_000_000
@@ -56,8 +56,8 @@ def _scan(scan: Mapping[str, Any]) -> Iterable[str]:
     yield "## One scan\n"
     yield _prose(
         f"Every producer of every partition, warm, median of {scan['rounds']} rounds. *Floor*: the exporter's own",
-        "requests, ready as bytes, every answer received, nothing decoded. kafka-python, Java and kadm find the",
-        "leaders themselves. *Ratio* is to the floor in the same round.",
+        "requests, encoded before, every response received, nothing decoded. kafka-python, Java and kadm also find",
+        "the leaders. *Ratio* is the ratio to the floor in the same round.",
     )
     for shape in scan["shapes"]:
         yield (
@@ -81,7 +81,7 @@ def _scan(scan: Mapping[str, Any]) -> Iterable[str]:
 
 def _processes(processes: Mapping[str, Any]) -> Iterable[str]:
     yield "## Whole processes\n"
-    yield f"Started anew each time, {processes['shape']} partitions x entries, {processes['rounds']} rounds.\n"
+    yield f"A new process each time, {processes['shape']} partitions x entries, {processes['rounds']} rounds.\n"
     yield _table(
         ("", "s", "min", "CPU s"),
         ((row["name"], *(f"{row[key]:.2f}" for key in ("wall_s", "wall_s_min", "cpu_s"))) for row in processes["rows"]),
@@ -93,7 +93,7 @@ def _cycles(cycles: Mapping[str, Any]) -> Iterable[str]:
     yield "## Whole cycles\n"
     yield _prose(
         f"Client CPU in ms, medians of {cycles['rounds']}. `quiet` and `busy` are read from a real broker, `large` from",
-        "one that replays. `collect` is metadata, scan, coordinators, descriptions and offsets.",
+        "a broker that replays responses. `collect` is metadata, scan, coordinators, descriptions and offsets.",
     )
     phases = list(cycles["kinds"][0]["phases"])
     yield _table(
@@ -119,14 +119,14 @@ def _scrapes(scrapes: Mapping[str, Any], memory: Mapping[str, Any]) -> Iterable[
         f"{scrapes['gzip_bytes'] / 1e3:.0f} kB (gzip) during {scrapes['cycles_meanwhile']} cycles took",
         f"{scrapes['p50_ms']:.1f} ms (p50), {scrapes['p99_ms']:.1f} ms (p99), at most {scrapes['max_ms']:.1f} ms.",
         f"A cycle took {scrapes['cycle_ms']:.0f} ms, and {scrapes['cycle_ms_crowded']:.0f} ms with",
-        f"{scrapes['scrapers_at_once']} scrapers at once, of which the server keeps 64.",
+        f"{scrapes['scrapers_at_once']} scrapers at once, of which the server accepts 64.",
     )
     yield _measured(scrapes)
     yield _prose(
         f"`serve` with {memory['partitions']:,} partitions: {memory['resident_mb_at_first']:.0f} MB resident in the first",
         f"third of {memory['cycles']:,} cycles, {memory['resident_mb_at_last']:.0f} MB in the last,",
-        f"{memory['peak_mb']:.0f} MB at most. {memory['missed_cycles']} more were missed: one was to begin every quarter",
-        "of a second.",
+        f"{memory['peak_mb']:.0f} MB at most. {memory['missed_cycles']} more cycles were missed: the interval was a",
+        "quarter of a second.",
     )
     yield _measured(memory)
 
@@ -134,7 +134,7 @@ def _scrapes(scrapes: Mapping[str, Any], memory: Mapping[str, Any]) -> Iterable[
 def _growth(growth: Mapping[str, Any]) -> Iterable[str]:
     yield "## Growth\n"
     yield _prose(
-        "Whole cycles against a broker that replays: collected, evaluated, rendered with a series for each partition."
+        "Whole cycles against a broker that replays responses: collect, evaluate, render with a series for each partition."
     )
     yield _table(
         ("partitions", "producers on each", "ms", "CPU ms", "min", "peak MB"),
@@ -154,9 +154,10 @@ def _growth(growth: Mapping[str, Any]) -> Iterable[str]:
 def _bounds(bounds: Mapping[str, Any]) -> Iterable[str]:
     yield "## Bounds\n"
     yield _prose(
-        f"Whole cycles at sizes that a cluster should not have, {bounds['rounds']} in a row and the first one counted,",
-        "with the default settings, against a broker whose responses are made of columns. CPU is of the exporter's",
-        "process. What is beyond `scan.transactions_limit` is counted, and inconclusive: [reliability.md](reliability.md).",
+        f"Whole cycles at sizes that a cluster should not have, {bounds['rounds']} in a row, including the first one,",
+        "with the default settings, against a broker whose responses are made of columns. CPU is that of the",
+        "exporter's process. Transactions beyond `scan.transactions_limit` are counted, and inconclusive:",
+        "[reliability.md](reliability.md).",
     )
     yield _table(
         ("", "CPU s, min", "max", "goal", "peak MB", "goal"),
@@ -175,12 +176,13 @@ def _bounds(bounds: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _loaded(loaded: Mapping[str, Any]) -> Iterable[str]:
-    yield "## Beside a loaded broker\n"
+    yield "## Effect on a loaded broker\n"
     yield _prose(
-        f"A broker of {loaded['partitions']:,} partitions. {loaded['rate_per_s']} records a second to one without history",
-        f"and to one with {loaded['fat_entries']:,} producer entries, acknowledged by all, then one producer as fast as it",
-        f"can; medians of {loaded['rounds']} windows of {loaded['window_s']:.0f} s, the states in turn. A scan holds a",
-        "partition's producer-state lock while its entries are copied. The last column is to the first row.",
+        f"A broker of {loaded['partitions']:,} partitions. {loaded['rate_per_s']} records a second go to a partition",
+        f"without history (thin) and to a partition with {loaded['fat_entries']:,} producer states (fat), with acks=all;",
+        "then one producer writes as fast as it can. Medians of",
+        f"{loaded['rounds']} windows of {loaded['window_s']:.0f} s, one row after the other. A scan holds a partition's",
+        "producer-state lock while it copies the entries. The last column is the ratio to the first row.",
     )
     yield _table(
         ("exporter", "thin p50 ms", "thin p99 ms", "fat p50 ms", "fat p99 ms", "records/s", "ratio"),
@@ -200,10 +202,10 @@ def _loaded(loaded: Mapping[str, Any]) -> Iterable[str]:
 def _fleet(fleet: Mapping[str, Any]) -> Iterable[str]:
     yield "## A fleet on Spark\n"
     yield _prose(
-        f"Cycles over {fleet['clusters']} clusters of one broker that replays, on the same cores; medians of",
-        f"{fleet['rounds']}. *Embedded*: what a daemon for each cluster would do, one after the other in one process.",
-        "Executors have one core and processes of their own. CPU is that of all processes of an engine; the plan is what",
-        "Spark's driver does alone.",
+        f"Cycles over {fleet['clusters']} clusters of one broker that replays responses, on the same cores;",
+        f"medians of {fleet['rounds']}. *Embedded*: the work of one daemon per cluster, one after the other in one",
+        "process. Each executor has one core and its own process. CPU is that of all processes of an engine; the plan is",
+        "the work of Spark's driver alone.",
     )
     yield _table(
         ("", "partitions", "s", "of which plan", "CPU s", "partitions/s", "partitions/s and core"),
@@ -221,11 +223,10 @@ def _fleet(fleet: Mapping[str, Any]) -> Iterable[str]:
     it = extrapolated(fleet)
     yield _prose(
         f"For {TARGET_PARTITIONS:,} partitions on {TARGET_EXECUTORS} executors this gives {it['seconds']:.0f} s a cycle:",
-        f"{it['fixed_s']:.1f} s whatever there is to read, {it['plan_s']:.1f} s of plan, and {it['work_s']:.1f} s of",
-        f"work for {TARGET_EXECUTORS} executors together, each taking its share. It is assumed that clusters are of like",
-        "size and many more than executors, that brokers answer as fast as here, that the driver plans no faster with more",
-        "cores, and that nearly nothing is open. The work is taken from the row of one executor, and has the brokers' own",
-        "CPU in it.",
+        f"{it['fixed_s']:.1f} s independent of the size, {it['plan_s']:.1f} s of plan, and {it['work_s']:.1f} s of",
+        f"work, shared by the {TARGET_EXECUTORS} executors. Assumptions: the clusters have similar sizes, there are many",
+        "more clusters than executors, brokers respond as fast as here, the driver plans no faster with more cores, and",
+        "nearly no transaction is open. The work is taken from the row of one executor, and includes the brokers' own CPU.",
     )
 
 
@@ -266,7 +267,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def main() -> None:
-    """Take in what was measured, write the page."""
+    """Copy the new measurements into the figures and write the page."""
     figures = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     for part in PARTS:
         if (measured := BUILT / f"{part}.json").exists():

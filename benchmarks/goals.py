@@ -18,7 +18,7 @@ MEMORY_GROWTH_MAX: Final = 0.05
 ONCE_RATIO_MIN: Final = 6.0
 BROKER_CPU_RATIO_MAX: Final = 1.1
 
-MEMORY_LIMIT: Final = "numpy and kafka-python take 40 MB before anything is read; three forms of 9 MB of text are kept"
+MEMORY_LIMIT: Final = "numpy and kafka-python need 40 MB before the first read; three forms of 9 MB of text are kept"
 
 Goal = tuple[str, str, str, str, str]
 """(what, goal, measured, kept or by how much it is missed, what limits it)"""
@@ -88,7 +88,7 @@ def _scan(shape: Mapping[str, Any]) -> Iterator[Goal]:
         ours["floor_ratio"],
         FLOOR_RATIO_MAX,
         "",
-        "some 5 turns of Python's loop for each answer, 50 us each, on the two cores on which the broker works",
+        "about 5 iterations of Python's event loop for each response, 50 us each, on the broker's two cores",
     )
     for peer, share in CPU_SHARES_MAX.items():
         if peer in rows:
@@ -104,7 +104,7 @@ def _scan(shape: Mapping[str, Any]) -> Iterator[Goal]:
         ours["broker_cpu_ms"] / rows["floor"]["broker_cpu_ms"],
         BROKER_CPU_RATIO_MAX,
         "",
-        "the same requests: what differs is other work on the machine",
+        "the same requests: the difference is other load on the machine",
     )
 
 

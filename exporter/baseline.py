@@ -70,9 +70,9 @@ def parse(text: str, rules: GroupRules = ()) -> Baseline:
     except (ValueError, RecursionError) as error:
         raise BaselineError(f"it is not JSON: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise BaselineError("it is no file of baselines")
+        raise BaselineError("it is not a baseline file")
     if document.get("version") != VERSION:
-        raise BaselineError(f"it is of version {document.get('version')!r}, and this program reads version {VERSION}")
+        raise BaselineError(f"its version is {document.get('version')!r}, and this exporter reads version {VERSION}")
     try:
         thresholds = document["thresholds"]
         return Baseline(
@@ -109,5 +109,5 @@ def _number(entry: Mapping[str, Any], name: str) -> int:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a string")
     return value

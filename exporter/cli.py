@@ -82,7 +82,7 @@ def _run(context: Context, settings: Settings | None) -> int:
         if error.errno != errno.ENOSPC:
             raise
         _print_nothing_more()
-        print(f"{PROGRAM}: the answer could not be printed in full: {error}", file=sys.stderr)
+        print(f"{PROGRAM}: the output could not be printed completely: {error}", file=sys.stderr)
         return ExitStatus.COULD_NOT_RUN
     return status
 

@@ -37,7 +37,8 @@ def bounded(text: str) -> re.Pattern[str]:
     pattern = re.compile(text)
     if _ways(parser.parse(text)) > WAYS_MAX:
         raise ValueError(
-            "it could take too long: use `.*`, `+` and the like three times at most, and not within what is repeated"
+            "matching could take too long: use `.*`, `+` and similar repetitions at most three times, and not "
+            "inside another repetition"
         )
     return pattern
 

@@ -31,16 +31,18 @@ def wrong_usage(options: argparse.Namespace) -> str | None:
     one = (options.topic, options.partition, options.start_offset, *producer, options.force)
     if options.plan_file is not None:
         if options.accept_data_loss or any(it is not None for it in one):
-            return "--plan-file names the transactions by itself: leave the options of a single one and --force out"
+            return "--plan-file names the transactions: remove --force and the options that name one transaction"
         return None
     if options.max_aborts is not None:
-        return "--max-aborts is for --plan-file"
+        return "--max-aborts needs --plan-file"
     if options.topic is None or options.partition is None:
-        return "name the partition by --topic and --partition, or many transactions by --plan-file"
+        return "name the partition with --topic and --partition, or name many transactions with --plan-file"
     if (options.force is not None) is not options.accept_data_loss:
         return "--force and --accept-data-loss need each other: an abort without proof can lose committed records"
     if options.start_offset is None and None in producer:
-        return "name the transaction by --start-offset, or by --producer-id, --producer-epoch and --coordinator-epoch"
+        return (
+            "name the transaction with --start-offset, or with --producer-id, --producer-epoch and --coordinator-epoch"
+        )
     if options.start_offset is not None and producer != (None, None, None):
-        return "--start-offset names the transaction by itself: leave the producer's options out"
+        return "--start-offset is enough to name the transaction: remove the options of the producer"
     return None

@@ -61,7 +61,7 @@ def abort_planned(context: Context, means: Means) -> int:
     if len(plan.transactions) > aborts_max:
         complain(
             f"refused, nothing is written: the plan has {len(plan.transactions)} transactions, more than --max-aborts "
-            f"{aborts_max}; shorten it, or allow more"
+            f"{aborts_max}; shorten the plan, or raise --max-aborts"
         )
         return ExitStatus.REFUSED
     if not plan.transactions:
@@ -71,7 +71,8 @@ def abort_planned(context: Context, means: Means) -> int:
     clusters = {it.evaluation.snapshot.cluster_id for it in judged}
     if clusters != {plan.cluster_id}:
         complain(
-            f"refused, nothing is written: the plan is for cluster {plan.cluster_id}, this is {', '.join(sorted(clusters))}"
+            f"refused, nothing is written: the plan is for cluster {plan.cluster_id}, and this cluster is "
+            f"{', '.join(sorted(clusters))}"
         )
         return ExitStatus.REFUSED
     return _agreed_and_done(context, means, plan, judged)
@@ -84,18 +85,26 @@ def judge(planned: PlannedAbort, means: Means) -> Judged:
     rows = [row for row in all_rows(evaluation) if planned.is_same(row)]
     if not rows:
         if len(evaluation.snapshot.partitions) == 0:
-            return Judged(Standing.UNREAD, evaluation, against="the partition is not there, or is hidden from us")
+            return Judged(
+                Standing.UNREAD,
+                evaluation,
+                against="the partition does not exist or is not visible (needs DESCRIBE on the topic)",
+            )
         unread = evaluation.snapshot.partitions.answer.any()
         if unread:
             return Judged(Standing.UNREAD, evaluation, against="; ".join(missing))
         if any(row.producer_id == planned.producer_id for row in all_rows(evaluation)):
-            other = "its producer has another transaction open there, at another start offset: write a new plan"
+            other = (
+                "its producer has another transaction open on this partition, at another start offset: write a new plan"
+            )
             return Judged(Standing.REFUSED, evaluation, against=other)
-        return Judged(Standing.GONE, evaluation, against="it is gone already, there is nothing to write")
+        return Judged(Standing.GONE, evaluation, against="the transaction is not open any more: nothing to write")
     plan = plan_for(Action.ABORT, rows[0])
     changed = what_changed(planned, rows[0])
     if changed is not None:
-        sentence = f"it has changed since the plan was made, {changed}: somebody writes there"
+        sentence = (
+            f"the transaction has changed since the plan was made, {changed}: another client writes to the partition"
+        )
         return Judged(Standing.REFUSED, evaluation, plan, sentence)
     against = refusal(plan, None, may_force=False)
     return Judged(Standing.HANGS if against is None else Standing.REFUSED, evaluation, plan, against or "")

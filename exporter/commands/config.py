@@ -30,7 +30,7 @@ def run(context: Context, settings: Settings) -> int:
     if options.action == "dump":
         print(dump(context.settings_source.loaded), end="")
     else:
-        print("The settings are good.")
+        print("The settings are valid.")
     return ExitStatus.ANSWERED
 
 

@@ -34,8 +34,11 @@ def agrees(options: argparse.Namespace, audit: AuditLog, question: str = "Write 
         audit.step("confirmed", by="--yes")
         return True
     if not _is_terminal():
-        audit.step("declined", by="nobody to ask")
-        complain("nobody to ask: standard input and error are no terminal; nothing is written, repeat it with --yes")
+        audit.step("declined", by="no terminal")
+        complain(
+            "no confirmation is possible: standard input or standard error is not a terminal; nothing is written, "
+            "run it again with --yes"
+        )
         return False
     try:
         answer = _asked(question)

@@ -53,7 +53,7 @@ def run(context: Context, settings: Settings) -> int:
         complain(against)
         return ExitStatus.WRONG_USAGE
     if options.plan_file is not None and Path(options.plan_file).exists():
-        complain(f"{options.plan_file} is there already, and nothing is overwritten: remove it or name another file")
+        complain(f"{options.plan_file} exists already and is not overwritten: remove it or name another file")
         return ExitStatus.COULD_NOT_RUN
     return with_collector(settings, lambda collector: _find(context, settings, collector))
 
@@ -64,9 +64,9 @@ def wrong_usage(options: argparse.Namespace) -> str | None:
         return "--partition needs --topic"
     if options.watch is not None:
         if options.exit_code or options.plan_file is not None:
-            return "--watch goes neither with --exit-code nor with --plan-file: it has no single answer"
+            return "--watch cannot be combined with --exit-code or --plan-file: it has no single result"
         if options.format == "csv":
-            return "--watch prints tables or JSON, no CSV"
+            return "--watch prints tables or JSON, not CSV"
     try:
         states(options.states, or_unknown=True)
     except ValueError as error:
@@ -83,7 +83,10 @@ def _find(context: Context, settings: Settings, collector: Collector) -> int:
         return watch(options, lambda: judge.look(scope), lambda evaluation: _shown(context, evaluation))
     evaluation = judge.judge(scope)
     if len(evaluation.snapshot.partitions) == 0 and scope != Scope():
-        complain("no partition is in that scope: the topic, partition or broker does not exist, or is hidden from us")
+        complain(
+            "no partition matches these options: the topic, partition or broker does not exist, or the topic is not "
+            "visible (needs DESCRIBE on it)"
+        )
         return ExitStatus.COULD_NOT_RUN
     rows = _rows(options, evaluation)
     print(printed(evaluation, rows, output_format(options), paint_for(context)))
@@ -100,8 +103,8 @@ def _find(context: Context, settings: Settings, collector: Collector) -> int:
 def _tell_unwaited(count: int) -> None:
     if count:
         complain(
-            f"{count} {'transaction is' if count == 1 else 'transactions are'} completing and not stuck so far, and this "
-            "command did not wait to see whether they end; --all shows them"
+            f"{count} {'transaction is' if count == 1 else 'transactions are'} completing and not stuck so far; this "
+            "command did not wait for their end; --all shows them"
         )
 
 

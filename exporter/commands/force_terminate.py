@@ -57,7 +57,7 @@ def _on(context: Context, collector: Collector, it: CoordinatorTransaction) -> i
             stack.enter_context(audit.exclusively())
         except KeyboardInterrupt:
             audit.step(
-                "ended", transactional_id=it.transactional_id, done=False, error="Ctrl-C, before anything was sent"
+                "ended", transactional_id=it.transactional_id, done=False, error="stopped by Ctrl-C: nothing was sent"
             )
             raise
         return _terminate(collector, it, audit)
@@ -68,7 +68,7 @@ def in_words(it: CoordinatorTransaction) -> str:
     partitions = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(it.partitions or ())) or "no partition"
     return (
         f"force-terminate: coordinator {it.coordinator} has {it.transactional_id!r} {it.state.value} at epoch "
-        f"{it.producer_epoch} with {partitions}; fence its producer and abort what is ongoing"
+        f"{it.producer_epoch} with {partitions}; fence its producer and abort the ongoing transaction"
     )
 
 

@@ -33,7 +33,7 @@ def run(context: Context, settings: Settings) -> int:
     try:
         pattern = re.compile(options.transactional_id_pattern or ".*", re.DOTALL)
     except re.error as error:
-        complain(f"--transactional-id-pattern is no regular expression: {error}")
+        complain(f"--transactional-id-pattern is not a regular expression: {error}")
         return ExitStatus.WRONG_USAGE
     try:
         wanted = tuple(TransactionState.of(name) for name in states(options.states))
@@ -81,7 +81,7 @@ async def _ask(
     listings = await list_all(client, tuple(active))
     described, unclear = await describe(client, listings.transactions)
     if unclear:
-        gap = f"{len(unclear)} transactions changed or were not described, so how long they run is not known"
+        gap = f"{len(unclear)} transactions changed or were not described, so their durations are unknown"
         listings = Listings(listings.transactions, (*listings.gaps, gap))
     now_ms = time.time() * 1000
     return listings, tuple(it for it in described if 0 <= it.start_time_ms < now_ms - longer_than_ms)

@@ -98,12 +98,12 @@ def _judged_and_done(
     """Judge once more, now that nobody else writes: the operator took time, and the lock may have been waited for."""
     row = chosen(options, means.judge(Scope(topic=options.topic, partition=options.partition)))
     if row is None:
-        audit.step("ended", done=False, sentence="it was gone when it was judged once more")
+        audit.step("ended", done=False, sentence="the transaction was not open any more at the second evaluation")
         return ExitStatus.COULD_NOT_RUN
     plan = plan_for(shown.action, row)
     changed = what_changed(shown.row, row)
     if changed is not None:
-        return refused(audit, plan, f"the transaction has changed since it was shown, {changed}: look again")
+        return refused(audit, plan, f"the transaction has changed since it was shown, {changed}: run the command again")
     against = refusal(plan, forced)
     if against is not None:
         return refused(audit, plan, against)
@@ -125,7 +125,7 @@ def logged_failure(audit: AuditLog, plan: Plan) -> Iterator[None]:
         row = plan.row
         sentence = f"nothing was written: {error}"
         if isinstance(error, KeyboardInterrupt):
-            sentence = "left by Ctrl-C: a marker was sent only where `sending` is logged"
+            sentence = "stopped by Ctrl-C: a marker was sent only if the audit log has the step `sending`"
         audit.step("ended", topic=row.topic, partition=row.partition, start_offset=row.start_offset, sentence=sentence)
         raise
 
@@ -148,7 +148,7 @@ def chosen(options: argparse.Namespace, evaluation: Evaluation) -> TransactionRo
     if len(named) == 1:
         return named[0]
     if len(evaluation.snapshot.partitions) == 0:
-        complain(f"{options.topic}-{options.partition} is not there, or is hidden from us")
+        complain(f"{options.topic}-{options.partition} does not exist or is not visible (needs DESCRIBE on the topic)")
         return None
     missing = "; ".join(gaps(evaluation.snapshot))
     complain(

@@ -115,7 +115,7 @@ def _follow(settings: Settings, counted_before: LogPosition) -> LogFollower:
 def _useless(options: argparse.Namespace) -> str | None:
     """An option that would be ignored, in a sentence."""
     given = "--clusters" if options.clusters is not None else "--master" if options.master is not None else None
-    return None if given is None else f"{given} is of use with --engine=spark only"
+    return None if given is None else f"{given} needs --engine=spark"
 
 
 def lacks_arrow(settings: Settings) -> str | None:

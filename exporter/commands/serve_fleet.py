@@ -58,9 +58,12 @@ def run(context: Context, settings: Settings) -> int:
 
 def _impossible(settings: Settings) -> str | None:
     if settings.transaction_log.enabled:
-        return "transaction_log.enabled is of no use with --engine=spark: read it with `pipeline transaction-log`"
+        return (
+            "transaction_log.enabled is not supported with --engine=spark: read the transaction log with `pipeline "
+            "transaction-log`"
+        )
     if len(settings.clusters) > 1 and settings.state_file not in ("auto", "none"):
-        return "state.file must be `auto` or `none` for several clusters: each has a file of its own"
+        return "state.file must be `auto` or `none` for several clusters: each cluster has its own file"
     return lacks_arrow(settings)
 
 

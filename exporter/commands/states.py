@@ -18,5 +18,5 @@ def states(written: str | None, *, or_unknown: bool = False) -> tuple[str, ...]:
     wrong = [name for name in names if name not in known]
     if wrong or not names:
         named = f"names {wrong[0]!r}, a state that does not exist" if wrong else "names no state"
-        raise ValueError(f"--states {named}; there are {', '.join(known)}")
+        raise ValueError(f"--states {named}; the states are {', '.join(known)}")
     return names

@@ -89,7 +89,7 @@ def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, Wr
         if name in blocks:
             problems.append(f"{place}: {name!r} is named twice")
         elif not name.strip("."):  # its page would be at `..`
-            problems.append(f"{place}: {name!r} is no name of a cluster")
+            problems.append(f"{place}: {name!r} is not a valid cluster name")
         elif not isinstance(node, yaml.MappingNode):
             problems.append(f"{place}: {name} must be a mapping with a section `kafka`")
         else:
@@ -108,5 +108,5 @@ def _block(path: str, node: yaml.MappingNode, problems: list[str]) -> dict[str, 
     found = settings_below(path, node, problems)
     for name, written in found.items():
         if not name.startswith(SECTION):
-            problems.append(f"{written.place}: {name} is that of the whole fleet: a cluster has the section kafka only")
+            problems.append(f"{written.place}: {name} applies to the whole fleet: a cluster has only the section kafka")
     return found

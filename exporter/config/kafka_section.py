@@ -197,10 +197,10 @@ def _impossible_in_tls(value: Values) -> Iterator[tuple[str, str]]:
         ("kafka.ssl.truststore.password", "kafka.ssl.truststore.location"),
     ):
         if value[name] is not None and value[other] is None:
-            yield name, f"is of no use without {other}"
+            yield name, f"has no effect without {other}"
     for name, other in (
         ("kafka.ssl.keystore.location", "kafka.ssl.certificate.location"),
         ("kafka.ssl.truststore.location", "kafka.ssl.ca.location"),
     ):
         if value[name] is not None and value[other] is not None:
-            yield name, f"and {other} exclude each other"
+            yield name, f"and {other} cannot both be set"

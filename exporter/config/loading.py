@@ -134,7 +134,7 @@ def _resolved(written: Mapping[str, Written], elsewhere: Elsewhere, problems: li
         if secret not in _SECRETS or secret == name:
             continue
         if secret in resolved:
-            problems.append(f"{source.place}: {name} and {secret} (at {resolved[secret].place}) exclude each other")
+            problems.append(f"{source.place}: {name} and {secret} (at {resolved[secret].place}) cannot both be set")
             continue
         try:
             resolved[secret] = Written(elsewhere.contents(str(source.value)), f"{source.place} ({source.value})")
@@ -156,7 +156,7 @@ def _parse(written: Mapping[str, Written], problems: list[str]) -> dict[str, Any
         if source.value is None:
             parsed[setting.name] = None
             if setting.default is not None:
-                problems.append(f"{source.place}: {setting.name} has no value: leave it out to have the default")
+                problems.append(f"{source.place}: {setting.name} has no value: remove it to use the default")
             continue
         try:
             parsed[setting.name] = setting.kind.parse(source.value)
@@ -202,7 +202,7 @@ def composed(path: str, text: str) -> yaml.Node | None:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         if _expanded(root, {}) > VALUES_MAX:
-            raise ValueError(f"with its aliases it holds more than {VALUES_MAX} values")  # noqa: TRY301
+            raise ValueError(f"with its YAML aliases it has more than {VALUES_MAX} values")  # noqa: TRY301
         for node in _parts(root, set()):
             place = f"{path}:{node.start_mark.line + 1}"
             value_of(node)
@@ -283,7 +283,7 @@ def _take(path: str, name: str, node: yaml.Node, found: dict[str, Written], prob
     known = ALIASES.get(name, name)
     if name in SAME_AS_OURS:
         if str(getattr(node, "value", "")).lower() != SAME_AS_OURS[name]:
-            problems.append(f"{place}: {name} is {SAME_AS_OURS[name]} here, and nothing else")
+            problems.append(f"{place}: {name} must be {SAME_AS_OURS[name]}: no other value is supported")
         return
     if known not in BY_NAME:
         problems.append(f"{place}: {name}: unknown setting{_nearest(name, BY_NAME)}")

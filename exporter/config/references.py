@@ -55,4 +55,4 @@ class Elsewhere:
                 raise ValueError(f"refers to the environment variable {name}, which is not set")
             return self.environment[name]
         # Not what it is: a password may hold these characters.
-        raise ValueError("holds ${...}, and only ${file:PATH} and ${env:NAME} are known; write $${ for ${ itself")
+        raise ValueError("contains ${...}, and only ${file:PATH} and ${env:NAME} are known; write $${ for a literal ${")

@@ -275,7 +275,7 @@ def impossible(value: Values) -> list[tuple[str, str]]:
     """(setting, sentence) for each combination of valid values that cannot work together."""
     problems = []
     if value["scan.deadline"] >= value["scan.interval"]:
-        problems.append(("scan.deadline", "must be shorter than scan.interval, or cycles would pile up"))
+        problems.append(("scan.deadline", "must be shorter than scan.interval, or cycles would be missed"))
     mechanism = MECHANISMS.get(value["kafka.sasl.mechanism"] or "")
     if value["transaction_log.enabled"] and mechanism is not None and not mechanism.is_in_librdkafka:
         sentence = f"cannot be true: librdkafka, which reads it, has no {mechanism.name}"

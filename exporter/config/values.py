@@ -164,13 +164,15 @@ def groups(value: Any) -> tuple[tuple[str, re.Pattern[str]], ...]:
         if not isinstance(name, str) or _GROUP_NAME.fullmatch(name) is None:
             raise ValueError(f"must have names of letters, digits, `.`, `_` and `-`; {name!r} is not one")
         if name in found:
-            raise ValueError(f"must name each group once; {name!r} is there twice")
+            raise ValueError(f"must name each group once; {name!r} occurs twice")
         try:
             found[name] = bounded(match)
         except (re.error, TypeError, RecursionError) as error:
             raise ValueError(f"must have regular expressions; {match!r} of {name!r} is not one: {error}") from error
         except ValueError as error:
-            raise ValueError(f"must have regular expressions that end soon; {match!r} of {name!r}: {error}") from error
+            raise ValueError(
+                f"must have regular expressions that are quick to match; {match!r} of {name!r}: {error}"
+            ) from error
     return tuple(found.items())
 
 

@@ -66,5 +66,5 @@ class BaselineFile:
         if age_ms > self._age_ms_max:
             return f"it was made {age_ms / 86_400_000:.1f} days ago, more than baseline.max_age"
         if cluster_ids and not newest.cluster_ids.intersection(cluster_ids):
-            return f"it is for other clusters than {', '.join(cluster_ids)}"
+            return f"it is for other clusters, not for {', '.join(cluster_ids)}"
         return None

@@ -144,7 +144,7 @@ class ClusterState:
     def _set_aside(self, path: Path, damage: StateFileDamagedError) -> State:
         try:
             aside = state_file.set_aside(path)
-            log.warning(self._of_this(f"first-seen times start again: {damage}; it was moved to {aside}"))
+            log.warning(self._of_this(f"first-seen times start from now: {damage}; it was moved to {aside}"))
         except StateFileError as error:
             log.warning(self._of_this(f"first-seen times are not saved in this run: {damage}; {error}"))
             self._state_path = None

@@ -25,7 +25,7 @@ log = logging.getLogger("exporter")
 READ_SECONDS = 0.2
 OPEN_AGAIN_SECONDS = 5.0
 END_SECONDS = 0.5
-NOT_YET = "it was not tried yet"
+NOT_YET = "it was not read yet"
 
 OpenLog = Callable[..., StateLog]
 

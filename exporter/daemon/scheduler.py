@@ -164,7 +164,7 @@ class Scheduler:
         silent_s = self._clock() - self._last_beat
         if silent_s <= longest_s:
             return None
-        return f"no cycle has ended for {silent_s:.0f} s: the loop is dead"
+        return f"no cycle has ended for {silent_s:.0f} s: the loop does not run"
 
     def _on_missed(self, _event: JobEvent) -> None:
         self._work.missed()

@@ -56,12 +56,12 @@ def load(path: Path) -> State:
     except OSError as error:
         raise StateFileError(f"{path} cannot be read: {error}") from error
     except UnicodeDecodeError as error:
-        raise StateFileDamagedError(f"{path} is not a state file of this program: {error}") from error
+        raise StateFileDamagedError(f"{path} is not a state file of this exporter: {error}") from error
     try:
         document = json.loads(text)
         return State(_memory(document), _log_position(document), _topics(document))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StateFileDamagedError(f"{path} is not a state file of this program: {error}") from error
+        raise StateFileDamagedError(f"{path} is not a state file of this exporter: {error}") from error
 
 
 def set_aside(path: Path) -> Path:
@@ -73,7 +73,7 @@ def set_aside(path: Path) -> Path:
                 return path.rename(aside)
             except OSError as error:
                 raise StateFileError(f"{path} cannot be moved to {aside}: {error}") from error
-    raise StateFileError(f"{path.parent} holds too many damaged state files: remove some")
+    raise StateFileError(f"{path.parent} has too many damaged state files: remove some")
 
 
 def save(path: Path, state: State) -> None:

@@ -275,15 +275,15 @@ def _forgotten(kept_ms: int | None, last_timestamp_ms: int, now_ms: int | None) 
     """Why partitions may have forgotten the producer, and so are not searched; empty if none has."""
     if kept_ms is None:
         return (
-            "it is not known how long partitions remember a producer: needs DESCRIBE_CONFIGS on the cluster, and Kafka 3.5",
+            "it is unknown how long partitions remember producers: needs DESCRIBE_CONFIGS on the cluster, Kafka 3.5+",
         )
     if now_ms is None:
-        return ("the cluster's time is not known, so partitions may have forgotten the producer",)
+        return ("the cluster's time is unknown, so partitions may have forgotten the producer",)
     is_sane = 0 < last_timestamp_ms <= now_ms + CLOCK_SLACK_MS
     if is_sane and now_ms - last_timestamp_ms + CLOCK_SLACK_MS < kept_ms:
         return ()
     hours = f"{kept_ms / 3_600_000:g}"
-    return (f"partitions forget a producer {hours} hours after its end there, and that may have been longer ago",)
+    return (f"partitions forget a producer {hours} hours after its last marker there: more time may have passed",)
 
 
 def _coordinator_age_ms(transaction: CoordinatorTransaction | None, now_ms: int) -> int | None:

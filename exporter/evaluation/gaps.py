@@ -37,7 +37,7 @@ def _unproved(snapshot: Snapshot) -> list[str]:
     proof, open_ = snapshot.proof, snapshot.open_transactions
     sentences = []
     if snapshot.unclear_producer_ids:
-        sentences.append(f"{len(snapshot.unclear_producer_ids)} transactions were listed and could not be described")
+        sentences.append(f"{len(snapshot.unclear_producer_ids)} transactions were listed but not described")
     if proof is not None and proof.failure is not None:
         sentences.append(f"producers that no coordinator lists cannot be proved to hang: {proof.failure}")
     sentences += [] if proof is None else _unanswered(proof)
@@ -49,11 +49,10 @@ def _unproved(snapshot: Snapshot) -> list[str]:
         sentences.append(f"{len(unconfirmed) - _NAMED_MAX} more leaders are not confirmed")
     kept = [why for why in open_.unconfirmed if why is not None]
     sentences += [
-        f"a transaction that its coordinator keeps too long rests on a leader that is not confirmed: {why}"
-        for why in kept[:_NAMED_MAX]
+        f"a verdict of overdue or stuck depends on a leader that is not confirmed: {why}" for why in kept[:_NAMED_MAX]
     ]
     if len(kept) > _NAMED_MAX:
-        sentences.append(f"{len(kept) - _NAMED_MAX} more rest on leaders that are not confirmed")
+        sentences.append(f"{len(kept) - _NAMED_MAX} more verdicts depend on leaders that are not confirmed")
     failed = int(np.count_nonzero(open_.second_read == SecondRead.UNREAD))
     if failed:
         sentences.append(f"{failed} suspect transactions could not be read a second time")
@@ -73,10 +72,12 @@ def _unanswered(proof: CoordinatorProof) -> list[str]:
     sentences = []
     if proof.unclear_producer_ids:
         count = len(proof.unclear_producer_ids)
-        sentences.append(f"{count} suspect producers were listed and could not be described, or changed meanwhile")
+        sentences.append(
+            f"{count} suspect producers were listed, but were not described or changed between the requests"
+        )
     if proof.hidden_topics:
         topics = ", ".join(sorted(proof.hidden_topics))
-        sentences.append(f"a coordinator does not show topics of suspects: needs DESCRIBE on {topics}")
+        sentences.append(f"a coordinator omits topics of suspects from its responses: needs DESCRIBE on {topics}")
     if proof.id_visibility is IdVisibility.NOT_ANSWERED:
-        sentences.append("a coordinator did not say whether transactional ids may be hidden")
+        sentences.append("a coordinator did not respond to the request that shows whether transactional ids are hidden")
     return sentences

@@ -41,10 +41,11 @@ def is_abort_seen(evidence: Evidence) -> bool:
 def what_hides_a_commit(evidence: Evidence) -> tuple[str, ...]:
     """Why an abort proves nothing, one sentence each; empty if it is proved to be this transaction's."""
     if not evidence.was_searched:
-        return ("the logs were not searched for its end",)
+        return ("the logs were not searched for the transaction's marker",)
     if not has_its_own_epoch(evidence):
         shared = (
-            f"other transactions may have used epoch {evidence.producer_epoch} too, so the abort may be another one's"
+            f"other transactions may have used epoch {evidence.producer_epoch} too, so the ABORT may be of another "
+            "transaction"
         )
         return (shared, *evidence.unsearched, *evidence.lost)
     return (*evidence.unsearched, *evidence.lost)

@@ -33,12 +33,16 @@ _MISSING = {
     InconclusiveReason.ID_LISTED_NOT_DESCRIBED: (
         "a coordinator lists the producer id in an active transaction, but did not describe it"
     ),
-    InconclusiveReason.CHANGED_BETWEEN_READS: "the partition's entry, topic or leader changed between the reads",
+    InconclusiveReason.CHANGED_BETWEEN_READS: (
+        "the producer's state, the topic or the leader of the partition changed between the two reads"
+    ),
     InconclusiveReason.SECOND_READ_FAILED: (
         "the partition could not be read a second time after the coordinators responded, or its leader's address leads to "
         "another broker"
     ),
-    InconclusiveReason.CHANGED_WHILE_ASKED: "the transactional id changed or moved while its coordinator was asked",
+    InconclusiveReason.CHANGED_WHILE_ASKED: (
+        "the producer id or the coordinator of the transactional id changed between the requests"
+    ),
     InconclusiveReason.TOPICS_HIDDEN: (
         "its coordinator may leave this topic out of its response: grant DESCRIBE on the topic"
     ),
@@ -47,33 +51,35 @@ _MISSING = {
         "be read, and remove a DENY on describing transactional ids"
     ),
     InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY: (
-        "no coordinator lists the producer id, but the ACLs name transactional ids that are not visible to this exporter: "
+        "no coordinator lists the producer id, but ACLs name transactional ids that are not visible to this exporter: "
         "grant DESCRIBE on every transactional id (a literal *)"
     ),
-    InconclusiveReason.LEADERSHIP_UNCONFIRMED: "a broker that was believed may be cut off from its controller",
+    InconclusiveReason.LEADERSHIP_UNCONFIRMED: "a broker whose response was used may be cut off from its controller",
     InconclusiveReason.REPLICA_UNREAD: "an in-sync replica did not respond, or does not show the transaction open",
     InconclusiveReason.MAY_BE_FENCED: (
-        "its coordinator is Ongoing one epoch ahead with this partition: that is a newer transaction, or a fence of this "
-        "one that the coordinator cannot write yet and will complete"
+        "its coordinator has the id Ongoing at the next epoch with this partition: this is a newer transaction, or "
+        "a fence of this transaction that the coordinator cannot write yet and will complete"
     ),
     InconclusiveReason.CLOCK_UNVERIFIED: (
-        "whether it is past its time-out depends on the exporter's clock, which is off or cannot be compared with the "
-        "brokers': grant DESCRIBE on the cluster"
+        "whether the transaction is past its time-out depends on the exporter's clock, which is wrong or cannot be "
+        "compared with the brokers' clocks: grant DESCRIBE on the cluster"
     ),
     InconclusiveReason.COORDINATOR_BEHIND: "the partition has seen a newer producer epoch than its coordinator has",
-    InconclusiveReason.UNKNOWN_STATE: "its coordinator names a transaction state that this version does not know",
+    InconclusiveReason.UNKNOWN_STATE: (
+        "its coordinator responded with a transaction state that this version of the exporter does not know"
+    ),
     InconclusiveReason.TRANSACTION_STATE_HIDDEN: (
         "the topic __transaction_state is not visible: grant DESCRIBE on it, so that every coordinator is known"
     ),
-    InconclusiveReason.TRANSACTION_STATE_UNKNOWN: "no broker said where the partitions of __transaction_state are",
+    InconclusiveReason.TRANSACTION_STATE_UNKNOWN: "no broker returned the leaders of the partitions of __transaction_state",
     InconclusiveReason.STATE_PARTITION_OFFLINE: "a partition of __transaction_state has no leader",
     InconclusiveReason.LOADING: "a coordinator is still loading its partition of __transaction_state",
     InconclusiveReason.TRANSACTIONAL_IDS_HIDDEN: (
         "transactional ids are not visible: grant DESCRIBE on every transactional id"
     ),
     InconclusiveReason.COORDINATOR_UNANSWERED: "a coordinator did not respond",
-    InconclusiveReason.COORDINATOR_MOVED: "a partition of __transaction_state changed its leader while it was asked",
-    InconclusiveReason.NOT_ASKED: "the coordinators were not asked for a proof in this cycle",
+    InconclusiveReason.COORDINATOR_MOVED: "a partition of __transaction_state changed its leader between the requests",
+    InconclusiveReason.NOT_ASKED: "the exporter did not query the coordinators for a proof in this cycle",
     InconclusiveReason.NOT_EXAMINED: "more transactions are open than one cycle examines (scan.transactions_limit)",
 }
 
@@ -149,7 +155,7 @@ def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
 def _log_said(ended: EndedTransaction, evidence: Evidence) -> str:
     here = f"{evidence.key.topic}-{evidence.key.partition}"
     return (
-        f"the coordinators' log has the last transaction of epoch {ended.producer_epoch} on {here} ended by "
+        f"in the transaction log the last transaction of epoch {ended.producer_epoch} on {here} ended with "
         f"{_ENDINGS[ended.outcome]}, {_when(ended.decided_ms, evidence.last_timestamp_ms)}"
     )
 
@@ -157,8 +163,8 @@ def _log_said(ended: EndedTransaction, evidence: Evidence) -> str:
 _ENDINGS = {
     Outcome.COMMITTED: "a commit",
     Outcome.ABORTED: "an abort",
-    Outcome.TIMED_OUT: "its time-out",
-    Outcome.FENCED: "a newer producer's fence",
+    Outcome.TIMED_OUT: "a time-out",
+    Outcome.FENCED: "a fence by a newer producer",
 }
 
 
@@ -201,22 +207,25 @@ def waiting_groups(
 def _sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason | None) -> str:
     here = f"{evidence.key.topic}-{evidence.key.partition}"
     if missing is not None:
-        return f"Not proved either way: {_MISSING[missing]}{_detail(evidence, missing)}."
+        return f"Unverified: {_MISSING[missing]}{_detail(evidence, missing)}."
     if verdict is Verdict.REPLICA_DIVERGED:
         brokers = ", ".join(map(str, evidence.diverged_replicas))
         return (
-            f"The leader of {here} shows it open, and the replica on broker {brokers} has its end: the leader may have "
-            "lost the marker, and an abort could hide committed records."
+            f"The leader of {here} shows the transaction open, but the replica on broker {brokers} has its marker: "
+            "the leader may have lost the marker, and an abort could hide committed records."
         )
     if verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID:
         return (
-            f"Every coordinator is loaded and visible, and none lists producer id {evidence.key.producer_id}; the "
-            f"transaction was open on {here} before and after they were asked.{_former_name(evidence)}"
+            "Every coordinator is loaded and visible, and no coordinator lists producer id "
+            f"{evidence.key.producer_id}; the transaction was open on {here} before and after the coordinators were "
+            f"queried.{_former_name(evidence)}"
         )
-    assert evidence.transaction is not None, "every other verdict rests on a coordinator's answer"
+    assert evidence.transaction is not None, "every other verdict has a coordinator's response"
     said = _coordinator_said(evidence.transaction)
     if verdict.is_hanging:
-        return f"{said}{_contradiction(evidence, here)}; it was open there before and after it was asked."
+        return (
+            f"{said}{_contradiction(evidence, here)}; it was open there before and after the coordinator was queried."
+        )
     return f"{said}{_agreement(evidence, verdict, here)}."
 
 
@@ -231,7 +240,7 @@ def _detail(evidence: Evidence, missing: InconclusiveReason) -> str:
 def _former_name(evidence: Evidence) -> str:
     if evidence.logged is None:
         return ""
-    return f" The coordinators' log has that producer id under transactional id {evidence.logged.transactional_id!r}."
+    return f" The transaction log has this producer id under transactional id {evidence.logged.transactional_id!r}."
 
 
 def _coordinator_said(transaction: CoordinatorTransaction) -> str:
@@ -245,8 +254,8 @@ def _coordinator_said(transaction: CoordinatorTransaction) -> str:
 def _contradiction(evidence: Evidence, here: str) -> str:
     if evidence.ownership is Ownership.STALE_EPOCH:
         return (
-            f" on {here}, where the open records are of epoch {evidence.producer_epoch}: the new transaction's marker "
-            "would close them as its own"
+            f" on {here}, where the open records have epoch {evidence.producer_epoch}: the marker of the new "
+            "transaction would end them too"
         )
     if evidence.transaction is not None and evidence.transaction.is_active:
         return f" without {here} among its partitions, where epoch {evidence.producer_epoch} is open"
@@ -255,15 +264,15 @@ def _contradiction(evidence: Evidence, here: str) -> str:
 
 def _agreement(evidence: Evidence, verdict: Verdict, here: str) -> str:
     if verdict in {Verdict.COMPLETING, Verdict.STUCK_COMPLETING}:
-        waited = f", seen so for {evidence.completing_ms / 1000:.0f} s" if evidence.completing_ms else ""
+        waited = f"; completing for {evidence.completing_ms / 1000:.0f} s" if evidence.completing_ms else ""
         if is_marker_refused(evidence):
             return (
-                f", and {here} has seen epoch {evidence.producer_epoch} of this producer: it refuses the marker of the "
-                f"older epoch for ever{waited}"
+                f", and {here} has seen epoch {evidence.producer_epoch} of this producer: it always refuses the "
+                f"marker of the older epoch{waited}"
             )
-        return f", and the marker for {here} is still owed{waited}"
+        return f", and its marker is not on {here} yet{waited}"
     if evidence.ownership is Ownership.LISTED_ACTIVE:
-        return "; first seen in this cycle, so it was not described yet"
+        return "; first seen in this cycle, so it is not described yet"
     assert evidence.transaction is not None
     age = "" if evidence.coordinator_age_ms is None else f", {evidence.coordinator_age_ms / 1000:.0f} s old"
     if verdict is Verdict.PREPARED_TWO_PHASE_COMMIT:

@@ -142,10 +142,12 @@ class ClusterClient:
     ) -> Received:
         timeout_s = min(timeout_s, self.remaining_s())
         if timeout_s <= 0:
-            raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {address} was not asked: the cycle's deadline is over")
+            raise BrokerFault(
+                FaultReason.TIMED_OUT, f"broker at {address} got no request: the cycle's deadline has passed"
+            )
         if address in self.silent:
             raise BrokerFault(
-                FaultReason.TIMED_OUT, f"broker at {address} is not asked again in this cycle: it timed out"
+                FaultReason.TIMED_OUT, f"broker at {address} gets no further request in this cycle: it timed out"
             )
         try:
             return await self.connections.receive(address, request, api=api, timeout_s=timeout_s, once=once, sent=sent)

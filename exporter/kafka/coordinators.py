@@ -158,7 +158,7 @@ async def list_transactions(
 def _listing(broker: int, answer: RawAnswer) -> Listing:
     listed = listing.decode(answer.body)
     if listed.error != ErrorCode.NONE:
-        return Listing(broker, NOTHING_LISTED, f"coordinator {broker} answers {error_name(listed.error)}")
+        return Listing(broker, NOTHING_LISTED, f"coordinator {broker} responded with {error_name(listed.error)}")
     return Listing(broker, listed, None)
 
 

@@ -33,11 +33,13 @@ async def leader_of(client: ClusterClient, topic: str, partition: int) -> int:
     code = topology.topic_errors.get(topic)
     if code is not None:
         raise KafkaRequestError(
-            error_name(code), f"topic {topic} is not there, or we may not describe it ({error_name(code)})"
+            error_name(code),
+            f"topic {topic} does not exist or is not visible: needs DESCRIBE on it ({error_name(code)})",
         )
     if topology.row(topic, partition) is None:
         raise KafkaRequestError(
-            "UNKNOWN_TOPIC_OR_PARTITION", f"{topic} has {len(topology.rows_of(topic))} partitions, no {partition}"
+            "UNKNOWN_TOPIC_OR_PARTITION",
+            f"{topic} has {len(topology.rows_of(topic))} partitions, and partition {partition} does not exist",
         )
     raise KafkaRequestError("LEADER_NOT_AVAILABLE", f"{topic}-{partition} has no leader")
 
@@ -63,7 +65,7 @@ async def producers_at(client: ClusterClient, broker: int, topic: str, partition
 def _entries(response: RawAnswer) -> tuple[int, tuple[OneEntry, ...]]:
     found = describe_producers.decode(response.body, version=response.version, every=True)
     if len(found.partition) != 1:
-        raise MalformedAnswerError(f"it tells of {len(found.partition)} partitions, asked for one")
+        raise MalformedAnswerError(f"it has {len(found.partition)} partitions, and one was requested")
     return int(found.error[0]), tuple(map(found.one, range(len(found))))
 
 
@@ -73,7 +75,7 @@ async def describe_id(client: ClusterClient, transactional_id: str) -> Coordinat
     rows = topology.rows_of(STATE_TOPIC)
     if not rows:
         code = error_name(topology.topic_errors.get(STATE_TOPIC, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        raise KafkaRequestError(code, f"{STATE_TOPIC} is not there, or we may not describe it ({code})")
+        raise KafkaRequestError(code, f"{STATE_TOPIC} does not exist or is not visible: needs DESCRIBE on it ({code})")
     coordinator = int(topology.leader[rows[state_partition(transactional_id, len(rows))]])
     if coordinator == NO_LEADER:
         raise KafkaRequestError("COORDINATOR_NOT_AVAILABLE", f"the coordinator of {transactional_id!r} is offline")
@@ -86,14 +88,14 @@ async def describe_at(client: ClusterClient, coordinator: int, transactional_id:
     if isinstance(answer, CoordinatorTransaction):
         return answer
     if answer == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND.name:
-        raise KafkaRequestError(answer, f"coordinator {coordinator} knows no transactional id {transactional_id!r}")
-    if answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name:
         raise KafkaRequestError(
-            answer, f"transactional id {transactional_id!r} is hidden from us: grant DESCRIBE on it"
+            answer, f"coordinator {coordinator} does not know transactional id {transactional_id!r}"
         )
+    if answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name:
+        raise KafkaRequestError(answer, f"transactional id {transactional_id!r} is not visible: grant DESCRIBE on it")
     if answer in {None, "coordinator_unanswered"}:
-        raise BrokerFault(FaultReason.CONNECTION_LOST, f"coordinator {coordinator} did not answer")
-    raise KafkaRequestError(str(answer), f"coordinator {coordinator} answers {answer} for {transactional_id!r}")
+        raise BrokerFault(FaultReason.CONNECTION_LOST, f"coordinator {coordinator} did not respond")
+    raise KafkaRequestError(str(answer), f"coordinator {coordinator} responded with {answer} for {transactional_id!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,5 +116,5 @@ async def list_all(client: ClusterClient, states: tuple[TransactionState, ...] =
         f"{STATE_TOPIC}-{topology.partition[row]} has no leader" for row in rows if topology.leader[row] == NO_LEADER
     ]
     if not rows:
-        gaps.append(f"{STATE_TOPIC} is not there, or hidden from us: every broker was asked")
+        gaps.append(f"{STATE_TOPIC} does not exist or is not visible, so every broker was queried")
     return Listings(tuple(it for listing in listings for it in listing.transactions), tuple(gaps))

@@ -80,7 +80,7 @@ async def write_marker(client: ClusterClient, leader: int, marker: Marker) -> Ma
 def _error_code(answer: Any) -> int:
     codes = [row.error_code for marker in answer.markers for topic in marker.topics for row in topic.partitions]
     if len(codes) != 1:
-        raise MalformedAnswerError(f"it tells of {len(codes)} partitions, asked for one")
+        raise MalformedAnswerError(f"it has {len(codes)} partitions, and one was requested")
     return int(codes[0])
 
 

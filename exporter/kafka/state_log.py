@@ -129,7 +129,7 @@ class StateLog:
         if self._ends:
             return None
         is_young = self._clock() - self._opened_at < HEARD_WITHIN_US / 1_000_000
-        return self._failure or (None if is_young else f"no leader of a partition of {STATE_TOPIC} is heard from")
+        return self._failure or (None if is_young else f"no leader of a partition of {STATE_TOPIC} responds")
 
     def close(self) -> None:
         """End the connections."""
@@ -160,7 +160,7 @@ class StateLog:
         if topic.error is not None and topic.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise LogUnreadableError(f"{STATE_TOPIC} is not visible: grant DESCRIBE and READ on it")
         if topic.error is not None or not topic.partitions:
-            raise LogUnreadableError(f"there is no topic {STATE_TOPIC} yet: nobody has used a transactional id")
+            raise LogUnreadableError(f"topic {STATE_TOPIC} does not exist yet: no client has used a transactional id")
         return str(metadata.cluster_id), tuple(sorted(topic.partitions))
 
     def _place(self) -> None:

@@ -106,7 +106,7 @@ def topology_of(answer: MetadataAnswer) -> Topology:
     """
     if not answer.brokers:
         # A broker that has not caught up with its controller: an empty cluster would look like one without transactions.
-        raise MalformedAnswerError("its metadata name no broker")
+        raise MalformedAnswerError("its metadata names no broker")
     told = np.array(answer.partitions, dtype=np.int64)
     shown = [
         i

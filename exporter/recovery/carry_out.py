@@ -27,16 +27,18 @@ LOOK_FAULTS = (BrokerFault, KafkaRequestError, ClusterUnavailableError)
 
 EXPLANATIONS = {
     ErrorCode.INVALID_PRODUCER_EPOCH.name: (
-        "the partition has seen a newer epoch of this producer: it is alive; look again with find-hanging"
+        "the partition has seen a newer epoch of this producer, so the producer is alive; run find-hanging again"
     ),
     ErrorCode.TRANSACTION_COORDINATOR_FENCED.name: (
-        "the partition remembers a newer coordinator epoch: its coordinator has written meanwhile; look again"
+        "the partition remembers a newer coordinator epoch, so the coordinator has written to it since; run "
+        "find-hanging again"
     ),
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name: (
-        "we may not write markers: grant ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster to this principal"
+        "not authorized to write markers: grant ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster to "
+        "this principal"
     ),
-    ErrorCode.NOT_LEADER_OR_FOLLOWER.name: "the partition's leader has just moved; look again",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name: "the partition is gone",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER.name: "the partition's leader has just changed; run find-hanging again",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name: "the partition does not exist any more",
 }
 
 
@@ -99,7 +101,7 @@ def carry_out(
     try:
         result = _send_and_check(plan, partition, audit, look.last_stable_offset, clock, sleep)
     except KeyboardInterrupt:
-        left = "interrupted when the marker may have been written: look again before anything else is written"
+        left = "interrupted when the marker may have been written: run find-hanging before you write anything else"
         result = Result(Outcome.INTERRUPTED, left)
     return _end(audit, plan, result)
 
@@ -110,7 +112,7 @@ def _what_stands_against(plan: Plan, look: Look) -> Result | None:
         again = "nothing was written: the topic was deleted and created again since it was judged"
         return Result(Outcome.UNTOUCHED, again)
     if is_closed(plan, look) or not is_open(plan, look.entries):
-        return Result(Outcome.GONE, "nothing was written: the transaction is gone, it has ended since it was judged")
+        return Result(Outcome.GONE, "nothing was written: the transaction has ended since it was judged")
     if is_unchanged(plan, look):
         return None
     return Result(Outcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged")
@@ -130,12 +132,12 @@ def _send_and_check(
         return Result(Outcome.UNTOUCHED, f"nothing was written: {error}")
     if isinstance(answer, Look):
         against = _what_stands_against(plan, answer)
-        assert against is not None, "a look is returned only where something stands against the marker"
+        assert against is not None, "a read is returned only if something prevents the marker"
         return against
     with suppress(AuditError):  # the end is logged as well, and says so when it cannot be
         audit.step("answered", **_which(plan), outcome=answer.outcome.value, detail=answer.detail)
     if answer.outcome is MarkerOutcome.REFUSED:
-        why = EXPLANATIONS.get(answer.detail, "look again with find-hanging")
+        why = EXPLANATIONS.get(answer.detail, "run find-hanging again")
         return Result(Outcome.REFUSED, f"the broker refused the marker ({answer.detail}): {why}")
     return _check(plan, partition, answer, stable_before, clock, sleep)
 
@@ -156,15 +158,17 @@ def _check(
             if not is_open(plan, partition.producers()):
                 return _gone(plan, partition, stable_before)
         except LOOK_FAULTS as error:
-            failure = f" (the last look failed: {error})"
+            failure = f" (the last read failed: {error})"
         if clock() >= until:
             break
         sleep(POLL_SECONDS)
-    unclear = "" if answer.outcome is MarkerOutcome.WRITTEN else f"the broker's answer was lost ({answer.detail}), and "
+    unclear = (
+        "" if answer.outcome is MarkerOutcome.WRITTEN else f"the broker's response was lost ({answer.detail}), and "
+    )
     seen = "was not seen to end within" if failure else "is still open after"
     return Result(
         Outcome.STILL_OPEN,
-        f"{unclear}the transaction {seen} {CHECK_SECONDS:.0f} s{failure}: look again before anything else is written",
+        f"{unclear}the transaction {seen} {CHECK_SECONDS:.0f} s{failure}: run find-hanging before you write anything else",
     )
 
 
@@ -172,7 +176,7 @@ def _gone(plan: Plan, partition: Partition, stable_before: int) -> Result:
     after = ""
     if plan.action is Action.COMPLETE:
         after = (
-            f"; coordinator {plan.row.coordinator} will go on showing {plan.row.coordinator_state} until it loads its "
+            f"; coordinator {plan.row.coordinator} continues to show {plan.row.coordinator_state} until it loads its "
             "partition of __transaction_state again, for example when its broker restarts"
         )
     stability = _stability(stable_before, partition.last_stable_offset())
@@ -181,11 +185,11 @@ def _gone(plan: Plan, partition: Partition, stable_before: int) -> Result:
 
 def _stability(before: int, now: int) -> str:
     if now == UNKNOWN_OFFSET:
-        return "where the last stable offset stands could not be read"
+        return "the last stable offset could not be read"
     if before == UNKNOWN_OFFSET:
-        return f"the last stable offset stands at {now}, where it stood before could not be read"
+        return f"the last stable offset is {now}; the previous one could not be read"
     if now <= before:
-        return f"the last stable offset stands at {now}: something else holds it, see describe-producers"
+        return f"the last stable offset is {now}: another transaction holds it, see describe-producers"
     return f"the last stable offset went from {before} to {now}"
 
 

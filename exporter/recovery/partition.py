@@ -127,7 +127,7 @@ class PartitionOnBrokers:
         own = Claim.of(await client.topology((self._topic,), broker=claim.leader), *partition)
         if own != claim:
             raise KafkaRequestError(
-                MOVED, f"broker {claim.leader} does not lead {_name(claim)} as before any more; look again"
+                MOVED, f"broker {claim.leader} no longer leads {_name(claim)} at the same epoch; run the command again"
             )
         return Look(
             leader=claim.leader,
@@ -156,7 +156,9 @@ async def newest_claims(
     deciding = _coordinator_claim(views, coordinated.transactional_id)
     if deciding.leader != coordinated.coordinator:
         told = f"broker {coordinated.coordinator} told of {coordinated.transactional_id!r}"
-        raise KafkaRequestError(MOVED, f"{told}, and broker {deciding.leader} coordinates it now: look again")
+        raise KafkaRequestError(
+            MOVED, f"{told}, and broker {deciding.leader} coordinates it now: run the command again"
+        )
     return claim, deciding
 
 
@@ -168,9 +170,7 @@ async def coordinator_of(client: ClusterClient, transactional_id: str) -> Claim:
 def _coordinator_claim(views: list[Topology], transactional_id: str) -> Claim:
     count = max(len(view.rows_of(STATE_TOPIC)) for view in views)
     if count == 0:
-        raise KafkaRequestError(
-            UNCONFIRMED, f"no broker shows {STATE_TOPIC}, so that the coordinator cannot be confirmed"
-        )
+        raise KafkaRequestError(UNCONFIRMED, f"no broker shows {STATE_TOPIC}, so the coordinator cannot be confirmed")
     claim = _newest(views, STATE_TOPIC, state_partition(transactional_id, count))
     if claim.leader == NO_LEADER:
         raise KafkaRequestError("COORDINATOR_NOT_AVAILABLE", f"the coordinator of {transactional_id!r} is offline")
@@ -184,7 +184,8 @@ async def confirm_all(client: ClusterClient, claims: tuple[Claim, ...]) -> None:
         why = against.get((claim.topic, claim.partition))
         if why is not None:
             raise KafkaRequestError(
-                UNCONFIRMED, f"broker {claim.leader} is not confirmed to lead {_name(claim)}: {why}; look again"
+                UNCONFIRMED,
+                f"broker {claim.leader} is not confirmed to lead {_name(claim)}: {why}; run the command again",
             )
 
 

@@ -63,7 +63,7 @@ def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> st
     if plan.action is Action.COMPLETE:
         return _refusal_to_complete(row)
     if forced is not None and forced is not verdict:
-        return f"--force {forced.label} was typed, but the verdict is {verdict.label} now: look again"
+        return f"--force {forced.label} was typed, but the verdict is {verdict.label} now: run find-hanging again"
     if forced is not None:
         return None
     if not verdict.is_hanging:
@@ -74,7 +74,7 @@ def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> st
     if row.outcome_unsearched:
         unread = "; ".join(row.outcome_unsearched)
         return (
-            f"the transaction may have been committed elsewhere, where that could not be searched ({unread}). "
+            f"the transaction may have been committed elsewhere, on partitions that could not be searched ({unread}). "
             f"{_SEARCH_AGAIN}"
         )
     return None
@@ -122,7 +122,7 @@ def _refusal_to_complete(row: TransactionRow) -> str | None:
     if row.coordinator_producer_epoch is None or row.coordinator_producer_epoch < row.producer_epoch:
         return (
             f"its coordinator is completing epoch {row.coordinator_producer_epoch}, and epoch {row.producer_epoch} is open "
-            "on the partition: that may be another transaction, for which nothing is decided"
+            "on the partition: this may be another transaction, for which nothing is decided"
         )
     return None
 
@@ -233,7 +233,7 @@ def in_words(plan: Plan) -> str:
     row, marker = plan.row, plan.marker
     kind = "COMMIT" if marker.commit else "ABORT"
     held_back = "" if row.last_stable_offset_lag is None else f", which holds back {row.last_stable_offset_lag} records"
-    seen = f" ({'; '.join(row.outcome_seen)})" if row.outcome_seen else ", nothing was seen of it"
+    seen = f" ({'; '.join(row.outcome_seen)})" if row.outcome_seen else ", no trace of it was found"
     return (
         f"{plan.action.value} on {row.topic}-{row.partition}: write one {kind} marker for producer {row.producer_id} at "
         f"epoch {row.producer_epoch} (coordinator epoch {marker.coordinator_epoch}), closing the transaction open since "

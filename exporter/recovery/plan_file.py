@@ -125,15 +125,13 @@ def parsed(text: str) -> PlanFile:
     try:
         root = json.loads(text, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
-        raise PlanFileError([f"is no JSON, or not all of it: {error}"]) from error
+        raise PlanFileError([f"is not complete JSON: {error}"]) from error
     problems: list[str] = []
     if not isinstance(root, dict) or root.get("format") != FORMAT:
-        raise PlanFileError([f'is no plan: find-hanging --plan-file writes "format": "{FORMAT}" into it'])
+        raise PlanFileError([f'is not a plan: find-hanging --plan-file writes "format": "{FORMAT}" into it'])
     if root.get("version") != VERSION or isinstance(root.get("version"), bool):
         raise PlanFileError(
-            [
-                f"version must be {VERSION}, it is {root.get('version')!r}: another release has written it; make a new plan"
-            ]
+            [f"version must be {VERSION}, it is {root.get('version')!r}: another release wrote it; make a new plan"]
         )
     fields = _checked(root, _PLAN, "", problems)
     entries = root.get("transactions")
@@ -180,7 +178,7 @@ def _repeated(transactions: Iterable[PlannedAbort]) -> list[str]:
     for it in transactions:
         key = (it.topic, it.partition, it.start_offset)
         if key in seen:
-            problems.append(f"{it} is planned twice")
+            problems.append(f"{it} is in the plan twice")
         seen.add(key)
     return problems
 

@@ -123,11 +123,11 @@ def terminate(
             # Unchanged: another change of its state prevented the fence.
             ended = _fenced(shown, coordinator) if what_changed(shown, now) is None else _how_it_is(shown, now)
         except (BrokerFault, KafkaRequestError, ClusterUnavailableError) as error:
-            failure = f" (the last look failed: {error})"
+            failure = f" (the last read failed: {error})"
     return ended or Termination(
         Ending.FAILED,
-        f"the coordinator was still completing {shown.transactional_id!r} after {WAIT_SECONDS:.0f} s{failure}: its markers "
-        "are not getting through; see find-hanging for stuck_completing",
+        f"the coordinator was still completing {shown.transactional_id!r} after {WAIT_SECONDS:.0f} s{failure}: its "
+        "markers are not written; see find-hanging for stuck_completing",
     )
 
 
@@ -147,7 +147,7 @@ def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Terminat
     if answer in _NEWER_PRODUCER:
         return Termination(Ending.REFUSED, f"nothing was fenced: a newer producer has taken {name} over ({answer})")
     if answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name:
-        why = f"we may not fence {name}: grant WRITE on the transactional id to this principal"
+        why = f"not authorized to fence {name}: grant WRITE on the transactional id to this principal"
         return Termination(Ending.FAILED, why)
     return Termination(Ending.FAILED, f"the coordinator refused with {answer}")
 
@@ -161,9 +161,11 @@ def _how_it_is(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> Te
     if now.state is TransactionState.COMPLETE_ABORT and is_fenced:
         return Termination(Ending.ABORTED, f"{name} is fenced and its transaction aborted")
     if now.state is TransactionState.COMPLETE_COMMIT:
-        return Termination(Ending.OVER, f"the transaction of {name} is over: its producer has committed it meanwhile")
+        return Termination(
+            Ending.OVER, f"the transaction of {name} has ended: its producer committed it in the meantime"
+        )
     newer = f"{now.state.value} at epoch {now.producer_epoch}"
     return Termination(
         Ending.OVER,
-        f"the transaction of {name} is over; its coordinator is further on, {newer}, and that was left alone",
+        f"the transaction of {name} has ended; its coordinator has continued with {newer}, which was not changed",
     )

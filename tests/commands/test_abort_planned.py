@@ -90,7 +90,13 @@ def test_what_lives_again_while_the_others_are_aborted_is_left_alone(tmp_path: P
 @pytest.mark.parametrize(
     ("plan", "now", "more", "status", "said"),
     [
-        (plan_of([hang()], "another"), hang(), ["--yes"], 5, "the plan is for cluster another, this is cluster-1"),
+        (
+            plan_of([hang()], "another"),
+            hang(),
+            ["--yes"],
+            5,
+            "the plan is for cluster another, and this cluster is cluster-1",
+        ),
         (
             plan_of([hang(partition=n % 3, start_offset=n) for n in range(11)]),
             hang(),
@@ -105,14 +111,14 @@ def test_what_lives_again_while_the_others_are_aborted_is_left_alone(tmp_path: P
             5,
             "2 transactions, more than --max-aborts 1",
         ),
-        (plan_of([hang()]), hang(), [], 5, "nobody to ask"),
-        (plan_of([hang()])[:-20], hang(), ["--yes"], 1, "is no JSON, or not all of it"),
+        (plan_of([hang()]), hang(), [], 5, "is not a terminal"),
+        (plan_of([hang()])[:-20], hang(), ["--yes"], 1, "is not complete JSON"),
         (
             plan_of([hang()]).replace('"coordinator_epoch": -1', '"coordinator_epoch": 3', 1),
             hang(),
             ["--yes"],
             5,
-            "its coordinator epoch was 3 and is -1: somebody writes there",
+            "its coordinator epoch was 3 and is -1: another client writes to the partition",
         ),
         (plan_of([committed()]), committed(), ["--yes"], 5, "an abort may hide committed records"),
     ],
@@ -154,7 +160,7 @@ def test_an_unread_partition_is_a_failure_and_not_a_ghost(tmp_path: Path, capsys
     assert (status, len(written_to)) == (1, 1)
     told = capsys.readouterr().err
     assert "timed_out" in told
-    assert "the partition is not there, or is hidden from us" in told
+    assert "the partition does not exist or is not visible (needs DESCRIBE on the topic)" in told
 
 
 @pytest.mark.parametrize(
@@ -207,12 +213,12 @@ def changed(path: str, value: Any) -> str:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "is no JSON, or not all of it"),
-        ("[]", 'is no plan: find-hanging --plan-file writes "format"'),
-        ("{}", "is no plan"),
-        ("[" * 100_000, "is no JSON"),
+        ("", "is not complete JSON"),
+        ("[]", 'is not a plan: find-hanging --plan-file writes "format"'),
+        ("{}", "is not a plan"),
+        ("[" * 100_000, "is not complete JSON"),
         ('{"format": 1, "format": 2}', "the same key twice"),
-        (changed("version", 1), "version must be 2, it is 1: another release has written it; make a new plan"),
+        (changed("version", 1), "version must be 2, it is 1: another release wrote it; make a new plan"),
         (changed("version", True), "version must be 2, it is True"),
         (changed("cluster_id", ...), "cluster_id is missing"),
         (changed("comment", "hello"), "comment is unknown"),
@@ -238,7 +244,7 @@ def changed(path: str, value: Any) -> str:
         (changed("transactions/0/last_sequence", -2), "transactions[0].last_sequence must be a whole number from -1"),
         (changed("transactions/1/last_timestamp_ms", ...), "transactions[1].last_timestamp_ms is missing"),
         (changed("transactions/0/forced", 1), "transactions[0].forced is unknown"),
-        (changed("transactions/1/partition", 0), "orders-0 at start offset 100 is planned twice"),
+        (changed("transactions/1/partition", 0), "orders-0 at start offset 100 is in the plan twice"),
     ],
 )
 def test_a_file_that_is_no_plan_is_refused_with_the_place(text: str, problem: str) -> None:

@@ -59,7 +59,7 @@ def test_states_choose_rows_by_what_the_coordinator_has(written: str | None, ids
 @pytest.mark.parametrize("written", ["ongoing", "Ongoing,Ongoin", "-", ",", ""])
 def test_states_that_do_not_exist_are_told(written: str) -> None:
     """With those that there are; a dash only where it means something."""
-    with pytest.raises(ValueError, match="there are Empty, Ongoing"):
+    with pytest.raises(ValueError, match="the states are Empty, Ongoing"):
         states(written)
 
 
@@ -83,7 +83,7 @@ def test_a_plan_is_never_written_over_a_file(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "plan.json").write_text("mine")
 
     assert run(context("--plan-file", str(tmp_path / "plan.json")), SETTINGS) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert (tmp_path / "plan.json").read_text() == "mine"
 
 

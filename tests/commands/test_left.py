@@ -95,7 +95,7 @@ def test_while_it_waits_for_another_s_lock(cluster: FakeCluster, tmp_path: Path)
     assert (status, markers(cluster), "Traceback" in errors) == (INTERRUPTED, 0, False)
     assert [it["step"] for it in steps(tmp_path)] == ["planned", "confirmed", "ended"]
     assert steps(tmp_path)[-1]["sentence"].startswith(
-        "left by Ctrl-C: a marker was sent only where `sending` is logged"
+        "stopped by Ctrl-C: a marker was sent only if the audit log has the step `sending`"
     )
 
 
@@ -121,7 +121,7 @@ def test_after_the_marker_is_sent(cluster: FakeCluster, tmp_path: Path) -> None:
     assert (status, markers(cluster), "Traceback" in errors) == (INTERRUPTED, 1, False)
     assert [it["step"] for it in steps(tmp_path)] == ["planned", "confirmed", "sending", "ended"]
     assert steps(tmp_path)[-1]["outcome"] == "interrupted"
-    assert "interrupted when the marker may have been written: look again" in errors
+    assert "interrupted when the marker may have been written: run find-hanging" in errors
 
 
 def test_force_terminate_while_it_waits_for_another_s_lock(cluster: FakeCluster, tmp_path: Path) -> None:

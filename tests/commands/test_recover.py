@@ -92,7 +92,7 @@ def test_nobody_to_ask_is_no_consent(
     at_terminal(monkeypatch, stdin)
 
     assert abort(tmp_path, hang()) == (5, [])
-    assert steps(tmp_path)[-1] == ("declined", "nobody to ask")
+    assert steps(tmp_path)[-1] == ("declined", "no terminal")
 
 
 def test_a_question_that_nobody_sees_is_not_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ def test_the_whole_table() -> None:
         "open_within_timeout\n"
         "orders  12         4000      3      100           1 h 1 min  yes   -                 "
         "hanging_no_transactional_id\n"
-        "  Every coordinator is loaded and visible, and none lists producer id 4000; "
-        "the transaction was open on orders-12 before and after they were asked."
+        "  Every coordinator is loaded and visible, and no coordinator lists producer id 4000; "
+        "the transaction was open on orders-12 before and after the coordinators were queried."
     )
 
 

@@ -72,7 +72,7 @@ def test_settings_of_a_cluster_travel_to_other_machines() -> None:
             "clusters:\n  a:\n    kafka: {bootstrap.server: 'a:1'}",
             "fleet.yaml:3: kafka.bootstrap.server: unknown setting",
         ),
-        ("clusters:\n  a:\n    scan: {interval: 1s}", "fleet.yaml:3: scan.interval is that of the whole fleet"),
+        ("clusters:\n  a:\n    scan: {interval: 1s}", "fleet.yaml:3: scan.interval applies to the whole fleet"),
         ("clusters:\n  a: {kafka: {client.id: x}}", "kafka.bootstrap.servers is not set"),
         ("clusters: {a: {kafka: {bootstrap.servers: '[', }}", "fleet.yaml:1: not valid YAML"),
     ],

@@ -125,7 +125,7 @@ def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
     [
         (
             "scan: {deadline: 30s}",
-            "config.yaml:3: scan.deadline must be shorter than scan.interval, or cycles would pile up",
+            "config.yaml:3: scan.deadline must be shorter than scan.interval, or cycles would be missed",
         ),
         (
             "kafka.security.protocol: SASL_SSL",
@@ -160,15 +160,15 @@ def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
         ),
         (
             "kafka: {security.protocol: SSL, ssl.key.location: /k.pem}",
-            "config.yaml:3: kafka.ssl.key.location is of no use without kafka.ssl.certificate.location",
+            "config.yaml:3: kafka.ssl.key.location has no effect without kafka.ssl.certificate.location",
         ),
         (
             "kafka: {security.protocol: SSL, ssl.ca.location: /c.pem, ssl.truststore.location: /t.p12}",
-            "config.yaml:3: kafka.ssl.truststore.location and kafka.ssl.ca.location exclude each other",
+            "config.yaml:3: kafka.ssl.truststore.location and kafka.ssl.ca.location cannot both be set",
         ),
         (
             "kafka.enable.ssl.certificate.verification: false",
-            "config.yaml:3: kafka.enable.ssl.certificate.verification is true here, and nothing else",
+            "config.yaml:3: kafka.enable.ssl.certificate.verification must be true: no other value is supported",
         ),
         ("kafka.bootstrap.servers: b:1", "config.yaml:3: kafka.bootstrap.servers is set twice, first at config.yaml:2"),
     ],
@@ -235,7 +235,7 @@ def test_groups_are_taken_from_yaml_and_as_json() -> None:
         ("[orders]", 'must be a list such as [{"name": "orders", "match": "orders-.*"}]'),
         ("[{name: a}]", 'must be a list such as [{"name": "orders", "match": "orders-.*"}]'),
         ("[{name: 'a b', match: x}]", "must have names of letters, digits, `.`, `_` and `-`; 'a b' is not one"),
-        ("[{name: a, match: x}, {name: a, match: y}]", "must name each group once; 'a' is there twice"),
+        ("[{name: a, match: x}, {name: a, match: y}]", "must name each group once; 'a' occurs twice"),
         (
             "[{name: a, match: '('}]",
             "must have regular expressions; '(' of 'a' is not one: missing ), unterminated subpattern at position 0",
@@ -287,7 +287,7 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
     """Found by `make fuzz`. Where there is no default, nothing is what it says."""
     with pytest.raises(ConfigurationError) as failure:
         load(file=("config.yaml", "scan:\n  interval:\n"), environment={}, flags={"kafka.bootstrap.servers": "a:1"})
-    assert failure.value.problems == ("config.yaml:2: scan.interval has no value: leave it out to have the default",)
+    assert failure.value.problems == ("config.yaml:2: scan.interval has no value: remove it to use the default",)
     assert (
         load(file=("c.yaml", "baseline.file:"), environment={}, flags={"kafka.bootstrap.servers": "a:1"}).baseline.file
         is None
@@ -318,5 +318,5 @@ def test_aliases_of_aliases_end() -> None:
             inside = ", ".join(item.format(n=level - 1).replace("k", f"k{it}_") for it in range(9))
             lines.append(f"a{level}: &a{level} {opening}{inside}{closing}")
         assert problems_of("\n".join(lines))[:1] == [
-            "config.yaml: not valid YAML: with its aliases it holds more than 100000 values"
+            "config.yaml: not valid YAML: with its YAML aliases it has more than 100000 values"
         ]

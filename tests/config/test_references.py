@@ -92,8 +92,8 @@ def test_a_dollar_is_a_dollar() -> None:
             "sasl.password: ${vault:secret}",
             {},
             (
-                "config.yaml:6: kafka.sasl.password holds ${...}, and only ${file:PATH} and ${env:NAME} are known; "
-                "write $${ for ${ itself"
+                "config.yaml:6: kafka.sasl.password contains ${...}, and only ${file:PATH} and ${env:NAME} are "
+                "known; write $${ for a literal ${"
             ),
         ),
     ],
@@ -114,7 +114,7 @@ def test_a_secret_and_its_file_exclude_each_other() -> None:
     assert told == [
         (
             "config.yaml:6: kafka.sasl.password_file and kafka.sasl.password "
-            "(at KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD) exclude each other"
+            "(at KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD) cannot both be set"
         )
     ]
 

@@ -148,7 +148,7 @@ def test_only_a_dead_loop_fails_liveness() -> None:
     assert daemon.scheduler.liveness() is None
     clock.now += 1
 
-    assert daemon.scheduler.liveness() == "no cycle has ended for 58 s: the loop is dead"
+    assert daemon.scheduler.liveness() == "no cycle has ended for 58 s: the loop does not run"
     assert get(daemon, "/-/healthy")[0] == 503
 
 
@@ -316,7 +316,7 @@ def test_a_loop_whose_scheduler_has_died_is_not_alive(monkeypatch: pytest.Monkey
         while get(daemon, "/-/healthy")[0] == 200:
             assert time.monotonic() < patience
             time.sleep(0.02)
-        assert "the loop is dead" in get(daemon, "/-/healthy")[1]
+        assert "the loop does not run" in get(daemon, "/-/healthy")[1]
         assert values(daemon)["kafka_transaction_exporter_cycles_total"] == 1
     finally:
         orders.put(Order.STOP)

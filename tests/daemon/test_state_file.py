@@ -132,7 +132,7 @@ def test_a_damaged_or_foreign_file_is_told_and_kept(tmp_path: Path, content: byt
     path = tmp_path / "state.json"
     path.write_bytes(content)
 
-    with pytest.raises(StateFileDamagedError, match="is not a state file of this program"):
+    with pytest.raises(StateFileDamagedError, match="is not a state file of this exporter"):
         state_file.load(path)
 
     assert state_file.set_aside(path).read_bytes() == content

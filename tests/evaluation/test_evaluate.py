@@ -164,7 +164,7 @@ def test_a_hang_is_proved_in_the_cycle_that_first_sees_it() -> None:
 
     (suspect,) = result.suspects
     assert suspect.verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID
-    assert "none lists producer id 7" in suspect.reason
+    assert "no coordinator lists producer id 7" in suspect.reason
 
 
 def test_answers_within_the_proof_count_over_earlier_ones() -> None:

@@ -126,7 +126,7 @@ def test_a_producer_id_that_no_coordinator_lists_has_its_former_name() -> None:
     nameless = row_of(nobody_lists_it(), NO_JOURNAL)
 
     assert (row.verdict, row.transactional_id) == (Verdict.HANGING_NO_TRANSACTIONAL_ID, "app-1")
-    assert "coordinators' log has that producer id under transactional id 'app-1'" in row.reason
+    assert "The transaction log has this producer id under transactional id 'app-1'" in row.reason
     assert (nameless.verdict, nameless.transactional_id) == (Verdict.HANGING_NO_TRANSACTIONAL_ID, None)
     assert "log" not in nameless.reason
 
@@ -134,10 +134,15 @@ def test_a_producer_id_that_no_coordinator_lists_has_its_former_name() -> None:
 @pytest.mark.parametrize(
     ("ended", "epoch", "outcome", "phrase"),
     [
-        (Outcome.COMMITTED, 3, OutcomeEvidence.COMMITTED, "ended by a commit, 2 s after the last write here"),
-        (Outcome.ABORTED, 3, OutcomeEvidence.NONE, "ended by an abort, 2 s after the last write here"),
-        (Outcome.TIMED_OUT, 3, OutcomeEvidence.NONE, "ended by its time-out, 2 s after the last write here"),
-        (Outcome.FENCED, 3, OutcomeEvidence.NONE, "ended by a newer producer's fence, 2 s after the last write here"),
+        (Outcome.COMMITTED, 3, OutcomeEvidence.COMMITTED, "ended with a commit, 2 s after the last write here"),
+        (Outcome.ABORTED, 3, OutcomeEvidence.NONE, "ended with an abort, 2 s after the last write here"),
+        (Outcome.TIMED_OUT, 3, OutcomeEvidence.NONE, "ended with a time-out, 2 s after the last write here"),
+        (
+            Outcome.FENCED,
+            3,
+            OutcomeEvidence.NONE,
+            "ended with a fence by a newer producer, 2 s after the last write here",
+        ),
         (Outcome.COMMITTED, 2, OutcomeEvidence.NONE, ""),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_commit_counts_whoever_tells_and_an_abort_is_proved(
     "gap",
     [
         {"was_searched": False},
-        {"unsearched": ("orders-2 could not be searched for its end: broker 2 timed out",)},
+        {"unsearched": ("orders-2 could not be searched for the transaction's marker: broker 2 timed out",)},
         {"lost": ("orders-2 has no records before offset 4 any more",)},
     ],
 )
@@ -118,7 +118,9 @@ def test_nothing_is_called_aborted_while_a_commit_may_be_unseen(gap: dict[str, A
     assert outcome_of(evidence(told, end_markers=(BEGUN, ITS_ABORT))) is ABORTED
     unsure = evidence(told, end_markers=(BEGUN, ITS_ABORT), **gap)
     assert outcome_of(unsure) is NONE
-    sentences = [it for told in gap.values() if told for it in told] or ["the logs were not searched for its end"]
+    sentences = [it for told in gap.values() if told for it in told] or [
+        "the logs were not searched for the transaction's marker"
+    ]
     assert list(outcome_seen(unsure))[-1:] == sentences
     assert outcome_of(evidence(told, end_markers=(marker("COMMIT", 9, ended=3),), **gap)) is COMMITTED
 
@@ -157,25 +159,25 @@ def test_where_it_was_seen_can_be_checked() -> None:
     known = evidence(
         completed("Commit", 3),
         end_markers=(marker("ABORT", -1500), marker("COMMIT", 2000)),
-        unsearched=("orders-2 could not be searched for its end: broker 2 timed out",),
+        unsearched=("orders-2 could not be searched for the transaction's marker: broker 2 timed out",),
     )
 
     assert outcome_seen(known) == (
         "Coordinator 1 has transactional id 'app-1' CompleteCommit at epoch 3",
         "COMMIT marker at epoch 3 on orders-1, offset 40, 2 s after the last write here",
         "ABORT marker at epoch 3 on orders-1, offset 40, 2 s before the last write here",
-        "orders-2 could not be searched for its end: broker 2 timed out",
+        "orders-2 could not be searched for the transaction's marker: broker 2 timed out",
     )
     assert outcome_seen(evidence(None)) == ()
     assert outcome_seen(evidence(None, end_markers=(marker("ABORT", 0),))) == (
         "ABORT marker at epoch 3 on orders-1, offset 40, 0 s after the last write here",
-        "other transactions may have used epoch 3 too, so the abort may be another one's",
+        "other transactions may have used epoch 3 too, so the ABORT may be of another transaction",
     )
 
 
 def test_that_nothing_was_seen_of_it_is_not_said_where_a_commit_may_be_forgotten() -> None:
     """Whoever is asked to agree to an abort reads that nobody can know any more."""
-    lost = "partitions forget a producer 24 hours after its end there, and that may have been longer ago"
+    lost = "partitions forget a producer 24 hours after its last marker there: more time may have passed"
 
     assert outcome_seen(evidence(None, lost=(lost,))) == (lost,)
 

@@ -126,11 +126,11 @@ def test_a_scan_is_submitted_to_spark(kafka_4_3_1: KafkaCluster, make_topic: Mak
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--clusters=clusters.yaml"], "--clusters is of use with --engine=spark only"),
-        (["--master=local[2]"], "--master is of use with --engine=spark only"),
+        (["--clusters=clusters.yaml"], "--clusters needs --engine=spark"),
+        (["--master=local[2]"], "--master needs --engine=spark"),
         (
             ["--engine=spark", "--transaction-log.enabled=true"],
-            "transaction_log.enabled is of no use with --engine=spark",
+            "transaction_log.enabled is not supported with --engine=spark",
         ),
         (["--engine=spark", "--clusters=clusters.yaml", "--state.file=s.json"], "state.file must be `auto` or `none`"),
         (["--engine=spark", "--clusters=nowhere.yaml"], "nowhere.yaml: cannot be read"),

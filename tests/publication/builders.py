@@ -96,7 +96,10 @@ def hanging(topic: str = "orders", partition: int = 0, **changes: object) -> Tra
         "coordinator_producer_epoch": None,
         "timeout_ms": None,
         "verdict": Verdict.HANGING_NO_TRANSACTIONAL_ID,
-        "reason": "No coordinator knows producer id 4000; the partition stayed open before and after they were asked.",
+        "reason": (
+            "No coordinator knows producer id 4000; the partition stayed open before and after the coordinators "
+            "were queried."
+        ),
     }
     return transaction(topic, partition, **(facts | changes))
 

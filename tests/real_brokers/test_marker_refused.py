@@ -96,7 +96,10 @@ def test_without_the_right_nothing_is_written_and_the_right_is_named(
     allowed = until_allowed(guarded, topic, tmp_path)
 
     assert refused.returncode == 1
-    assert "the broker refused the marker (CLUSTER_AUTHORIZATION_FAILED): we may not write markers" in refused.stderr
+    assert (
+        "the broker refused the marker (CLUSTER_AUTHORIZATION_FAILED): not authorized to write markers"
+        in refused.stderr
+    )
     assert "grant ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster" in refused.stderr
     assert "the transaction is closed" in allowed.stdout
     steps = [json.loads(line) for line in next(tmp_path.rglob("audit.jsonl")).read_text().splitlines()]
@@ -179,7 +182,7 @@ def test_a_commit_may_be_on_a_topic_that_is_not_visible(
     blinkered, operator = shown_to(BLINKERED, "none"), shown_to(OPERATOR, "aborted")
 
     assert blinkered["outcome_evidence"] == "none"
-    assert "topics may be hidden from us: needs DESCRIBE on every topic" in blinkered["outcome_seen"]
+    assert "some topics may not be visible: needs DESCRIBE on every topic" in blinkered["outcome_seen"]
     assert operator["outcome_evidence"] == "aborted", operator["outcome_seen"]
 
 

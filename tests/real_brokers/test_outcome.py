@@ -128,9 +128,7 @@ def test_other_producers_markers_and_open_siblings_say_nothing(
     # Before 3.5 (KIP-854) no broker tells how long partitions remember a producer.
     assert row["outcome_seen"] in (
         [],
-        [
-            "it is not known how long partitions remember a producer: needs DESCRIBE_CONFIGS on the cluster, and Kafka 3.5"
-        ],
+        ["it is unknown how long partitions remember producers: needs DESCRIBE_CONFIGS on the cluster, Kafka 3.5+"],
     )
 
 

@@ -227,11 +227,11 @@ def test_what_does_not_work_is_one_clear_sentence(cluster: SecureCluster, tmp_pa
 
 
 UNUSABLE = {
-    "ssl.ca.location": "holds no PEM certificate",
-    "ssl.certificate.location": "is no PEM certificate of the key in",
-    "ssl.keystore.location": "is no PKCS12 file, or kafka.ssl.keystore.password is wrong",
-    "ssl.truststore.location": "is no PKCS12 file, or kafka.ssl.truststore.password is wrong",
-    "ssl.crl.location": "holds no PEM list of revoked certificates",
+    "ssl.ca.location": "contains no PEM certificate",
+    "ssl.certificate.location": "is not the PEM certificate of the key in",
+    "ssl.keystore.location": "is not a PKCS12 file, or kafka.ssl.keystore.password is wrong",
+    "ssl.truststore.location": "is not a PKCS12 file, or kafka.ssl.truststore.password is wrong",
+    "ssl.crl.location": "contains no PEM list of revoked certificates",
 }
 
 
@@ -293,7 +293,7 @@ def test_tokens_are_renewed_in_mid_run_and_a_failing_endpoint_is_told(cluster: S
             exporter.until(lambda m: value(m, SUCCESS) == 1)
 
     assert (value(before, FAILED) or 0) <= 1, "a session that ends with its token may cost the cycle that it ends in"
-    assert "gives no token: it answers 503 Service Unavailable" in exporter.log
+    assert "returned no token: it responded with 503 Service Unavailable" in exporter.log
     assert CLIENT_SECRET not in exporter.log
     assert endpoint.asked[0] == {"grant_type": "client_credentials", "scope": "kafka.read"}
 

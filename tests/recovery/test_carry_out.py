@@ -91,14 +91,14 @@ def test_a_completion_says_what_the_coordinator_still_shows(log: Log) -> None:
     """Its Prepare state outlives the marker."""
     result = run(PartitionStandIn(), log, Action.COMPLETE)
 
-    assert "coordinator 1 will go on showing PrepareCommit until it loads" in result.sentence
+    assert "coordinator 1 continues to show PrepareCommit until it loads" in result.sentence
 
 
 @pytest.mark.parametrize(
     ("look", "outcome", "sentence"),
     [
         ((ON,), Outcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged"),
-        ((), Outcome.GONE, "nothing was written: the transaction is gone, it has ended since it was judged"),
+        ((), Outcome.GONE, "nothing was written: the transaction has ended since it was judged"),
         ((NEWER,), Outcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged"),
         *((fault, Outcome.UNTOUCHED, f"nothing was written: {fault}") for fault in FAULTS),
         (KeyboardInterrupt(), None, ""),
@@ -174,7 +174,7 @@ def test_a_refusal_is_explained(code: str, log: Log) -> None:
 
     result = run(partition, log)
 
-    why = EXPLANATIONS.get(code, "look again with find-hanging")
+    why = EXPLANATIONS.get(code, "run find-hanging again")
     assert result == Result(Outcome.REFUSED, f"the broker refused the marker ({code}): {why}")
     assert log.steps()[-1] == "ended"
 
@@ -187,8 +187,8 @@ def test_a_lost_answer_is_settled_by_reading(log: Log) -> None:
     assert run(gone, log).outcome is Outcome.DONE
     assert run(still, log) == Result(
         Outcome.STILL_OPEN,
-        f"the broker's answer was lost ({LOST.detail}), and the transaction is still open after 10 s: "
-        "look again before anything else is written",
+        f"the broker's response was lost ({LOST.detail}), and the transaction is still open after 10 s: "
+        "run find-hanging before you write anything else",
     )
     assert (len(gone.written), len(still.written)) == (1, 1)
     assert still.looks > 40
@@ -205,15 +205,15 @@ def test_a_partition_that_cannot_be_read_afterwards_is_not_called_open(fault: Ex
     result = run(PartitionStandIn(after=[fault]), log)
 
     assert result.outcome is Outcome.STILL_OPEN
-    assert f"was not seen to end within {CHECK_SECONDS:.0f} s (the last look failed: {fault})" in result.sentence
+    assert f"was not seen to end within {CHECK_SECONDS:.0f} s (the last read failed: {fault})" in result.sentence
 
 
 @pytest.mark.parametrize(
     ("stable", "said"),
     [
-        ((100, 100), "the last stable offset stands at 100: something else holds it, see describe-producers"),
-        ((100, -1), "where the last stable offset stands could not be read"),
-        ((-1, 150), "the last stable offset stands at 150, where it stood before could not be read"),
+        ((100, 100), "the last stable offset is 100: another transaction holds it, see describe-producers"),
+        ((100, -1), "the last stable offset could not be read"),
+        ((-1, 150), "the last stable offset is 150; the previous one could not be read"),
         ((0, 1), "the last stable offset went from 0 to 1"),
     ],
 )
@@ -252,7 +252,7 @@ def test_who_leaves_after_the_marker_is_told_that_it_may_be_there(partition: Par
     result = run(partition, log)
 
     assert result.outcome is Outcome.INTERRUPTED
-    assert "may have been written: look again" in result.sentence
+    assert "may have been written: run find-hanging" in result.sentence
     assert (len(partition.written), log.steps()[-1]) == (1, "ended")
 
 

@@ -64,7 +64,7 @@ def test_an_abort_needs_a_proof_or_its_verdict_typed_out(
     assert (against is None) == (forced is verdict or (forced is None and is_proved))
     if forced is not None and forced is not verdict:
         typed = f"--force {forced.label} was typed"
-        assert against == f"{typed}, but the verdict is {verdict.label} now: look again"
+        assert against == f"{typed}, but the verdict is {verdict.label} now: run find-hanging again"
     elif against is not None:
         assert ("committed elsewhere" in against) == (verdict in HANGING)
         may_go_on = verdict is Verdict.INCONCLUSIVE
@@ -104,8 +104,8 @@ def test_an_abort_is_refused_while_its_commit_may_be_unread() -> None:
 
     assert refusal(plan, plan.row.verdict) is None
     assert refusal(plan, None, may_force=False) == (
-        "the transaction may have been committed elsewhere, where that could not be searched (orders-2 could not be read "
-        "(timed_out)). Make them readable and repeat the command."
+        "the transaction may have been committed elsewhere, on partitions that could not be searched (orders-2 could not "
+        "be read (timed_out)). Make them readable and repeat the command."
     )
 
 
@@ -152,7 +152,7 @@ def test_a_person_reads_what_will_be_written() -> None:
             "transaction open since offset 100, which holds back 42 records."
         ),
         "  transactional id 'app,\\x1b[2J\\n1', verdict hanging_not_in_transaction",
-        "  outcome elsewhere: none, nothing was seen of it",
+        "  outcome elsewhere: none, no trace of it was found",
         "  Because.",
     ]
     told = row(outcome_evidence=OutcomeEvidence.ABORTED, outcome_seen=("ABORT marker on orders-1", "orders-2 was not"))

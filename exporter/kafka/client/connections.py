@@ -255,7 +255,7 @@ class Connections:
             self._count_failure(api)
             raise BrokerFault(
                 FaultReason.MALFORMED_ANSWER,
-                f"broker at {address} sent an answer to {api} that cannot be read: {error}",
+                f"broker at {address} sent a response to {api} that cannot be decoded: {error}",
             ) from error
         self._tallies[api].answered(received.after_s)
         return result

@@ -67,12 +67,12 @@ def _load_authorities(context: ssl.SSLContext, tls: TlsSettings) -> None:
         _, _, authorities = _pkcs12("kafka.ssl.truststore", tls.truststore_location, tls.truststore_password)
         context.load_verify_locations(cadata=authorities)
     elif tls.ca_location is not None:
-        with _Named("kafka.ssl.ca.location", tls.ca_location, "holds no PEM certificate"):
+        with _Named("kafka.ssl.ca.location", tls.ca_location, "contains no PEM certificate"):
             context.load_verify_locations(tls.ca_location)
     else:
         context.load_default_certs()
     if tls.crl_location is not None:
-        with _Named("kafka.ssl.crl.location", tls.crl_location, "holds no PEM list of revoked certificates"):
+        with _Named("kafka.ssl.crl.location", tls.crl_location, "contains no PEM list of revoked certificates"):
             context.load_verify_locations(tls.crl_location)
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
@@ -82,7 +82,7 @@ def _load_certificate(context: ssl.SSLContext, tls: TlsSettings) -> None:
         key, certificate, _ = _pkcs12("kafka.ssl.keystore", tls.keystore_location, tls.keystore_password)
         if not key or not certificate:
             raise CredentialsError(
-                f"kafka.ssl.keystore.location: {tls.keystore_location} holds no certificate with its key"
+                f"kafka.ssl.keystore.location: {tls.keystore_location} contains no certificate with its key"
             )
         # OpenSSL takes keys from files only; this one is ours alone, and gone in a moment.
         with tempfile.NamedTemporaryFile(mode="w") as file:
@@ -90,7 +90,7 @@ def _load_certificate(context: ssl.SSLContext, tls: TlsSettings) -> None:
             file.flush()
             context.load_cert_chain(file.name)
     elif tls.certificate_location is not None:
-        what = f"is no PEM certificate of the key in {tls.key_location}, or the key's password is wrong"
+        what = f"is not the PEM certificate of the key in {tls.key_location}, or the key's password is wrong"
         with _Named("kafka.ssl.certificate.location", tls.certificate_location, what):
             if tls.key_location is not None:
                 check_regular(tls.key_location)
@@ -104,7 +104,7 @@ def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, s
     from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415
 
     pem = serialization.Encoding.PEM
-    with _Named(f"{name}.location", location, f"is no PKCS12 file, or {name}.password is wrong"):
+    with _Named(f"{name}.location", location, f"is not a PKCS12 file, or {name}.password is wrong"):
         store = pkcs12.load_pkcs12(contents(Path(location)), None if password is None else password.encode())
     others = [it.certificate.public_bytes(pem).decode() for it in store.additional_certs]
     own = [] if store.cert is None else [store.cert.certificate.public_bytes(pem).decode()]

@@ -71,8 +71,8 @@ def _tls_in_words(error: ssl.SSLError) -> str:
         return _VERIFICATION.get(code, f"its certificate cannot be verified: {error.verify_message}")
     if isinstance(error, ssl.SSLEOFError):
         return (
-            "it ends the connection in the TLS handshake, as a port does where no TLS is spoken: set "
-            "kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT if that is so"
+            "it ends the connection during the TLS handshake, as a listener without TLS does: in that case set "
+            "kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT"
         )
     reason = error.reason or ""
     if reason in _NO_TLS:

@@ -42,7 +42,7 @@ def _why(api: Api, offered: tuple[int, int] | None) -> str:
     offers = f"it offers {_range(*offered)}, this exporter knows {_range(api.lowest, api.highest)}"
     if _is_newer(api, offered):
         return f"is newer than this exporter supports: of {name} {offers}; use a newer exporter"
-    return f"does not offer {name} in a version that is known ({offers}){needs}"
+    return f"does not offer {name} in a version that this exporter knows ({offers}){needs}"
 
 
 def _range(lowest: int, highest: int) -> str:

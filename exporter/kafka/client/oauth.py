@@ -38,7 +38,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
         self._clock = clock
         self._token = ""
         self._renew_at = self._over_at = 0.0
-        self._failure = "no token was asked for yet"
+        self._failure = "no token was requested yet"
 
     def refresh(self, timeout_s: float) -> None:
         """Fetch a token when the one at hand is soon over. Never raises: the login that lacks it tells."""
@@ -48,7 +48,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
         try:
             token, life_s = _fetch(self._oauth, timeout_s)
         except (OSError, ValueError) as error:
-            self._failure = f"token endpoint {self._oauth.token_endpoint_url} gives no token: {_why(error)}"
+            self._failure = f"token endpoint {self._oauth.token_endpoint_url} returned no token: {_why(error)}"
             return
         self._token = token
         self._renew_at, self._over_at = now + life_s * (1 - FRESH_SHARE), now + life_s
@@ -89,7 +89,7 @@ def _fetch(oauth: OauthSettings, timeout_s: float) -> tuple[str, float]:
         raise ValueError("its response has no access_token")
     life_s = told.get("expires_in", LIFE_SECONDS_UNTOLD)
     if life_s is None or isinstance(life_s, bool | list | dict):
-        raise ValueError(f"its answer says {json.dumps(life_s)} for expires_in")
+        raise ValueError(f"expires_in in its response is {json.dumps(life_s)}")
     if not float(life_s) > 0:
         raise ValueError("its token has expired")
     return token, float(life_s)
@@ -104,9 +104,9 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 def _why(error: Exception) -> str:
     if isinstance(error, urllib.error.HTTPError):
-        return f"it answers {error.code} {error.reason}"
+        return f"it responded with {error.code} {error.reason}"
     if isinstance(error, urllib.error.URLError):
         return str(error.reason)
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        return "its answer is no JSON"
+        return "its response is not JSON"
     return str(error) or type(error).__name__

@@ -45,7 +45,7 @@ class Resolver:
         if key not in self._pending:
             if len(self._waiting) >= WAITING_MAX:
                 raise foreign.KafkaConnectionError(
-                    f"the name {host} is not looked up: {WAITING_MAX} others wait for that"
+                    f"the host name {host} is not resolved: {WAITING_MAX} others wait for the resolver"
                 )
             self._pending[key] = Future()
             self._waiting.append(key)
@@ -85,7 +85,7 @@ def _look_up(host: str, port: int) -> list[AddressInfo]:
     try:
         return socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise foreign.KafkaConnectionError(f"the name {host} cannot be resolved: {error}") from error
+        raise foreign.KafkaConnectionError(f"the host name {host} cannot be resolved: {error}") from error
 
 
 def _is_address(host: str) -> bool:

@@ -76,7 +76,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]
         except foreign.KafkaProtocolError:
             raise
         except Exception as error:
-            raise foreign.KafkaProtocolError(f"not a decodable answer: {error!r}") from error
+            raise foreign.KafkaProtocolError(f"response cannot be decoded: {error!r}") from error
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)

@@ -65,7 +65,7 @@ def _value(answer: Any) -> int | str:
         for config in result.configs:
             if config.name == NAME and (told := int32(config.value)) is not None:
                 return told
-    return f"the answer does not hold {NAME}"
+    return f"the response does not contain {NAME}"
 
 
 def int32(value: str | None) -> int | None:

@@ -59,7 +59,7 @@ async def _of_broker(
     try:
         code, groups = await client.request(broker, "ListGroups", ListGroupsRequest(), _listed)
         if code != ErrorCode.NONE:
-            return groups, offsets, f"broker {broker} answers {error_name(code)} to ListGroups"
+            return groups, offsets, f"broker {broker} responded to ListGroups with {error_name(code)}"
         for start in range(0, len(groups), REQUEST_GROUPS_MAX):
             request = _offsets_request(groups[start : start + REQUEST_GROUPS_MAX], partitions)
             offsets += await client.request(broker, "OffsetFetch", request, partial(_offsets, set(partitions)))

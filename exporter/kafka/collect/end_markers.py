@@ -116,7 +116,10 @@ def _unread_partitions(scan: LeaderScan) -> str:
     first = int(rows[0])
     name = f"{scan.topology.topics[scan.topology.topic[first]]}-{scan.topology.partition[first]}"
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    return f"{name}{more} could not be read ({scan.reason[first]}), so their logs were not searched for its end"
+    return (
+        f"{name}{more} could not be read ({scan.reason[first]}), so their logs were not searched for the "
+        "transaction's marker"
+    )
 
 
 async def _unconfirmed_leaders(client: ClusterClient, scan: LeaderScan) -> str:
@@ -167,7 +170,9 @@ async def _look_at_all(search: _Search, places: list[Place]) -> None:
                 await _look_from_the_start(search, place, found)
                 _is_settled(search, place, found)
         except BrokerFault as fault:
-            search.unread.append((place.producer_id, f"{place} could not be searched for its end: {fault}"))
+            search.unread.append(
+                (place.producer_id, f"{place} could not be searched for the transaction's marker: {fault}")
+            )
         search.markers += found.values()
 
 
@@ -222,9 +227,9 @@ def _cut(search: _Search, stretch: Stretch) -> str | None:
     if stretch.size >= PLACE_BYTES_MAX:
         return f"only its first {PLACE_BYTES_MAX // MEGABYTE} MB were read"
     if search.bytes_left <= 0:
-        return f"{BYTES_MAX // MEGABYTE} MB of logs were read in all"
+        return f"{BYTES_MAX // MEGABYTE} MB of logs were read in total"
     if search.client.clock() >= search.deadline:
-        return "the time for it was over"
+        return "the time limit was reached"
     return None
 
 
@@ -265,7 +270,7 @@ async def _read_on(search: _Search, place: Place, stretch: Stretch) -> int:
         place.leader, "Fetch", _request(place, stretch.next_offset), read
     )
     if error:
-        raise BrokerFault(FaultReason.REFUSED, f"broker {place.leader} answers {error}")
+        raise BrokerFault(FaultReason.REFUSED, f"broker {place.leader} responded with {error}")
     return high_watermark
 
 
@@ -289,6 +294,6 @@ def _fetched(answer: Any) -> tuple[int, bytes, int]:
     """(error code, records, high watermark) of the one partition. Raises MalformedAnswerError."""
     partitions = [partition for topic in answer.responses for partition in topic.partitions]
     if len(partitions) != 1:
-        raise MalformedAnswerError(f"it tells of {len(partitions)} partitions, asked for one")
+        raise MalformedAnswerError(f"it has {len(partitions)} partitions, and one was requested")
     (told,) = partitions
     return int(told.error_code), bytes(told.records or b""), int(told.high_watermark)

@@ -64,5 +64,8 @@ def _moved(transaction: CoordinatorTransaction, coordinator: Claim) -> str | Non
     if transaction.coordinator == coordinator.leader:
         return None
     if coordinator.leader == NO_LEADER:
-        return f"no coordinator of {transaction.transactional_id!r} is named by the metadata"
-    return f"broker {transaction.coordinator} describes it, and broker {coordinator.leader} is named as its coordinator"
+        return f"the metadata names no coordinator of {transaction.transactional_id!r}"
+    return (
+        f"broker {transaction.coordinator} describes it, but the metadata names broker {coordinator.leader} as its "
+        "coordinator"
+    )

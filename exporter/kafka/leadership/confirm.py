@@ -24,7 +24,7 @@ from exporter.kafka.topology import Topology
 TopicPartition = tuple[str, int]
 CATCH_UP_POLL_S = 0.2
 CATCH_UP_POLLS = 8
-PAST_DEADLINE = "the cycle was at its deadline before its leader was confirmed"
+PAST_DEADLINE = "the cycle reached its deadline before the leader was confirmed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +49,10 @@ class Claim:
         """What the metadata of `broker` say against it; None where they agree, are older, or do not tell."""
         if view.row(self.topic, self.partition) is None:
             # Not shown for lack of DESCRIBE is no contradiction; not there is one: it was deleted, or never known there.
-            return None if self._is_hidden(view) else f"broker {broker} knows no {self.topic}-{self.partition}"
+            return None if self._is_hidden(view) else f"broker {broker} does not know {self.topic}-{self.partition}"
         topic_id = view.topic_id_of(self.topic)
         if self.topic_id and topic_id and topic_id != self.topic_id:
-            return f"for broker {broker}, {self.topic} is another topic of that name"
+            return f"on broker {broker}, {self.topic} is another topic with the same name"
         leader, epoch = view.leader_of(self.topic, self.partition)
         if epoch > self.leader_epoch or (epoch == self.leader_epoch and leader != self.leader):
             return f"broker {broker} names leader {leader} at epoch {epoch}, not {self.leader} at {self.leader_epoch}"
@@ -98,7 +98,7 @@ async def who_knows(client: ClusterClient, topic: str) -> int | None:
 def _against(claim: Claim, views: Mapping[int, Topology | None], quorum: QuorumView | None, brokers: int) -> str | None:
     own = views.get(claim.leader)
     if own is None or quorum is None:
-        return f"broker {claim.leader} did not answer when it was to confirm that it leads"
+        return f"broker {claim.leader} did not respond when it had to confirm that it leads"
     told = {broker: view for broker, view in views.items() if view is not None}
     contradictions = (claim.contradiction(view, broker) for broker, view in sorted(told.items()))
     contradiction = next((it for it in contradictions if it is not None), None)
@@ -107,7 +107,7 @@ def _against(claim: Claim, views: Mapping[int, Topology | None], quorum: QuorumV
     if quorum.touch is Touch.OUT_OF_TOUCH:
         return quorum.why
     if not claim.is_agreed(own):
-        return f"broker {claim.leader} does not name itself the leader any more"
+        return f"broker {claim.leader} no longer names itself the leader"
     agreed = sum(claim.is_agreed(view) for view in told.values())
     if quorum.touch is not Touch.CURRENT and 2 * agreed <= brokers:
         return f"{agreed} of {brokers} brokers name broker {claim.leader} the leader, and {quorum.why}"
@@ -152,7 +152,7 @@ async def _caught_up(client: ClusterClient, quorum: dict[int, QuorumView]) -> di
     late = {
         broker: QuorumView(
             touch=Touch.OUT_OF_TOUCH,
-            why=f"broker {broker} had not caught up with its controller, and other brokers do not answer",
+            why=f"broker {broker} had not caught up with its controller, and other brokers do not respond",
             controller_time_ms=quorum[broker].controller_time_ms,
         )
         for broker, begun in begun_ms.items()

@@ -72,14 +72,14 @@ async def quorum_through(client: ClusterClient, broker: int) -> QuorumView:
 
 def _view(answer: Any, broker: int) -> QuorumView:
     if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        why = "how current its metadata are is not known: grant DESCRIBE on the cluster"
+        why = "whether its metadata is current is unknown: grant DESCRIBE on the cluster"
         return QuorumView(touch=Touch.IN_TOUCH, why=why)
     if answer.error_code in {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST}:
         return QuorumView(touch=Touch.NOT_OFFERED, why=f"broker {broker} does not offer DescribeQuorum")
     parts = [partition for topic in answer.topics for partition in topic.partitions]
     code = answer.error_code or (parts[0].error_code if parts else ErrorCode.INVALID_REQUEST)
     if code != ErrorCode.NONE:
-        why = f"DescribeQuorum through broker {broker} was answered with {error_name(code)}"
+        why = f"the response to DescribeQuorum through broker {broker} is {error_name(code)}"
         return QuorumView(touch=Touch.OUT_OF_TOUCH, why=why)
     return _progress(parts[0], broker)
 
@@ -92,7 +92,7 @@ def _progress(quorum: Any, broker: int) -> QuorumView:
         caught_up[it.replica_id] = max(told_ms, caught_up.get(it.replica_id, -1))
     now_ms = caught_up.get(quorum.leader_id, -1)
     if not 0 <= now_ms <= _LATEST_MS or not quorum.current_voters:
-        return QuorumView(touch=Touch.IN_TOUCH, why="the controller does not tell how current its brokers are")
+        return QuorumView(touch=Touch.IN_TOUCH, why="the controller does not report how current its brokers are")
     voters = sorted((caught_up[it.replica_id] for it in quorum.current_voters), reverse=True)
     majority_ms = voters[len(voters) // 2]
     caught_up_ms = min(caught_up.get(broker, -1), majority_ms)

@@ -158,7 +158,7 @@ def walk(body: bytes, entry: np.dtype[Any]) -> Layout:
         lengths.append(at)
         at = no_tags(body, at)
     if no_tags(body, at) != len(body):
-        raise MalformedBytesError(f"{len(body) - at} bytes after the end of the answer")
+        raise MalformedBytesError(f"{len(body) - at} bytes after the end of the response")
     lengths.append(len(body))
     bytes_ = np.frombuffer(body, dtype=np.uint8)
     head_at = np.frombuffer(heads, dtype=np.int64)
@@ -256,7 +256,7 @@ def _step_over_unusual(
     count, entries_at = length(body, count_at)
     end = entries_at + count * entry_bytes
     if end >= len(body):
-        raise MalformedBytesError("entries reach beyond the answer")
+        raise MalformedBytesError("entries reach beyond the response")
     unusual.append((len(heads), count, entries_at))
     heads.append(at)
     return end + 1

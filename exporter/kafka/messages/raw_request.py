@@ -55,7 +55,7 @@ class _FlexibleAnswer:
         """
         data = memoryview(buffer)
         if len(data) < 9 or data[4] != 0:  # correlation id, no tagged fields, throttle time  # noqa: PLR2004
-            raise ValueError("the answer's header is not a response header v1")
+            raise ValueError("the response's header is not a response header v1")
         (throttle_time_ms,) = struct.unpack_from(">i", data, 5)
         return RawAnswer(body=data[5:], throttle_time_ms=throttle_time_ms, version=self.version)
 

@@ -85,8 +85,8 @@ def _about_left_out(topology: Topology) -> str:
 
 def _about_hidden(topics: tuple[str, ...]) -> str:
     return (
-        f"{len(topics)} topics that were visible are not any more ({_first_of(topics)}): needs DESCRIBE on them, or they "
-        "are deleted"
+        f"{len(topics)} topics are no longer visible ({_first_of(topics)}): not authorized, needs DESCRIBE on them; "
+        "or they were deleted"
     )
 
 
@@ -136,7 +136,7 @@ async def _state_topic_gap(client: ClusterClient, *, is_any_open: bool) -> str |
     try:
         told = await client.topology((STATE_TOPIC,))
     except ClusterUnavailableError:
-        return f"whether topic {STATE_TOPIC} is hidden is not known: no broker responded"
+        return f"whether topic {STATE_TOPIC} is visible is unknown: no broker responded"
     if told.topic_errors.get(STATE_TOPIC) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return f"topic {STATE_TOPIC} is not visible: not authorized, needs DESCRIBE on it to know every coordinator"
     if is_any_open and STATE_TOPIC not in told.first_row:

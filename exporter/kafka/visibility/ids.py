@@ -87,7 +87,7 @@ def _patterns(answer: Any) -> Patterns | None:
     if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return None
     if answer.error_code != ErrorCode.NONE:
-        raise BrokerFault(FaultReason.REFUSED, f"DescribeAcls is answered with {error_name(answer.error_code)}")
+        raise BrokerFault(FaultReason.REFUSED, f"the response to DescribeAcls is {error_name(answer.error_code)}")
     found = set()
     for resource in answer.resources:
         for acl in resource.acls:

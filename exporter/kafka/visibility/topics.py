@@ -31,9 +31,9 @@ async def what_hides_topics(client: ClusterClient, broker: int) -> str:
             return names
         told = await client.topology(tuple(names)) if names else None
     except (BrokerFault, ClusterUnavailableError) as error:
-        return f"topics may be hidden from us: {error}"
+        return f"some topics may not be visible: {error}"
     if told is not None and ErrorCode.TOPIC_AUTHORIZATION_FAILED in told.topic_errors.values():
-        return "topics may be hidden from us: needs DESCRIBE on every topic"
+        return "some topics may not be visible: needs DESCRIBE on every topic"
     return ""
 
 
@@ -42,17 +42,17 @@ def _names(answer: Any) -> list[str] | str:
     if answer.error_code == ErrorCode.SECURITY_DISABLED:
         return []
     if answer.error_code != ErrorCode.NONE:
-        return "topics may be hidden from us: needs DESCRIBE on the cluster to read the ACLs"
+        return "some topics may not be visible: needs DESCRIBE on the cluster to read the ACLs"
     patterns = set()
     for resource in answer.resources:
         denied = {it.operation for it in resource.acls if it.permission_type == ACLPermissionType.DENY}
         if denied & _HIDING:
-            return f"topics may be hidden from us: an ACL denies describing {resource.resource_name}"
+            return f"some topics may not be visible: an ACL denies describing {resource.resource_name}"
         if resource.resource_name is None:
             raise MalformedAnswerError("an ACL on a resource without a name")
         patterns.add((resource.pattern_type == ACLResourcePatternType.PREFIXED, resource.resource_name))
     if len(patterns) > NAMES_MAX:
-        return "topics may be hidden from us: there are too many ACLs to try them all"
+        return "some topics may not be visible: there are too many ACLs to test all of them"
     return [it for it in probes(frozenset(patterns), _made_up) if it]
 
 

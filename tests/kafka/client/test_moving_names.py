@@ -89,7 +89,7 @@ def test_all_brokers_move_and_the_bootstrap_name_leads_to_them(names: dict[str, 
         for node in (1, 2):
             cluster.move(node, ELSEWHERE, cluster.ports[node])
         names.clear()
-        with pytest.raises(ClusterUnavailableError, match=f"the name {BOOTSTRAP} cannot be resolved"):
+        with pytest.raises(ClusterUnavailableError, match=f"the host name {BOOTSTRAP} cannot be resolved"):
             collector.collect(seen_before=None)
         names.update(dict.fromkeys((BOOTSTRAP, "new-1.example", "new-2.example"), ELSEWHERE))
         cluster.hosts.update({1: "new-1.example", 2: "new-2.example"})
@@ -106,7 +106,7 @@ def test_a_name_that_is_forgotten_costs_nothing_while_the_connection_lasts(names
             snapshot = collector.collect(seen_before=None)
             assert reasons(snapshot) == dict.fromkeys(OF_NODE_2, "unreachable")
             assert_true_of_the_scene(snapshot, memory)
-            assert f"the name {TWO} cannot be resolved" in str([it.failure for it in snapshot.brokers])
+            assert f"the host name {TWO} cannot be resolved" in str([it.failure for it in snapshot.brokers])
         names[TWO] = HOST
         assert_whole(collector.collect(seen_before=None))
 

@@ -121,7 +121,7 @@ def test_a_broker_that_offers_only_lower_versions_is_too_old(request_: Any, need
     told = fault(request_, {api.key: (0, api.lowest - 1)})
 
     assert told.reason is FaultReason.UNSUPPORTED_API
-    assert f"does not offer {api.name} (API key {api.key}) in a version that is known" in told.sentence
+    assert f"does not offer {api.name} (API key {api.key}) in a version that this exporter knows" in told.sentence
     assert needs in told.sentence
     assert "newer" not in told.sentence
 

@@ -70,21 +70,21 @@ def test_a_token_at_hand_outlives_an_endpoint_that_fails_for_a_while() -> None:
         tokens.refresh(5)
         assert tokens.token()
         clock.now += 11
-        assert "it answers 500 Internal Server Error" in failure(tokens)
+        assert "it responded with 500 Internal Server Error" in failure(tokens)
 
 
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"<html>", "its answer is no JSON"),
+        (b"<html>", "its response is not JSON"),
         (b"[]", "its response has no access_token"),
         (json.dumps({"access_token": ""}).encode(), "its response has no access_token"),
         (json.dumps({"access_token": "a\x01auth=x"}).encode(), "its response has no access_token"),
         (json.dumps({"access_token": 7}).encode(), "its response has no access_token"),
         (json.dumps({"access_token": "x", "expires_in": "soon"}).encode(), "could not convert string to float"),
-        (json.dumps({"access_token": "x", "expires_in": None}).encode(), "its answer says null for expires_in"),
+        (json.dumps({"access_token": "x", "expires_in": None}).encode(), "expires_in in its response is null"),
         (json.dumps({"access_token": "x", "expires_in": -1}).encode(), "its token has expired"),
-        (b"\xff\xfe", "its answer is no JSON"),
+        (b"\xff\xfe", "its response is not JSON"),
     ],
 )
 def test_an_answer_without_a_token_is_told(body: bytes, why: str) -> None:
@@ -94,7 +94,7 @@ def test_an_answer_without_a_token_is_told(body: bytes, why: str) -> None:
         sentence = failure(provider(endpoint.url))
 
     assert why in sentence
-    assert f"token endpoint {endpoint.url} gives no token: " in sentence
+    assert f"token endpoint {endpoint.url} returned no token: " in sentence
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 500, 503])
@@ -104,7 +104,7 @@ def test_a_refusal_is_told_by_its_status(status: int) -> None:
         endpoint.failing = status
         sentence = failure(provider(endpoint.url))
 
-    assert f"it answers {status} " in sentence
+    assert f"it responded with {status} " in sentence
     assert CLIENT_SECRET not in sentence
 
 
@@ -113,16 +113,16 @@ def test_the_secret_is_not_sent_elsewhere(status: int) -> None:
     """A redirect is an answer like any other that is no token."""
     with TokenEndpoint() as endpoint:
         endpoint.failing = status
-        assert f"it answers {status} " in failure(provider(endpoint.url))
+        assert f"it responded with {status} " in failure(provider(endpoint.url))
 
 
 def test_wrong_credentials_and_no_endpoint_are_told() -> None:
     """401, a port where nobody listens, and a URL of another kind."""
     with TokenEndpoint() as endpoint:
-        assert "it answers 401 " in failure(provider(endpoint.url, secret="wrong"))
+        assert "it responded with 401 " in failure(provider(endpoint.url, secret="wrong"))
     assert "Connection refused" in failure(provider("http://127.0.0.1:1/token"))
     assert "neither http nor https" in failure(provider("file:///etc/passwd"))
-    with pytest.raises(foreign.SaslAuthenticationFailedError, match="no token was asked for yet"):
+    with pytest.raises(foreign.SaslAuthenticationFailedError, match="no token was requested yet"):
         provider("http://127.0.0.1:1").token()
 
 

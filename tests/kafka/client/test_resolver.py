@@ -97,7 +97,7 @@ def test_a_name_that_nobody_knows_is_told_and_asked_again(names: NameServer) -> 
         faults = [fault(connections, "nobody.example", listener) for _ in range(2)]
 
     assert {it.reason for it in faults} == {FaultReason.UNREACHABLE}
-    assert "the name nobody.example cannot be resolved" in faults[0].sentence
+    assert "the host name nobody.example cannot be resolved" in faults[0].sentence
     assert names.asked.count("nobody.example") == 2
 
 

@@ -180,7 +180,10 @@ def test_a_partition_that_cannot_be_searched_is_told_and_costs_no_verdict() -> N
     assert (row.verdict, row.outcome_evidence) == (Verdict.HANGING_NO_TRANSACTIONAL_ID, OutcomeEvidence.NONE)
     *unsearched, forgotten = row.outcome_seen
     assert tuple(unsearched) == row.outcome_unsearched
-    assert forgotten.startswith("it is not known how long partitions remember a producer")
-    places = {sentence.split(" could not be searched for its end: broker at ")[0] for sentence in row.outcome_seen}
+    assert forgotten.startswith("it is unknown how long partitions remember producers")
+    places = {
+        sentence.split(" could not be searched for the transaction's marker: broker at ")[0]
+        for sentence in row.outcome_seen
+    }
     assert "lively-2" in places
     assert f"{row.topic}-{row.partition}" in places, "its own partition is searched as well"

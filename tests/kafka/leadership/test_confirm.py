@@ -311,7 +311,7 @@ def test_what_is_kept_too_long_is_so_at_a_confirmed_coordinator(
 
     assert verdicts(told)[KEPT] is unconfirmed
     assert not snapshot.is_complete
-    assert any("keeps too long" in sentence for sentence in gaps(snapshot))
+    assert any("overdue or stuck" in sentence for sentence in gaps(snapshot))
     (row,) = (it for it in all_rows(told) if (it.topic, it.partition, it.producer_id) == KEPT)
     assert (row.inconclusive_reason is UNCONFIRMED) is (unconfirmed is Verdict.INCONCLUSIVE)
 

@@ -200,7 +200,7 @@ SHAPES: Final = (
     Shape(
         name="ids that are no UTF-8",
         arrange=attacks.surrogates("ListTransactions"),
-        says=r"1 transactions were listed and could not be described",
+        says=r"1 transactions were listed but not described",
         proves=True,
     ),
     Shape(

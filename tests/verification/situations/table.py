@@ -1,4 +1,4 @@
-"""The end of `docs/verdicts.md`: every situation, its truth, what we said and what Kafka's own tool said."""
+"""Makes the situations part of `docs/verdicts.md`: truth, our verdict, and the result of Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ Performances = Mapping[tuple[str, str], Performance]
 PREAMBLE = """\
 ## Situations
 
-Every situation below was planted on real brokers, and its truth was read from them with raw DescribeProducers, \
-DescribeTransactions and ListTransactions before and after the scans, \
-as far as the situation leaves both. *Our verdict* is that of the last cycle for each \
-transaction; *`find-hanging`* is what `kafka-transactions.sh find-hanging --max-transaction-timeout 0` of the same version \
-made of the same broker in the same run, asked once for each broker unless the situation says otherwise. \
-Its client gives up after {patience_s} seconds here, by default after a minute.
+Every situation below was planted on real brokers. Its truth was read from them with raw DescribeProducers, \
+DescribeTransactions and ListTransactions before and after the scans, if the situation allows both. \
+*Our verdict* is the verdict of the last cycle for each transaction; *`find-hanging`* is the result of \
+`kafka-transactions.sh find-hanging --max-transaction-timeout 0` of the same version on the same brokers in the same run, \
+run once for each broker unless the situation says otherwise. \
+Its client times out after {patience_s} seconds here, by default after a minute.
 
-*FALSE HANGING*: called hanging what is not, so that an operator who aborts on that word harms a live transaction, or \
-sends a marker for nothing. *missed*: passed over in silence what needs a person. *died*: no answer but this sentence. \
-*right* of the tool includes guesses that happened to be right, where its evidence was incomplete.
+*FALSE HANGING*: the tool reports a transaction as hanging that does not hang; an operator who aborts it harms a live \
+transaction, or writes a marker without need. *missed*: the tool does not report a transaction that needs attention. \
+*died*: the tool ends with this error only. *right* of the tool includes correct guesses from incomplete evidence.
 """
 
 
 PLAYED = """\
-Played on {date} on Apache Kafka {versions}. Where the versions differ, both answers are given. Made by \
-`python -m tests.verification.situations`; the tests play it again and hold the answers to these tables.
+Run on {date} on Apache Kafka {versions}. If the versions differ, both results are given. Made by \
+`python -m tests.verification.situations`; the tests run it again and compare the results with these tables.
 """
 
 
 def document(before: str, performances: Performances, date: str) -> str:
-    """The document `before`, its situations made anew."""
+    """The document `before`, with new situations."""
     by_hand, mark, _ = before.partition(BEGINNING)
     assert mark, f"{DOCUMENT} lacks the line {BEGINNING}"
     return f"{by_hand}{mark}\n{_situations(performances, date)}"
@@ -83,11 +83,11 @@ def _summary(performances: Performances) -> str:
     columns = (
         "Kafka",
         "situations",
-        "we are right",
-        "the tool is right",
-        "calls live or closed hanging",
-        "misses",
-        "dies",
+        "exporter right",
+        "find-hanging right",
+        "false hanging",
+        "missed",
+        "died",
     )
     return _table(columns, rows)
 

@@ -241,7 +241,7 @@ def _report(
     print(
         f"\n{sum(counts.values())} faults in {seconds / 60:.1f} minutes, Kafka {KAFKA}, {NODES} brokers, seed {SEED}\n"
     )
-    print(f"{'fault':42}{'times':>7}{'until all is told: median s':>30}{'longest s':>12}{'cycles, most':>14}")
+    print(f"{'fault':42}{'times':>7}{'recovery: median s':>30}{'longest s':>12}{'most cycles':>14}")
     for name in FAULTS:
         if counts[name]:
             took, cycles = tally.recovery_s[name], max(tally.cycles[name])

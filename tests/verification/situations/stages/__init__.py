@@ -37,21 +37,21 @@ STAGES = (
     Stage(
         "moving",
         "Situations that change while they are scanned",
-        "One node behind a go-between that lets the change happen just before a chosen request, of ours and of the tool.",
+        "One node behind a proxy that makes the change just before a chosen request of the exporter or the tool.",
         (moving.MOMENTS, moving.RESTLESS, moving.RESTART),
         moving.perform,
     ),
     Stage(
         "careless",
         "Coordinators that do not do their work",
-        "One node that never looks for timed-out transactions and forgets ids after moments.",
+        "One node that never checks for timed-out transactions and removes ids after a few seconds.",
         (careless.IMPATIENT, careless.PATIENT, careless.AHEAD, careless.BEHIND),
         careless.perform,
     ),
     Stage(
         "guarded",
         "What may not be seen",
-        "One node with the StandardAuthorizer; every user looks at the same transactions and differs in its grants.",
+        "One node with the StandardAuthorizer; every user sees the same transactions with different grants.",
         (guarded.GRANTED, guarded.DENIED),
         guarded.perform,
     ),
@@ -65,7 +65,8 @@ STAGES = (
     Stage(
         "cut off",
         "A broker that is cut off",
-        "Three brokers and a controller; broker 1 is asked first, is cut off from all others, and goes on answering.",
+        "Three brokers and a controller; broker 1 gets the first request, is cut off from all others, and continues "
+        "to respond.",
         (cut_off.CUT_OFF, cut_off.ALONE),
         cut_off.perform,
     ),

@@ -110,7 +110,7 @@ def stuck_transaction_version_2(scene: Scene) -> None:
 
 @IMPATIENT.add()
 def stuck_and_completed_by_hand(scene: Scene) -> None:
-    """Somebody wrote the marker that the coordinator could not; it still says PrepareCommit, and nothing is open."""
+    """Somebody wrote the marker that the coordinator could not; it still shows PrepareCommit, and nothing is open."""
     stuck = plant_stuck(scene, scene.topic(), commit=True)
     epoch = steps.HIGHER_COORDINATOR_EPOCH
     write_marker(
@@ -121,13 +121,13 @@ def stuck_and_completed_by_hand(scene: Scene) -> None:
 
 @IMPATIENT.add()
 def overdue(scene: Scene) -> None:
-    """The coordinator does not look for timed-out transactions, and this one is past its time-out and the slack."""
+    """The coordinator does not check for timed-out transactions, and this one is past its time-out and the slack."""
     scene.expect(scene.client(timeout_ms=100).open(scene.topic(), 0), Truth.OVERDUE, {Verdict.OVERDUE_AT_COORDINATOR})
 
 
 @IMPATIENT.add(versions=["4.3.1"])
 def prepared_for_two_phase_commit(scene: Scene) -> None:
-    """A transaction of two-phase commit (KIP-939): it has no time-out, and an outer coordinator decides."""
+    """A transaction of two-phase commit (KIP-939): it has no time-out, and an external coordinator decides."""
     client = steps.prepared_client(scene.bootstrap, scene.name("id"))
     scene.expect(client.open(scene.topic(), 0), Truth.LIVE, {Verdict.PREPARED_TWO_PHASE_COMMIT})
 

@@ -99,7 +99,7 @@ def ends_at_the_new_leader(scene: Scene) -> None:
 
 @CUT_OFF.add(is_racy=True)
 def topic_made_meanwhile(scene: Scene) -> None:
-    """A topic with a hang is made while broker 1 is cut off, which does not know of it."""
+    """A topic with a hang is created while broker 1 is cut off and does not know it."""
 
     def make() -> None:
         topic = scene.own(scene.name())

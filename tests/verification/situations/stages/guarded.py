@@ -153,7 +153,7 @@ def no_read_on_consumer_offsets(scene: Scene) -> None:
 
 @GRANTED.add()
 def no_describe_on_one_topic(scene: Scene) -> None:
-    """Without DESCRIBE on one topic that has a hang: brokers do not tell that it exists."""
+    """Without DESCRIBE on one topic that has a hang: brokers do not show that it exists."""
     p = plant_all(scene)
     all_right(scene, p, but=[p.apart])
     scene.expect(p.apart, Truth.HANGING, unread=INVISIBLE)
@@ -161,7 +161,7 @@ def no_describe_on_one_topic(scene: Scene) -> None:
 
 @GRANTED.add()
 def no_describe_on_the_state_topic(scene: Scene) -> None:
-    """Without DESCRIBE on `__transaction_state`: nobody tells who the coordinators are."""
+    """Without DESCRIBE on `__transaction_state`: brokers do not show the coordinators."""
     p = plant_all(scene)
     scene.live(p.live)
     scene.live(p.other)
@@ -190,7 +190,7 @@ def ids_by_every_usual_prefix(scene: Scene) -> None:
 
 @GRANTED.add()
 def no_grant(scene: Scene) -> None:
-    """Without any grant: no topic is visible, and nothing of it may look like health."""
+    """Without any grant: no topic is visible, and no result may look healthy."""
     p = plant_all(scene)
     scene.must_be_incomplete = True
     for transaction in (p.live, p.other):
@@ -201,7 +201,7 @@ def no_grant(scene: Scene) -> None:
 
 @DENIED.add()
 def deny_on_one_id_and_limits_hidden(scene: Scene) -> None:
-    """A DENY on the id of a live transaction, watched for longer than a limit that no broker has told."""
+    """A DENY on the id of a live transaction, watched for longer than the fallback limit, which no broker returned."""
     deny_on_one_id(scene)
 
 
@@ -222,7 +222,7 @@ def deny_on_one_id(scene: Scene) -> None:
 
 @DENIED.add()
 def deny_on_one_id_for_somebody_else(scene: Scene) -> None:
-    """A DENY on one id for another user: we do not know under which names we are denied anything, so it counts."""
+    """A DENY on one id for another user: the exporter does not know which principals are its own, so it counts."""
     p = plant_all(scene)
     all_right(scene, p, but=[p.unknown])
     doubtful(scene, Truth.HANGING, InconclusiveReason.IDS_MAY_BE_DENIED, p.unknown)

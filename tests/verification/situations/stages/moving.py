@@ -90,7 +90,7 @@ def reopened_in_mid_proof(scene: Scene) -> Change:
 
 @MOMENTS.add()
 def taken_over_in_mid_proof(scene: Scene) -> Change:
-    """Between the two reads the id's next epoch writes to the same partition: now its marker will close the hang."""
+    """Between the two reads the id's next epoch writes to the same partition: now its marker will end the hang."""
     topic = scene.topic()
     plant_hang(scene.bootstrap, topic, 0, scene.name("id"))
 
@@ -116,7 +116,7 @@ def goes_on_in_mid_proof(scene: Scene) -> Change:
 
 @MOMENTS.add()
 def topic_made_again_in_mid_proof(scene: Scene) -> Change:
-    """Before the last read the topic is deleted and made again, with a live transaction at the same offset."""
+    """Before the last read the topic is deleted and created again, with a live transaction at the same offset."""
     topic, client = scene.topic(), scene.client()
     client.write(topic, 0)
 

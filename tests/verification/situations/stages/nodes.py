@@ -89,7 +89,7 @@ def in_sync_replica_silent(scene: Scene) -> None:
 
 @GIVEN_UP.add(is_racy=True)
 def coordinator_offline(scene: Scene) -> None:
-    """The broker with one coordinator is gone, and nobody took its partition over; a live transaction is its own."""
+    """The broker with one coordinator is down, and its state partition has no leader; it owns one live transaction."""
     topic = topic_on(scene, 1, 1)
     offline = InconclusiveReason.STATE_PARTITION_OFFLINE
     scene.expect(live(scene, topic, 0, coordinator=3), Truth.LIVE, (), offline, UNSURE)
@@ -99,7 +99,7 @@ def coordinator_offline(scene: Scene) -> None:
 
 @GIVEN_UP.add(is_racy=True)
 def another_coordinator_offline(scene: Scene) -> None:
-    """The coordinators of these transactions answer; another one is gone, which owns nothing of them."""
+    """The coordinators of these transactions answer; another one is down, which owns none of them."""
     topic = topic_on(scene, 1, 1)
     scene.live(live(scene, topic, 0, coordinator=1))
     scene.expect(hang(scene, topic, 1, coordinator=1), Truth.HANGING, HANGING, UNSURE)
@@ -143,7 +143,7 @@ def commit_marker_held_back(scene: Scene) -> None:
 
 @BACK.add()
 def coordinator_back(scene: Scene) -> None:
-    """The broker is back, and with it the coordinator of a live transaction; the hang beside it can be proved now."""
+    """The broker is back, and with it the coordinator of a live transaction; the other hang can be proved now."""
     topic = topic_on(scene, 1, 1, 1)
     scene.live(live(scene, topic, 0, coordinator=3))
     scene.hanging(hang(scene, topic, 1, coordinator=3))
@@ -152,7 +152,7 @@ def coordinator_back(scene: Scene) -> None:
 
 @LAGGING.add()
 def replica_lags(scene: Scene) -> None:
-    """A replica that was away is back, and so far behind that it has not seen the hanging record yet."""
+    """A replica is back after a failure, and so far behind that it does not have the hanging record yet."""
     scene.cluster.topics.configure_broker(1, {"leader.replication.throttled.rate": "1"})
     replicated_topic(scene, {"min.insync.replicas": "1", "leader.replication.throttled.replicas": "*"})
 
@@ -177,7 +177,7 @@ def knows_nothing_of_it(scene: Scene) -> None:
 
 @DATA_ONLY.add()
 def data_leader_gone(scene: Scene) -> None:
-    """A broker that leads data and coordinates nothing is gone: its hang is unread, the others are proved."""
+    """A broker that leads data and coordinates nothing is down: its hang is unread, the others are proved."""
     topic = topic_on(scene, 1, 2)
     scene.hanging(hang(scene, topic, 0, coordinator=1))
     scene.expect(hang(scene, topic, 1, coordinator=1, what="gone"), Truth.HANGING, unread="no_leader")

@@ -76,13 +76,13 @@ def id_ongoing_here(scene: Scene) -> None:
 
 @STILL.add()
 def id_unknown(scene: Scene) -> None:
-    """No coordinator ever handed out the producer id (Apache's case: no mapped transactional id)."""
+    """No coordinator has assigned the producer id (Apache's case: no mapped transactional id)."""
     scene.hanging(plant_hang_without_id(scene.bootstrap, scene.topic(), 0, producer_id=8_100_000_001), UNKNOWN)
 
 
 @STILL.add()
 def older_epoch(scene: Scene) -> None:
-    """Open records of an old epoch, and the id is Ongoing two epochs on, on the same partition without a record yet."""
+    """Open records of an old epoch; the id is Ongoing two epochs later with the same partition, no record there yet."""
     topic = scene.topic()
     hang = plant_hang(scene.bootstrap, topic, 0, scene.name("id"))
     scene.client()
@@ -92,7 +92,7 @@ def older_epoch(scene: Scene) -> None:
 
 @STILL.add()
 def next_epoch(scene: Scene) -> None:
-    """The same one epoch on: a fence that the coordinator cannot write yet would look like that."""
+    """The same at the next epoch: a fence that the coordinator cannot write yet looks the same."""
     topic = scene.topic()
     hang = plant_hang(scene.bootstrap, topic, 0, scene.name("id"))
     scene.client().add(topic, [0])
@@ -101,7 +101,7 @@ def next_epoch(scene: Scene) -> None:
 
 @STILL.add()
 def older_epoch_taken_over(scene: Scene) -> None:
-    """The newer epoch has written as well: its marker will close the old record, so nothing hangs any more."""
+    """The newer epoch has written too: its marker will end the old record, so nothing hangs any more."""
     topic = scene.topic()
     plant_hang(scene.bootstrap, topic, 0, scene.name("id"))
     scene.live(scene.client().open(topic, 0))
@@ -125,7 +125,7 @@ def hang_beside_a_live_one(scene: Scene) -> None:
 
 @STILL.add()
 def on_consumer_offsets(scene: Scene) -> None:
-    """A transactional offset commit whose coordinator never heard of it hangs on `__consumer_offsets`."""
+    """A transactional offset commit that its coordinator does not know hangs on `__consumer_offsets`."""
     coordinator_address(scene.bootstrap, scene.name("group"), GROUP)  # makes the topic
     scene.hanging(scene.client().commit_offset_unheard(scene.name("group"), scene.topic()))
 
@@ -219,7 +219,7 @@ def records_deleted(scene: Scene) -> None:
 
 @STILL.add()
 def killed_producer(scene: Scene) -> None:
-    """A producer's process died by SIGKILL in mid-transaction; until its time-out the transaction is its coordinator's."""
+    """A producer's process died by SIGKILL in mid-transaction; until its time-out its coordinator owns the transaction."""
     topic, name = scene.topic(), scene.name("id")
     steps.run_and_die(scene.bootstrap, name, topic)
     told = described(scene.bootstrap, name)
@@ -229,7 +229,7 @@ def killed_producer(scene: Scene) -> None:
 
 @STILL.add(versions=["4.3.1"])
 def transaction_version_2(scene: Scene) -> None:
-    """A client of TransactionVersion 2 committed, came out one epoch later and is in its next transaction."""
+    """A client of TransactionVersion 2 committed, has the next epoch now and is in its next transaction."""
     topic, client = scene.topic(), scene.client()
     client.open(topic, 0)
     client.end(commit=True, version_cap=steps.EPOCH_BUMPING_VERSION)
@@ -239,7 +239,7 @@ def transaction_version_2(scene: Scene) -> None:
 
 @STILL.add(versions=["4.3.1"])
 def transaction_version_2_late_write(scene: Scene) -> None:
-    """A hang of the epoch that a client of TransactionVersion 2 came out with, on a partition it has not added."""
+    """A hang at the epoch that a TransactionVersion 2 client got from its commit, on a partition that it has not added."""
     topic, client = scene.topic(partitions=2), scene.client()
     client.open(topic, 0)
     client.end(commit=True, version_cap=steps.EPOCH_BUMPING_VERSION)
