@@ -27,9 +27,14 @@ class Collects(Protocol):
     def collect(self, *, seen_before: None, scope: Scope, progress: Report, search_logs: bool) -> Snapshot: ...
 
 
-def policy(settings: Settings, *, stuck_after_ms: int, overdue_slack_ms: int | None = None) -> Policy:
-    """The settings' policy with what the command was told; with 0 nothing is ever stuck."""
-    known = replace(policy_of(settings), stuck_after_ms=stuck_after_ms or sys.maxsize)
+def policy(settings: Settings, *, stuck_after_ms: int | None = None, overdue_slack_ms: int | None = None) -> Policy:
+    """The settings' policy, so that command and status page agree, with what the command's options change.
+
+    With a `stuck_after_ms` of 0 nothing is ever stuck.
+    """
+    known = policy_of(settings)
+    if stuck_after_ms is not None:
+        known = replace(known, stuck_after_ms=stuck_after_ms or sys.maxsize)
     return known if overdue_slack_ms is None else replace(known, overdue_slack_ms=overdue_slack_ms)
 
 

@@ -83,16 +83,15 @@ def add_find_hanging(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stuck-after",
         type=duration,
-        default="30s",
         metavar="DURATION",
-        help="wait until a completing transaction is done or stuck for this long; 0 does not wait. Default: 30s",
+        help="wait until a completing transaction is done or stuck for this long; 0 does not wait. "
+        "Default: verdicts.stuck_after",
     )
     parser.add_argument(
         "--overdue-slack",
         type=duration,
-        default="10s",
         metavar="DURATION",
-        help="a transaction is overdue this long after its own timeout. Default: 10s, a coordinator's scan interval",
+        help="a transaction is overdue this long after its own timeout. Default: verdicts.overdue_slack",
     )
     add_find_hanging_output(parser)
 
@@ -184,9 +183,8 @@ def add_complete(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stuck-after",
         type=duration,
-        default="30s",
         metavar="DURATION",
-        help="time that it must be completing. Default: 30s",
+        help="time that it must be completing. Default: verdicts.stuck_after",
     )
     add_consent(parser)
 

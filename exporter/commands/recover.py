@@ -37,7 +37,7 @@ class Means:
     partition: Callable[[str, int], Partition]
 
 
-def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int = 0) -> Means:
+def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | None = 0) -> Means:
     """Those of a real cluster."""
     return Means(
         judge=Judge(collector, policy(settings, stuck_after_ms=stuck_after_ms)).judge,
@@ -45,7 +45,7 @@ def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int = 
     )
 
 
-def with_means(settings: Settings, command: Callable[[Means], int], *, stuck_after_ms: int = 0) -> int:
+def with_means(settings: Settings, command: Callable[[Means], int], *, stuck_after_ms: int | None = 0) -> int:
     """Run `command`; an audit log that cannot be written is one sentence and status 1."""
 
     def guarded(collector: Collector) -> int:

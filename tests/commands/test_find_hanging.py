@@ -21,6 +21,7 @@ from exporter.commands.rows import as_csv, as_json, as_table
 from exporter.commands.states import states
 from exporter.commands.watch import END_LINE, END_SCREEN, HOME, watch
 from exporter.config.loading import load
+from exporter.daemon.wiring import policy_of
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
@@ -76,6 +77,18 @@ def test_states_that_do_not_exist_are_told(written: str) -> None:
 def test_options_that_do_not_go_together(arguments: list[str]) -> None:
     """Told before any broker is asked."""
     assert wrong_usage(context(*arguments).options) is not None
+
+
+def test_command_and_status_page_go_by_the_same_settings() -> None:
+    """Only an option that is given changes them; a time of 0 is never reached."""
+    flags = {"kafka.bootstrap.servers": "a:1", "verdicts.stuck_after": "7m", "verdicts.overdue_slack": "8s"}
+    settings = load(file=None, environment={}, flags=flags)
+
+    assert policy(settings) == policy_of(settings)
+    assert policy(settings, stuck_after_ms=1000) == replace(policy_of(settings), stuck_after_ms=1000)
+    assert policy(settings, stuck_after_ms=0).stuck_after_ms > 10**15
+    assert policy(settings, overdue_slack_ms=0) == replace(policy_of(settings), overdue_slack_ms=0)
+    assert (context().options.stuck_after, context().options.overdue_slack) == (None, None)
 
 
 def test_a_plan_is_never_written_over_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -228,6 +228,7 @@ def test_overdue(guarded: GuardedCluster, desk: Desk, overdue: tuple[PlantedTran
     """A coordinator that does not look for time-outs is made to abort; the records are gone, the producer is fenced."""
     planted, began = overdue
     about(desk, planted)
+    desk.hurry = {"find-hanging": "--overdue-slack 10s"}
     time.sleep(max(began + OVERDUE_AFTER_S - time.monotonic(), 0))
 
     with desk.reading("KafkaTransactionOverdueAtCoordinator") as person:
