@@ -213,7 +213,8 @@ def test_suspects_hidden(
     path = settings_file("watcher", "publish.suspects_limit: 1\n")
 
     with serving(None, tmp_path, config_file=path) as exporter:
-        exporter.until(lambda metrics: metrics.get("kafka_suspect_transactions_hidden", {}).get((), 0) >= 2)
+        proved = ("hanging_not_in_transaction",)
+        exporter.until(lambda metrics: metrics.get("kafka_open_transactions", {}).get(proved, 0) == 3)
         desk.variables |= {"EXPORTER": exporter.url, "CONFIG_FILE": str(path)}
         with desk.reading("KafkaTransactionSuspectsHidden") as person:
             person.pastes("curl", shows='kafka_open_transactions{verdict="hanging_not_in_transaction"} 3')

@@ -96,7 +96,7 @@ SHAPES: Final = (
     Shape(
         name="NOT_COORDINATOR for ever",
         arrange=attacks.on_requests(16, "DescribeTransactions", "ListTransactions"),
-        says=r"answers NOT_COORDINATOR",
+        says=r"responded with NOT_COORDINATOR",
         proves=False,
     ),
     Shape(
@@ -195,7 +195,7 @@ SHAPES: Final = (
         name="names that are no UTF-8",
         arrange=attacks.surrogates("Metadata"),
         status=NOT_RUN,
-        says=r"Metadata that cannot be read",
+        says=r"Metadata response of \d+ bytes",
     ),
     Shape(
         name="ids that are no UTF-8",
