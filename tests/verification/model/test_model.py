@@ -28,7 +28,7 @@ from tests.verification.model.truth import Fate, standings
 from tests.verification.model.workers import Task, reached_by
 from tests.verification.model.world import World
 
-SCHEDULES = 5_000
+SCHEDULES = 20_000
 
 
 @pytest.fixture(autouse=True)
