@@ -1,13 +1,13 @@
 """Reads the clusters of a fleet from a file with the connection of each; the whole fleet shares all other settings.
 
 clusters:
-payments:
-kafka:
-bootstrap.servers: payments-1:9092
-orders:
-kafka:
-bootstrap.servers: orders-1:9092
-security.protocol: SSL
+  payments:
+    kafka:
+      bootstrap.servers: payments-1:9092
+  orders:
+    kafka:
+      bootstrap.servers: orders-1:9092
+      security.protocol: SSL
 """
 
 from __future__ import annotations
