@@ -1,4 +1,4 @@
-"""A fake Kafka cluster that speaks bytes on real loopback sockets, answering from the model in `fake_model.py`.
+"""A fake Kafka cluster on real loopback sockets, with responses from the model in `fake_model.py`.
 
 What it simplifies: see there; and requests are answered in the order in which they come, one thread for each connection.
 

@@ -1,4 +1,4 @@
-"""What a fake cluster is and what it answers: a small model that a test may change, and the answers that follow from it.
+"""A small model of a fake cluster that a test may change, and the responses that it gives.
 
 What it simplifies against real brokers (`test_fake_broker.py` holds its answers to a real one's):
 

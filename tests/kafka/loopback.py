@@ -1,4 +1,4 @@
-"""A listener on the loopback whose connections are served by a function of the test, each on a thread of its own."""
+"""A listener on the loopback that runs a test's function for each connection, in its own thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speaking with one broker of the test's own making through `Connections`: it answers ApiVersions, the test the rest."""
+"""Talks to one broker of the test through `Connections`: this file responds to ApiVersions, the test to the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our decoder of one answer and kafka-python's, which is the oracle: whatever ours reads, both read the same."""
+"""Compares the exporter's decoder of a response with kafka-python's: what the first accepts, both read alike."""
 
 from __future__ import annotations
 

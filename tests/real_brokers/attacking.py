@@ -1,4 +1,4 @@
-"""Operators that wait for the lock of their audit log while something happens to what they were shown."""
+"""Operators that wait for the lock of their audit log while the transaction that they were shown changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exporter may not see must never look fine, and never look hanging: real brokers with the StandardAuthorizer.
+"""Data without a grant never looks healthy and never hanging: real brokers with the StandardAuthorizer.
 
 The client speaks PLAINTEXT, so it is User:ANONYMOUS; ACLs are made against that principal.
 """

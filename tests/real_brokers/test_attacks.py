@@ -1,4 +1,4 @@
-"""Attacks on recovery, twenty times each: what the operator was shown changes before the marker, and nobody loses a record.
+"""Attacks on recovery, twenty times each: the transaction changes before the marker, and no record is lost.
 
 Every operator has an audit log of its own, whose lock a test holds for as long as something happens. Each test ends with a
 read_committed consumer that sees every record that a producer was told to be committed.

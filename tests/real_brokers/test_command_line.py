@@ -105,7 +105,7 @@ def test_options_of_the_java_tool_are_accepted_in_its_order(
 
 
 @pytest.mark.parametrize("scope", [["--broker-id", "1"], ["--broker", "1"], []])
-def test_find_hanging_covers_what_it_is_told_or_everything(
+def test_find_hanging_covers_the_named_scope_or_everything(
     kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, scope: list[str]
 ) -> None:
     """By broker under both its names, or over the whole cluster; JSON holds suspects only, or all with `--all`."""
@@ -266,7 +266,7 @@ def test_nothing_is_written_when_nobody_agrees_or_nothing_can_be_logged(
     assert "so nothing was done" in unlogged.stderr
 
 
-def test_the_outcome_of_a_commit_stands_against_an_abort(
+def test_the_outcome_of_a_commit_prevents_an_abort(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
 ) -> None:
     """An id whose coordinator committed at this epoch is not aborted unless the verdict is typed out."""

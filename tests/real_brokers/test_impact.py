@@ -1,4 +1,4 @@
-"""Who waits behind a hang: consumer groups of real brokers, by what they have committed and by where they live."""
+"""Finds the groups that a hang blocks on real brokers, by their committed offsets and by their own partition."""
 
 from __future__ import annotations
 

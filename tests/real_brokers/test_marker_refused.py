@@ -1,4 +1,4 @@
-"""Markers that real brokers refuse: without the right, behind a newer coordinator, behind a newer producer."""
+"""Markers that real brokers refuse: not authorized, a newer coordinator epoch, a newer producer epoch."""
 
 from __future__ import annotations
 

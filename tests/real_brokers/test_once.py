@@ -1,4 +1,4 @@
-"""`once` as a process: formats, exit statuses, and what is said of what is missing."""
+"""`once` as a process: formats, exit statuses, and messages about missing data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a hanging transaction ended on its producer's other partitions, found in real logs."""
+"""Finds the outcome of a hanging transaction on its producer's other partitions, in real logs."""
 
 from __future__ import annotations
 

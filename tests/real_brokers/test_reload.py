@@ -1,4 +1,4 @@
-"""Settings that change under a running exporter, against real brokers: passwords, pace, the cluster, and mistakes."""
+"""Settings change under a running exporter, with real brokers: passwords, interval, the cluster, and mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader that lost a marker which its follower has, as a disk restored from a backup would make it: two real logs."""
+"""A leader lost a marker that its follower has, as after a disk was restored from a backup: two real logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`serve` as a process against real brokers: promised series and values, staleness, restarts, and a clean end."""
+"""`serve` as a process with real brokers: documented series and values, staleness, restarts, and a clean end."""
 
 from __future__ import annotations
 

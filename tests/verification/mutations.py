@@ -1,4 +1,4 @@
-"""Hand-made faults, one at a time in a copy: each must fail a test: `python -m tests.verification.mutations`.
+"""Applies hand-made faults, one at a time, to a copy; each must fail a test: `python -m tests.verification.mutations`.
 
 First the quick tests of its own room run, then all quick tests, then the tests on real brokers that the fault
 names. A fault that nothing finds is printed, and the exit status is 1.

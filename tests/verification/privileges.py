@@ -1,4 +1,4 @@
-"""What each grant is for, measured: `python -m tests.verification.privileges` writes the table of `docs/security.md`.
+"""Measures what each grant is for: `python -m tests.verification.privileges` writes the table of `docs/security.md`.
 
 One broker with the StandardAuthorizer, one user for each row: all grants of the README but one.
 """

@@ -1,4 +1,4 @@
-"""What `exporter.kafka.client.connections` and `raw_request` rest on in kafka-python does what is relied on.
+"""kafka-python behaves as `exporter.kafka.client.connections` and `raw_request` require.
 
 `test_contract_members.py` holds that each member is there and called.
 
@@ -215,7 +215,7 @@ def test_a_throttle_longer_than_the_timeout_is_a_timeout_that_says_so() -> None:
     assert "throttles" in fault.sentence
 
 
-def test_throttling_by_an_answer_that_nobody_understands_is_not_believed() -> None:
+def test_throttling_by_an_answer_that_cannot_be_decoded_is_ignored() -> None:
     """Nonsense ends its connection: the next request goes out at once, on another."""
 
     def serve(connection: socket.socket, correlation_id: int, _frame: bytes) -> None:
@@ -308,7 +308,7 @@ def test_a_connection_closed_in_mid_frame_is_lost(sent: int) -> None:
     assert fault.reason is FaultReason.CONNECTION_LOST
 
 
-def test_an_idle_connection_that_was_lost_is_opened_anew_once() -> None:
+def test_an_idle_connection_that_was_lost_is_opened_again_once() -> None:
     """After a broker's restart the next request does not fail; when the new connection is lost too, it does."""
     answers = iter([echo, end, echo, end, end])
 
@@ -343,7 +343,7 @@ def test_a_port_where_nobody_listens_is_unreachable() -> None:
     assert fault.reason is FaultReason.UNREACHABLE
 
 
-def test_an_api_that_the_broker_does_not_offer_is_told_before_it_is_asked() -> None:
+def test_an_api_that_the_broker_does_not_offer_is_reported_before_it_is_requested() -> None:
     """The sentence names the version that is needed."""
     with broker(echo, apis=(METADATA,)) as listener, client() as connections:
         fault = fault_of(connections, listener)

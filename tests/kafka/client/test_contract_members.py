@@ -1,4 +1,4 @@
-"""Every member of kafka-python that is called, replaced or read is there, and what is replaced is called by kafka-python.
+"""kafka-python has every member that the exporter uses, and calls every member that it replaces.
 
 A new release of kafka-python that fails here must not be allowed in `pyproject.toml` before the border is adapted. Why each
 member is replaced or read, and what would let us drop it, stands in `exporter/kafka/client/transport.py`.

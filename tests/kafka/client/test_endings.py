@@ -1,4 +1,4 @@
-"""How connections end: cut at the time-out, closed from another thread, refused at login; nothing is left of them."""
+"""Connections end without a rest: at a time-out, closed from another thread, refused at login."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_silent_peer_is_cut_at_the_timeout_and_leaves_no_socket(protocol: str)
         assert connections._connections == {}
 
 
-def test_a_peer_that_does_not_speak_tls_is_told_as_such() -> None:
+def test_a_peer_that_does_not_speak_tls_is_reported_as_such() -> None:
     """Plain text in place of a handshake is told at once, and leaves no socket."""
 
     def talk(connection: socket.socket) -> None:

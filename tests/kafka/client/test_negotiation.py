@@ -1,4 +1,4 @@
-"""A connection uses the highest version that both sides know, and where there is none the side that is behind is named."""
+"""A connection uses the highest version that both sides know, or names the side that is too old."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_a_login_that_only_a_newer_exporter_knows_says_so(key: int) -> None:
     assert "newer than this exporter supports: of Sasl" in told.sentence
 
 
-def test_what_was_too_new_is_known_for_as_long_as_its_connection_stands() -> None:
+def test_what_was_too_new_is_known_for_as_long_as_its_connection_is_open() -> None:
     """A broker that was replaced is judged by what it offers now."""
     request = describe_producers.request({})
     with client() as connections:

@@ -1,4 +1,4 @@
-"""Tokens for OAUTHBEARER: when they are fetched, what is sent, and what is said of an endpoint that gives none."""
+"""Tokens for OAUTHBEARER: when they are fetched, what is sent, and which failures are reported."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_token_at_hand_outlives_an_endpoint_that_fails_for_a_while() -> None:
         (b"\xff\xfe", "its response is not JSON"),
     ],
 )
-def test_an_answer_without_a_token_is_told(body: bytes, why: str) -> None:
+def test_an_answer_without_a_token_is_reported(body: bytes, why: str) -> None:
     """Whatever stands there: the login says what the endpoint did wrong, and nothing is raised in the cycle."""
     with TokenEndpoint() as endpoint:
         endpoint.body = body
@@ -98,7 +98,7 @@ def test_an_answer_without_a_token_is_told(body: bytes, why: str) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 500, 503])
-def test_a_refusal_is_told_by_its_status(status: int) -> None:
+def test_a_refusal_is_reported_by_its_status(status: int) -> None:
     """And the secret is not."""
     with TokenEndpoint() as endpoint:
         endpoint.failing = status
@@ -116,7 +116,7 @@ def test_the_secret_is_not_sent_elsewhere(status: int) -> None:
         assert f"it responded with {status} " in failure(provider(endpoint.url))
 
 
-def test_wrong_credentials_and_no_endpoint_are_told() -> None:
+def test_wrong_credentials_and_no_endpoint_are_reported() -> None:
     """401, a port where nobody listens, and a URL of another kind."""
     with TokenEndpoint() as endpoint:
         assert "it responded with 401 " in failure(provider(endpoint.url, secret="wrong"))

@@ -1,4 +1,4 @@
-"""Names of brokers: a name server that does not answer costs the broker of that name, and nobody else."""
+"""A name server that does not respond affects only the broker with that name."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_name_is_looked_up_once_at_a_time_and_works_when_it_is_known(names: Na
     assert bytes(answer.body).endswith(b"answered")
 
 
-def test_a_name_that_nobody_knows_is_told_and_asked_again(names: NameServer) -> None:
+def test_a_name_that_nobody_knows_is_reported_and_looked_up_again(names: NameServer) -> None:
     """Unreachable, with the name in the sentence; the next time may be another."""
     with broker(echo) as listener, client() as connections:
         faults = [fault(connections, "nobody.example", listener) for _ in range(2)]

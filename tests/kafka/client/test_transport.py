@@ -1,4 +1,4 @@
-"""What goes over a connection is whole however it is cut, over TCP and TLS, and whatever else is going on."""
+"""Data on a connection stays complete however it is cut, over TCP and TLS, with other traffic."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_request_sent_ahead_is_answered_like_any_other_and_sent_once() -> None
     assert bodies == [b"asked", b"ahead"]
 
 
-def test_nothing_is_sent_ahead_where_no_connection_stands() -> None:
+def test_nothing_is_sent_ahead_where_no_connection_is_open() -> None:
     """It opens none: that may take long, and fail."""
     with broker(echo) as listener, client() as connections:
         assert ahead(connections, listener) is None

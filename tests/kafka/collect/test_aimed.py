@@ -1,4 +1,4 @@
-"""Aimed attacks: odd answers about quorum and ACLs, controllers that are gone, and steps of a proof that fail alone."""
+"""Aimed attacks: odd responses about quorum and ACLs, missing controllers, single failing steps of a proof."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_odd_quorum_does_not_end_the_cycle(change: Callable[[Any], None]) -> 
     assert verdicts(evaluated(collected(scene(), on_answer=on_answer))) == HANGING | ALIVE
 
 
-def test_a_broker_whose_directory_was_made_anew_is_current() -> None:
+def test_a_broker_whose_directory_was_created_again_is_current() -> None:
     """Its former self stays among the observers for five minutes, under the same id."""
 
     def on_answer(asked: Asked, answer: Any) -> None:

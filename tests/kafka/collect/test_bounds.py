@@ -1,4 +1,4 @@
-"""Whatever brokers send, what a cycle does and keeps is bounded by what it received: counted in calls and bytes."""
+"""The work and memory of a cycle are bounded by what it received: counted in calls and bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cycle reads when the cluster moves beneath it."""
+"""A cycle's result while the cluster changes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_partition_that_nobody_admits_to_lead_is_asked_twice_and_no_more() -> 
     assert len(asked_for) == 2
 
 
-def test_a_former_leader_is_not_believed_when_it_shows_nothing_any_more() -> None:
+def test_a_former_leader_is_ignored_when_it_shows_nothing_any_more() -> None:
     """After a move the re-reads go to the new leader: a former one answers from a log that may lack the transaction."""
     model = scene()
     moved = model.topics["hung"][1]

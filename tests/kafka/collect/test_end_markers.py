@@ -1,4 +1,4 @@
-"""Reading markers out of fetched records: what counts, where the next fetch begins, and bytes that make no sense."""
+"""Reads markers from fetched records: which count, where the next fetch begins, and invalid bytes."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_batch_that_is_cut_short_is_fetched_again() -> None:
         assert (len(read.markers), read.next_offset) == (2, 15)
 
 
-def test_an_answer_about_more_than_was_asked_is_not_believed() -> None:
+def test_an_answer_about_more_than_was_asked_is_ignored() -> None:
     """One partition was asked for; without records it is at its end."""
     with pytest.raises(MalformedAnswerError):
         end_markers._fetched(SimpleNamespace(responses=[]))
@@ -168,7 +168,7 @@ def test_only_a_commit_that_is_surely_its_own_ends_the_search(epoch: int, ended:
     assert not place.is_settled_by(marker(11, epoch, ended, commit=False))
 
 
-def test_a_partition_that_cannot_be_searched_is_told_and_costs_no_verdict() -> None:
+def test_a_partition_that_cannot_be_searched_is_reported_and_costs_no_verdict() -> None:
     """Brokers that answer no Fetch: the hang is proved all the same, and where its end was not looked for is said."""
     model = scene()
     model.topics["lively"][2].producers.append(Producer(PRODUCER_ID_UNKNOWN, last_timestamp_ms=1))

@@ -1,4 +1,4 @@
-"""Whatever fails, wherever in a cycle: what is said stays true, and what is not known is said to be unknown.
+"""Whatever fails, wherever in a cycle: every verdict stays true, and missing data is reported as unknown.
 
 A cycle of n requests is repeated with the 1st, the 2nd, ... the nth of them failing, in every way, once and for good.
 """
@@ -174,7 +174,7 @@ def throttled(_: Asked, answer: Any) -> None:
 
 
 @pytest.mark.parametrize("change", [told_twice, told_unasked, throttled])
-def test_what_is_told_too_much_is_not_believed(change: Callable[[Asked, Any], None]) -> None:
+def test_surplus_data_in_a_response_is_ignored(change: Callable[[Asked, Any], None]) -> None:
     """The verdicts are those of a clean cycle, in a snapshot that says that it is whole."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         memory = remembered(collector)

@@ -1,4 +1,4 @@
-"""What a cycle may conclude when coordinators load, move and hide things, and when it must not conclude anything."""
+"""When a cycle may and may not conclude while coordinators load, move and hide data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to partition leaders are cut into bounded chunks, and one chunk's failure costs what it must and no more."""
+"""Requests to partition leaders are cut into bounded chunks, and a failed chunk affects only its partitions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_many_chunks_read_every_partition_and_progress_is_told() -> None:
+def test_many_chunks_read_every_partition_and_progress_is_reported() -> None:
     """Twenty partitions on two nodes, three a request: all are read, with their offsets, and progress grows to all."""
     told: list[tuple[int, int]] = []
     with FakeCluster(model_of(20), nodes=2) as cluster, collector_of(cluster) as collector:

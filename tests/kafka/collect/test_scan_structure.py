@@ -1,4 +1,4 @@
-"""What a scan is made of, without a clock: no object for a partition, few requests, none encoded twice."""
+"""Counts the parts of a scan, without a clock: no object for a partition, few requests, none encoded twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A verdict of hanging needs leaders that are confirmed: by the controller through them, and by the other brokers."""
+"""A hanging verdict needs leaders that the controller, through them, and the other brokers confirm."""
 
 from __future__ import annotations
 
@@ -265,9 +265,7 @@ def kept_too_long(state: str) -> Model:
         ("PrepareAbort", Verdict.STUCK_COMPLETING, Verdict.COMPLETING),
     ],
 )
-def test_what_is_kept_too_long_is_so_at_a_confirmed_coordinator(
-    state: str, confirmed: Verdict, unconfirmed: Verdict
-) -> None:
+def test_overdue_and_stuck_need_a_confirmed_coordinator(state: str, confirmed: Verdict, unconfirmed: Verdict) -> None:
     """One that is cut off describes for ever what its successor has ended."""
     with FakeCluster(kept_too_long(state), nodes=2) as cluster, collector_of(cluster) as collector:
         policy = Policy(stuck_after_ms=-1)

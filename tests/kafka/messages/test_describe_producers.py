@@ -1,4 +1,4 @@
-"""Our decoder, kafka-python and kio read the same answer the same; hostile bytes are refused."""
+"""The exporter's decoder, kafka-python and kio read the same response alike; hostile bytes are refused."""
 
 from __future__ import annotations
 

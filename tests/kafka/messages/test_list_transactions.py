@@ -1,4 +1,4 @@
-"""Our decoder of ListTransactions and kafka-python's read the same response the same; damaged bytes are refused."""
+"""The exporter's decoder of ListTransactions and kafka-python's agree; damaged bytes are refused."""
 
 from __future__ import annotations
 

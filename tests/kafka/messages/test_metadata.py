@@ -1,4 +1,4 @@
-"""Our decoder of Metadata and kafka-python's read the same answer the same; hostile bytes are refused."""
+"""The exporter's decoder of Metadata and kafka-python's agree; hostile bytes are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is hidden from us is said: topics, the coordinators' topic, ids; and whose metadata and whose clock are gone by."""
+"""Hidden topics and ids are reported, and metadata and clock come from a current broker."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_topic_that_was_visible_before_a_restart_and_is_hidden_is_missed(
             assert collector.collect().visibility.hidden_topics == missed
 
 
-def test_other_credentials_that_see_fewer_topics_are_told() -> None:
+def test_other_credentials_that_see_fewer_topics_are_reported() -> None:
     model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)], "u": [Partition(1)]})
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
         collector.collect()

@@ -1,4 +1,4 @@
-"""How each attack is made: a function that arranges it at a peer, in a given size."""
+"""Prepares each attack: a function that configures a peer for it, in a given size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The web side's table: strangers by kind and number, beside whom the right scraper and the probe are served.
+"""Declares the table of malicious web clients by kind and number, next to which scraper and probe must be served.
 
 The strangers come from 127.0.0.1, the scraper from 127.0.0.2 and the probe from 127.0.0.3: other hosts to the listener.
 """

@@ -1,4 +1,4 @@
-"""What one broker answers, from its own view and its own logs, and not from the truth."""
+"""Makes the responses of one broker from its own view and its own logs, not from the truth."""
 
 from __future__ import annotations
 

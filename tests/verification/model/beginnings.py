@@ -1,4 +1,4 @@
-"""How situations come about: events of the alphabet before the first request, and what no event does."""
+"""Creates initial situations: events before the first request, and changes that no event makes."""
 
 from __future__ import annotations
 

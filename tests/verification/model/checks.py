@@ -1,4 +1,4 @@
-"""What must be true of everything that the exporter says: the invariants of one cycle."""
+"""Checks the invariants of one cycle: what must be true of every output of the exporter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster: a controller, brokers that learn of its decisions separately and late, and the logs of their replicas.
+"""Models the cluster: a controller, brokers that learn its decisions separately and late, and the replicas' logs.
 
 Everything here is the truth. What a broker believes is in its `view`, its own replicas and its coordinators' memory.
 """

@@ -1,4 +1,4 @@
-"""What the controller, brokers and replicas do between two requests. Each returns False where it cannot happen."""
+"""Events of controller, brokers and replicas between two requests. Each returns False if it cannot happen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transaction coordinators do: states in a replicated log, a memory that may be ahead of it, markers one by one."""
+"""Models transaction coordinators: states in a replicated log, a memory that may be ahead of it, single markers."""
 
 from __future__ import annotations
 

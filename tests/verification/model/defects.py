@@ -1,4 +1,4 @@
-"""Single defects, put back into the cured exporter: the checker must still see each, or its silence would prove nothing.
+"""Restores single defects in the fixed exporter: the checker must still find each, or its silence proves nothing.
 
 Each takes away one obligation of docs/proof.md.
 """

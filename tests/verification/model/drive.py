@@ -1,4 +1,4 @@
-"""The one place that knows how the exporter is called: a cycle of the daemon, a judgement of a command, an abort, a fence.
+"""Calls the exporter, in one place: a cycle of the daemon, a judgement of a command, an abort, a fence.
 
 Time, waiting, questions and audit logs of the exporter's commands are replaced here by moments at which events happen.
 """

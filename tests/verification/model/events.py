@@ -1,4 +1,4 @@
-"""The alphabet: everything that can happen to a cluster between two requests. Each returns False where it cannot happen."""
+"""Lists the alphabet: everything that can happen between two requests. Each returns False if it cannot happen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking for lies: by chance from a seed, or every placement of up to a number of events; and shrinking what is found."""
+"""Searches for lies: at random from a seed, or every placement of a few events; and shrinks what it finds."""
 
 from __future__ import annotations
 

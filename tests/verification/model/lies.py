@@ -1,4 +1,4 @@
-"""The lies that were found by hand in commit 0105d82 (issue 17, section 1), each to be found again by the checker.
+"""Lists the lies found by hand in commit 0105d82 (issue 17, section 1); the checker must find each again.
 
 Item 12 is about waiting, which is no matter of a model.
 """

@@ -1,4 +1,4 @@
-"""A replica's log and what it remembers of producers, by the rules of ProducerStateManager and ProducerAppendInfo."""
+"""Models a replica's log and its producer states, by the rules of ProducerStateManager and ProducerAppendInfo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a principal may do: ACLs as ALLOW and DENY, by literal name, prefix and wildcard, as StandardAuthorizer decides."""
+"""Models ACLs as StandardAuthorizer does: ALLOW and DENY, by literal name, prefix and wildcard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one broker shows of topics, logs and transactions: parts of the responses in `answers`."""
+"""Makes the parts of responses in `answers`: what one broker shows of topics, logs and transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Initial situations: clusters on which something interesting is one or two events away."""
+"""Declares initial situations: clusters that are one or two events away from a difficult case."""
 
 from __future__ import annotations
 

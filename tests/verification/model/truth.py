@@ -1,4 +1,4 @@
-"""What is true of each open transaction, whatever any broker says."""
+"""Derives the truth about each open transaction, independent of any broker's view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests and responses that the exporter sends and reads as bytes: Metadata, producers, offsets and listings.
+"""Encodes and decodes the APIs that the exporter handles as bytes: Metadata, producers, offsets and listings.
 
 Written by hand and without objects, because the checker makes millions of them. `test_model.py` holds them to the
 exporter's own decoders.

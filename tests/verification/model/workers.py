@@ -1,4 +1,4 @@
-"""The work of one process: nothing of the exporter is imported before it is known whose code is to be checked."""
+"""Runs the work of one process: it imports the exporter only when it knows whose code to check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run: a cluster, the exporter's clocks, what was asked of whom, and what was true at each moment of it."""
+"""Holds one run: a cluster, the exporter's clocks, the requests, and the truth at each moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grafana's own components, fetched by npm: one folder for each lock file, made once, kept outside the tree."""
+"""Fetches Grafana's own components with npm: one folder per lock file, made once, outside the tree."""
 
 from __future__ import annotations
 

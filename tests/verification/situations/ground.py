@@ -1,4 +1,4 @@
-"""The truth by other means: raw requests to leaders and coordinators, as a super user, one broker after another.
+"""Reads the truth independently: raw requests to leaders and coordinators, as a super user, one broker at a time.
 
 Nothing here is shared with the exporter but kafka-python's codec of single messages; the workload asks the same way.
 """

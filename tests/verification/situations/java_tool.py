@@ -1,4 +1,4 @@
-"""Kafka's own `kafka-transactions.sh find-hanging`, from the jars of the same version as the broker."""
+"""Runs Kafka's own `kafka-transactions.sh find-hanging`, from the jars of the broker's version."""
 
 from __future__ import annotations
 

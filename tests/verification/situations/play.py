@@ -1,4 +1,4 @@
-"""Playing a stage: plant its situations, scan them with ours, ask Kafka's tool, hold the truth against the brokers."""
+"""Runs a stage: plants its situations, scans them, runs Kafka's tool, compares the truth with the brokers."""
 
 from __future__ import annotations
 

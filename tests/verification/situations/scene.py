@@ -1,4 +1,4 @@
-"""One situation on one broker version: what was planted, what was seen of it, and whether that is right."""
+"""Holds one situation on one broker version: what was planted, what was seen, and whether that is right."""
 
 from __future__ import annotations
 

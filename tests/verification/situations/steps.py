@@ -1,4 +1,4 @@
-"""A transactional producer whose requests are sent one by one, so that a situation can leave out any of them."""
+"""A transactional producer that sends single requests, so that a situation can omit any of them."""
 
 from __future__ import annotations
 

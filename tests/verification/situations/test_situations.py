@@ -1,4 +1,4 @@
-"""Every situation on real brokers: no false hanging, no missed hang where the evidence is complete, else no guess."""
+"""Runs every situation on real brokers: no false hanging, no missed hang with complete evidence, no guess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The document has every situation, and shows what it is there to show."""
+"""The document has every situation, and shows the known errors of Kafka's tool."""
 
 from __future__ import annotations
 

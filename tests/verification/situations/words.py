@@ -1,4 +1,4 @@
-"""The nouns: a situation, what is true in it, what may be said of it, and how answers are scored."""
+"""Declares the vocabulary: a situation, its truth, the allowed verdicts, and how results are scored."""
 
 from __future__ import annotations
 

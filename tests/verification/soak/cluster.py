@@ -1,4 +1,4 @@
-"""Brokers with a controller of their own, any of which can be cut off, and a second listener behind bad links."""
+"""Runs brokers and a separate controller, any of which can be cut off, and a second listener behind bad links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The faults of a soak: each is done to a cluster with live producers, and undone before the next."""
+"""Declares the faults of a soak: each is applied to a cluster with live producers, and removed before the next."""
 
 from __future__ import annotations
 

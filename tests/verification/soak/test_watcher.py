@@ -1,4 +1,4 @@
-"""The soak's judge notices what it is there for: each lie is made once, in an exposition of its own."""
+"""Tests the judge of the soak: it finds each kind of lie, made once in an exposition of its own."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_restart_that_forgets_when_a_hang_began_is_a_violation(watcher: Watche
     assert words in violation
 
 
-def test_a_start_that_only_one_cycle_told_may_be_lost_by_a_restart(watcher: Watcher) -> None:
+def test_a_start_that_only_one_cycle_returned_may_be_lost_by_a_restart(watcher: Watcher) -> None:
     """It is published before it is written down; from the second cycle on it counts."""
     watcher._truth.places.add(HANG[:2])
     judged(watcher, hanging_since(500.0), hanging_since(500.0))

@@ -1,4 +1,4 @@
-"""Situations of what we may not see: one broker with the StandardAuthorizer, and a user of its own for each situation.
+"""Situations of missing grants: one broker with the StandardAuthorizer, and a user for each situation.
 
 All users look at the same transactions, and differ in their grants alone. What a user is not granted it cannot do.
 """

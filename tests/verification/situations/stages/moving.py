@@ -1,4 +1,4 @@
-"""Situations that change while they are scanned: at a chosen moment of the scan, all the time, or by a restart.
+"""Situations that change during the scan: at a chosen moment, all the time, or by a restart.
 
 A go-between stands before the broker, and what happens between two questions of a scan happens there at a known moment,
 for ours and for Kafka's tool alike.

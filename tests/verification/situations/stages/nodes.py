@@ -1,4 +1,4 @@
-"""Situations of brokers that are gone: three nodes, one of which falls silent, is given up by the others, and comes back.
+"""Situations of brokers that are down: one of three nodes stops, its leaders move, and it comes back.
 
 `__transaction_state` has one replica, its last partition on node 3 and all others on node 1; node 2 leads data only.
 """

@@ -1,4 +1,4 @@
-"""Situations that keep still while they are scanned: one node, planted side by side, scanned and asked about once."""
+"""Situations that do not change during the scan: one node, all planted together, scanned once."""
 
 from __future__ import annotations
 
