@@ -87,7 +87,7 @@ class Partition:
     leader: int
     leader_epoch: int = 0
     followers: tuple[int, ...] = ()
-    """In-sync replicas beside the leader."""
+    """In-sync replicas besides the leader."""
     high_watermark: int = 100
     producers: list[Producer] = field(default_factory=list)
 

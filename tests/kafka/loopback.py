@@ -35,7 +35,7 @@ class Listener:
         self.close()
 
     def close(self) -> None:
-        """Refuse new connections, cut the open ones, and wait until nobody serves any more."""
+        """Refuse new connections, end the open ones, and wait until no thread serves any more."""
         with self._lock:
             self._closed = True
         with suppress(OSError):

@@ -90,7 +90,7 @@ def client(**options: Any) -> Iterator[Connections]:
 def ask(
     connections: Connections, listener: Listener, request: Any = None, *, timeout_s: float = PATIENCE_S, **more: Any
 ) -> Any:
-    """The answer to `request` (a raw one when left out), asked from this thread."""
+    """The response to `request` (by default a raw one), sent from this thread."""
     return connections.run(
         partial(
             connections.request,

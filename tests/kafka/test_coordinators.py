@@ -256,7 +256,7 @@ def test_a_state_that_is_not_known_is_reported_as_such() -> None:
 
 
 def test_listings_are_filtered_by_state_or_by_producer() -> None:
-    """Active states when everything is listed; any state for the producers in doubt; never by duration."""
+    """Active states when everything is listed; any state for unverified producers; never by duration."""
     with FakeCluster(scene(), nodes=2) as cluster:
 
         async def ask(connections: Connections) -> Any:

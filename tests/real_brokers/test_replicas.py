@@ -46,7 +46,7 @@ def log_with_marker(make_cluster: MakeCluster, hang: PlantedTransaction, to: Pat
 
 
 def restore(broker: Broker, log: Path) -> None:
-    """Put another log in the place of a stopped broker's; it makes its indexes and its producer state anew from it."""
+    """Replace a stopped broker's log by another; the broker rebuilds its indexes and its producer state from it."""
     folder = partition_folder(broker, TOPIC)
     for pattern in ("*.log", "*.index", "*.timeindex", "*.txnindex", "*.snapshot"):
         for path in folder.glob(pattern):

@@ -24,7 +24,7 @@ TIMEOUT_S: Final = 900
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`old` stands once in the file and becomes `new`."""
+    """`old` occurs once in the file and becomes `new`."""
 
     path: str
     old: str

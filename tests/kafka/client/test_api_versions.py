@@ -166,7 +166,7 @@ NEWER: dict[str, set[Lost]] = {
     "DescribeAcls": {Lost.DENIALS},
     "DescribeQuorum": set(),
 }
-"""API -> what is not known where all brokers offer only versions of it that nobody knows yet."""
+"""API -> what is unknown if all brokers offer only unknown versions of it."""
 
 
 @pytest.mark.parametrize(("api", "lost"), NEWER.items(), ids=NEWER.keys())
@@ -196,7 +196,7 @@ def test_a_cluster_that_only_a_newer_exporter_can_describe_is_reported() -> None
 
 
 def replace_by_newer(cluster: FakeCluster, api: str) -> None:
-    """All nodes come back with versions of `api` that nobody knows yet."""
+    """All nodes come back with unknown versions of `api`."""
     for node in BOTH:
         cluster.oldest[node][api], cluster.offered[node][api] = 30, 32
     cluster.cut()
@@ -220,7 +220,7 @@ def test_a_cluster_that_nobody_can_describe_any_more_is_reported() -> None:
     ],
 )
 def test_a_downgrade_within_a_cycle_makes_no_lie(offered: Offered, nodes: tuple[int, ...]) -> None:
-    """Before any of its requests: what was proved with one half of the versions is not believed with the other."""
+    """Before any of its requests: a proof that began with one half of the versions is not completed with the other."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         memory = remembered(collector)
         for number in range(1, len(cluster.asked) + 1):

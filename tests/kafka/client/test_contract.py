@@ -61,7 +61,7 @@ from tests.kafka.talking import (
 def test_foreign_exceptions_are_of_the_kinds_that_the_border_tells_apart(
     error: type[Exception], asking: FaultReason, connecting: FaultReason
 ) -> None:
-    """Each exception that kafka-python raises in a known situation is told as the right reason."""
+    """Each exception of kafka-python in a known situation gets the right reason."""
     assert reason_of(error(), connecting=False) is asking
     assert reason_of(error(), connecting=True) is connecting
 
@@ -326,7 +326,7 @@ def test_an_idle_connection_that_was_lost_is_opened_again_once() -> None:
 
 
 def test_silence_ends_at_the_timeout() -> None:
-    """A broker that never answers is told as timed out."""
+    """A broker that never responds is reported as timed out."""
     with broker(hang) as listener, client() as connections:
         fault = fault_of(connections, listener, timeout_s=SOON_S)
 
@@ -334,7 +334,7 @@ def test_silence_ends_at_the_timeout() -> None:
 
 
 def test_a_port_where_nobody_listens_is_unreachable() -> None:
-    """A refused connection is told at once."""
+    """A refused connection is reported at once."""
     with broker(echo) as listener:
         pass
     with client() as connections:

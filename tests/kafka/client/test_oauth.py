@@ -60,7 +60,7 @@ def test_a_token_is_used_until_little_of_its_life_is_left() -> None:
 
 
 def test_a_token_at_hand_outlives_an_endpoint_that_fails_for_a_while() -> None:
-    """While it is good it is used; when it is over, the reason is told."""
+    """A valid token is used; after it has expired, the reason is reported."""
     clock = Clock()
     with TokenEndpoint(life_s=100) as endpoint:
         tokens = provider(endpoint.url, clock=clock)
@@ -88,7 +88,7 @@ def test_a_token_at_hand_outlives_an_endpoint_that_fails_for_a_while() -> None:
     ],
 )
 def test_an_answer_without_a_token_is_reported(body: bytes, why: str) -> None:
-    """Whatever stands there: the login says what the endpoint did wrong, and nothing is raised in the cycle."""
+    """Whatever the response contains: the login reports the endpoint's error, and the cycle raises nothing."""
     with TokenEndpoint() as endpoint:
         endpoint.body = body
         sentence = failure(provider(endpoint.url))
@@ -117,7 +117,7 @@ def test_the_secret_is_not_sent_elsewhere(status: int) -> None:
 
 
 def test_wrong_credentials_and_no_endpoint_are_reported() -> None:
-    """401, a port where nobody listens, and a URL of another kind."""
+    """401, a port without a listener, and a URL of another scheme."""
     with TokenEndpoint() as endpoint:
         assert "it responded with 401 " in failure(provider(endpoint.url, secret="wrong"))
     assert "Connection refused" in failure(provider("http://127.0.0.1:1/token"))
@@ -127,7 +127,7 @@ def test_wrong_credentials_and_no_endpoint_are_reported() -> None:
 
 
 def test_a_slow_endpoint_is_given_up() -> None:
-    """It holds up the cycle for its time-out and no longer, and nobody on the client's own thread."""
+    """It delays the cycle by its time-out only, and never blocks the client's own thread."""
     with TokenEndpoint() as endpoint:
         release = threading.Event()
         real = endpoint.answer

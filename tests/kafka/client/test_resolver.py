@@ -101,7 +101,7 @@ def test_a_name_that_nobody_knows_is_reported_and_looked_up_again(names: NameSer
 
 
 def test_closing_does_not_wait_for_a_name(names: NameServer) -> None:
-    """The lookup ends by itself, later, and finds nobody to tell."""
+    """The lookup ends by itself, later, and no future waits for its result."""
     with broker(echo) as listener:
         connections = Connections({}, client_id="contract")
         thread = threading.Thread(target=lambda: pytest.raises(Exception, ask, connections, MUTE, listener))  # noqa: B017, RUF061
@@ -118,7 +118,7 @@ def test_closing_does_not_wait_for_a_name(names: NameServer) -> None:
 
 
 def test_many_names_share_a_stated_number_of_threads(names: NameServer) -> None:
-    """Two hundred that are not answered: those beyond it wait, and are looked up once the others have ended."""
+    """Two hundred lookups without a response: the one after them waits, and runs once the others have ended."""
     count = LOOKUPS_MAX + 136
 
     async def ask_all(connections: Connections) -> list[Any]:

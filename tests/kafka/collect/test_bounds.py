@@ -65,7 +65,7 @@ def result(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 @dataclass
 class AnsweredAtOnce:
-    """As much of an ClusterClient as asking again needs, where nothing is left to be asked."""
+    """The part of a ClusterClient that reading again needs, when nothing is left to be read."""
 
     fresh: Topology
 

@@ -94,7 +94,7 @@ def test_a_marker_ends_the_records_before_it_and_no_others() -> None:
 
 
 def test_what_is_gone_from_a_log_is_seen() -> None:
-    """Offsets that are missing, a first batch that is not the one asked for, a marker without its record."""
+    """Offsets that are missing, a first batch at another offset than requested, a marker without its record."""
     for log, at in [(batch(10) + batch(12), 10), (batch(11), 10)]:
         read = stretch(at)
         read.take(log)
@@ -130,7 +130,7 @@ def test_a_batch_that_is_cut_short_is_fetched_again() -> None:
 
 
 def test_an_answer_about_more_than_was_asked_is_ignored() -> None:
-    """One partition was asked for; without records it is at its end."""
+    """One partition was requested; without records it is at its end."""
     with pytest.raises(MalformedAnswerError):
         end_markers._fetched(SimpleNamespace(responses=[]))
     for records in (b"", None):
@@ -169,7 +169,7 @@ def test_only_a_commit_that_is_surely_its_own_ends_the_search(epoch: int, ended:
 
 
 def test_a_partition_that_cannot_be_searched_is_reported_and_costs_no_verdict() -> None:
-    """Brokers that answer no Fetch: the hang is proved all the same, and where its end was not looked for is said."""
+    """Brokers without a response to Fetch: the hang is still proved, and the unsearched places are reported."""
     model = scene()
     model.topics["lively"][2].producers.append(Producer(PRODUCER_ID_UNKNOWN, last_timestamp_ms=1))
 

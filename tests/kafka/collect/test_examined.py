@@ -63,7 +63,7 @@ def cycle(collector: Collector, memory: Memory) -> Evaluation:
 
 
 def test_the_longest_idle_are_proved_and_the_others_are_counted() -> None:
-    """Gauges of the partition are of all ten; six are inconclusive because nobody asked about them."""
+    """Gauges of the partition include all ten; six are inconclusive because they were not examined."""
     with FakeCluster(many(10)) as cluster, limited(cluster) as collector:
         evaluation = cycle(collector, Memory())
 

@@ -77,7 +77,7 @@ QUICK_FOR_GOOD = frozenset(Fault) - {
     Fault.LENGTH_ZERO,
     Fault.LENGTH_NEGATIVE,
 }
-"""What the others do for good they do once, in nearly all."""
+"""The faults that the others apply permanently, once, in nearly all requests."""
 OFTEN = frozenset({Fault.CUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR})
 """Of each kind one or two that every `make check` tries, once."""
 TRIALS = [pytest.param(way, once, marks=() if way in OFTEN else pytest.mark.long) for way in WAYS] + [
@@ -130,7 +130,7 @@ def test_no_fault_makes_a_lie(
 
 
 CODES: list[int] = [code for code in range(-1, 136) if code] + [32_000, -32_768]
-"""Those of Kafka, and some that nobody has."""
+"""Those of Kafka, and some that Kafka does not have."""
 
 
 @pytest.mark.slow
@@ -159,7 +159,7 @@ def told_twice(_: Asked, answer: Any) -> None:
 
 
 def told_unasked(_: Asked, answer: Any) -> None:
-    """The first topic of an answer is also there under a name that nobody asked for."""
+    """The first topic of a response occurs again under a name that was not requested."""
     topics = getattr(answer, "topics", None)
     if topics and hasattr(topics[0].partitions[0] if topics[0].partitions else None, "active_producers"):
         stranger = copy.deepcopy(topics[0])
@@ -168,7 +168,7 @@ def told_unasked(_: Asked, answer: Any) -> None:
 
 
 def throttled(_: Asked, answer: Any) -> None:
-    """A request quota: the client is told to hold back."""
+    """A request quota: the client must wait."""
     if hasattr(answer, "throttle_time_ms"):
         answer.throttle_time_ms = 30
 

@@ -104,7 +104,7 @@ def test_a_broker_that_has_not_caught_up_with_the_controllers_log_is_not_confirm
 
 @pytest.mark.parametrize("node", [1, 2])
 def test_a_newer_epoch_anywhere_contradicts(node: int) -> None:
-    """A new leader acts on its own metadata: whoever names a newer epoch ends the belief in the old leader."""
+    """A new leader acts on its own metadata: a broker that names a newer epoch contradicts the old leader."""
     all_unconfirmed_or_moved(collected(scene(), on_answer=metadata_of({node}, newer_epoch)))
 
 
@@ -194,7 +194,7 @@ def test_where_a_broker_is_silent_the_others_must_have_caught_up_meanwhile() -> 
 
 
 def test_one_broker_alone_is_enough() -> None:
-    """A cluster of one broker has nobody else to ask."""
+    """A cluster of one broker has no other broker to query."""
     model = Model(topics={STATE_TOPIC: [Partition(1)], "hung": [Partition(1, producers=[Producer(11, 5)])]})
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
         told = verdicts(evaluated(collector.collect(seen_before=None)))

@@ -121,7 +121,7 @@ def babble_outside(door: Door, stop: threading.Event) -> None:
 
 
 def read_nothing(door: Door, stop: threading.Event) -> None:
-    """A page is asked for, and not read."""
+    """A client requests a page, and does not read it."""
     with door.enter(receive_bytes=4096) as peer:
         peer.sendall(f"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: {RIGHT}\r\n\r\n".encode())
         stop.wait(PATIENCE_S)

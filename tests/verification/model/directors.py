@@ -33,7 +33,7 @@ _TRIES = 6
 
 
 class Schedule(NamedTuple):
-    """All that decides a run, beside the situation."""
+    """Everything that decides a run, except the situation."""
 
     events: tuple[tuple[int, Event], ...] = ()
     order: int = 0

@@ -16,7 +16,7 @@ _IMPLIES_DESCRIBE = frozenset({READ, WRITE, DELETE, ALTER})
 
 
 class Acl(NamedTuple):
-    """One rule, of `PRINCIPAL` or of everybody unless told otherwise."""
+    """One rule, by default for every principal, otherwise for `PRINCIPAL`."""
 
     resource: int
     name: str

@@ -25,7 +25,7 @@ MAJOR = ("I1", "I2", "I3")
 
 
 class Run(NamedTuple):
-    """What one schedule came to."""
+    """The result of one schedule."""
 
     schedule: Schedule
     violations: tuple[Violation, ...]

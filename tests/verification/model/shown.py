@@ -108,7 +108,7 @@ def no_transaction(name: str, error: ErrorCode) -> Any:
 
 
 def fits(acl: rights.Acl, request: Any) -> bool:
-    """The filter of DescribeAcls, as far as it is used: 1 stands for any."""
+    """The filter of DescribeAcls, as far as it is used: 1 means any."""
     return (
         request.resource_type_filter in {1, acl.resource}
         and request.pattern_type_filter in {1, acl.pattern}

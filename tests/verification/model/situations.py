@@ -17,7 +17,7 @@ IDS = ("a", "b")
 
 
 class Situation(NamedTuple):
-    """Where a schedule begins, and what the exporter is asked to do."""
+    """The beginning of a schedule, and the exporter's task."""
 
     name: str
     build: Callable[[World], None]

@@ -48,7 +48,7 @@ def program(name: str) -> str:
 
 
 def _make(folder: Path) -> None:
-    """Fill a folder beside the wanted one, then rename it, so that nobody sees half of it."""
+    """Fill a temporary folder and rename it, so that no reader sees an incomplete one."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as making:
         for name in ("package.json", "package-lock.json"):

@@ -21,7 +21,7 @@ recorded = recorded_rows(DOCUMENT.read_text()) if DOCUMENT.exists() else {}
 
 
 def performance(stage: Stage, version: str) -> Performance:
-    """Played once in a session, when its first situation is asked for."""
+    """Runs once in a session, when its first situation is needed."""
     key = (stage.name, version)
     if key not in performances:
         try:

@@ -21,7 +21,7 @@ def test_there_are_many_situations() -> None:
 
 
 def test_we_are_wrong_nowhere() -> None:
-    """No cell of ours says so."""
+    """No cell of the exporter says so."""
     assert [name for name, (_, ours, _) in ROWS.items() if "WRONG" in ours] == []
 
 

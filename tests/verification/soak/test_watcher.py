@@ -30,7 +30,7 @@ def seen(cycles: int = 1, **more: object) -> Seen:
 
 
 def hanging_since(start_s: float, cycles: int = 1) -> Seen:
-    """The hang is told, and lasts from then until now."""
+    """The hang is reported, and lasts from then until now."""
     return seen(cycles, hanging={HANG: start_s}, longest={HANG[:2]: NOW_S - start_s})
 
 
@@ -49,7 +49,7 @@ def judged(watcher: Watcher, *scrapes: Seen) -> list[str]:
 
 
 def test_what_is_true_is_no_violation(watcher: Watcher) -> None:
-    """A hang that was planted and is told, and one that is told late because a cycle was not clean."""
+    """A hang that is reported, and one that is reported late because a cycle was not clean."""
     watcher._truth.places.add(HANG[:2])
     watcher._truth.planted[HANG] = 0.5
     told = [hanging_since(1.0, cycles=5), hanging_since(1.0, cycles=6)]
