@@ -25,15 +25,15 @@ BYTES_MAX = 100_000_000
 
 
 class BaselineError(Exception):
-    """The text is no such file; the sentence says why."""
+    """The text is not a baseline file; the sentence says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:
-    """How long transactions of one kind usually take, and from when on one of them is unusual."""
+    """The usual duration of one kind of transaction, and the threshold of an unusual one."""
 
     of: str
-    """For people: `transactional id 'billing-7'`, `group billing`, `topic orders`."""
+    """For operators: `transactional id 'billing-7'`, `group billing`, `topic orders`."""
     threshold_ms: int
     p99_ms: int
     samples: int
@@ -41,7 +41,7 @@ class Usual:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """What the file says, but for what has no threshold."""
+    """The contents of the file, without entries that have no threshold."""
 
     made_at_ms: int = 0
     cluster_ids: frozenset[str] = frozenset()
@@ -51,7 +51,7 @@ class Baseline:
     rules: GroupRules = ()
 
     def usual(self, cluster_id: str, transactional_id: str | None, topic: str) -> Usual | None:
-        """What is usual for such a transaction; None where nothing is known."""
+        """The usual duration of such a transaction; None if it is unknown."""
         found = None
         if transactional_id is not None:
             found = self.transactional_ids.get((cluster_id, transactional_id))
@@ -64,7 +64,7 @@ NO_BASELINE = Baseline()
 
 
 def parse(text: str, rules: GroupRules = ()) -> Baseline:
-    """What a file says. Raises BaselineError."""
+    """The baselines in a file's text. Raises BaselineError."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""The command line: the only reader of argv and of the environment."""
+"""Runs the command line: parses options, loads settings, starts the command. The only reader of argv and environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-# numpy starts a thread of linear algebra, with its memory, for each core as soon as it is loaded. None of it is used here.
+# numpy starts a thread for linear algebra, with its memory, for each core when it is loaded. The exporter does not use it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
@@ -31,7 +31,7 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status."""
+    """Run one command and return its exit status."""
     _mend_streams()
     parser = build_parser()
     if "_ARGCOMPLETE" in os.environ:
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         is_submitted="PYSPARK_GATEWAY_PORT" in os.environ,
     )
     if options.command == "pipeline" or _is_fleet(options):
-        # Else Spark's workers are whatever python3 the path has.
+        # Otherwise Spark's workers use whatever python3 the path has.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     needs_settings = COMMANDS[options.command].needs_settings
     if needs_settings is None or not needs_settings(options):
@@ -76,7 +76,7 @@ def _run(context: Context, settings: Settings | None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone (`| head`): no failure of what only reads, and nothing is left to say.
+        # The reader of the output has ended (`| head`): not a failure of a command that only reads, so nothing is reported.
         _print_nothing_more()
     except OSError as error:
         if error.errno != errno.ENOSPC:
@@ -88,12 +88,12 @@ def _run(context: Context, settings: Settings | None) -> int:
 
 
 def _print_nothing_more() -> None:
-    """What is still buffered goes nowhere: printing it at the very end would fail once more."""
+    """Discard what is still buffered: printing it at exit would fail once more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _mend_streams() -> None:
-    """Nothing that is printed ends the program: not into a closed stream, nor in an encoding that lacks a character."""
+    """Printing never ends the process: neither a closed stream nor an encoding that lacks a character."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -103,7 +103,7 @@ def _mend_streams() -> None:
 
 
 def may_colour(environment: Mapping[str, str]) -> bool:
-    """False where the person wants no colour (no-color.org), or has a terminal that knows none."""
+    """False if the user wants no colour (no-color.org), or the terminal has none."""
     return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
@@ -144,7 +144,7 @@ def _text(path: str) -> str:
 
 
 def state_folder(environment: Mapping[str, str]) -> Path | None:
-    """Where this user's programs keep their state; None where nobody says."""
+    """The user's directory for state; None if it is unknown."""
     folder = environment.get("STATE_DIRECTORY") or environment.get("XDG_STATE_HOME")
     if folder:
         return Path(folder, PROGRAM)
@@ -157,9 +157,9 @@ def _configure_logging(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter_of(settings.log_format, on_terminal=sys.stderr.isatty()))
     logging.basicConfig(handlers=[handler], level=level.upper())
-    # What a client library has to say about a broker is told by us, once per change, with what it costs.
+    # The exporter reports the state of a broker itself, once per change, with the consequence.
     quiet = logging.DEBUG if level == "debug" else logging.CRITICAL
     for name in ("apscheduler", "uvicorn"):
         logging.getLogger(name).setLevel(quiet)
-    # At debug it writes every request in full, SaslAuthenticate and its password among them.
+    # At debug kafka-python logs every request in full, SaslAuthenticate and its password among them.
     logging.getLogger("kafka").setLevel(max(quiet, logging.INFO))

@@ -1,6 +1,6 @@
-"""Files as a whole: small ones are read, ours are for nobody else, and a reader sees the old one or the new one.
+"""Reads small files completely, writes private files, and replaces files atomically.
 
-What is named in a setting may be anything: a FIFO would stop whoever opens it, a device has no end.
+A path in a setting may name anything: a FIFO would block its reader, a device has no end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Signature = tuple[int, int, int]
 
 
 def signature(path: Path) -> Signature | None:
-    """Changes with every way of replacing a file, and is had without reading it; None where the file is missing."""
+    """Changes with every way of replacing a file, and needs no read; None if the file is missing."""
     try:
         it = path.stat()
     except OSError:
@@ -28,8 +28,8 @@ def signature(path: Path) -> Signature | None:
 
 
 def contents(path: Path, *, bytes_max: int = MEGABYTE) -> bytes:
-    """All of a regular file. Raises OSError, also for what is none and for one that is larger."""
-    # Neither a FIFO that nobody writes nor one that took the file's place meanwhile is waited for.
+    """The contents of a regular file. Raises OSError, also for another kind of file and for a larger one."""
+    # Waits neither for a FIFO without a writer nor for one that has replaced the file in the meantime.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as file:
         _check(path, os.fstat(descriptor).st_mode)
@@ -40,7 +40,7 @@ def contents(path: Path, *, bytes_max: int = MEGABYTE) -> bytes:
 
 
 def read_text(path: Path, *, bytes_max: int = MEGABYTE) -> str:
-    """All of a text file, with line ends as ours. Raises what `contents` raises, and UnicodeDecodeError."""
+    r"""The contents of a text file with \n line ends. Raises what `contents` raises, and UnicodeDecodeError."""
     return contents(path, bytes_max=bytes_max).decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -50,7 +50,7 @@ def check_regular(path: str | Path) -> None:
 
 
 def opened_for_appending(path: Path) -> IO[str]:
-    """The file, made where it is missing, and for nobody else to read. Raises OSError."""
+    """The file, created if it is missing, readable only by this user. Raises OSError."""
     make_private_folder(path.parent)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     descriptor = os.open(path, flags, 0o600)
@@ -65,14 +65,14 @@ def opened_for_appending(path: Path) -> IO[str]:
 
 @contextmanager
 def atomic_write(path: Path, *, beside: str, mode: int = 0o600) -> Iterator[IO[bytes]]:
-    """What is written into it takes the place of `path` when the block ends; `beside` is its name until then.
+    """Replaces `path` by what the block writes when the block ends; `beside` is its name until then.
 
-    Where the block fails nothing of it stays. Raises OSError; the folder is made where it is missing.
+    If the block fails, nothing of it stays. Raises OSError; the directory is created if it is missing.
     """
     make_private_folder(path.parent)
     written = path.with_name(beside)
     with suppress(FileNotFoundError):
-        written.unlink()  # of a run that was killed; a link goes, and not what it names
+        written.unlink()  # left by a run that was killed; of a link only the link is removed
     try:
         with made(written, mode=mode) as file:
             yield file
@@ -86,13 +86,13 @@ def atomic_write(path: Path, *, beside: str, mode: int = 0o600) -> Iterator[IO[b
 
 
 def made(path: Path, *, mode: int = 0o600) -> IO[bytes]:
-    """A file that was not there, open for writing. Raises OSError."""
-    # It follows no link; and the builtin, as Path.open takes no opener.
+    """A new file, open for writing. Raises OSError."""
+    # It follows no link; and the builtin, because Path.open accepts no opener.
     return open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))
 
 
 def make_private_folder(path: Path) -> None:
-    """The folder and those above it, as far as they are missing. Raises OSError."""
+    """Create the directory and its missing parents. Raises OSError."""
     if path.is_dir():
         return
     if path.exists():

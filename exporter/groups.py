@@ -1,4 +1,4 @@
-"""Groups of transactional ids: the first rule that matches an id from its first to its last character names its group."""
+"""Maps transactional ids to groups: the first rule that matches the whole id names its group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a line of the log looks like: for a person, as logfmt, or as JSON."""
+"""Formats log lines: as text, as logfmt, or as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BARE = re.compile(r"[^\s\"=\\\x00-\x1f\x7f]+")
 
 
 class StructuredFormatter(logging.Formatter):
-    """One line a record, whatever is in it: `ts`, `level`, `logger`, `subject` where there is one, `msg`, `error`."""
+    """One line per record, whatever it contains: `ts`, `level`, `logger`, `subject` if there is one, `msg`, `error`."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class StructuredFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """For a person at a terminal; a line stays a line, and nothing in it can command the terminal."""
+    """For a terminal; a record stays one line, and cannot contain control characters."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")

@@ -1,7 +1,7 @@
-"""Regular expressions from settings, matched against names that strangers choose: refused where that could take long.
+"""Checks regular expressions from settings, and refuses those that could take long to match names that any client chooses.
 
-Python's `re` tries one way after another while it holds the interpreter: `(a+)+$` before 40 characters stops the whole
-process. So the ways are counted before a pattern is taken, and long names match nothing.
+Python's `re` backtracks while it holds the interpreter's lock: `(a+)+$` on 40 characters stops the whole process. So the
+exporter counts the ways to match before it accepts a pattern, and long names match nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ except ImportError:  # Python 3.10
 
 CHARACTERS_MAX: Final = 255
 WAYS_MAX: Final = 20_000_000
-"""Three times `.*` in a row, and 0.03 s for the worst name; 0.4 s where a pattern has as many ways without that."""
+"""Three times `.*` in a row, and 0.03 s for the worst name; 0.4 s if a pattern has as many ways without that."""
 
 _SINGLE: Final = {
     constants.LITERAL,
@@ -33,7 +33,7 @@ _REPEATS: Final = {constants.MAX_REPEAT, constants.MIN_REPEAT}
 
 
 def bounded(text: str) -> re.Pattern[str]:
-    """The pattern; `re.error` where it is none, ValueError where there are too many ways to match it."""
+    """The pattern; raises `re.error` if it is not one, ValueError if there are too many ways to match it."""
     pattern = re.compile(text)
     if _ways(parser.parse(text)) > WAYS_MAX:
         raise ValueError(
@@ -44,7 +44,7 @@ def bounded(text: str) -> re.Pattern[str]:
 
 
 def is_matched(pattern: re.Pattern[str], name: str) -> bool:
-    """True where it matches the whole name, and the name is not too long to be tried."""
+    """True if the pattern matches the whole name, and the name is not too long."""
     return len(name) <= CHARACTERS_MAX and pattern.fullmatch(name) is not None
 
 

@@ -1,8 +1,8 @@
-"""Kafka's primitive types as flexible versions write them: varints, compact strings, tagged fields (KIP-482).
+"""Reads and writes Kafka's primitive types of flexible versions: varints, compact strings, tagged fields (KIP-482).
 
-Messages of brokers and records of `__transaction_state` are made of them, and neither room that reads these imports the
-other. A reader is `(buffer, offset) -> (value, offset behind it)`, and raises one of UNREADABLE where the buffer holds no
-such value. A length is not believed before the bytes behind it are there.
+Brokers' messages and records of `__transaction_state` consist of them, and neither room that reads these imports the other.
+A reader is `(buffer, offset) -> (value, offset after it)`, and raises one of UNREADABLE if the buffer has no such value. A
+length is not used before the bytes after it are there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _MAX_UVARINT_BYTES = 5
 
 
 class MalformedBytesError(ValueError):
-    """Bytes that are not what they should be."""
+    """Bytes that are not the expected value."""
 
 
 UNREADABLE = (IndexError, struct.error, UnicodeDecodeError, MalformedBytesError)
@@ -36,7 +36,7 @@ def compact(text: str) -> bytes:
 
 
 def read_uvarint(body: bytes | memoryview, at: int) -> tuple[int, int]:
-    """What `uvarint` wrote."""
+    """Read what `uvarint` wrote."""
     value = 0
     for shift in range(0, 7 * _MAX_UVARINT_BYTES, 7):
         byte = body[at]
@@ -48,7 +48,7 @@ def read_uvarint(body: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def length(body: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Of a compact array or string that may not be null."""
+    """The length of a compact array or string that may not be null."""
     value, at = read_uvarint(body, at)
     if value == 0:
         raise MalformedBytesError("null where an array must be")
@@ -69,14 +69,14 @@ def nullable_string(body: bytes | memoryview, at: int) -> tuple[str | None, int]
 
 
 def no_tags(body: bytes | memoryview, at: int) -> int:
-    """Behind the count of tagged fields, which must be 0."""
+    """The offset after the count of tagged fields, which must be 0."""
     if body[at] != 0:
         raise MalformedBytesError("tagged fields")
     return at + 1
 
 
 def tagged_field(body: bytes | memoryview, at: int) -> tuple[int, int, int]:
-    """One tagged field: its tag, where its value begins, and where that ends."""
+    """One tagged field: its tag, where its value begins, and where it ends."""
     tag, at = read_uvarint(body, at)
     size, at = read_uvarint(body, at)
     if at + size > len(body):
@@ -85,7 +85,7 @@ def tagged_field(body: bytes | memoryview, at: int) -> tuple[int, int, int]:
 
 
 def skip_tags(body: bytes | memoryview, at: int) -> int:
-    """Behind all tagged fields."""
+    """The offset after all tagged fields."""
     count, at = read_uvarint(body, at)
     for _ in range(count):
         _, _, at = tagged_field(body, at)

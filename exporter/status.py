@@ -1,4 +1,4 @@
-"""How the exporter itself is doing: of the process, of one cluster, and of each of its parts.
+"""Holds the status of the exporter itself: of the process, of one cluster, and of each part.
 
 Plain records that the daemon fills and publication shows. Instants in milliseconds since 1970 UTC, durations in seconds
 unless the name says otherwise.
@@ -31,7 +31,7 @@ class ApiStatistics:
 
 
 def total(parts: Iterable[ApiStatistics]) -> tuple[ApiStatistics, ...]:
-    """What several clients counted, by API."""
+    """The sum of several clients' counts, by API."""
     sums: dict[str, ApiStatistics] = {}
     for part in parts:
         sums[part.api] = _plus(sums.get(part.api, _none_of(part.api)), part, 1)
@@ -39,7 +39,7 @@ def total(parts: Iterable[ApiStatistics]) -> tuple[ApiStatistics, ...]:
 
 
 def since(before: Iterable[ApiStatistics], after: Iterable[ApiStatistics]) -> tuple[ApiStatistics, ...]:
-    """What one client counted between two of its counts."""
+    """One client's counts between two readings."""
     earlier = {it.api: it for it in before}
     return tuple(_plus(it, earlier.get(it.api, _none_of(it.api)), -1) for it in after)
 
@@ -61,7 +61,7 @@ def _plus(first: ApiStatistics, second: ApiStatistics, sign: int) -> ApiStatisti
 
 @dataclass(frozen=True, slots=True)
 class ReloadStatus:
-    """How the latest attempt went; reading the settings at the start counts as the first."""
+    """Status of the latest reload; reading the settings at the start counts as the first."""
 
     succeeded: bool
     last_success_at_ms: int
@@ -69,26 +69,26 @@ class ReloadStatus:
 
 @dataclass(frozen=True, slots=True)
 class BaselineStatus:
-    """How the file of baselines is doing."""
+    """Status of the baseline file."""
 
     made_at_ms: int | None
-    """None where it could not be read."""
+    """None if it could not be read."""
     failure: str | None
     """Why it is not used, in one sentence; None while it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryStatus:
-    """How the recording of the history is doing, at one instant."""
+    """Status of the history at one instant."""
 
     rows: int = 0
     """Observations written since the start."""
     rows_waiting: int = 0
-    """In memory, to be written with the next file: what a kill would lose."""
+    """In memory, to be written with the next file: a kill would lose them."""
     rows_lost: int = 0
-    """Given up because too many waited."""
+    """Dropped because too many waited."""
     files: int = 0
-    """In the directory, all processes' together, as the next."""
+    """Bytes in the directory, written by all processes, as the next value."""
     size_bytes: int = 0
     newest_ms: int | None = None
     """The newest cycle that is on disk; None before the first file."""
@@ -98,7 +98,7 @@ class HistoryStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStatus:
-    """What is true of the process, whichever cluster is meant."""
+    """Status of the process, for all clusters."""
 
     version: str
     python_version: str
@@ -108,14 +108,14 @@ class ProcessStatus:
     settings_loaded_at_ms: int | None = None
     """When the settings in use were read."""
     baseline: BaselineStatus | None = None
-    """None where no file of baselines is configured."""
+    """None if no baseline file is configured."""
     history: HistoryStatus | None = None
-    """None where no history is recorded."""
+    """None if no history is recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """How the cycles of one cluster went, up to the instant of publication."""
+    """Status of the cycles of one cluster, up to the publication."""
 
     interval_ms: int
     """From the start of one cycle to the start of the next."""
@@ -125,19 +125,19 @@ class ClusterStatus:
     """Cycles that ended, failed ones included."""
     failed_cycles: int = 0
     missed_cycles: int = 0
-    """Cycles that could not begin because the one before was still running."""
+    """Cycles that could not begin because the previous one was still running."""
     last_cycle_duration_seconds: float | None = None
     """None before the first cycle has ended, as the next three."""
     last_cycle_succeeded: bool | None = None
     last_failure: str | None = None
-    """Why the last cycle failed, in one sentence; None when it did not."""
+    """Why the last cycle failed, in one sentence; None if it did not."""
     last_success_at_ms: int | None = None
     snapshot_taken_at_ms: int | None = None
-    """Of the newest snapshot, also when it has become stale; None before the first."""
+    """Of the newest snapshot, also if it is stale; None before the first."""
     is_stale: bool = False
-    """True when a snapshot existed and is too old to be shown."""
+    """True if a snapshot existed and is too old to be shown."""
     api_statistics: tuple[ApiStatistics, ...] = ()
     phase_durations: tuple[tuple[str, float], ...] = ()
     """(phase, seconds) of the last cycle, in order."""
     transaction_log: LogReport | None = None
-    """None where it is not read by choice."""
+    """None if the transaction log is not read."""

@@ -198,7 +198,7 @@ def test_the_file_is_read_again_when_it_changes(file: BaselineFile, path: Path) 
         ),
     ],
 )
-def test_a_file_that_is_of_no_use_is_said_once(
+def test_a_file_that_is_of_no_use_is_reported_once(
     file: BaselineFile,
     path: Path,
     caplog: pytest.LogCaptureFixture,

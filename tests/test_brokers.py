@@ -175,7 +175,7 @@ def test_a_missing_maven_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 @pytest.mark.programs
-def test_a_version_that_does_not_exist_is_told_by_maven(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_version_that_does_not_exist_is_reported_by_maven(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where Maven fails, its words are in the message, and no half-made folder stays."""
     (tmp_path / "mvn").write_text("#!/bin/sh\necho no such artifact; exit 1\n")
     (tmp_path / "mvn").chmod(0o755)

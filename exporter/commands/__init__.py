@@ -1,1 +1,1 @@
-"""One file per command of the command line, and what they share: arguments, tables, reports, consent."""
+"""The commands of the command line, a file each, and their common parts: arguments, tables, reports, confirmation."""

@@ -1,4 +1,4 @@
-"""`abort`: close hanging transactions with an ABORT marker: one on one partition, or those of a plan file."""
+"""`abort`: writes ABORT markers for hanging transactions: for one on one partition, or for those of a plan file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from exporter.recovery.plan import Action
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Abort, or say why not; the exit status."""
+    """Abort the transaction or report why not; returns the exit status."""
     options = context.options
     against = wrong_usage(options)
     if against is not None:
@@ -26,7 +26,7 @@ def run(context: Context, settings: Settings) -> int:
 
 
 def wrong_usage(options: argparse.Namespace) -> str | None:
-    """Options that do not go together, in a sentence."""
+    """Options that cannot be combined, in a sentence."""
     producer = (options.producer_id, options.producer_epoch, options.coordinator_epoch)
     one = (options.topic, options.partition, options.start_offset, *producer, options.force)
     if options.plan_file is not None:

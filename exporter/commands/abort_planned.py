@@ -1,4 +1,4 @@
-"""`abort --plan-file`: the transactions of a plan, each judged afresh like a single one, asked about once."""
+"""`abort --plan-file`: judges each transaction of a plan again, asks once, and aborts those that are proved to hang."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from exporter.recovery.plan import Action, Plan, plan_for, refusal, what_changed
 from exporter.recovery.plan_file import BYTES_MAX, PlanFile, PlanFileError, PlannedAbort, load
 
 ABORTS_MAX = 10
-"""Without `--max-aborts`: a plan that is longer deserves a thought."""
+"""Limit without `--max-aborts`: an operator should review a longer plan."""
 
 
 class Standing(Enum):
-    """Where a planned transaction stands now."""
+    """State of a planned transaction now."""
 
     HANGS = "hangs"
     REFUSED = "refused"
-    """It has changed, or is not proved to hang any more."""
+    """It has changed, or is no longer proved to hang."""
     GONE = "gone"
     UNREAD = "unread"
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One planned transaction, judged afresh; a plan where it is still open."""
+    """One planned transaction, judged again; with a plan if it is still open."""
 
     standing: Standing
     evaluation: Evaluation
     plan: Plan | None = None
     against: str = ""
-    """Why nothing is to be written, in a sentence."""
+    """Why no marker will be written, in a sentence."""
 
 
 def abort_planned(context: Context, means: Means) -> int:
-    """Abort what the plan file names; the exit status, the worst of all. Raises AuditError."""
+    """Abort the transactions in the plan file; returns the worst exit status. Raises AuditError."""
     options = context.options
     path = Path(options.plan_file)
     try:
@@ -79,7 +79,7 @@ def abort_planned(context: Context, means: Means) -> int:
 
 
 def judge(planned: PlannedAbort, means: Means) -> Judged:
-    """Look at its partition now."""
+    """Judge the transaction by its partition's state now."""
     evaluation = means.judge(Scope(topic=planned.topic, partition=planned.partition))
     missing = gaps(evaluation.snapshot)
     rows = [row for row in all_rows(evaluation) if planned.is_same(row)]
@@ -135,7 +135,7 @@ def _agreed_and_done(context: Context, means: Means, plan: PlanFile, judged: lis
 
 
 def _one(planned: PlannedAbort, before: Judged, means: Means, audit: AuditLog) -> int:
-    """Judge once more, now that nobody else writes, and abort. What was not agreed to stays as it is."""
+    """Judge again while the lock excludes other writers, and abort. Writes nothing that the operator did not confirm."""
     if before.plan is None or before.standing is not Standing.HANGS:
         return _done(planned, before, means, audit)
     with logged_failure(audit, before.plan), audit.exclusively():

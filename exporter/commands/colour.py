@@ -1,4 +1,4 @@
-"""Colour for a terminal, where it was not declined: red for what is proved to hang, yellow for other suspects."""
+"""Colours terminal output, unless it is turned off: red for transactions proved to hang, yellow for other suspects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLOURS = {
 
 
 def paint_for(context: Context) -> Paint:
-    """By verdict when standard output is a terminal that may be coloured, else none."""
+    """By verdict if standard output is a terminal with colour, otherwise none."""
     return by_verdict if context.may_colour and sys.stdout.isatty() else plain
 
 

@@ -1,4 +1,4 @@
-"""`complete`: write on one partition the marker that its stuck coordinator has already decided."""
+"""`complete`: writes the marker of a COMMIT or ABORT that the coordinator has decided but not written on a partition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from exporter.recovery.plan import Action
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Complete one transaction, or say why not; the exit status."""
+    """Complete one transaction, or report why not; returns the exit status."""
     options = context.options
     return with_means(
         settings,

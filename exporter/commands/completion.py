@@ -1,4 +1,4 @@
-"""Shell completion by argcomplete: `completion` prints the script, which then runs this program for what fits a word."""
+"""`completion`: prints the script of argcomplete, which then runs this program to complete a word."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ VALUES = {STATES: KNOWN_STATES, VERDICT: tuple(verdict.label for verdict in Verd
 
 
 def run(context: Context, _: Settings | None) -> int:
-    """Print the script; the exit status."""
+    """Print the script; returns the exit status."""
     # Without the defaults of bash, which would offer files as topics.
     print(shellcode([PROGRAM, SHORT], use_defaults=False, shell=context.options.shell))
     return ExitStatus.ANSWERED
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell, which asks by environment variables, and exit."""
+    """Respond to the shell, which sends its request in environment variables, and exit."""
     argcomplete.autocomplete(parser, default_completer=_Values(), print_suppressed=True)
 
 

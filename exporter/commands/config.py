@@ -1,4 +1,4 @@
-"""`config check` and `config dump`: the settings as they would be used, without asking a broker."""
+"""`config check` and `config dump`: check and print the settings, without a request to a broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REDACTED = "<secret>"
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Reaching this point means that they are good; the exit status."""
+    """Only valid settings get here; returns the exit status."""
     options = context.options
     try:
         web_server(settings)
@@ -35,7 +35,7 @@ def run(context: Context, settings: Settings) -> int:
 
 
 def dump(loaded: Loaded) -> str:
-    """Every setting as YAML that can be used as a file, secrets left out; behind each where it came from."""
+    """Every setting as YAML that can be used as a file, without secrets; each with its origin."""
     lines = []
     for section, settings in groupby(SETTINGS, key=lambda setting: setting.name.split(".", 1)[0]):
         lines.append(f"{section}:")

@@ -1,4 +1,4 @@
-"""Asking a person before anything is written, and writing down what was asked and answered."""
+"""Asks the operator for confirmation before a write, and records question and response in the audit log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AUDIT_FILE = "audit.jsonl"
 
 
 def audit_log(context: Context) -> AuditLog | None:
-    """The log of `--audit-log`, or of the state directory; None, with a complaint, where neither is known."""
+    """The log of `--audit-log`, or of the state directory; None, with a message, if neither is known."""
     path = context.options.audit_log
     if path is None and context.state_folder is not None:
         path = context.state_folder / AUDIT_FILE
@@ -26,9 +26,9 @@ def audit_log(context: Context) -> AuditLog | None:
 
 
 def agrees(options: argparse.Namespace, audit: AuditLog, question: str = "Write it? Type yes: ") -> bool:
-    """True when the operator wants it: by `--yes`, or by typing yes on a terminal. Raises AuditError.
+    """True if the operator confirms: by `--yes`, or by typing yes on a terminal. Raises AuditError.
 
-    Leaving by Ctrl-C is logged as declined too, and goes on as KeyboardInterrupt.
+    Ctrl-C is logged as declined too, and raised again as KeyboardInterrupt.
     """
     if options.yes:
         audit.step("confirmed", by="--yes")
@@ -53,13 +53,13 @@ def agrees(options: argparse.Namespace, audit: AuditLog, question: str = "Write 
 
 
 def _is_terminal() -> bool:
-    """True where a question is seen and can be answered. A stream that was closed before we came is None."""
+    """True if an operator can see the question and type a response. A stream that was closed before the start is None."""
     streams = (sys.stdin, sys.stderr)
     return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
 
 
 def _asked(question: str) -> str:
-    """Asked on standard error: standard output may go to a file. Empty at the end of input."""
+    """Asks on standard error: standard output may go to a file. Empty at the end of input."""
     sys.stdout.flush()
     sys.stderr.write(question)
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What a command gets: its own options, and what the command line knows of the machine and of the settings."""
+"""The input of a command: its options, the settings, and what the command line knows of the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from exporter.config.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """The settings, where they come from, and how they are read again."""
+    """The settings, their origin, and how to read them again."""
 
     loaded: Loaded
     load: Callable[[], Loaded]
@@ -29,23 +29,23 @@ class Context:
     """Made once, by the command line, which alone reads argv and the environment."""
 
     options: argparse.Namespace
-    """The command's own, as its parser makes them."""
+    """The command's own options, as its parser makes them."""
     state_folder: Path | None
-    """Where this user's programs keep their state; None where nobody says."""
+    """The user's directory for state; None if it is unknown."""
     may_colour: bool
     is_submitted: bool = False
-    """Started by spark-submit, which chose master and memory."""
+    """True if spark-submit started the process, and chose master and memory."""
     configured: Configured | None = None
     """None for commands that need no settings."""
 
     @property
     def settings_source(self) -> Configured:
-        """Of a command that has settings."""
+        """The settings, of a command that has settings."""
         assert self.configured is not None
         return self.configured
 
     def state_path(self, settings: Settings, kafka: KafkaSettings) -> Path | None:
-        """Where first-seen times are kept; None for nowhere. `auto` takes a file of its own for each set of brokers."""
+        """The state file; None for no file. `auto` takes a separate file for each set of brokers."""
         if settings.state_file == "none":
             return None
         if settings.state_file != "auto":

@@ -1,4 +1,4 @@
-"""`describe`: one transactional id, as its coordinator has it."""
+"""`describe`: describes one transactional id by its coordinator's response."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEADINGS = {
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print the description; the exit status."""
+    """Print the description; returns the exit status."""
     options = context.options
     return with_collector(settings, lambda collector: _describe(options, collector))
 
@@ -41,7 +41,7 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
 
 
 def described(it: CoordinatorTransaction, now_ms: int) -> Row:
-    """What is known of one id; start and duration only while a transaction is active."""
+    """The data on one id; start and duration only while a transaction is active."""
     began = it.is_active and it.start_time_ms >= 0
     return {
         "coordinator": it.coordinator,

@@ -1,4 +1,4 @@
-"""`describe-producers`: every producer of one partition, at its leader or another replica."""
+"""`describe-producers`: lists every producer of one partition, at its leader or another replica."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADINGS = {
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print the entries; the exit status."""
+    """Print the entries; returns the exit status."""
     options = context.options
     return with_collector(settings, lambda collector: _describe(options, collector))
 
@@ -37,7 +37,7 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
 
 
 def rows_of(entries: Iterable[OneEntry]) -> list[Row]:
-    """A row for each, in the order of their producer ids; no start offset where nothing is open."""
+    """A row for each, in the order of their producer ids; no start offset if no transaction is open."""
     return [
         {
             "producer_id": entry.producer_id,
@@ -52,7 +52,7 @@ def rows_of(entries: Iterable[OneEntry]) -> list[Row]:
 
 
 def printed(entries: Iterable[OneEntry], output: str) -> str:
-    """A table is as Kafka's own tool prints it, with None where nothing is open."""
+    """The table in the format of Kafka's own tool, with None if no transaction is open."""
     rows = rows_of(entries)
     for_table = [{**it, "start_offset": str(it["start_offset"])} for it in rows]
     return in_format(output, HEADINGS, rows, for_table=for_table)

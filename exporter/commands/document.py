@@ -1,4 +1,4 @@
-"""An evaluation as one JSON object: the shape that `--format json` prints (design: `find-hanging --all --format json`)."""
+"""Makes one JSON object of an evaluation, which `--format json` prints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def document(evaluation: Evaluation, rows: Iterable[TransactionRow]) -> dict[str
 
 
 def coverage(snapshot: Snapshot) -> dict[str, Any]:
-    """What was asked, what answered, and what did not, with the reason."""
+    """Requests, responses, and missing responses with the reason."""
     partitions = snapshot.partitions
     return {
         "complete": snapshot.is_complete,
@@ -54,7 +54,7 @@ def coverage(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def transaction(row: TransactionRow) -> dict[str, Any]:
-    """One open transaction under the promised names."""
+    """One open transaction under the documented names."""
     return {key: value_of(row) for key, value_of in _TRANSACTION.items()}
 
 
@@ -95,4 +95,4 @@ _TRANSACTION: Mapping[str, Callable[[TransactionRow], Any]] = {
 }
 
 TRANSACTION_KEYS = tuple(_TRANSACTION)
-"""The keys of `transaction`, in their order: the columns of CSV, also where no row is."""
+"""The keys of `transaction`, in their order: the columns of CSV, also without rows."""

@@ -1,4 +1,4 @@
-"""Collect, evaluate, remember, for the commands that show what is open now: `find-hanging`, `once` and what writes."""
+"""Collects, evaluates and remembers, for the commands that show or change open transactions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REREAD_SECONDS = 1.0
 
 
 class Collects(Protocol):
-    """What is needed of a Collector."""
+    """The part of a Collector that is needed here."""
 
     def collect(self, *, seen_before: None, scope: Scope, progress: Report, search_logs: bool) -> Snapshot: ...
 
@@ -39,7 +39,7 @@ def policy(settings: Settings, *, stuck_after_ms: int | None = None, overdue_sla
 
 
 class Judge:
-    """Looks at partitions repeatedly and remembers them: what was completing in one look can be stuck in the next."""
+    """Examines partitions repeatedly and remembers them: one that was completing can be stuck in the next cycle."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class Judge:
         return evaluation
 
     def judge(self, scope: Scope) -> Evaluation:
-        """Look, and look again while a transaction that was completing in the first look may turn out to be stuck.
+        """Run cycles while a transaction that was completing in the first one may turn out to be stuck.
 
-        Those that begin completing later are not waited for. So the last look begins at most
-        `stuck_after_ms` plus one second after the end of the first one, and one look more where that took longer.
-        Raises ClusterUnavailableError.
+        It does not wait for transactions that begin to complete later. So the last cycle begins at most `stuck_after_ms`
+        plus one second after the end of the first one, with one more cycle if that took longer. Raises
+        ClusterUnavailableError.
         """
         evaluation = self.look(scope)
         if self._policy.stuck_after_ms == sys.maxsize:

@@ -1,4 +1,4 @@
-"""`find-hanging`: suspects with their evidence, over the whole cluster unless a topic or broker is named."""
+"""`find-hanging`: prints suspects with their evidence, of the whole cluster or of one topic or broker."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ HEADINGS = {
     "verdict": "Verdict",
     "reason": "Reason",
 }
-"""The first eight are kafka-transactions.sh's own, in its order: scripts that cut columns go on working."""
+"""The first eight are those of kafka-transactions.sh, in its order, so that scripts that cut columns still work."""
 
 MINUTE_MS = 60_000
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print what wants a person; the exit status."""
+    """Print the suspects; returns the exit status."""
     options = context.options
     against = wrong_usage(options)
     if against is not None:
@@ -59,7 +59,7 @@ def run(context: Context, settings: Settings) -> int:
 
 
 def wrong_usage(options: argparse.Namespace) -> str | None:
-    """Options that do not go together, in a sentence."""
+    """Options that cannot be combined, in a sentence."""
     if options.partition is not None and options.topic is None:
         return "--partition needs --topic"
     if options.watch is not None:
@@ -159,7 +159,7 @@ def printed(evaluation: Evaluation, rows: Sequence[TransactionRow], output: str,
 
 
 def _write_plan(path: Path, evaluation: Evaluation, rows: Sequence[TransactionRow]) -> bool:
-    """False, with a complaint, when it could not be written."""
+    """False, with a message, if it could not be written."""
     snapshot = evaluation.snapshot
     text = written(snapshot.cluster_id, snapshot.taken_at_ms, [(row, transaction(row)) for row in rows])
     try:

@@ -1,6 +1,6 @@
-"""`force-terminate`: have the coordinator abort what a transactional id has ongoing.
+"""`force-terminate`: makes the coordinator abort the ongoing transaction of a transactional id.
 
-Kafka's own tool creates an id that does not exist, by the same request, and says nothing: this one looks first.
+Kafka's own tool silently creates an id that does not exist, by the same request: this command reads the id first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from exporter.snapshot import CoordinatorTransaction, TransactionState
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Fence the id, or say why not; the exit status."""
+    """Fence the id, or report why not; returns the exit status."""
     options = context.options
 
     def command(collector: Collector) -> int:
@@ -64,7 +64,7 @@ def _on(context: Context, collector: Collector, it: CoordinatorTransaction) -> i
 
 
 def in_words(it: CoordinatorTransaction) -> str:
-    """What a person is asked to agree to."""
+    """The question to the operator."""
     partitions = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(it.partitions or ())) or "no partition"
     return (
         f"force-terminate: coordinator {it.coordinator} has {it.transactional_id!r} {it.state.value} at epoch "
@@ -73,7 +73,7 @@ def in_words(it: CoordinatorTransaction) -> str:
 
 
 def _terminate(collector: Collector, it: CoordinatorTransaction, audit: AuditLog) -> int:
-    """Fence it, and wait until the coordinator has aborted it. Raises AuditError before anything is written."""
+    """Fence the id, and wait until the coordinator has aborted its transaction. Raises AuditError before it writes."""
     audit.step(
         "sending", transactional_id=it.transactional_id, producer_id=it.producer_id, producer_epoch=it.producer_epoch
     )

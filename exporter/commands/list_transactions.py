@@ -28,7 +28,7 @@ HEADINGS = {
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print the listing; the exit status."""
+    """Print the listing; returns the exit status."""
     options = context.options
     try:
         pattern = re.compile(options.transactional_id_pattern or ".*", re.DOTALL)
@@ -68,15 +68,15 @@ def listed(transactions: Iterable[CoordinatorTransaction]) -> list[Row]:
 async def _ask(
     client: ClusterClient, longer_than_ms: int | None, wanted: tuple[TransactionState, ...]
 ) -> tuple[Listings, tuple[CoordinatorTransaction, ...]]:
-    """The listing, and with a duration those active transactions that run for longer.
+    """The listing; with a duration only those active transactions that have run for longer.
 
-    The protocol's own duration filter ignores the state, so that idle and finished ids pass it; ours does not.
+    The protocol's own duration filter ignores the state, so idle and finished ids pass it; this filter excludes them.
     """
     if longer_than_ms is None or longer_than_ms < 0:
         listings = await list_all(client, wanted)
         return listings, listings.transactions
     active = ACTIVE_STATES & set(wanted) if wanted else ACTIVE_STATES
-    if not active:  # what has ended runs for no time; and no states at all would ask for every one
+    if not active:  # ended transactions have no duration; and a request without states would list all
         return Listings((), ()), ()
     listings = await list_all(client, tuple(active))
     described, unclear = await describe(client, listings.transactions)

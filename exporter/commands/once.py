@@ -1,4 +1,4 @@
-"""`once`: one full cycle, its second read included, printed; a smoke test, and the quick answer in an incident."""
+"""`once`: runs one full cycle, including the second read, and prints it: a smoke test, and a quick view in an incident."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from exporter.status import ClusterStatus, ProcessStatus
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print one cycle; the exit status."""
+    """Print one cycle; returns the exit status."""
     options = context.options
     return with_collector(settings, lambda collector: _once(options, settings, collector))
 
 
 def _once(options: argparse.Namespace, settings: Settings, collector: Collector) -> int:
-    """Every transaction is described: there is no next cycle to leave it to."""
+    """Every transaction is described, because there is no next cycle."""
     evaluation = Judge(collector, policy_of(settings), search_logs=False).look()
     print(_printed(settings, evaluation, options.format))
     return ExitStatus.INCOMPLETE if complain_of_gaps(gaps(evaluation.snapshot)) else ExitStatus.ANSWERED

@@ -1,4 +1,4 @@
-"""`pipeline`: tables, incidents and baselines of the history, by Spark."""
+"""`pipeline`: makes tables, incidents and baselines from the history, with Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEEDED = "the pipeline needs Spark and Java 17: pip install 'kafka-transaction-e
 
 
 def run(context: Context, settings: Settings | None) -> int:
-    """Until the job is done, or with `--every` until Ctrl-C; the exit status. Settings are for the log alone."""
+    """Run until the job is done, or with `--every` until Ctrl-C; returns the exit status. Only the log needs settings."""
     options = context.options
     try:
         groups: GroupRules = () if settings is not None else _checked(options)
@@ -47,11 +47,11 @@ def run(context: Context, settings: Settings | None) -> int:
 
 
 class _UsageError(Exception):
-    """What is wrong with the options."""
+    """A problem of the options."""
 
 
 def _checked(options: argparse.Namespace) -> GroupRules:
-    """The rules of `--groups`, where nothing was given that the job would ignore. Raises _UsageError."""
+    """The rules of `--groups`, unless an option was given that the job would ignore. Raises _UsageError."""
     useless = [name.removeprefix("setting:") for name in vars(options) if name.startswith("setting:")]
     useless += [name for name in ("config_file", "command_config") if name in vars(options)]
     if useless or options.jars is not None:
@@ -66,7 +66,7 @@ def _checked(options: argparse.Namespace) -> GroupRules:
 
 @contextmanager
 def _spark(context: Context, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Any]:
-    """A session for as long as the block lasts, with a folder of its own that goes with it."""
+    """A session for the duration of the block, with its own temporary directory."""
     from exporter.pipeline.session import open_session  # noqa: PLC0415
 
     options = context.options
@@ -115,10 +115,10 @@ def _read_log(context: Context, settings: Settings, tables: Any) -> int:
 
 
 def repeat(work: Any, tables: Any, options: argparse.Namespace) -> int:
-    """Once, or at each beginning of an interval; a run that takes longer is followed by the next at once.
+    """Run once, or at each beginning of an interval; after a run that takes longer the next one begins at once.
 
-    What fails is told, and tried again in its time: nothing of it is in the tables. The exit status is that of the last
-    that came to its end; with an interval Ctrl-C is how it is meant to end.
+    A failure is reported, and the next interval retries: the tables do not change. The exit status is that of the last
+    completed run; with an interval Ctrl-C is the normal end.
     """
     begun, status = time.monotonic(), int(ExitStatus.ANSWERED)
     try:

@@ -1,4 +1,4 @@
-"""How far a long scan has come, on a terminal only."""
+"""Shows the progress of a long scan, on a terminal only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 SILENT_SECONDS = 1.0
-"""A scan that ends sooner says nothing."""
+"""A shorter scan shows nothing."""
 
 
 class Progress:

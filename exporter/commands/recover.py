@@ -1,4 +1,4 @@
-"""What `abort` and `complete` share: judge, show the plan, ask, judge again, carry it out, and say what became of it."""
+"""The common part of `abort` and `complete`: judge, show the plan, ask, judge again, write the marker, report."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from exporter.recovery.plan import Action, Plan, document, in_words, plan_for, r
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a recovery asks of the cluster."""
+    """The cluster access that a recovery needs."""
 
     judge: Callable[[Scope], Evaluation]
     partition: Callable[[str, int], Partition]
 
 
 def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | None = 0) -> Means:
-    """Those of a real cluster."""
+    """The access to a real cluster."""
     return Means(
         judge=Judge(collector, policy(settings, stuck_after_ms=stuck_after_ms)).judge,
         partition=lambda topic, partition: PartitionOnBrokers(collector, topic, partition),
@@ -46,7 +46,7 @@ def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | 
 
 
 def with_means(settings: Settings, command: Callable[[Means], int], *, stuck_after_ms: int | None = 0) -> int:
-    """Run `command`; an audit log that cannot be written is one sentence and status 1."""
+    """Run `command`; if the audit log cannot be written, print one sentence and return status 1."""
 
     def guarded(collector: Collector) -> int:
         try:
@@ -59,7 +59,7 @@ def with_means(settings: Settings, command: Callable[[Means], int], *, stuck_aft
 
 
 def recover(context: Context, means: Means, action: Action, *, forced: Verdict | None = None) -> int:
-    """Run `action` on the transaction that the options name; the exit status. Raises AuditError."""
+    """Run `action` on the transaction that the options name; returns the exit status. Raises AuditError."""
     options = context.options
     scope = Scope(topic=options.topic, partition=options.partition)
     evaluation = means.judge(scope)
@@ -95,7 +95,7 @@ def with_groups(plan: Plan, now_ms: int) -> str:
 def _judged_and_done(
     options: argparse.Namespace, means: Means, shown: Plan, forced: Verdict | None, audit: AuditLog
 ) -> int:
-    """Judge once more, now that nobody else writes: the operator took time, and the lock may have been waited for."""
+    """Judge again while the lock excludes other writers: the question and the lock may have taken time."""
     row = chosen(options, means.judge(Scope(topic=options.topic, partition=options.partition)))
     if row is None:
         audit.step("ended", done=False, sentence="the transaction was not open any more at the second evaluation")
@@ -111,12 +111,12 @@ def _judged_and_done(
 
 
 class LoggedInterrupt(KeyboardInterrupt):
-    """The operator left, and the audit log has what became of the marker."""
+    """The operator pressed Ctrl-C, and the audit log has the result of the marker."""
 
 
 @contextmanager
 def logged_failure(audit: AuditLog, plan: Plan) -> Iterator[None]:
-    """Log the end where waiting for the lock or judging once more fails, and go on with the failure. Raises AuditError."""
+    """Log the end if waiting for the lock or judging again fails, and raise the failure again. Raises AuditError."""
     try:
         yield
     except LoggedInterrupt:
@@ -131,7 +131,7 @@ def logged_failure(audit: AuditLog, plan: Plan) -> Iterator[None]:
 
 
 def chosen(options: argparse.Namespace, evaluation: Evaluation) -> TransactionRow | None:
-    """The open transaction that the options name; None, with a complaint, when it is not there."""
+    """The open transaction that the options name; None, with a message, if it does not exist."""
     rows = all_rows(evaluation)
     if options.start_offset is not None:
         named = [row for row in rows if row.start_offset == options.start_offset]
@@ -158,7 +158,7 @@ def chosen(options: argparse.Namespace, evaluation: Evaluation) -> TransactionRo
 
 
 def dry_run(against: str | None) -> int:
-    """What would come of it."""
+    """Print whether the command would write or refuse."""
     print(f"dry run: nothing is written{'' if against is None else f'; it would be refused: {against}'}")
     return ExitStatus.ANSWERED if against is None else ExitStatus.REFUSED
 
@@ -169,7 +169,7 @@ def log_plan(audit: AuditLog, evaluation: Evaluation, plan: Plan, *, forced: str
 
 
 def refused(audit: AuditLog, plan: Plan, against: str) -> int:
-    """Say so and log it. Raises AuditError."""
+    """Print and log the refusal. Raises AuditError."""
     row = plan.row
     audit.step("refused", topic=row.topic, partition=row.partition, start_offset=row.start_offset, sentence=against)
     complain(f"refused, nothing is written: {against}")
@@ -177,7 +177,7 @@ def refused(audit: AuditLog, plan: Plan, against: str) -> int:
 
 
 def told(result: Result) -> int:
-    """Say what became of a plan. Raises LoggedInterrupt where the operator left."""
+    """Print the result of a plan. Raises LoggedInterrupt if the operator pressed Ctrl-C."""
     if result.is_done:
         print(result.sentence)
         return ExitStatus.ANSWERED

@@ -1,4 +1,4 @@
-"""What every command says on standard error, and the status that goes with it."""
+"""Prints the messages of every command on standard error, and chooses its exit status."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from exporter.kafka.lookups import KafkaRequestError
 
 
 def complain(sentence: str) -> None:
-    """One line on standard error, under our name; a name in it cannot command the terminal."""
+    """Print one line on standard error, with the program's name and without control characters."""
     print(f"{PROGRAM}: {printable(sentence)}", file=sys.stderr)
 
 
 def complain_of_gaps(gaps: Iterable[str]) -> bool:
-    """What is missing from the answer, a line each; True when anything is."""
+    """Print what is missing from the result, a line each; True if anything is."""
     told = False
     for sentence in gaps:
         complain(f"incomplete: {sentence}")
@@ -30,7 +30,7 @@ def complain_of_gaps(gaps: Iterable[str]) -> bool:
 
 
 def with_collector(settings: Settings, command: Callable[[Collector], int]) -> int:
-    """Run `command` on a collector of its own; a cluster or broker that cannot answer is one sentence and status 1."""
+    """Run `command` on its own collector; a cluster or broker that does not respond is one sentence and status 1."""
     with closing(open_collector(settings.kafka, settings.scan)) as collector:
         try:
             return command(collector)

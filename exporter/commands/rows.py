@@ -1,4 +1,4 @@
-"""Rows printed as a table, as CSV or as JSON: the same facts in each."""
+"""Prints rows as a table, as CSV or as JSON, with the same data in each."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 CELL_MAX = 249
-"""Characters of a cell in a table, the longest topic's name: one id of 32,000 would pad every line."""
+"""Maximum characters of a cell in a table, as in the longest topic name: one id of 32,000 would widen every line."""
 _FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 Row = Mapping[str, Any]
 Paint = Callable[[Row, str], str]
-"""A line of a table, given its row, as it goes to the terminal."""
+"""Colours a line of a table for the terminal, given its row."""
 
 
 def printable(text: str) -> str:
-    """`text` without control characters: a transactional id may hold any, and a terminal obeys some."""
+    """`text` without control characters: a transactional id may contain any, and a terminal executes some."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def plain(_: Row, line: str) -> str:
-    """No paint."""
+    """No colour."""
     return line
 
 
@@ -34,7 +34,7 @@ def in_format(
     document: Row | None = None,
     for_table: Sequence[Row] | None = None,
 ) -> str:
-    """`rows` as `table`, `csv` or `json`: JSON is `document` where there is one, a table shows `for_table` instead."""
+    """`rows` as `table`, `csv` or `json`: JSON is `document` if there is one, a table shows `for_table` instead."""
     if output == "json":
         return as_json(rows if document is None else document)
     if output == "csv":
@@ -43,7 +43,7 @@ def in_format(
 
 
 def as_table(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = plain, *, between: str = "\t") -> str:
-    """Columns in the order of `headings` (key -> heading), lined up; an unknown value is a dash.
+    """Columns in the order of `headings` (key -> heading), aligned; an unknown value is a dash.
 
     A tab between columns is the format of Kafka's own tools.
     """
@@ -66,16 +66,16 @@ def _shortened(cell: str) -> str:
 
 
 def as_csv(rows: Sequence[Row], keys: Sequence[str]) -> str:
-    """RFC 4180 but for the ends of lines, with a heading line of `keys`; what is not known is empty.
+    """RFC 4180 except for line ends, with a heading line of `keys`; unknown values are empty.
 
-    What a terminal or a spreadsheet would obey is made harmless; JSON holds every character as it is.
+    Text that a terminal or a spreadsheet would execute is made harmless; JSON keeps every character.
     """
     return "\n".join(_csv_line(cells) for cells in [keys, *([row.get(key) for key in keys] for row in rows)])
 
 
 def _csv_line(cells: Sequence[Any]) -> str:
     text = io.StringIO()
-    # With \r\n as the end of a line, a cell with either of them is quoted, by every version of the library.
+    # With \r\n as the line end, every version of the library quotes a cell with either character.
     csv.writer(text, lineterminator="\r\n").writerow(map(_csv_cell, cells))
     return text.getvalue().removesuffix("\r\n")
 
@@ -85,7 +85,7 @@ def _csv_cell(value: Any) -> Any:
         value = json.dumps(value)
     if not isinstance(value, str):
         return value
-    # A spreadsheet takes a text that begins so for a formula, and obeys it (CWE-1236).
+    # A spreadsheet treats a text with such a beginning as a formula (CWE-1236).
     return printable(f"'{value}" if value.startswith(_FORMULA_BEGINS) else value)
 
 

@@ -1,4 +1,4 @@
-"""`serve`: the daemon and its web server, until SIGTERM or SIGINT."""
+"""`serve`: runs the daemon and its web server until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Served(Protocol):
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Serve until told to stop; the exit status."""
+    """Serve until stopped; returns the exit status."""
     options = context.options
     limit_arenas()
     orders = Orders()
@@ -66,13 +66,13 @@ def run(context: Context, settings: Settings) -> int:
 
 
 def follow_signals(orders: Orders) -> None:
-    """SIGTERM and SIGINT end it, SIGHUP has the settings read again."""
+    """SIGTERM and SIGINT stop the daemon, SIGHUP reloads the settings."""
     for number, order in ((signal.SIGTERM, Order.STOP), (signal.SIGINT, Order.STOP), (signal.SIGHUP, Order.RELOAD)):
         signal.signal(number, lambda *_, order=order: orders.put(order))
 
 
 def checked_server(settings: Settings, problem: str | None) -> Callable[[Routes], WebServer] | None:
-    """The web server of these settings; None, with a line for each problem, when there is one."""
+    """The web server of these settings; None, with a line for each problem, if there is one."""
     try:
         server_of = web_server(settings)
     except ConfigurationError as error:
@@ -86,12 +86,12 @@ def checked_server(settings: Settings, problem: str | None) -> Callable[[Routes]
 
 
 def reloader_of(configured: Configured) -> Reloader:
-    """Reads the settings again, from where they came."""
+    """Reads the settings again from the same sources."""
     return Reloader(configured.load, configured.loaded, configured.files, wall_clock=time.time)
 
 
 def serve_until_told(daemon: Served, server_of: Callable[[Routes], WebServer], *, give_up: Callable[[], None]) -> int:
-    """Listen, and run the daemon to its end; `give_up` ends what was opened for it when nobody can listen."""
+    """Listen, and run the daemon to its end; `give_up` releases its resources if listening fails."""
     server = server_of(daemon.routes)
     try:
         server.start()
@@ -119,14 +119,14 @@ def _useless(options: argparse.Namespace) -> str | None:
 
 
 def lacks_arrow(settings: Settings) -> str | None:
-    """What is missing for a history that is wanted."""
+    """What is missing for a history that is configured."""
     if settings.history.directory is None or importlib.util.find_spec("pyarrow") is not None:
         return None
     return "history.directory needs the Python package pyarrow: install kafka-transaction-exporter[history]"
 
 
 def baseline_of(settings: Settings) -> BaselineFile | None:
-    """Where it stands what is usual; None for nowhere."""
+    """The baseline file; None if none is configured."""
     if settings.baseline.file is None:
         return None
     return BaselineFile(
@@ -138,7 +138,7 @@ def baseline_of(settings: Settings) -> BaselineFile | None:
 
 
 def history_of(settings: Settings) -> Recorder | None:
-    """Who records the cycles; None for nobody."""
+    """The writer of the history; None if none is configured."""
     if settings.history.directory is None:
         return None
     from exporter.history.writer import History  # noqa: PLC0415 - loads Arrow, which is large and an extra
@@ -147,7 +147,7 @@ def history_of(settings: Settings) -> Recorder | None:
 
 
 def web_server(settings: Settings) -> Callable[[Routes], WebServer]:
-    """The web server that the settings ask for, but for what it serves. Raises ConfigurationError."""
+    """The web server that the settings configure, without its content. Raises ConfigurationError."""
     path = settings.publish.web_config_file
     file = WebFile(None if path is None else Path(path))
     tls = file.current().tls

@@ -1,4 +1,4 @@
-"""`serve --engine spark`: the daemon of a fleet and its web server, until SIGTERM or SIGINT."""
+"""`serve --engine spark`: runs the daemon of a fleet and its web server until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from exporter.config.settings import ClusterSettings, Settings
 from exporter.daemon.scheduler import Orders
 
 MASTER = "local[8]"
-"""Tasks wait for brokers more than they compute: more of them than cores."""
+"""Tasks wait for brokers more than they compute, so there are more tasks than cores."""
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Serve until told to stop; the exit status."""
+    """Serve until stopped; returns the exit status."""
     options = context.options
     server_of = checked_server(settings, _impossible(settings))
     if server_of is None:
@@ -43,7 +43,7 @@ def run(context: Context, settings: Settings) -> int:
     with tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary) as temporary:
         engine = SparkEngine(open_session(master, temporary, memory=options.memory))
         orders = Orders()
-        follow_signals(orders)  # after Spark, which takes Ctrl-C for itself
+        follow_signals(orders)  # after Spark, which installs its own handler for Ctrl-C
         daemon = FleetDaemon(
             settings,
             engine,

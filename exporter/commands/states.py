@@ -1,4 +1,4 @@
-"""`--states`: names of transaction states, given by a person."""
+"""Parses `--states`, names of transaction states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from exporter.snapshot import TransactionState
 
 KNOWN_STATES = tuple(state.value for state in TransactionState if state is not TransactionState.UNKNOWN)
 UNKNOWN = "-"
-"""How a table shows that no coordinator told a state."""
+"""Shown in a table if no coordinator returned a state."""
 
 
 def states(written: str | None, *, or_unknown: bool = False) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Exit statuses of every command."""
+"""Declares the exit statuses of every command."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
-    """What a command tells its caller."""
+    """The result of a command for its caller."""
 
     ANSWERED = 0
-    """In full."""
+    """Complete."""
     COULD_NOT_RUN = 1
     WRONG_USAGE = 2
     HANGING = 3
-    """Something is proved to hang, and `--exit-code` asked to be told so."""
+    """A transaction is proved to hang, and `--exit-code` requested this status."""
     INCOMPLETE = 4
-    """Answered, and part of the answer is missing: what is missing is on standard error."""
+    """Part of the result is missing: standard error says what."""
     REFUSED = 5
-    """Nothing was written: the guards of `abort`, `complete` and `force-terminate` stand against it."""
+    """Nothing was written: a guard of `abort`, `complete` or `force-terminate` refused."""

@@ -1,4 +1,4 @@
-"""`--watch`: looking again and again, on a terminal in one place, elsewhere one answer after the other."""
+"""Repeats a command for `--watch`: on a terminal in one place, elsewhere one result after the other."""
 
 from __future__ import annotations
 
@@ -55,9 +55,10 @@ def watch(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Print what `shown` makes of each `look`, one every `options.watch` milliseconds, until Ctrl-C: status 0.
+    """Print `shown` of each `look`, one every `options.watch` milliseconds, until Ctrl-C: status 0.
 
-    A cluster that cannot be asked ends it at the first look only; later it is told, and asked again.
+    A cluster that does not respond ends it only at the first cycle; later the failure is printed, and the next cycle
+    retries.
     """
     interval_s = options.watch / 1000
     looked = False
@@ -82,7 +83,7 @@ def watch(
 
 def _print(options: argparse.Namespace, evaluation: Evaluation, text: str, ended: Ended) -> None:
     if options.format == "json":
-        print(json.dumps(json.loads(text)), flush=True)  # one object a line
+        print(json.dumps(json.loads(text)), flush=True)  # one object per line
     else:
         snapshot = evaluation.snapshot
         at = datetime.fromtimestamp(snapshot.taken_at_ms / 1000, timezone.utc).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""A file with every setting in it; `make generate` writes it to `examples/config.yaml`."""
+"""Makes a file with every setting; `make generate` writes it to `examples/config.yaml`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from exporter.config.table import Setting
 
 
 def example_file() -> str:
-    """Every setting with its default and what it is for, commented out but for the brokers."""
+    """Every setting with its default and its purpose; all but the brokers are comments."""
     lines = [
         "# Every setting of kafka-transaction-exporter, with its default. Only the brokers must be given.",
         "# yaml-language-server: $schema=../docs/schema/config.schema.json",

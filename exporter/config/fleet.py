@@ -1,13 +1,13 @@
-"""The clusters of a fleet: a file that says of each how it is reached; what it leaves out is that of the settings.
+"""Reads the clusters of a fleet from a file with the connection of each; the whole fleet shares all other settings.
 
 clusters:
-payments:
-kafka:
-bootstrap.servers: payments-1:9092
-orders:
-kafka:
-bootstrap.servers: orders-1:9092
-security.protocol: SSL
+  payments:
+    kafka:
+      bootstrap.servers: payments-1:9092
+  orders:
+    kafka:
+      bootstrap.servers: orders-1:9092
+      security.protocol: SSL
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SECTION: Final = "kafka."
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What settings are made of, but for the clusters. `file` and `clusters` are a path and its text."""
+    """The parts of the settings without the clusters. `file` and `clusters` are a path and its text."""
 
     clusters: tuple[str, str]
     file: tuple[str, str] | None = None
@@ -67,7 +67,7 @@ def load_fleet(sources: Sources, read: ReadText = read_text) -> Loaded:
 
 
 def alone(settings: Settings) -> Settings:
-    """A fleet of the one cluster of `settings`, called by its first brokers."""
+    """A fleet with only the cluster of `settings`, named after its bootstrap brokers."""
     return replace(settings, clusters=(ClusterSettings(name=settings.kafka.bootstrap, kafka=settings.kafka),))
 
 

@@ -1,6 +1,6 @@
-"""`--command-config client.properties`: Java's property names, as Kafka's own tools take them, turned into ours.
+"""Translates Java's property names, as Kafka's own tools use them, for `--command-config client.properties`.
 
-A property that would be silently ignored is refused, unless it cannot change what a command sees.
+A property that would be ignored silently is refused, unless it cannot change what a command sees.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ HARMLESS = frozenset(
         "socket.connection.setup.timeout.ms",
     }
 )
-"""Pace and metrics of the Java client: they change neither who we are nor what we see."""
+"""Timing and metrics of the Java client: they change neither the principal nor what is visible."""
 
 _MODULES = {it.login_module: it for it in MECHANISMS.values() if it.login_module is not None}
-"""Mechanisms that differ in their hash only share a module."""
+"""Mechanisms that differ only in their hash share a module."""
 _CALLBACK_HANDLERS = "org.apache.kafka.common.security.oauthbearer."
 _STORE_TYPES = frozenset({"PEM", "PKCS12", "JKS"})
 _LOGIN = re.compile(r"\s*(?P<module>[\w.]+)\s+required\b\s*(?P<options>.*?);?\s*", re.DOTALL)
@@ -59,7 +59,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def properties(text: str) -> Iterator[tuple[int, str, str]]:
-    """(line, key, value) of a java.util.Properties file, continuation lines and escapes included."""
+    """(line, key, value) of a java.util.Properties file, including continuation lines and escapes."""
     number = 0
     lines = iter(text.splitlines())
     for line in lines:
@@ -84,7 +84,7 @@ def _unescaped(written: str) -> str:
 
 
 def from_java(path: str, text: str) -> dict[str, Written]:
-    """Our settings in a Java client's properties file. Raises ConfigurationError with every problem."""
+    """The settings in a Java client's properties file. Raises ConfigurationError with every problem."""
     found: dict[str, Written] = {}
     problems: list[str] = []
     lines = [(line, key, value.strip()) for line, key, value in properties(text)]
@@ -102,7 +102,7 @@ def from_java(path: str, text: str) -> dict[str, Written]:
 
 
 def _ours(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
-    """Our settings for one property. Raises ValueError with the end of a sentence."""
+    """The settings for one property. Raises ValueError with the end of a sentence."""
     if key in HARMLESS:
         return {}
     if key == "sasl.jaas.config":

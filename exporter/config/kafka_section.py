@@ -1,6 +1,6 @@
-"""The `kafka` section: librdkafka's property names, translated to kafka-python's.
+"""Declares the `kafka` section: librdkafka's property names, translated to kafka-python's.
 
-A property that would be silently ignored is not declared, so it is refused.
+A property that would be ignored silently is not declared, so it is refused.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SAME_AS_OURS: Mapping[str, str] = {
     "kafka.sasl.oauthbearer.method": "oidc",
     "kafka.enable.ssl.certificate.verification": "true",
 }
-"""Properties of librdkafka with the one value that they have here."""
+"""Properties of librdkafka with the only value that is supported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OauthSettings:
-    """Where tokens come from (RFC 6749, section 4.4)."""
+    """The token endpoint (RFC 6749, section 4.4)."""
 
     token_endpoint_url: str = setting(
         "kafka.sasl.oauthbearer.token.endpoint.url",
@@ -50,7 +50,7 @@ class OauthSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
-    """How to log in."""
+    """Settings of SASL."""
 
     mechanism: str = setting(
         "kafka.sasl.mechanism", values.one_of_kind(*MECHANISMS), "The SASL mechanism, with SASL_PLAINTEXT and SASL_SSL."
@@ -68,7 +68,7 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """Files of TLS and their passwords. One kind of certificates and one of authorities at most is given."""
+    """Files of TLS and their passwords. At most one kind of certificates and one of authorities is given."""
 
     ca_location: str | None = setting(
         "kafka.ssl.ca.location",
@@ -115,13 +115,13 @@ class TlsSettings:
 
     @property
     def check_hostname(self) -> bool:
-        """Whether a broker's certificate must be for its host name."""
+        """Whether a broker's certificate must match its host name."""
         return self.endpoint_identification_algorithm == "https"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSettings:
-    """The cluster to watch and how to reach it."""
+    """The cluster to watch and how to connect to it."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = setting(
         "kafka.bootstrap.servers",

@@ -1,4 +1,4 @@
-"""Putting settings together: defaults < YAML file < environment < flags. Everything wrong is reported at once."""
+"""Combines settings: defaults < YAML file < environment < flags. All errors are reported at once."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from exporter.config.table import FILE_SUFFIX, filled
 from exporter.files import read_text
 
 ENVIRONMENT_PREFIX = "KAFKA_TRANSACTION_EXPORTER__"
-"""Two underscores, so that the variables which Kubernetes makes for a Service of our name are not taken for settings."""
+"""Two underscores, so that variables that Kubernetes creates for a Service of the same name are not read as settings."""
 
 
 VALUES_MAX = 100_000
-"""In one file. Ten lines of aliases of aliases stand for a billion."""
+"""Limit for one file. Ten lines of aliases of aliases can expand to a billion values."""
 _SECRETS = frozenset(setting.name for setting in SETTINGS if setting.is_secret)
 _COMPANIONS = frozenset(secret + FILE_SUFFIX for secret in _SECRETS)
 
@@ -37,24 +37,24 @@ class ConfigurationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A value as somebody wrote it, and where."""
+    """A value as it was written, and where."""
 
     value: Any = field(repr=False)
     place: str
     """`config.yaml:12`, `KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVAL`, `--scan.interval`, `default`."""
     reference: str | None = None
-    """As it was written, where it refers to what stands elsewhere: that may be a secret, this is none."""
+    """The value as it was written, if it is a reference: the resolved value may be a secret, the reference is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """Settings, and what they were made of."""
+    """Settings, and the values and files they were loaded from."""
 
     settings: Settings
     written: Mapping[str, Written] = field(repr=False)
-    """By setting; those left at their default are not in it. References are resolved: secrets are among them."""
+    """By setting; those with their default are not included. References are resolved, so this contains secrets."""
     files: tuple[Path, ...]
-    """Whatever changes these changes the settings, or what they stand for: certificates too."""
+    """A change of these files changes the settings, or the certificates that they name."""
 
 
 def environment_name(name: str) -> str:
@@ -92,7 +92,7 @@ def load_with_sources(
     cluster: Mapping[str, Written] = MappingProxyType({}),
     read: ReadText = read_text,
 ) -> Loaded:
-    """Like `load`, with where each value came from; `cluster` is said of one cluster, and so before all else.
+    """Like `load`, with the origin of each value; `cluster` is for one cluster, and overrides all others.
 
     Raises ConfigurationError with every problem found.
     """
@@ -118,12 +118,12 @@ def load_with_sources(
 
 
 def _resolved(written: Mapping[str, Written], elsewhere: Elsewhere, problems: list[str]) -> dict[str, Written]:
-    """What stands elsewhere, put where it was referred to."""
+    """Replaces references by the values that they refer to."""
     resolved: dict[str, Written] = {}
     for name, source in written.items():
         try:
             value = _with_references(source.value, elsewhere)
-            # Of a secret only where nothing else is written beside the reference.
+            # Of a secret only if the value is nothing but the reference.
             is_shown = name not in _SECRETS or is_one_reference(str(source.value))
             reference = str(source.value) if value != source.value and is_shown else None
             resolved[name] = replace(source, value=value, reference=reference)
@@ -170,7 +170,7 @@ def _parse(written: Mapping[str, Written], problems: list[str]) -> dict[str, Any
 
 
 def _place(written: Mapping[str, Written], name: str) -> str:
-    """Where it was written, before a sentence about it; nothing where it was not."""
+    """Where the value was written, to begin a sentence about it; empty for a default."""
     return f"{written[name].place}: " if name in written else ""
 
 
@@ -194,7 +194,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def composed(path: str, text: str) -> yaml.Node | None:
-    """The root of a YAML file, None of an empty one; `value_of` fails for nothing in it.
+    """The root of a YAML file, None of an empty one; `value_of` accepts every node in it.
 
     Raises ConfigurationError with the line.
     """
@@ -216,7 +216,7 @@ def composed(path: str, text: str) -> yaml.Node | None:
 
 
 def _parts(node: yaml.Node | None, seen: set[int]) -> Iterable[yaml.Node]:
-    """All nodes below `node` and itself, the smallest first, each once: an alias may stand for what it is part of."""
+    """All nodes below `node` and itself, the smallest first, each once: an alias may refer to a node that contains it."""
     if node is None or id(node) in seen:
         return
     seen.add(id(node))
@@ -231,18 +231,18 @@ def _parts(node: yaml.Node | None, seen: set[int]) -> Iterable[yaml.Node]:
 
 
 def _expanded(node: yaml.Node | None, known: dict[int, int]) -> int:
-    """How many values there are where every alias is replaced by what it stands for; `known` by the id of a node."""
+    """The number of values after every alias is replaced; `known` by the id of a node."""
     if not isinstance(node, yaml.CollectionNode):
         return 1
     if id(node) not in known:
-        known[id(node)] = 1  # an alias may stand for what it is part of
+        known[id(node)] = 1  # an alias may refer to a node that contains it
         inside = (it for pair in node.value for it in pair) if isinstance(node, yaml.MappingNode) else node.value
         known[id(node)] = 1 + sum(_expanded(it, known) for it in inside)
     return known[id(node)]
 
 
 def value_of(node: yaml.Node) -> Any:
-    """What stands at a node."""
+    """The value of a node."""
     return yaml.SafeLoader("").construct_object(node, deep=True)
 
 
@@ -261,7 +261,7 @@ def _from_yaml(path: str, text: str, problems: list[str]) -> dict[str, Written]:
 
 
 def settings_below(path: str, mapping: yaml.MappingNode, problems: list[str]) -> dict[str, Written]:
-    """Settings by full name of a mapping of sections; what is no setting is added to `problems`."""
+    """Settings by full name from a mapping of sections; unknown names are added to `problems`."""
     found: dict[str, Written] = {}
     for name, node in _flatten(mapping, ""):
         _take(path, name, node, found, problems)
@@ -269,7 +269,7 @@ def settings_below(path: str, mapping: yaml.MappingNode, problems: list[str]) ->
 
 
 def _flatten(mapping: yaml.MappingNode, prefix: str) -> Iterable[tuple[str, yaml.Node]]:
-    """(full name, value) of every leaf; a mapping is descended into, so `a: {b: 1}` and `a.b: 1` are the same."""
+    """(full name, value) of every leaf; nested mappings are flattened, so `a: {b: 1}` and `a.b: 1` are the same."""
     for key, value in mapping.value:
         name = f"{prefix}{key.value}"
         if isinstance(value, yaml.MappingNode):

@@ -1,4 +1,4 @@
-"""Values that stand elsewhere: `${file:/run/secrets/password}`, `${env:PASSWORD}`, and the file of a `*_file` setting."""
+"""Resolves references: `${file:/run/secrets/password}`, `${env:PASSWORD}`, and the file of a `*_file` setting."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _REFERENCE = re.compile(r"\$(?P<escaped>\$)?\{(?P<inside>[^{}]*)\}")
 
 
 def is_one_reference(written: str) -> bool:
-    """True where nothing of a value is in it, only where the value stands."""
+    """True if the text consists only of references, so that it contains no part of the value."""
     match = _REFERENCE.fullmatch(written)
     return match is not None and not match["escaped"]
 
 
 @dataclass(slots=True)
 class Elsewhere:
-    """Where values may be fetched from; remembers which files were asked for."""
+    """The sources of references; remembers which files were read."""
 
     environment: Mapping[str, str]
     read: ReadText = read_text
     files: list[Path] = field(default_factory=list)
 
     def resolve(self, written: str) -> str:
-        """`written` with each reference replaced; `$${` stands for `${`. Raises ValueError with the end of a sentence."""
+        """`written` with each reference replaced; `$${` gives `${`. Raises ValueError with the end of a sentence."""
         return _REFERENCE.sub(self._value, written)
 
     def contents(self, path: str) -> str:
-        """A file's contents without the line end after them. Raises ValueError with the end of a sentence."""
+        """A file's contents without the final line end. Raises ValueError with the end of a sentence."""
         file = Path(path)
         self.files.append(file)
         try:
@@ -54,5 +54,5 @@ class Elsewhere:
             if name not in self.environment:
                 raise ValueError(f"refers to the environment variable {name}, which is not set")
             return self.environment[name]
-        # Not what it is: a password may hold these characters.
+        # Without the value: a password may contain these characters.
         raise ValueError("contains ${...}, and only ${file:PATH} and ${env:NAME} are known; write $${ for a literal ${")

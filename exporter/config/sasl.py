@@ -1,4 +1,4 @@
-"""The SASL mechanisms: what each needs, and how each client is told to use it. A new one is one row."""
+"""Declares the SASL mechanisms: what each needs, and the configuration of each client. A new mechanism is one row."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class SaslMechanism:
     """Settings that may be given."""
     needs_tls: bool = False
     python_package: str | None = None
-    """What kafka-python imports for it, where that is not installed with it."""
+    """Python package that kafka-python imports for it, if it is not installed with kafka-python."""
     is_in_librdkafka: bool = True
     login_module: str | None = None
-    """The Java client's class; None where its properties file cannot be read here."""
+    """The Java client's class; None if its properties file is not supported here."""
     login_options: Mapping[str, str] = field(default_factory=dict)
-    """The class' options and our settings."""
+    """The class' options and the corresponding settings."""
     is_for_spark: bool = False
-    """Whether Spark's Kafka source, a Java client, can be given it."""
+    """Whether Spark's Kafka source, a Java client, supports it."""
 
 
 MECHANISMS = {

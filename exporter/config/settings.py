@@ -1,6 +1,6 @@
-"""Every setting: its name, what it takes, its default and what it is for, declared at the field that holds its value.
+"""Declares every setting: its name, type, default and purpose, at the field that holds its value.
 
-Sections are rooms; the `kafka` section has a file of its own.
+Sections are records; the `kafka` section has its own file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from exporter.config.table import Setting, Values, setting, settings_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanSettings:
-    """The pace of the loop, and how much a cycle may do."""
+    """Interval and limits of a cycle."""
 
     interval_ms: int = setting(
         "scan.interval",
@@ -50,7 +50,7 @@ class ScanSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictSettings:
-    """When a transaction is late, overdue or stuck."""
+    """Limits for late, overdue and stuck."""
 
     late_padding_ms: int = setting(
         "verdicts.late_padding",
@@ -80,7 +80,7 @@ class VerdictSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishSettings:
-    """What is served, and where."""
+    """The metrics, the page and their address."""
 
     listen_address: str = setting(
         "publish.listen_address",
@@ -142,7 +142,7 @@ class PublishSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionLogSettings:
-    """Whether and how the coordinators' log is read."""
+    """Whether and how the transaction log is read."""
 
     enabled: bool = setting(
         "transaction_log.enabled",
@@ -166,7 +166,7 @@ class TransactionLogSettings:
         default=[],
         needs_restart=True,
     )
-    """(name, pattern of whole ids); the first that matches counts."""
+    """(name, pattern of whole ids); the first match counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +225,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All of them, validated."""
+    """All settings, validated."""
 
     kafka: KafkaSettings
     scan: ScanSettings
@@ -237,7 +237,7 @@ class Settings:
         "How often files of settings, secrets and certificates are checked for changes; 0 is never.",
         default="10s",
     )
-    """0 watches nothing."""
+    """0 turns it off."""
     state_file: str = setting(
         "state.file",
         values.TEXT,
@@ -263,7 +263,7 @@ class Settings:
         needs_restart=True,
     )
     clusters: tuple[ClusterSettings, ...] = ()
-    """Of a fleet; `kafka` is then that of the first."""
+    """Of a fleet; `kafka` is then that of the first cluster."""
 
 
 SETTINGS = tuple(settings_in(Settings))

@@ -1,4 +1,4 @@
-"""`docs/configuration.md` from the table; `make generate` writes it."""
+"""Makes `docs/configuration.md` from the table of settings; `make generate` writes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A JSON schema for editors and the chart; `make generate` writes it to `docs/schema/config.schema.json`."""
+"""Makes a JSON schema for editors and the chart; `make generate` writes it to `docs/schema/config.schema.json`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REFERENCE = {"type": "string", "pattern": r"\$\{(file|env):[^{}]+\}"}
 
 
 def settings_schema() -> dict[str, Any]:
-    """Of the YAML file: nested and dotted keys alike, nothing unknown."""
+    """Of the YAML file: accepts nested and dotted keys, and no unknown one."""
     names = {**{setting.name: setting for setting in SETTINGS}, **{alias: BY_NAME[it] for alias, it in ALIASES.items()}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -23,7 +23,7 @@ def settings_schema() -> dict[str, Any]:
 
 
 def _mapping(settings: dict[str, Setting]) -> dict[str, Any]:
-    """Each name as a whole, and its first word as a mapping of what follows it."""
+    """Each whole name, and its first word as a mapping of the rest."""
     properties: dict[str, Any] = {name: _leaf(setting) for name, setting in sorted(settings.items())}
     dotted = sorted(name for name in settings if "." in name)
     for word, group in groupby(dotted, key=lambda name: name.split(".", 1)[0]):

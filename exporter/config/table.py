@@ -1,4 +1,4 @@
-"""How a setting is declared: as the field of a record that holds its value."""
+"""Declares a setting as the field of a record that holds its value."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting, as users know it."""
+    """One setting, as users see it."""
 
     name: str
-    """`section.key`; keys of the kafka section contain dots of their own."""
+    """`section.key`; keys of the kafka section contain dots themselves."""
     kind: Kind
     default: Any
-    """As a user would write it; None when there is none."""
+    """As a user would write it; None if there is no default."""
     help: str
     is_secret: bool = False
     """Never accepted on a command line, never shown."""
     is_path: bool = False
-    """Names a file whose contents matter: it is watched, and the settings are applied anew when it changes."""
+    """Names a file whose contents matter: it is watched, and the settings are applied again when it changes."""
     needs_restart: bool = False
-    """A reload leaves it as it was, and says so."""
+    """A reload does not change it, and logs that."""
 
 
 def setting(name: str, kind: Kind, help: str, *, default: Any = None, **more: bool) -> Any:  # noqa: A002
@@ -43,7 +43,7 @@ def setting(name: str, kind: Kind, help: str, *, default: Any = None, **more: bo
 
 
 def only_if(condition: Callable[[Values], bool]) -> Any:
-    """A field with a record of settings; it is None where the condition does not hold."""
+    """A field with a record of settings; its value is None if the condition does not hold."""
     return field(metadata={_ONLY_IF: condition})
 
 
@@ -61,7 +61,7 @@ def settings_in(record: type) -> Iterator[Setting]:
 
 
 def filled(record: type[Record], values: Values) -> Record:
-    """The record of these values; fields without a setting keep their defaults."""
+    """The record of these values; fields that are no settings keep their defaults."""
     types = get_type_hints(record)
     arguments: dict[str, Any] = {}
     for it in fields(record):  # type: ignore[arg-type]  # every record is a dataclass
@@ -87,7 +87,7 @@ def given_in(record: object) -> dict[str, Any]:
 
 
 def _record_in(declared: Any) -> Any:
-    """The record that a field of this type holds, always or unless it is None."""
+    """The record in a field of this type, also if the field may be None."""
     parts = (declared, *get_args(declared)) if type(None) in get_args(declared) else (declared,)
     return next((it for it in parts if is_dataclass(it)), None)
 

@@ -1,6 +1,6 @@
-"""Turning written values into typed ones: each parser takes what YAML, an environment variable or a flag holds.
+"""Parses written values: each parser takes what YAML, an environment variable or a flag contains.
 
-A parser raises ValueError with the end of a sentence: "must be ...". A `Kind` adds what a JSON schema says of it.
+A parser raises ValueError with the end of a sentence: "must be ...". A `Kind` adds the JSON schema of the value.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Parser = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a setting takes."""
+    """The type of a setting."""
 
     parse: Parser
     schema: Mapping[str, Any] = field(hash=False)
-    """JSON schema of what may be written in YAML."""
+    """JSON schema of the value in YAML."""
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
@@ -44,7 +44,7 @@ def duration_ms(value: Any) -> int:
 
 
 def positive_duration_ms(value: Any) -> int:
-    """Like `duration_ms`, and not zero."""
+    """Like `duration_ms`, but not zero."""
     milliseconds = duration_ms(value)
     if milliseconds <= 0:
         raise ValueError("must be longer than 0")
@@ -52,7 +52,7 @@ def positive_duration_ms(value: Any) -> int:
 
 
 def size_bytes(value: Any) -> int:
-    """`500MB`, `1GB`, `1.5TB`, or a number of bytes; more than nothing. Powers of ten."""
+    """`500MB`, `1GB`, `1.5TB`, or a number of bytes; more than 0. Powers of ten."""
     match = _SIZE.fullmatch(str(value).strip())
     size = 0 if match is None or isinstance(value, bool) else int(float(match[1]) * _UNIT_BYTES[match[2]])
     if size <= 0:
@@ -61,14 +61,14 @@ def size_bytes(value: Any) -> int:
 
 
 def text(value: Any) -> str:
-    """A string as it stands; numbers are taken as written."""
+    """A string; numbers are taken as written."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("must be a string")  # noqa: TRY004 - a parser's one error
     return str(value)
 
 
 def switch(value: Any) -> bool:
-    """`true` or `false`, as YAML has them or written out."""
+    """`true` or `false`, as a YAML value or as text."""
     if str(value).lower() not in {"true", "false"}:
         raise ValueError("must be true or false")
     return str(value).lower() == "true"
@@ -100,7 +100,7 @@ def one_of(*choices: str) -> Parser:
 
 def bootstrap_servers(value: Any) -> tuple[tuple[str, int], ...]:
     """`host:port[,host:port...]`, or a YAML list of such; IPv6 addresses in brackets."""
-    if "@" in str(value):  # not shown: what is before it is a user and a password
+    if "@" in str(value):  # not shown: the part before it is a user and a password
         raise ValueError("must be host:port[,host:port...]; a user and a password have settings of their own")
     written = [str(part) for part in value] if isinstance(value, list) else str(value).split(",")
     servers = []
@@ -115,7 +115,7 @@ def bootstrap_servers(value: Any) -> tuple[tuple[str, int], ...]:
 
 
 def url(value: Any) -> str:
-    """A URL without user and password, which would be shown with it."""
+    """A URL without user and password, because URLs are shown."""
     written = text(value)
     if "@" in urlsplit(written).netloc:
         raise ValueError("must be a URL without a user and a password: those have settings of their own")
@@ -198,7 +198,7 @@ LISTEN_ADDRESS = Kind(listen_address, {"type": "string"})
 
 
 def whole_number_kind(minimum: int, maximum: int) -> Kind:
-    """`whole_number`, with its schema; digits in quotes are taken too."""
+    """`whole_number`, with its schema; digits in quotes are accepted too."""
     return Kind(
         whole_number(minimum, maximum),
         {"type": ["integer", "string"], "minimum": minimum, "maximum": maximum, "pattern": r"^\s*-?\d+\s*$"},
@@ -206,7 +206,7 @@ def whole_number_kind(minimum: int, maximum: int) -> Kind:
 
 
 def one_of_kind(*choices: str) -> Kind:
-    """`one_of`, with its schema, which knows them as they are written here."""
+    """`one_of`, with its schema, which accepts the choices only as written here."""
     return Kind(
         one_of(*choices), {"type": "string", "enum": [*choices, *sorted({it.lower() for it in choices} - {*choices})]}
     )

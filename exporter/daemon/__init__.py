@@ -1,1 +1,1 @@
-"""What runs: schedule, state of each cluster, reload, state file, the follower of the transaction log, the fleet's loop."""
+"""Runs the exporter: schedule, cluster state, reload, state file, the reader of the transaction log, the fleet's loop."""

@@ -1,4 +1,4 @@
-"""The file of baselines while the daemon runs: read when it has changed. What is wrong with it is said, no more."""
+"""Reads the baseline file again when it has changed. An error is logged once and has no other effect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BaselineFile:
         self.status = BaselineStatus(None, str(self._newest))
 
     def current(self, *cluster_ids: str) -> Baseline:
-        """What is usual on those clusters, or on any if none is named; empty where the file is of no use now."""
+        """The usual durations on those clusters, or on any if none is named; empty if the file cannot be used now."""
         newest = self._read()
         failure = self._failure(newest, cluster_ids)
         self.status = BaselineStatus(newest.made_at_ms if isinstance(newest, Baseline) else None, failure)

@@ -1,7 +1,4 @@
-"""What the loop knows of one cluster from cycle to cycle: how they went, what was found last, what must be remembered.
-
-Instants in milliseconds since 1970 UTC, durations in seconds.
-"""
+"""Keeps the state of one cluster between cycles: their results, the last evaluation, and the memory."""
 
 from __future__ import annotations
 
@@ -22,34 +19,34 @@ log = logging.getLogger("exporter")
 
 
 class ClusterState:
-    """Written by the threads of the loop, each of which may come at any time."""
+    """Written by the threads of the loop, in any order."""
 
     def __init__(self, state_path: Path | None, *, name: str | None = None) -> None:
-        """`state_path` is where it outlives a restart, None for nowhere; `name` tells it apart in the log."""
+        """`state_path` is the state file, None for no file; `name` is the name of the cluster in the log."""
         self._lock = threading.Lock()
         self._state_path = state_path
         self._name = name
         self._cycles = self._failed_cycles = self._missed_cycles = 0
         self._missed_in_a_row = 0
-        """Cycles since the last snapshot that brought none: failed, or never begun because the last one would not end."""
+        """Cycles since the last snapshot that gave none: failed, or missed because the previous one was still running."""
         self._last_seconds: float | None = None
         self._last_failure: str | None = None
         self._last_success_at_ms: int | None = None
         self._phases: tuple[tuple[str, float], ...] = ()
         self._said: dict[str, str] = {}
-        """The latest line logged about each subject: a broker that is down for an hour gives a line, not 120."""
+        """The latest log line about each subject: a broker that is down for an hour gives one line, not 120."""
         self.evaluation: Evaluation | None = None
         state = self._recall()
         self.memory: Memory = state.memory
         self.log_position: LogPosition = state.log_position
-        """Up to where the transaction log is counted in what was published."""
+        """Up to where the published counts include the transaction log."""
         self.topics: tuple[str, ...] = state.topics
-        """What was visible of the cluster, and what of it is missed."""
+        """The topics that were visible, and those that are missing now."""
 
     def succeeded(
         self, evaluation: Evaluation, *, seconds: float, now_ms: int, phases: tuple[tuple[str, float], ...]
     ) -> None:
-        """A cycle has brought this; it is remembered by `keep`."""
+        """A cycle has returned this evaluation; `keep` stores it."""
         with self._lock:
             self._cycles += 1
             self._last_seconds = seconds
@@ -67,7 +64,7 @@ class ClusterState:
         )
 
     def failed(self, sentence: str, *, seconds: float) -> None:
-        """A cycle has brought nothing, and why."""
+        """A cycle has failed with this reason."""
         with self._lock:
             self._cycles += 1
             self._last_seconds = seconds
@@ -77,7 +74,7 @@ class ClusterState:
         self._say("cycle", f"cycle failed: {sentence}", logging.ERROR)
 
     def missed(self) -> None:
-        """The schedule came round while a cycle was still running."""
+        """A cycle was due while the previous one was still running."""
         with self._lock:
             self._missed_cycles += 1
             self._missed_in_a_row += 1
@@ -89,7 +86,7 @@ class ClusterState:
         api_statistics: tuple[ApiStatistics, ...],
         transaction_log: LogReport | None = None,
     ) -> ClusterStatus:
-        """How it is going now, by the settings in use."""
+        """The status now, by the settings in use."""
         stale_after = settings.publish.stale_after_cycles
         with self._lock:
             return ClusterStatus(
@@ -110,7 +107,7 @@ class ClusterState:
             )
 
     def keep(self) -> None:
-        """Write what must outlive a restart."""
+        """Write the state file."""
         if self._state_path is None:
             return
         try:
@@ -129,7 +126,7 @@ class ClusterState:
         return sentence if self._name is None else f"{self._name}: {sentence}"
 
     def _recall(self) -> State:
-        """What the last run left. What cannot be read is said, kept, and not overwritten."""
+        """The state from the last run. An unreadable file is logged, kept, and not overwritten."""
         if self._state_path is None:
             return State()
         try:

@@ -1,6 +1,6 @@
-"""The daemon of one cluster: collect -> evaluate -> record -> publish -> remember, at its own pace, until told to stop.
+"""The daemon of one cluster: collect -> evaluate -> record -> publish -> remember, once per interval, until stopped.
 
-A scrape never reaches in here: it sends the bytes that the last cycle left at the `Routes`.
+A scrape never gets here: the web server sends the bytes that the last cycle left at the `Routes`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from exporter.transaction_log.report import LogPosition
 from exporter.web.routes import Routes
 
 Follow = Callable[[LogPosition], LogFollower]
-"""Makes the reader of the transaction log, which goes on counting at a position."""
+"""Makes the reader of the transaction log, which continues its counts at a position."""
 
 
 class Recorder(Protocol):
-    """Keeps every cycle: `exporter.history.writer`, whose library is loaded only where something is recorded."""
+    """Records every cycle: `exporter.history.writer`, whose library is loaded only if a history is configured."""
 
     def start(self) -> None: ...
 
@@ -79,10 +79,10 @@ class Daemon:
         self._baseline = baseline
         self._log_reader = None if follow is None else follow(self._record.log_position)
         self._beside = tuple(it for it in (self._log_reader, self._history) if it is not None)
-        self._publish()  # a scrape between the first listening and the first cycle is answered too
+        self._publish()  # a scrape before the end of the first cycle gets a response too
 
     def run(self) -> None:
-        """Cycle until the order to stop, then end within a second, even in the middle of a cycle."""
+        """Run cycles until the order to stop, then end within a second, even in the middle of a cycle."""
         for beside in self._beside:
             beside.start()
         self.scheduler.run()
@@ -91,7 +91,7 @@ class Daemon:
             beside.close()
 
     def cycle(self) -> None:
-        """One pass: this function is the architecture."""
+        """One cycle: this function shows the architecture."""
         began = self._clock()
         try:
             self._take_settings()
@@ -121,14 +121,14 @@ class Daemon:
         self._publish()
 
     def defect(self, error: BaseException) -> None:
-        """A defect of ours: the loop goes on, and it is told."""
+        """A defect in the exporter: it is logged, and the loop continues."""
         self._failed(f"defect in the exporter: {type(error).__name__}: {error}", seconds=0.0)
 
     def settings_were_read(self) -> None:
         self._publish()
 
     def _take_settings(self) -> None:
-        """Go by the settings that were read since the last cycle."""
+        """Use the settings that were read since the last cycle."""
         old = self.scheduler.settings
         reloaded = self.scheduler.take_settings()
         if reloaded is None:
@@ -139,7 +139,7 @@ class Daemon:
             self._log_reader.use(reloaded.settings.kafka)
 
     def _journal(self, snapshot: Snapshot) -> Journal:
-        """What the transaction log says of the producers that have something open."""
+        """The transaction log's data on producers with an open transaction."""
         if self._log_reader is None:
             return NO_JOURNAL
         return self._log_reader.journal(set(snapshot.open_transactions.producer_id.tolist()))
@@ -153,7 +153,7 @@ class Daemon:
         self._publish()
 
     def _publish(self) -> None:
-        """Make the bytes that scrapes are sent from now on."""
+        """Render the bytes that scrapes get from now on."""
         with self._publishing:
             report = None if self._log_reader is None else self._log_reader.report()
             process = process_status(

@@ -1,6 +1,6 @@
-"""The daemon of a fleet: cycles as Spark jobs over all clusters, published as one.
+"""The daemon of a fleet: runs cycles as Spark jobs over all clusters, and publishes all in one exposition.
 
-A cluster that fails costs itself; a job that fails costs every cluster that cycle.
+A cluster that fails affects only itself; a job that fails costs every cluster that cycle.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ class FleetDaemon:
         self._baseline = baseline
         self._cycles_ended = 0
         self._requests: dict[str, tuple[ApiStatistics, ...]] = {}
-        """By cluster: executors count from cycle to cycle."""
+        """By cluster: executors continue the counts from cycle to cycle."""
         self._records: dict[str, ClusterState] = {}
         self._know(settings.clusters)
         self._publish()
 
     def run(self) -> None:
-        """Cycle until the order to stop; a job that runs then is given up."""
+        """Run cycles until the order to stop; a job that is running then is cancelled."""
         if self._history is not None:
             self._history.start()
         self.scheduler.run()
@@ -82,7 +82,7 @@ class FleetDaemon:
             self._history.close()
 
     def cycle(self) -> None:
-        """One pass over all clusters."""
+        """One cycle over all clusters."""
         if self.scheduler.take_settings() is not None:
             self._know(self.scheduler.settings.clusters)
         settings = self.scheduler.settings
@@ -110,14 +110,14 @@ class FleetDaemon:
         self._publish()
 
     def defect(self, error: BaseException) -> None:
-        """A defect of ours: the loop goes on, and it is told."""
+        """A defect in the exporter: it is logged, and the loop continues."""
         self._all_failed(f"defect in the exporter: {type(error).__name__}: {error}")
 
     def settings_were_read(self) -> None:
         self._publish()
 
     def _know(self, clusters: tuple[ClusterSettings, ...]) -> None:
-        """Keep what is known of those that stay, and nothing of those that have gone."""
+        """Keep the state of clusters that stay, and drop that of the others."""
         self._records = {
             it.name: self._records.get(it.name) or ClusterState(self._state_path_of(it), name=it.name)
             for it in clusters
@@ -151,7 +151,7 @@ class FleetDaemon:
         return int(self._wall_clock() * 1000)
 
     def _publish(self) -> None:
-        """Make the bytes that scrapes are sent from now on."""
+        """Render the bytes that scrapes get from now on."""
         with self._publishing:
             settings = self.scheduler.settings
             process = process_status(

@@ -1,6 +1,6 @@
-"""Follows `__transaction_state` on a thread of its own: records in, a journal for evaluation and counts to publish out.
+"""Follows `__transaction_state` in its own thread: reads records, returns a journal for evaluation and counts to publish.
 
-Nothing that happens to the log ends the thread; what is wrong is said once, and told by the report.
+No error of the log ends the thread; an error is logged once, and the report has it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OpenLog = Callable[..., StateLog]
 
 
 class LogFollower:
-    """What the log tells, for as long as it runs. All but `start` and `close` may be called from any thread."""
+    """Reads the transaction log. All methods but `start` and `close` may be called from any thread."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class LogFollower:
         wall_clock: Callable[[], float] = time.time,
         open_log: OpenLog = StateLog,
     ) -> None:
-        """`counted_before` is what an earlier run has counted."""
+        """`counted_before` is the position up to which an earlier run has counted."""
         self._kafka = kafka
         self._since_ms = int(wall_clock() * 1000) - settings.lookback_ms
         self._open_log = open_log
@@ -65,11 +65,11 @@ class LogFollower:
         self._said: str | None = self._failure
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start the thread."""
         self._thread.start()
 
     def use(self, kafka: KafkaSettings) -> None:
-        """Connect anew, with these settings, and go on where it was."""
+        """Connect again, with these settings, and continue at the same positions."""
         self._kafka = kafka
         self._reopening.set()
 
@@ -80,12 +80,12 @@ class LogFollower:
             self._thread.join(END_SECONDS)
 
     def journal(self, producer_ids: Iterable[int]) -> Journal:
-        """What the log says of these now."""
+        """The journal of these producers now."""
         with self._lock:
             return self._ledger.journal(producer_ids, self._current())
 
     def report(self) -> LogReport:
-        """How it fares, and what was counted."""
+        """The status, and the counts."""
         with self._lock:
             current = self._current()
             told = [partition for partition in self._partitions if partition in self._ends]
@@ -105,7 +105,7 @@ class LogFollower:
             )
 
     def _counted_positions(self) -> dict[int, int]:
-        """What an earlier run has counted stays counted while we read it again."""
+        """The counts of an earlier run stay while the log is read again."""
         return {it: max(at, self._counted_before.get(it, 0)) for it, at in self._positions.items()}
 
     def _current(self) -> frozenset[int]:
@@ -123,7 +123,7 @@ class LogFollower:
             self._ending.wait(0 if self._reopening.is_set() else OPEN_AGAIN_SECONDS)
 
     def _follow(self) -> None:
-        """Read until told to end or to connect anew. Raises LogUnreadableError."""
+        """Read until ordered to end or to connect again. Raises LogUnreadableError."""
         self._reopening.clear()
         source = self._open_log(self._kafka, since_ms=self._since_ms, positions=self._positions)
         try:
@@ -194,7 +194,7 @@ class LogFollower:
                 self._counts.count(event)
 
     def _say(self, sentence: str | None) -> None:
-        """One line a change."""
+        """Logs one line per change."""
         with self._lock:
             self._failure = sentence
         if sentence != self._said:

@@ -1,4 +1,4 @@
-"""What the C library is told about memory."""
+"""Configures the C library's memory allocation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 
 HEAPS_MAX: Final = 2
 _M_ARENA_MAX: Final = -8
-"""malloc.h of glibc."""
+"""Constant of glibc's malloc.h."""
 
 
 def limit_arenas() -> None:
-    """Have all threads use two heaps, before any is started; nothing happens where the C library is another.
+    """Make all threads use two heaps, before any is started; does nothing with another C library.
 
-    glibc gives each thread one of its own, and each stays as large as it was at its fullest. A publication is made by
-    whichever thread has one to make: with 100,000 series that would be some 8 MB for each of them.
+    glibc gives each thread its own heap, and each stays as large as its maximum. Any thread may render a publication: with
+    100,000 series that would be about 8 MB for each of them.
     """
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, HEAPS_MAX)

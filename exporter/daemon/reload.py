@@ -1,6 +1,6 @@
-"""Reading the settings again: when somebody says so, and when a file that they are made of has changed.
+"""Reads the settings again: on an order, and when one of their files has changed.
 
-Settings are taken whole or not at all. What is wrong with a new file is said once, and the old ones stay.
+Settings apply completely or not at all. An error in a new file is logged once, and the old settings stay.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from exporter.status import ReloadStatus
 log = logging.getLogger("exporter")
 
 _BYTES_MAX = 16 * MEGABYTE
-"""Of a file that settings were read from; a larger one cannot be read."""
+"""Limit for a file of the settings; a larger one cannot be read."""
 
 Digests = Mapping[Path, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """New settings, all of them good."""
+    """New settings, all valid."""
 
     settings: Settings
     files_changed: bool
@@ -34,7 +34,7 @@ class Reloaded:
 
 
 class Reloader:
-    """Knows how to load the settings, and what they were made of last time."""
+    """Loads the settings again, and remembers what they were loaded from."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Reloader:
         *,
         wall_clock: Callable[[], float],
     ) -> None:
-        """`sources` are the files that `load` begins with; those that they refer to are in `current`."""
+        """`sources` are the files that `load` begins with; `current` has those that they refer to."""
         self._load = load
         self._current = current
         self._sources = sources
@@ -53,14 +53,14 @@ class Reloader:
         self.status = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
 
     def if_changed(self) -> Reloaded | None:
-        """The new settings, when a file has changed and they are good; None otherwise."""
+        """The new settings, if a file has changed and they are valid; None otherwise."""
         return None if self._digest_all() == self._digests else self.now()
 
     def now(self) -> Reloaded | None:
-        """The settings as they are now; None, with a line in the log for each problem, when they are wrong."""
+        """The settings as they are now; None, with a log line for each problem, if they are invalid."""
         loaded, problems = self._attempt()
         if loaded is None:
-            self._digests = self._digest_all()  # so that it is said once
+            self._digests = self._digest_all()  # so that it is logged once
             self.status = ReloadStatus(succeeded=False, last_success_at_ms=self.status.last_success_at_ms)
             for problem in problems:
                 log.error(
@@ -83,7 +83,7 @@ class Reloader:
             return None, error.problems
 
     def _digest_all(self) -> Digests:
-        # By contents: Kubernetes swaps a symbolic link, and a copy may carry an old time.
+        # By contents: Kubernetes swaps a symbolic link, and a copy may keep an old time.
         return {path: _digest(path) for path in (*self._sources, *self._current.files)}
 
     def _now_ms(self) -> int:
@@ -91,7 +91,7 @@ class Reloader:
 
 
 def restart_needed(old: Mapping[str, Written], new: Mapping[str, Written]) -> tuple[str, ...]:
-    """Settings that differ and are looked at when the program starts, only then."""
+    """Settings that differ and apply only at a start."""
 
     def value(written: Mapping[str, Written], name: str) -> object:
         return written[name].value if name in written else None
@@ -100,7 +100,7 @@ def restart_needed(old: Mapping[str, Written], new: Mapping[str, Written]) -> tu
 
 
 def _digest(path: Path) -> bytes | None:
-    """None when it cannot be read."""
+    """None if it cannot be read."""
     try:
         return hashlib.sha256(contents(path, bytes_max=_BYTES_MAX)).digest()
     except OSError:

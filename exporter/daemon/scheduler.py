@@ -1,6 +1,6 @@
-"""The pace: a cycle when it is due, a look at the settings' files, orders from outside, and the pulse of it all.
+"""Schedules cycles, checks of the settings' files and orders, and watches that the loop runs.
 
-It knows when, and not what. Nothing that a cycle does can end it but the order to stop.
+It does not know what a cycle does. Only the order to stop ends it, and no error of a cycle.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ log = logging.getLogger("exporter")
 
 
 class Order(Enum):
-    """What a running daemon can be told."""
+    """Orders to a running daemon."""
 
     STOP = "stop"
     RELOAD = "reload"
 
 
 Orders = queue.SimpleQueue[Order]
-"""From signal handlers and other threads: unlike an Event it may be filled by a handler that interrupts its reader."""
+"""From signal handlers and other threads: unlike an Event, a handler that interrupts the reader can add to it."""
 
 CYCLE_JOB = "cycle"
 CLOCK_STEP_SECONDS = 1.0
-"""What an operating system corrects without a step is less than this between two looks."""
+"""An operating system corrects less than this between two checks without setting the clock."""
 LIVENESS_CYCLES = 3
-"""The loop is dead when no cycle has ended for this many intervals and deadlines."""
+"""The loop is dead if no cycle has ended for this many intervals and deadlines."""
 
 
 class Work(Protocol):
-    """What is done at this pace."""
+    """The work that is scheduled."""
 
     def cycle(self) -> None:
-        """One pass, in a thread of the schedule."""
+        """One cycle, in a thread of the schedule."""
 
     def missed(self) -> None:
-        """A cycle was due while the one before was still running."""
+        """A cycle was due while the previous one was still running."""
 
     def defect(self, error: BaseException) -> None:
-        """A cycle ended with what nobody expected: a mistake of ours."""
+        """A cycle ended with an unexpected exception: a defect in the exporter."""
 
     def settings_were_read(self) -> None:
-        """There is news of the settings to publish."""
+        """The status of the settings has changed and must be published."""
 
 
 class Scheduler:
@@ -72,7 +72,7 @@ class Scheduler:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings
-        """Those of the cycle that runs, or ran last."""
+        """The settings of the current cycle, or of the last one."""
         self.reloader = reloader
         self.orders = Orders() if orders is None else orders
         self._work = work
@@ -83,7 +83,7 @@ class Scheduler:
         self._last_beat = clock()
 
     def run(self) -> None:
-        """Cycle until the order to stop, and return within a second, even in the middle of a cycle."""
+        """Run cycles until the order to stop, and return within a second, even in the middle of a cycle."""
         scheduler = BackgroundScheduler(timezone="UTC")
         scheduler.add_listener(self._on_missed, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
         scheduler.add_listener(self._on_error, EVENT_JOB_ERROR)
@@ -105,7 +105,7 @@ class Scheduler:
         scheduler.shutdown(wait=False)
 
     def _next_order(self) -> Order | None:
-        """None when it is time to look whether a file, or the time of day, has changed."""
+        """None if it is time to check whether a file, or the time of day, has changed."""
         interval_ms = self.settings.scan.interval_ms
         try:
             return self.orders.get(timeout=min(self.settings.watch_interval_ms or interval_ms, interval_ms) / 1000)
@@ -113,9 +113,9 @@ class Scheduler:
             return None
 
     def keep_pace(self, scheduler: BackgroundScheduler, clock_s: float, wall_s: float) -> tuple[float, float]:
-        """Begin the schedule anew when the time of day was set back since those readings; the readings of now.
+        """Start the schedule again if the clock was set back since those readings; returns the readings of now.
 
-        The scheduler knows the time of day only: without this it would sleep for as long as the clock was set back.
+        The scheduler uses the time of day only: without this it would sleep for as long as the clock was set back.
         """
         now = self._clock(), self._wall_clock()
         set_back_s = (now[0] - clock_s) - (now[1] - wall_s)
@@ -143,11 +143,11 @@ class Scheduler:
 
     @property
     def reload_on_request(self) -> Callable[[], None] | None:
-        """Orders a reload, for whoever asks over HTTP; None where nobody may."""
+        """Orders a reload over HTTP; None if that is not allowed."""
         return (lambda: self.orders.put(Order.RELOAD)) if self.settings.publish.reload_endpoint else None
 
     def take_settings(self) -> Reloaded | None:
-        """At the beginning of a cycle: the settings that were read since the last one, which are in use from now on."""
+        """Called when a cycle begins: the settings that were read since the previous one, which apply from now on."""
         with self._lock:
             reloaded, self._reloaded = self._reloaded, None
             if reloaded is not None:
@@ -155,11 +155,11 @@ class Scheduler:
         return reloaded
 
     def beat(self) -> None:
-        """A cycle has ended, however it went."""
+        """Note that a cycle has ended, successful or not."""
         self._last_beat = self._clock()
 
     def liveness(self) -> str | None:
-        """None while the loop lives; else a sentence. Nothing that Kafka does can make it die."""
+        """None while the loop runs; otherwise a sentence. No state of Kafka makes it fail."""
         longest_s = LIVENESS_CYCLES * (self.settings.scan.interval_ms + self.settings.scan.deadline_ms) / 1000
         silent_s = self._clock() - self._last_beat
         if silent_s <= longest_s:

@@ -1,7 +1,4 @@
-"""The file that outlives a restart: first-seen times, the place in the transaction log, the topics that were visible.
-
-One JSON document, replaced atomically.
-"""
+"""Reads and writes the state file: first-seen times, the position in the transaction log, the topics that were visible."""
 
 from __future__ import annotations
 
@@ -28,12 +25,12 @@ _REMEMBERED = ("first_seen_ms", "last_seen_ms", "producer_epoch", "coordinator_s
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is kept."""
+    """The contents of the file."""
 
     memory: Memory = field(default_factory=Memory)
     log_position: LogPosition = field(default_factory=LogPosition)
     topics: tuple[str, ...] = ()
-    """Of the memory's cluster: one that is hidden after the restart is missed."""
+    """Of the memory's cluster: one that is hidden after the restart is reported."""
 
 
 class StateFileError(Exception):
@@ -41,11 +38,11 @@ class StateFileError(Exception):
 
 
 class StateFileDamagedError(StateFileError):
-    """The file is there and can be read, and is not what it should be."""
+    """The file exists and can be read, but its contents are invalid."""
 
 
 def load(path: Path) -> State:
-    """What the file remembers; nothing when there is none yet.
+    """The state in the file; empty if there is no file yet.
 
     Raises StateFileDamagedError for a damaged or foreign file, StateFileError for one that cannot be read.
     """
@@ -65,7 +62,7 @@ def load(path: Path) -> State:
 
 
 def set_aside(path: Path) -> Path:
-    """Move a damaged file out of the way, where somebody can look at it; its new place. Raises StateFileError."""
+    """Move a damaged file away, so that an operator can examine it; returns its new path. Raises StateFileError."""
     for number in range(1, 1000):
         aside = path.with_name(f"{path.name}.damaged-{number}")
         if not aside.exists():
@@ -77,7 +74,7 @@ def set_aside(path: Path) -> Path:
 
 
 def save(path: Path, state: State) -> None:
-    """Replace the file as a whole: a reader, or a crash, sees the old one or the new one. Raises StateFileError."""
+    """Replace the file atomically: a reader, or a crash, sees the old one or the new one. Raises StateFileError."""
     try:
         with atomic_write(path, beside=f"{path.name}.{os.getpid()}.tmp") as file:
             file.write(json.dumps(_document(state), separators=(",", ":")).encode())

@@ -1,4 +1,4 @@
-"""Settings turned into what each room takes: the rooms do not know of settings."""
+"""Converts settings into the parameters of each room: the rooms do not know settings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from exporter.status import BaselineStatus, HistoryStatus, ProcessStatus
 
 
 def policy_of(settings: Settings) -> Policy:
-    """What an evaluation is told."""
+    """The parameters of an evaluation."""
     return Policy(**asdict(settings.verdicts))
 
 
 def publish_options_of(settings: Settings) -> PublishOptions:
-    """How much is published."""
+    """The limits of a publication."""
     return PublishOptions(
         partition_series=settings.publish.partition_series,
         partition_series_limit=settings.publish.partition_series_limit,
@@ -36,7 +36,7 @@ def process_status(
     baseline: BaselineStatus | None = None,
     history: HistoryStatus | None = None,
 ) -> ProcessStatus:
-    """What is true of the process, whichever cluster is meant."""
+    """Status of the process, for all clusters."""
     return ProcessStatus(
         version=__version__,
         python_version=platform.python_version(),

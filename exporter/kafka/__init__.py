@@ -1,1 +1,1 @@
-"""The only room that speaks to Kafka: what clients raise becomes a `BrokerFault`, what brokers say a `Snapshot`."""
+"""The only room that talks to Kafka: turns client errors into a `BrokerFault`, and broker responses into a `Snapshot`."""

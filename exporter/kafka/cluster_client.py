@@ -1,4 +1,4 @@
-"""Asking within one cycle: every question shares the cycle's deadline, and a broker is named by its id."""
+"""Sends the requests of one cycle: all share the cycle's deadline, and a broker is named by its id."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _THROTTLE_TIME_BYTES = 4
 
 
 class LatestMetadata:
-    """What was told last of all topics: not decoded again for as long as brokers say the same, byte for byte."""
+    """The last metadata of all topics, not decoded again while the response stays the same, byte for byte."""
 
     def __init__(self) -> None:
         self._told = b""
         self._topology: Topology | None = None
 
     def topology_of(self, answer: RawAnswer) -> Topology:
-        """The topology of this answer; the very object of the last one where nothing has changed."""
+        """The topology of this response; the same object as before if nothing has changed."""
         told = answer.body[_THROTTLE_TIME_BYTES:].tobytes()
         if self._topology is None or told != self._told:
             self._topology = topology_of(metadata.decode(answer.body))
@@ -37,33 +37,33 @@ class LatestMetadata:
 
 @dataclass(slots=True)
 class ClusterClient:
-    """The means of one cycle. Coroutines of this class run on the client's thread."""
+    """The requests of one cycle. Coroutines of this class run on the client's thread."""
 
     connections: Connections
     bootstrap: tuple[Address, ...]
     request_timeout_s: float
     deadline: float
-    """Instant of `clock` after which nothing is asked any more."""
+    """Instant of `clock` after which no request is sent."""
     clock: Callable[[], float] = time.monotonic
     brokers: Mapping[int, Address] | None = None
     """Addresses by broker id, from the latest metadata."""
     latest: LatestMetadata = field(default_factory=LatestMetadata)
     cluster_clock: ClusterClock = field(default_factory=lambda: ClusterClock(time.time, time.monotonic))
     source: Address | None = None
-    """The broker whose metadata are gone by: it gave the latest of all topics."""
+    """The broker whose metadata is used: it returned the latest metadata of all topics."""
     out_of_touch: set[Address] = field(default_factory=set)
-    """Brokers that were found to be cut off from their controller: asked last for metadata."""
+    """Brokers that are cut off from their controller: they are the last to be queried for metadata."""
     transactions_limit: int = TRANSACTIONS_LIMIT
     """How many open transactions are examined one by one."""
     silent: set[Address] = field(default_factory=set)
-    """Brokers that let a request time out in this cycle: they are not waited for again."""
+    """Brokers that let a request time out in this cycle: they get no further request."""
 
     def remaining_s(self) -> float:
         """Seconds until the deadline, never negative."""
         return max(self.deadline - self.clock(), 0.0)
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """Run `coroutines` side by side; their results in order."""
+        """Run `coroutines` concurrently; their results in order."""
         return await self.connections.gather(coroutines)
 
     async def request(
@@ -76,10 +76,10 @@ class ClusterClient:
         once: bool = False,
         patience_s: float | None = None,
     ) -> T:
-        """What `read` makes of the answer of `broker`. Raises BrokerFault, also for an answer that `read` cannot read.
+        """What `read` makes of the response of `broker`. Raises BrokerFault, also for a response that `read` cannot decode.
 
-        `once`: never sent again, not even over a fresh connection; for requests that write.
-        `patience_s`: a shorter time-out, for what the broker has to ask of another: that one's silence is not its own.
+        `once`: never sent again, not even over a new connection; for requests that write. `patience_s`: a shorter time-out,
+        for requests that the broker forwards to another broker, which may not respond.
         """
         address = self._address_of(broker)
         if patience_s is None:
@@ -92,7 +92,7 @@ class ClusterClient:
                 self.silent.discard(address)
 
     async def receive(self, broker: int, api: str, request: RawRequest, sent: Sent | None) -> Received:
-        """The answer of `broker`, for `connections.decode`. Raises BrokerFault. `sent`: see `send_ahead`."""
+        """The response of `broker`, for `connections.decode`. Raises BrokerFault. `sent`: see `send_ahead`."""
         return await self._receive_from(self._address_of(broker), api, request, self.request_timeout_s, sent=sent)
 
     def _address_of(self, broker: int) -> Address:
@@ -105,11 +105,11 @@ class ClusterClient:
         return address
 
     async def pause(self, seconds: float) -> None:
-        """Wait, and let others go on; not beyond the deadline."""
+        """Wait while other coroutines run, not beyond the deadline."""
         await self.connections.sleep(min(seconds, self.remaining_s()))
 
     def send_ahead(self, broker: int, request: RawRequest) -> Sent | None:
-        """Send `request` before the last answer of `broker` is decoded; None where `receive` is to send it."""
+        """Send `request` before the previous response of `broker` is decoded; None if `receive` has to send it."""
         address = (self.brokers or {}).get(broker)
         timeout_s = min(self.request_timeout_s, self.remaining_s())
         if address is None or timeout_s <= 0:
@@ -157,9 +157,9 @@ class ClusterClient:
             raise
 
     async def topology(self, topics: tuple[str, ...] | None = None, *, broker: int | None = None) -> Topology:
-        """The metadata of `topics` or of all, from `broker` or whoever answers first; its addresses are used from now on.
+        """The metadata of `topics` or of all, from `broker` or the first that responds; later requests use its addresses.
 
-        Raises BrokerFault when `broker` does not answer, ClusterUnavailableError when nobody does.
+        Raises BrokerFault if `broker` does not respond, ClusterUnavailableError if no broker does.
         """
         if broker is not None:
             return await self.request(broker, "Metadata", metadata.request(topics), _topology)
@@ -168,7 +168,7 @@ class ClusterClient:
         return topology
 
     async def _ask_anyone(self, topics: tuple[str, ...] | None) -> Topology:
-        """The source so far first, other known brokers, then the bootstrap addresses; each gets its share."""
+        """The current source first, then other known brokers, then the bootstrap addresses; each gets a share of time."""
         known = dict.fromkeys([*(self.brokers or {}).values(), *self.bootstrap])
         addresses = sorted(known, key=lambda it: (it in self.out_of_touch, it != self.source))
         faults: list[str] = []

@@ -1,7 +1,8 @@
-"""The cluster's time: the active controller's clock as it was last heard, carried on by our own monotonic clock.
+"""Keeps the cluster's time: the active controller's clock as last read, advanced by the exporter's monotonic clock.
 
-Brokers write the instants that verdicts rest on (a transaction's start) by their clocks. Ours may be an hour off, or be set
-while we run; no verdict may change for that. Brokers and controllers are taken to agree among each other (docs/proof.md).
+Brokers write the instants that verdicts depend on (a transaction's start) by their clocks. The exporter's clock may be an
+hour off, or be set while it runs; no verdict may change for that. Brokers and controllers are assumed to agree with each
+other (docs/proof.md).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from exporter.snapshot import ClockSource
 
 
 class ClusterClock:
-    """Until a controller's clock is heard, our wall clock as it was at the start."""
+    """Until a controller's clock is read, the exporter's wall clock as it was at the start."""
 
     def __init__(self, wall_clock: Callable[[], float], clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -20,10 +21,10 @@ class ClusterClock:
         self.source = ClockSource.EXPORTER
 
     def hear(self, controller_time_ms: int) -> None:
-        """The active controller's clock shows this now, but for the time that its response took."""
+        """Set the cluster's time to that of the active controller; the delay of the response is ignored."""
         self._ahead_ms = controller_time_ms - self._clock() * 1000
         self.source = ClockSource.CONTROLLER
 
     def at_ms(self, monotonic_s: float) -> int:
-        """The cluster's time, in milliseconds since 1970 UTC, when our monotonic clock showed `monotonic_s` seconds."""
+        """The cluster's time in milliseconds since 1970 UTC at `monotonic_s` seconds of the exporter's monotonic clock."""
         return int(monotonic_s * 1000 + self._ahead_ms)

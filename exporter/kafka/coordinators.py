@@ -1,10 +1,10 @@
-"""Asking the transaction coordinators: the leaders of `__transaction_state`, each for the ids that hash to its partitions.
+"""Queries the transaction coordinators: the leaders of `__transaction_state`, each for the ids that hash to its partitions.
 
-An answer without an error is not yet evidence: a broker that has just restarted answers ListTransactions with NONE and no
-ids, ids that we may not describe are left out of it silently, and so are the ids of a partition that is offline. So every
-partition of `__transaction_state` is *probed*: a made-up transactional id that hashes to it is described at its leader.
-Authorisation is checked before existence, so TRANSACTIONAL_ID_NOT_FOUND proves at once that the partition is loaded there
-and that ids are not hidden from us (KIP-664; KafkaApis.handleDescribeTransactionsRequest).
+A response without an error is not evidence: a broker that has just restarted responds to ListTransactions with NONE and no
+ids, and omits ids without DESCRIBE and the ids of a partition that is offline silently. So the exporter *probes* every
+partition of `__transaction_state`: it describes a made-up transactional id that hashes to it at its leader. Kafka checks
+authorization before existence, so TRANSACTIONAL_ID_NOT_FOUND proves both that the partition is loaded there and that ids
+are visible (KIP-664; KafkaApis.handleDescribeTransactionsRequest).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def state_partition(transactional_id: str, partitions: int) -> int:
 
 
 def java_hash_partition(name: str, partitions: int) -> int:
-    """Where coordinators put an id or a group: Utils.abs(String.hashCode) modulo."""
+    """Kafka's hash for an id or a group: Utils.abs(String.hashCode) modulo."""
     code = 0
     units = name.encode("utf-16-be")
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -70,7 +70,7 @@ def java_hash_partition(name: str, partitions: int) -> int:
 def probe_ids(partitions: int) -> tuple[str, ...]:
     """One random, never used transactional id per partition of `__transaction_state`.
 
-    Random from the first character on, so that no prefixed ACL is likely to single them out.
+    Random from the first character on, so that no prefixed ACL is likely to select them.
     """
     found = [""] * partitions
     missing = np.ones(partitions, dtype=np.bool_)
@@ -96,7 +96,7 @@ def _random_ids(count: int) -> npt.NDArray[np.uint8]:
 
 
 def _partitions_of(ids: npt.NDArray[np.uint8], partitions: int) -> Int64Column:
-    """(N,) what `java_hash_partition` says of each of `ids`."""
+    """(N,) the result of `java_hash_partition` for each of `ids`."""
     code = np.zeros(len(ids), dtype=np.uint32)
     for column in ids.T:
         code = code * np.uint32(31) + column
@@ -139,7 +139,7 @@ async def list_transactions(
     states: Collection[TransactionState] = ACTIVE_STATES,
     producer_ids: Collection[int] = (),
 ) -> tuple[Listing, ...]:
-    """The transactions of `brokers` in `states`, the active ones unless told otherwise; no states stand for any.
+    """The transactions of `brokers` in `states`, by default the active ones; no states mean any.
 
     With `producer_ids` only those of these producers.
     """
@@ -165,7 +165,7 @@ def _listing(broker: int, answer: RawAnswer) -> Listing:
 async def describe(
     client: ClusterClient, listed: Iterable[CoordinatorTransaction]
 ) -> tuple[tuple[CoordinatorTransaction, ...], frozenset[int]]:
-    """The same transactions with epoch, timeout, start and partitions, asked of the coordinator that listed each.
+    """The same transactions with epoch, timeout, start and partitions, from the coordinator that listed each.
 
     Also the producer ids for which this failed, or whose id now names another producer: those stay as listed.
     """
@@ -197,7 +197,7 @@ async def describe(
 async def describe_ids(
     client: ClusterClient, broker: int, ids: Iterable[str]
 ) -> dict[str, CoordinatorTransaction | str]:
-    """Transactional id -> its transaction, or the name of the error or fault that stands in its place."""
+    """Transactional id -> its transaction, or the name of the error or fault in its place."""
     wanted = tuple(ids)
     request = DescribeTransactionsRequest(transactional_ids=wanted)
     try:
@@ -229,24 +229,24 @@ def _described(row: Any, broker: int) -> CoordinatorTransaction:
 
 
 def coordinators_of(topology: Topology) -> tuple[int, ...]:
-    """Brokers to ask: the leaders of `__transaction_state`, or every broker where that topic is not shown to us."""
+    """Brokers to query: the leaders of `__transaction_state`, or every broker if that topic is not visible."""
     rows = topology.rows_of(STATE_TOPIC)
     leaders = {int(topology.leader[row]) for row in rows} - {NO_LEADER}
     return tuple(sorted(leaders)) if len(rows) else tuple(sorted(topology.brokers))
 
 
 def coverage_of(listings: Iterable[Listing]) -> tuple[CoordinatorCoverage, ...]:
-    """Who was asked and who answered."""
+    """Coordinators that were queried, and those that responded."""
     return tuple(CoordinatorCoverage(broker=told.broker, failure=told.failure) for told in listings)
 
 
 async def prove(
     client: ClusterClient, topology: Topology, *, producer_ids: Collection[int], topics: Collection[str]
 ) -> CoordinatorProof:
-    """Ask in an order that makes the answers evidence: probes, listing, descriptions, probes again.
+    """Query in an order that makes the responses evidence: probes, listing, descriptions, probes again.
 
-    `producer_ids` and `topics` are those of the transactions in doubt. Their partitions must have been read before this,
-    and must be read again after it; then the leaders of the state partitions must be confirmed.
+    `producer_ids` and `topics` are those of unverified transactions. Their partitions must have been read before this, and
+    must be read again after it; then the leaders of the state partitions must be confirmed.
     """
     before = await _state_leaders(client, topology)
     brokers = coordinators_of(topology) if before.topic is not StateTopic.PRESENT else before.brokers
@@ -278,9 +278,9 @@ def _with_state_partition(transaction: CoordinatorTransaction, partitions: int) 
 
 
 def state_claims(proof: CoordinatorProof, producer_ids: Collection[int]) -> Iterator[Claim]:
-    """The leaders of the state partitions on which the verdicts about these producers rest.
+    """The leaders of the state partitions on which the verdicts about these producers depend.
 
-    All of them where some producer id is listed by nobody, else those to which their transactional ids hash.
+    All of them if no coordinator lists some producer id, otherwise those to which their transactional ids hash.
     """
     listed = {it.producer_id: it for it in proof.transactions}
     rests_on_all = any(it not in listed for it in producer_ids)
@@ -297,7 +297,7 @@ def state_claims(proof: CoordinatorProof, producer_ids: Collection[int]) -> Iter
 
 
 def _listed_twice(listed: Iterable[CoordinatorTransaction]) -> frozenset[int]:
-    """Producer ids that two coordinators claim: their partition of `__transaction_state` is just moving."""
+    """Producer ids that two coordinators claim: their partition of `__transaction_state` is moving."""
     count = Counter(transaction.producer_id for transaction in listed)
     return frozenset(producer_id for producer_id, times in count.items() if times > 1)
 
@@ -334,7 +334,7 @@ async def _state_leaders(client: ClusterClient, known: Topology) -> _StateLeader
 
 
 async def _probe(client: ClusterClient, leaders: tuple[tuple[int, int], ...]) -> tuple[str | None, ...]:
-    """What each partition of `__transaction_state` says to a made-up id: None when it is loaded and visible."""
+    """The result of each partition of `__transaction_state` for a made-up id: None if it is loaded and visible."""
     ids = probe_ids(len(leaders))
     by_broker: dict[int, list[str]] = defaultdict(list)
     for (leader, _), probe_id in zip(leaders, ids, strict=True):
@@ -374,9 +374,9 @@ def _state_partition_proofs(
 
 
 async def _hidden_topics(client: ClusterClient, brokers: Iterable[int], topics: Collection[str]) -> frozenset[str]:
-    """Those of `topics` that some describing coordinator does not show us: it leaves them out of descriptions silently.
+    """Those of `topics` that some describing coordinator cannot show: it omits them from descriptions silently.
 
-    A coordinator that does not answer hides them all.
+    A coordinator that does not respond hides them all.
     """
     names = tuple(sorted(topics))
 
@@ -391,7 +391,7 @@ async def _hidden_topics(client: ClusterClient, brokers: Iterable[int], topics: 
 
 
 def by_producer_id(transactions: Iterable[CoordinatorTransaction]) -> Mapping[int, CoordinatorTransaction]:
-    """Producer id -> its transaction; the described one where there are two."""
+    """Producer id -> its transaction; the described one if there are two."""
     found: dict[int, CoordinatorTransaction] = {}
     for transaction in transactions:
         known = found.get(transaction.producer_id)

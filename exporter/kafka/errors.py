@@ -1,6 +1,6 @@
-"""Whose fault it was, as a type, and Kafka's error codes by name.
+"""Declares the exceptions of this room, and Kafka's error codes by name.
 
-Foreign exceptions are turned into these at the border (`client/fault_text.py`); nothing above names a foreign exception.
+`client/fault_text.py` turns exceptions of client libraries into these; no other room names such an exception.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from exporter.primitives import MalformedBytesError
 
 
 class ErrorCode(IntEnum):
-    """The error codes of Kafka's protocol that this program acts on (org.apache.kafka.common.protocol.Errors)."""
+    """The error codes of Kafka's protocol that this exporter acts on (org.apache.kafka.common.protocol.Errors)."""
 
     NONE = 0
     UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -37,7 +37,7 @@ class ErrorCode(IntEnum):
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of an error code; `ERROR_<code>` for one that this program does not know."""
+    """Kafka's name of an error code; `ERROR_<code>` for one that this exporter does not know."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -45,7 +45,7 @@ def error_name(code: int) -> str:
 
 
 class FaultReason(Enum):
-    """Why a broker gave no usable answer. The values are published."""
+    """Why a broker gave no usable response. The values are published."""
 
     UNREACHABLE = "unreachable"
     TIMED_OUT = "timed_out"
@@ -61,11 +61,11 @@ class FaultReason(Enum):
 
 @dataclass
 class BrokerFault(Exception):
-    """A broker did not answer, or not usably. Costs what was asked of it, and nothing else."""
+    """A broker did not respond, or not usably. Affects only what was requested from it."""
 
     reason: FaultReason
     sentence: str
-    """For a person: which broker, what was wrong, what to do."""
+    """For the operator: which broker, what is wrong, what to do."""
 
     def __str__(self) -> str:
         return self.sentence
@@ -73,7 +73,7 @@ class BrokerFault(Exception):
 
 @dataclass
 class ClusterUnavailableError(Exception):
-    """No broker at all could be asked for the cluster's metadata: the cycle has nothing to stand on."""
+    """No broker returned the cluster's metadata: the cycle has no data."""
 
     sentence: str
 
@@ -82,8 +82,8 @@ class ClusterUnavailableError(Exception):
 
 
 class ClientClosedError(Exception):
-    """The client was closed while it was being used: the program is ending."""
+    """The client was closed while it was in use: the process is ending."""
 
 
 class MalformedAnswerError(MalformedBytesError):
-    """Bytes that are not the answer they should be."""
+    """Bytes that are not the expected response."""

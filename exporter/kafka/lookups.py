@@ -1,4 +1,4 @@
-"""Single questions of the command line: one transactional id, one partition's producers, all listings."""
+"""Sends the single requests of commands: one transactional id, one partition's producers, all listings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from exporter.snapshot import NO_LEADER, STATE_TOPIC, CoordinatorTransaction, On
 
 @dataclass
 class KafkaRequestError(Exception):
-    """A broker answered, and the answer is no. The sentence says what to do."""
+    """A broker responded with an error. The sentence says what to do."""
 
     code: str
     """Kafka's name of the error."""
@@ -25,7 +25,7 @@ class KafkaRequestError(Exception):
 
 
 async def leader_of(client: ClusterClient, topic: str, partition: int) -> int:
-    """The broker that leads a partition now. Raises KafkaRequestError when there is none."""
+    """The broker that leads a partition now. Raises KafkaRequestError if there is none."""
     topology = await client.topology((topic,))
     leader, _ = topology.leader_of(topic, partition)
     if leader != NO_LEADER:
@@ -70,7 +70,7 @@ def _entries(response: RawAnswer) -> tuple[int, tuple[OneEntry, ...]]:
 
 
 async def describe_id(client: ClusterClient, transactional_id: str) -> CoordinatorTransaction:
-    """What its coordinator says of one transactional id. Raises BrokerFault and KafkaRequestError."""
+    """The coordinator's state of one transactional id. Raises BrokerFault and KafkaRequestError."""
     topology = await client.topology((STATE_TOPIC,))
     rows = topology.rows_of(STATE_TOPIC)
     if not rows:
@@ -83,7 +83,7 @@ async def describe_id(client: ClusterClient, transactional_id: str) -> Coordinat
 
 
 async def describe_at(client: ClusterClient, coordinator: int, transactional_id: str) -> CoordinatorTransaction:
-    """What this broker says of one transactional id. Raises BrokerFault and KafkaRequestError."""
+    """The state of one transactional id at this broker. Raises BrokerFault and KafkaRequestError."""
     answer = (await describe_ids(client, coordinator, [transactional_id])).get(transactional_id)
     if isinstance(answer, CoordinatorTransaction):
         return answer
@@ -100,7 +100,7 @@ async def describe_at(client: ClusterClient, coordinator: int, transactional_id:
 
 @dataclass(frozen=True, slots=True)
 class Listings:
-    """What the coordinators listed, and what is missing from it, a sentence each."""
+    """Transactions that the coordinators listed, and what is missing, one sentence each."""
 
     transactions: tuple[CoordinatorTransaction, ...]
     gaps: tuple[str, ...]

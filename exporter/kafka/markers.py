@@ -1,6 +1,6 @@
-"""The one request of this program that writes: an end-transaction marker (WriteTxnMarkers, API key 27, KIP-664).
+"""Writes end-transaction markers, the only writing request besides InitProducerId (WriteTxnMarkers, API key 27, KIP-664).
 
-A person sends it, by `abort` and `complete`; the import contracts keep it out of the daemon's reach.
+Only an operator's `abort` and `complete` send it; the import contracts forbid the daemon to import it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, Malformed
 from exporter.snapshot import CoordinatorTransaction
 
 UNCLEAR_FAULTS = frozenset({FaultReason.TIMED_OUT, FaultReason.CONNECTION_LOST, FaultReason.MALFORMED_ANSWER})
-"""After these the marker may have been written or not: only reading tells."""
+"""After these errors the marker may have been written or not: only a read shows it."""
 
 TRANSACTION_VERSION = 0
-"""KIP-1228: version 2 demands an epoch above the open one; an admin's marker carries the very epoch that is open."""
+"""KIP-1228: version 2 requires an epoch above the open one; an operator's marker has exactly the open epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Marker:
 
 
 class MarkerOutcome(Enum):
-    """What became of a marker. A marker is never sent twice: an abort is not idempotent in the log."""
+    """Whether a marker was written. A marker is never sent twice: an abort is not idempotent in the log."""
 
     WRITTEN = "written"
     REFUSED = "refused"
@@ -44,14 +44,14 @@ class MarkerOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MarkerAnswer:
-    """`detail` is Kafka's name of the error, or what was wrong with the broker; empty when it was written."""
+    """`detail` is Kafka's name of the error, or the broker's fault; empty if the marker was written."""
 
     outcome: MarkerOutcome
     detail: str = ""
 
 
 async def write_marker(client: ClusterClient, leader: int, marker: Marker) -> MarkerAnswer:
-    """Have the partition's leader write `marker`. Never raises BrokerFault, never tries twice."""
+    """Send `marker` to the partition's leader. Never raises BrokerFault, never retries."""
     request_type = WriteTxnMarkersRequest.WritableTxnMarker
     topic = request_type.WritableTxnMarkerTopic(name=marker.topic, partition_indexes=[marker.partition])
     request = WriteTxnMarkersRequest(
@@ -85,10 +85,11 @@ def _error_code(answer: Any) -> int:
 
 
 async def fence(client: ClusterClient, it: CoordinatorTransaction) -> str | None:
-    """InitProducerId for this producer id and epoch: the coordinator aborts what is ongoing. None when done.
+    """InitProducerId for this producer id and epoch: the coordinator aborts the ongoing transaction. None if it is done.
 
-    Else the error's name: after CONCURRENT_TRANSACTIONS it is at it, and nothing must be sent again without a look.
-    Coordinators check the epoch between two transactions, and not while one is ongoing. Raises BrokerFault.
+    Otherwise the error's name: after CONCURRENT_TRANSACTIONS the coordinator is working on it, and nothing must be sent
+    again without a read. Coordinators check the epoch between two transactions, and not while one is ongoing. Raises
+    BrokerFault.
     """
     request = InitProducerIdRequest(
         transactional_id=it.transactional_id,

@@ -1,4 +1,4 @@
-"""Offsets of single partitions: ListOffsets (API key 2) for the high watermark, the last stable offset, and a time."""
+"""Reads offsets of single partitions (ListOffsets, API key 2): high watermark, last stable offset, offset of a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from exporter.snapshot import UNKNOWN_OFFSET
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 LOG_START = -2
-"""As a time: the log's first offset."""
+"""As a timestamp: the log's first offset."""
 _LATEST = -1
 _REQUEST_PARTITIONS_MAX = 2000
 
@@ -24,9 +24,9 @@ TopicPartition = tuple[str, int]
 async def latest_offsets(
     client: ClusterClient, leaders: dict[TopicPartition, int]
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """(last stable offset, high watermark) of each partition, asked of its leader; UNKNOWN_OFFSET where it did not tell.
+    """(last stable offset, high watermark) of each partition, from its leader; UNKNOWN_OFFSET if it is missing.
 
-    The LSO is asked for first: the lag between them can only be overstated, never negative.
+    The LSO is requested first: the lag between them can only be overstated, never negative.
     """
     by_broker: dict[int, list[TopicPartition]] = defaultdict(list)
     for partition, broker in leaders.items():
@@ -48,7 +48,7 @@ async def latest_offsets(
 async def offset_at_time(
     client: ClusterClient, leader: int, partition: TopicPartition, timestamp_ms: int
 ) -> int | None:
-    """The first offset with that timestamp or a later one, or LOG_START; None when there is none. Raises BrokerFault."""
+    """The first offset with that timestamp or a later one, or LOG_START; None if there is none. Raises BrokerFault."""
     request = _request([partition], READ_UNCOMMITTED, timestamp_ms)
     told = await client.request(leader, "ListOffsets", request, lambda answer: _at(answer, partition))
     code, offset = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1) if told is None else told

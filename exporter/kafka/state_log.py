@@ -1,8 +1,8 @@
-"""The border over confluent-kafka: the records of `__transaction_state`, from an instant on, and how far they are read.
+"""Reads the records of `__transaction_state` with confluent-kafka, from an instant on, and how far they are read.
 
-Partitions are assigned, not subscribed to, and no offset is committed: nothing of us is written to the cluster. librdkafka
-asks for the coordinator of its group all the same; where the cluster had no consumer group yet, its brokers then make
-`__consumer_offsets`, unless the group is denied to us.
+Partitions are assigned, not subscribed to, and no offset is committed: the exporter writes nothing to the cluster.
+librdkafka still looks up the coordinator of its group; if the cluster has had no consumer group so far, its brokers then
+create `__consumer_offsets`, unless the principal is not authorized for the group.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from exporter.snapshot import STATE_TOPIC
 
 BATCH_RECORDS_MAX = 2000
 QUEUED_KILOBYTES_MAX = 8 * 1024
-"""librdkafka's own default of 64 MB for records fetched ahead would double the process."""
+"""librdkafka's own default of 64 MB for records fetched ahead would double the memory of the process."""
 STATISTICS_INTERVAL_MS = 1000
 HEARD_WITHIN_US = 5_000_000
-"""A fetch is answered within half a second, also with nothing: a leader that is silent for longer tells no end."""
+"""A fetch gets a response within half a second, also an empty one: after a longer silence the leader's end is unknown."""
 PLACE_AGAIN_SECONDS = 5.0
 _UNKNOWN = -1
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -49,11 +49,11 @@ class LogRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one reading gave."""
+    """Result of one reading."""
 
     records: tuple[LogRecord, ...]
     gaps: tuple[int, ...] = ()
-    """Partitions that do not go on where they were: cut off by a new leader, or by a retention that nobody expects."""
+    """Partitions whose position no longer exists: truncated by a new leader, or removed by retention."""
 
 
 class StateLog:
@@ -67,7 +67,7 @@ class StateLog:
         positions: Mapping[int, int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """From `positions` on, and where there is none from the first record written at `since_ms` or later.
+        """From `positions` on, and without a position from the first record written at `since_ms` or later.
 
         Raises LogUnreadableError.
         """
@@ -97,7 +97,7 @@ class StateLog:
             raise
 
     def read(self, timeout_s: float) -> Batch:
-        """What has come, at the latest after so many seconds. Raises LogUnreadableError."""
+        """The records that have arrived, at the latest after `seconds`. Raises LogUnreadableError."""
         if self._unplaced and self._clock() >= self._place_again_at:
             self._place()
         try:
@@ -120,12 +120,12 @@ class StateLog:
 
     @property
     def ends(self) -> Mapping[int, int]:
-        """By partition: the offset at which the next record will be written, of those that are read, leader heard from."""
+        """By partition: the offset of the next record to be written, if the partition is read and its leader responds."""
         return {it: end for it, end in self._ends.items() if it not in self.failures and it not in self._unplaced}
 
     @property
     def failure(self) -> str | None:
-        """What is wrong with the client as a whole; None when brokers are heard from, or may still be."""
+        """The failure of the client as a whole; None while brokers respond, or may still respond."""
         if self._ends:
             return None
         is_young = self._clock() - self._opened_at < HEARD_WITHIN_US / 1_000_000
@@ -164,9 +164,9 @@ class StateLog:
         return str(metadata.cluster_id), tuple(sorted(topic.partitions))
 
     def _place(self) -> None:
-        """Assign the partitions that are not; those without a position begin by time, once their leader answers."""
+        """Assign the unassigned partitions; those without a position begin by time, once their leader responds."""
         self._place_again_at = self._clock() + PLACE_AGAIN_SECONDS
-        # In this order: a record written between the two answers is found by its time.
+        # In this order: a record written between the two responses is found by its time.
         ends = self._offsets(self._unplaced - self.positions.keys(), _LATEST)
         since = self._offsets(ends, OffsetSpec.for_timestamp(self._since_ms))
         for partition, offset in since.items():
@@ -177,17 +177,17 @@ class StateLog:
             self._consumer.incremental_assign([TopicPartition(STATE_TOPIC, it, self.positions[it]) for it in placed])
 
     def _unplace(self, partition: int) -> None:
-        """Assign it again later: whether its trouble is over is told by nothing else."""
+        """Assign it again later: nothing else shows whether its error is over."""
         self._consumer.incremental_unassign([TopicPartition(STATE_TOPIC, partition)])
         self._unplaced.add(partition)
 
     def _offsets(self, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
-        """Those that were told; why the others were not is in `failures`."""
+        """Those with a result; `failures` has the reason for the others."""
         asked = {TopicPartition(STATE_TOPIC, partition): spec for partition in partitions}
         if not asked:
             return {}
         found = {}
-        # Of no use between two questions, and a thread and a connection for each broker.
+        # Not needed between two lookups, and it has a thread and a connection for each broker.
         admin = AdminClient({**self._properties, "log_level": 0})
         for partition, future in admin.list_offsets(asked, request_timeout=self._timeout_s).items():
             try:
@@ -200,7 +200,9 @@ class StateLog:
     def _not_a_record(self, message: Message, error: KafkaError) -> tuple[int, ...]:
         partition = message.partition()
         if message.topic() is None or partition is None:
-            if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # the group is librdkafka's wish, not ours
+            if (
+                error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED
+            ):  # librdkafka needs the group, the exporter does not
                 self._failure = error.str()
             return ()
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own codes are named so
@@ -214,7 +216,7 @@ class StateLog:
         return ()
 
     def _jump(self, partition: int) -> None:
-        """The position is no offset of this partition any more: go on at its beginning or its end, whichever is nearer."""
+        """The position does not exist in this partition any more: continue at its beginning or end, whichever is nearer."""
         first = self._offsets((partition,), _EARLIEST).get(partition)
         last = self._offsets((partition,), _LATEST).get(partition)
         if first is not None and last is not None:
@@ -239,6 +241,6 @@ class StateLog:
 
 
 def _words(error: Exception) -> str:
-    """What went wrong, without the wrapping of the exception."""
+    """The text of an error, without the wrapping of the exception."""
     first = error.args[0] if error.args else error
     return first.str() if isinstance(first, KafkaError) else str(error)

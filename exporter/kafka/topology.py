@@ -1,4 +1,4 @@
-"""Who leads what: brokers, topics and partition leaders as one Metadata answer tells them."""
+"""Holds brokers, topics and partition leaders of one Metadata response."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from exporter.snapshot import NO_LEADER, BoolColumn, Int32Column, Int64Column
 from exporter.snapshot.partitions import NO_ROWS, rows_by_topic
 
 PARTITIONS_OF_A_TOPIC_MAX = 1_000_000
-"""Gaps are filled, so a wild partition index must not be believed. Kafka clusters end at about this many in all."""
+"""Gaps are filled, so an invalid partition index must not be used. Kafka clusters have at most about this many in total."""
 
 GAPS_MAX = 10_000
-"""Rows of partitions that nobody names, beyond one for each partition that is named: a response of 8 kB must not fill the
-memory. Brokers leave out no partition."""
+"""Rows of partitions that the response does not name, beyond one for each partition that it names: a response of 8 kB must
+not fill the memory. Brokers omit no partition."""
 
 
 @dataclass(frozen=True)
 class Replicas:
-    """Broker ids of every partition, flat: those of row r stand from `start[r]` to `start[r + 1]`."""
+    """Broker ids of every partition, flat: those of row r are from `start[r]` to `start[r + 1]`."""
 
     start: Int32Column
     broker: Int32Column
@@ -35,7 +35,7 @@ class Replicas:
         return tuple(self.broker[self.start[row] : self.start[row + 1]].tolist())
 
     def rows_on(self, broker: int) -> Int64Column:
-        """The partitions that have one on `broker`."""
+        """The partitions with a replica on `broker`."""
         return np.searchsorted(self.start, np.flatnonzero(self.broker == broker), side="right") - 1
 
 
@@ -47,26 +47,26 @@ class Topology:
     brokers: Mapping[int, Address]
     topics: tuple[str, ...]
     topic_ids: tuple[str, ...]
-    """(T,) "" where the broker has none."""
+    """(T,) "" if the broker has none."""
     first_row: Mapping[str, int]
     """Topic -> row of its partition 0."""
     topic: Int32Column
     partition: Int32Column
     leader: Int32Column
     leader_epoch: Int32Column
-    """(P,) -1 from brokers that do not tell."""
+    """(P,) -1 from brokers that do not send it."""
     replicas: Replicas
     in_sync: Replicas
     topic_errors: Mapping[str, int]
-    """Topic -> Kafka error code, for topics that were asked for by name and are not shown."""
+    """Topic -> Kafka error code, for topics that were requested by name and are not shown."""
     left_out: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Topic -> how many of its partitions have no row, as too many before them are not named."""
+    """Topic -> how many of its partitions have no row, because too many before them are not named."""
 
     def __len__(self) -> int:
         return len(self.topic)
 
     def rows_of(self, topic: str) -> range:
-        """The rows of one topic; empty when it is not there."""
+        """The rows of one topic; empty if it is missing."""
         return self._rows_of_topic.get(topic, NO_ROWS)
 
     @cached_property
@@ -74,7 +74,7 @@ class Topology:
         return rows_by_topic(self.topics, self.topic)
 
     def rows_in(self, other: Topology, rows: Int64Column) -> Int64Column:
-        """Where `other` has the partitions of `rows` of this one; -1 where it has none."""
+        """The rows of `other` with the partitions of `rows` of this one; -1 if it has none."""
         topics = np.flatnonzero(np.bincount(self.topic[rows], minlength=len(self.topics)))
         first = np.zeros(len(self.topics), dtype=np.int64)
         count = np.zeros(len(self.topics), dtype=np.int64)
@@ -84,23 +84,23 @@ class Topology:
         return np.where(partition < count[topic], first[topic] + partition, -1)
 
     def row(self, topic: str, partition: int) -> int | None:
-        """The row of one partition; None when it is not there."""
+        """The row of one partition; None if it is missing."""
         rows = self.rows_of(topic)
         return rows[partition] if 0 <= partition < len(rows) else None
 
     def topic_id_of(self, topic: str) -> str:
-        """What tells it from a later topic of that name; "" where it is not there, or its broker has no topic ids."""
+        """The topic id, which differs for a later topic of the same name; "" if topic or topic id is missing."""
         first = self.first_row.get(topic)
         return "" if first is None else self.topic_ids[self.topic[first]]
 
     def leader_of(self, topic: str, partition: int) -> tuple[int, int]:
-        """(broker id, leader epoch) of one partition; NO_LEADER when it or its leader is missing."""
+        """(broker id, leader epoch) of one partition; NO_LEADER if it or its leader is missing."""
         row = self.row(topic, partition)
         return (NO_LEADER, -1) if row is None else (int(self.leader[row]), int(self.leader_epoch[row]))
 
 
 def topology_of(answer: MetadataAnswer) -> Topology:
-    """The topology in a Metadata answer. Partitions that it leaves out of a topic appear without a leader.
+    """The topology in a Metadata response. Partitions that it omits from a topic appear without a leader.
 
     Raises MalformedAnswerError.
     """
@@ -149,9 +149,9 @@ def topology_of(answer: MetadataAnswer) -> Topology:
 
 
 def _sizes(answer: MetadataAnswer, topics: tuple[str, ...], topic_told: Int64Column) -> Int64Column:
-    """(T,) rows of each of `topics`, gaps included. Raises MalformedAnswerError where that cannot be.
+    """(T,) rows of each of `topics`, gaps included. Raises MalformedAnswerError if that is impossible.
 
-    Topics that lack most get no more rows than they name partitions, where all gaps together would be too many.
+    If all gaps together are too many, the topics that lack most get no more rows than partitions that they name.
     """
     if len(set(topics)) != len(topics):
         raise MalformedAnswerError("a topic twice")
@@ -171,7 +171,7 @@ def _sizes(answer: MetadataAnswer, topics: tuple[str, ...], topic_told: Int64Col
 def _replicas(
     count: int, row: Int64Column, has_row: BoolColumn, lengths: Int32Column, brokers: Int32Column
 ) -> Replicas:
-    """Those that were told, each list at its row; the last one where a row was told twice."""
+    """The lists of the response, each at its row; the last one if a row occurs twice."""
     told = np.full(count, -1, dtype=np.int64)
     told[row] = np.flatnonzero(has_row)
     is_told = told >= 0

@@ -1,7 +1,7 @@
-"""The nouns: what one cycle read from the cluster, and how much of it could be read.
+"""The data of one cycle: what it read from the cluster, and how much of it could be read.
 
-Plain data and pure relations between data. It imports nothing of ours, reads no clock and no socket.
-Whatever grows with partitions or producers is a column (numpy); whatever stays small is a frozen record.
+Plain data and pure relations between data. It imports no other room, reads no clock and no socket. Data that grows with
+partitions or producers is a column (numpy); data that stays small is a frozen record.
 
 Instants are milliseconds since 1970 UTC, as Kafka writes them.
 """

@@ -1,4 +1,4 @@
-"""Who was asked, who responded, what is not shown to us, and which consumer groups wait."""
+"""Records which brokers were queried, which responded, what is not visible, and which consumer groups are blocked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffset:
-    """What a consumer group has committed on one partition."""
+    """The committed offset of a consumer group on one partition."""
 
     group: str
     topic: str
@@ -20,16 +20,16 @@ class GroupOffset:
 
 @dataclass(frozen=True, kw_only=True)
 class Impact:
-    """The consumer groups behind the transactions that want a person, as far as we may see groups."""
+    """The blocked consumer groups of suspects, as far as groups are visible."""
 
     offsets: tuple[GroupOffset, ...]
     residents: tuple[tuple[int, str], ...]
     """(partition of `__consumer_offsets`, group): groups that keep their own offsets on a suspect's partition."""
     failures: tuple[str, ...]
-    """Brokers whose groups are not known, a sentence each."""
+    """Brokers whose groups are unknown, one sentence each."""
 
     def on(self, topic: str, partition: int) -> tuple[GroupOffset, ...]:
-        """What is committed on one partition."""
+        """The committed offsets on one partition."""
         return self._by_partition.get((topic, partition), ())
 
     @cached_property
@@ -42,20 +42,20 @@ class Impact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerCoverage:
-    """One broker that had to be asked."""
+    """One broker of the cluster that was queried."""
 
     broker: int
     host: str
     port: int
     partitions: int
-    """Partitions it leads and that were asked of it."""
+    """Partitions that it leads and that were requested from it."""
     failure: str | None
-    """None when every request was answered; else what went wrong, in words."""
+    """None if every request got a response; otherwise the failure, a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorCoverage:
-    """One coordinator (a leader of `__transaction_state` partitions) that was asked for active transactions."""
+    """One coordinator (a leader of `__transaction_state` partitions) that was queried for active transactions."""
 
     broker: int
     failure: str | None
@@ -66,32 +66,32 @@ class MaxTimeout:
     """`transaction.max.timeout.ms` as the brokers have it configured."""
 
     timeout_ms: int | None
-    """The largest of all brokers; None when no broker let us read it."""
+    """The largest of all brokers; None if no broker returned it."""
     timeout_ms_min: int | None
     unread: tuple[tuple[int, str], ...]
-    """(broker id, reason) of brokers that did not tell."""
+    """(broker id, reason) of brokers that did not return it."""
 
 
 class ClockSource(Enum):
-    """Whose clock `Snapshot.cluster_time_ms` goes by."""
+    """Which clock `Snapshot.cluster_time_ms` uses."""
 
     CONTROLLER = "controller"
-    """The active controller's, read by DescribeQuorum and carried on by our monotonic clock."""
+    """The active controller's, read by DescribeQuorum and advanced by the exporter's monotonic clock."""
     EXPORTER = "exporter"
-    """Our own wall clock as it was at the start, carried on by our monotonic clock."""
+    """The exporter's own wall clock as it was at the start, advanced by its monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visibility:
-    """What of the cluster is not shown to us, beyond partitions that refuse to be read."""
+    """What is not visible of the cluster, in addition to unread partitions."""
 
     hidden_topics: tuple[str, ...] = ()
-    """Topics that were visible to us and are no more, though no broker says that they are deleted."""
+    """Topics that were visible and are not any more, though no broker reports them as deleted."""
     gaps: tuple[str, ...] = ()
-    """A sentence for each thing that cannot be seen, with the grant that is missing."""
+    """A sentence for each thing that is not visible, with the missing grant."""
 
     def with_gap(self, gap: str) -> Visibility:
-        """The same with one more gap, unless it is there already."""
+        """The same with one more gap, unless it is already there."""
         return self if gap in self.gaps else replace(self, gaps=(*self.gaps, gap))
 
 

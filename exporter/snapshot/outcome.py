@@ -1,4 +1,4 @@
-"""The end markers that a search found, and how much of what could hold one was searched."""
+"""Records the end markers that a search found, and what could not be searched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class EndMarker:
     producer_epoch: int
     """TransactionVersion 2 writes it with the epoch after that of the records which it ends."""
     ended_epoch: int | None = None
-    """Of the records that it ends on its partition; None where these were not read, or there are none."""
+    """Of the records that it ends on its partition; None if these were not read, or there are none."""
     topic: str
     partition: int
     offset: int
@@ -28,13 +28,13 @@ class EndMarker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndMarkers:
-    """The end markers of the producers of doubtful transactions, on every partition that remembers them."""
+    """The end markers of the producers of unverified transactions, on every partition that remembers them."""
 
     markers: tuple[EndMarker, ...]
     """In the order of producer id and time."""
     unread: tuple[tuple[int, str], ...] = ()
     """(producer id, sentence) of what could not be searched this time."""
     lost: tuple[tuple[int, str], ...] = ()
-    """(producer id, sentence) of markers that may have been there, and are in no log any more."""
+    """(producer id, sentence) of markers that may have existed, and are in no log any more."""
     producers_kept_ms: int | None = None
-    """How long every partition remembers a producer that does not write; None where not every broker told."""
+    """How long every partition remembers a producer that does not write; None if not every broker returned it."""

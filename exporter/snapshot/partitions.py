@@ -1,4 +1,4 @@
-"""Partitions and what is open on them, as their leaders show it. Whatever grows with them is a column (numpy)."""
+"""Records partitions and their open transactions as the leaders show them, in columns (numpy)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATE_TOPIC = "__transaction_state"
 
 
 class Answer(IntEnum):
-    """What became of the question about one partition."""
+    """Result of the request for one partition."""
 
     READ = 0
     UNAUTHORIZED = 1
@@ -38,9 +38,9 @@ class Answer(IntEnum):
 
 
 class SecondRead(IntEnum):
-    """What a second DescribeProducers, after the coordinators were asked, said of a transaction.
+    """Result of the second DescribeProducers, after the coordinators responded, for a transaction.
 
-    A transaction that the second read no longer shows has ended and is not part of the snapshot at all.
+    A transaction that the second read no longer shows has ended and is not part of the snapshot.
     """
 
     NOT_ASKED = 0
@@ -48,7 +48,7 @@ class SecondRead(IntEnum):
     CHANGED = 2
     UNREAD = 3
     UNCONFIRMED = 4
-    """Unchanged, but the broker that was read is not confirmed to lead the partition: `CoordinatorProof.unconfirmed`."""
+    """Unchanged, but the broker of the read is not confirmed as the leader: `CoordinatorProof.unconfirmed`."""
 
 
 NO_ROWS = range(0)
@@ -57,7 +57,7 @@ NO_ROWS = range(0)
 def rows_by_topic(topics: Sequence[str], topic: Int32Column) -> Mapping[str, range]:
     """The rows of each of `topics` in a sorted column of indexes into them.
 
-    To be worked out once: an index of another type than the column would copy that, at every look.
+    Computed once: a search for an index of another type than the column's would copy the column.
     """
     bounds = np.searchsorted(topic, np.arange(len(topics) + 1, dtype=np.int32)).tolist()
     return {name: range(first, end) for name, (first, end) in zip(topics, pairwise(bounds), strict=True)}
@@ -65,16 +65,16 @@ def rows_by_topic(topics: Sequence[str], topic: Int32Column) -> Mapping[str, ran
 
 @dataclass(frozen=True, kw_only=True)
 class Partitions:
-    """One row per partition of the cluster that the metadata shows us, in the order of topic and partition."""
+    """One row per partition in the metadata, in the order of topic and partition."""
 
     topics: tuple[str, ...]
     topic_ids: tuple[str, ...] = ()
-    """(T,) what tells a topic from a later one of the same name; "" from brokers without topic ids, empty where unknown."""
+    """(T,) topic ids; "" from brokers without topic ids, empty if unknown."""
     topic: Int32Column
     """(P,) index into `topics`."""
     partition: Int32Column
     leader: Int32Column
-    """(P,) broker id, NO_LEADER when there is none."""
+    """(P,) broker id, NO_LEADER if there is none."""
     answer: Int8Column
     """(P,) `Answer`."""
     reasons: tuple[str, ...]
@@ -82,7 +82,7 @@ class Partitions:
     reason: Int16Column
     """(P,) index into `reasons`, -1 where the partition was read."""
     producers: Int32Column
-    """(P,) producer entries in the answer, idle and idempotent ones included."""
+    """(P,) producer entries in the response, idle and idempotent ones included."""
 
     def __len__(self) -> int:
         return len(self.topic)
@@ -92,7 +92,7 @@ class Partitions:
         return self.topics[self.topic[row]], int(self.partition[row])
 
     def topic_id(self, row: int) -> str:
-        """Of one row's topic; "" where it is not known."""
+        """The topic id of one row; "" if it is unknown."""
         return self.topic_ids[self.topic[row]] if self.topic_ids else ""
 
     @cached_property
@@ -100,7 +100,7 @@ class Partitions:
         return rows_by_topic(self.topics, self.topic)
 
     def row(self, topic: str, partition: int) -> int | None:
-        """The row of one partition; None when it is not there."""
+        """The row of one partition; None if it is missing."""
         rows = self._rows_of_topic.get(topic, NO_ROWS)
         row = rows.start + int(np.searchsorted(self.partition[rows.start : rows.stop], partition))
         return row if row < rows.stop and self.partition[row] == partition else None
@@ -123,12 +123,12 @@ class OpenTransactions(ProducerEntries):
     second_read: Int8Column
     """(N,) `SecondRead`."""
     diverged_replicas: tuple[tuple[int, ...], ...] = ()
-    """(N,) brokers that follow the partition and have seen the transaction end; empty when no follower has."""
+    """(N,) followers that have seen the transaction end; empty if no follower has."""
     silent_replicas: tuple[tuple[int, ...], ...] = ()
-    """(N,) in-sync followers that did not respond, or do not show the transaction open; empty when all of them do."""
+    """(N,) in-sync followers that did not respond, or do not show the transaction open; empty if all show it."""
     unconfirmed: tuple[str | None, ...] = ()
-    """(N,) why the leaders behind what its coordinator keeps too long are not confirmed; empty when all of them are."""
+    """(N,) why the leaders behind an overdue or stuck transaction are not confirmed; empty if all are."""
     high_watermark: Int64Column
-    """(N,) of the partition, UNKNOWN_OFFSET when it could not be read."""
+    """(N,) of the partition, UNKNOWN_OFFSET if it could not be read."""
     last_stable_offset: Int64Column
-    """(N,) of the partition, UNKNOWN_OFFSET when it could not be read."""
+    """(N,) of the partition, UNKNOWN_OFFSET if it could not be read."""

@@ -1,4 +1,4 @@
-"""What a partition knows of a producer, by Kafka's own names (ProducerState of DescribeProducersResponse.json)."""
+"""Records a partition's state of a producer, with Kafka's own names (ProducerState of DescribeProducersResponse.json)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProducerEntry(Generic[_Long, _Int]):
     coordinator_epoch: _Int
     """-1 until its first marker on this partition."""
     current_txn_start_offset: _Long
-    """Negative where nothing is open."""
+    """Negative if no transaction is open."""
 
 
 OneEntry = ProducerEntry[int, int]
@@ -40,13 +40,13 @@ ENTRY_FIELDS = tuple(it.name for it in fields(ProducerEntry))
 
 
 class ProducerEntries(ProducerEntry[Int64Column, Int32Column]):
-    """Columns of N entries; more columns in whatever is made of it."""
+    """Columns of N entries; subclasses add columns."""
 
     def __len__(self) -> int:
         return len(self.producer_id)
 
     def columns(self) -> dict[str, Any]:
-        """Those of an entry, by name."""
+        """The values of an entry, by name."""
         return {name: getattr(self, name) for name in ENTRY_FIELDS}
 
     def one(self, index: int) -> OneEntry:
@@ -54,12 +54,12 @@ class ProducerEntries(ProducerEntry[Int64Column, Int32Column]):
         return ProducerEntry(**{name: int(column[index]) for name, column in self.columns().items()})
 
     def those(self: _Columns, rows: BoolColumn | Int64Column) -> _Columns:  # noqa: PYI019 - typing.Self is 3.11+
-        """Some of them."""
+        """Some of the entries."""
         columns: dict[str, Any] = {it.name: getattr(self, it.name)[rows] for it in fields(self)}
         return replace(self, **columns)
 
     @classmethod
     def joined(cls: type[_Columns], parts: Iterable[_Columns]) -> _Columns:  # noqa: PYI019
-        """All entries of `parts`, of which there is one at least."""
+        """All entries of `parts`, which must not be empty."""
         every = tuple(parts)
         return cls(**{it.name: np.concatenate([getattr(part, it.name) for part in every]) for it in fields(cls)})

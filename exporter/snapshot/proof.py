@@ -1,4 +1,4 @@
-"""What was asked of the coordinators about suspects, and what stands in the way of a proof."""
+"""Records the coordinators' responses about suspects, and what is missing for a proof."""
 
 from __future__ import annotations
 
@@ -12,36 +12,37 @@ from exporter.snapshot.transactions import CoordinatorTransaction
 
 
 class StateTopic(Enum):
-    """Whether `__transaction_state` can be seen."""
+    """Whether `__transaction_state` is visible."""
 
     PRESENT = "present"
     ABSENT = "absent"
     """It does not exist: the cluster never had a transactional producer."""
     HIDDEN = "hidden"
-    """We may not describe it."""
+    """Not authorized to describe it."""
     UNKNOWN = "unknown"
-    """The question was not answered."""
+    """No broker responded to the request."""
 
 
 class IdVisibility(Enum):
-    """Whether every transactional id is visible to us, as far as the ACLs tell; made-up ids alone do not tell."""
+    """Whether every transactional id is visible, according to the ACLs; made-up ids alone do not show it."""
 
     ALL = "all"
-    """No authorizer, or the ACLs are readable, hold no DENY on describing ids, and allow us every kind of id they name."""
+    """No authorizer, or the ACLs are readable, have no DENY on describing ids, and allow every kind of id that they
+    name."""
     DENY_POSSIBLE = "deny_possible"
     """There is a DENY on describing transactional ids, or the ACLs cannot be read."""
     NOT_ANSWERED = "not_answered"
-    """A coordinator did not answer the question for the ACLs, or for the ids that they name."""
+    """A coordinator did not respond to the request for the ACLs, or for the ids that they name."""
     BY_NAME_ONLY = "by_name_only"
-    """The ACLs name ids that are not visible to us: we see some by prefix or name, and not all."""
+    """The ACLs name ids that are not visible: some are visible by prefix or name, and not all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePartitionProof:
-    """One partition of `__transaction_state`, probed before and after the coordinators were asked.
+    """One partition of `__transaction_state`, probed before and after the coordinators were queried.
 
-    `failure` is None when both probes answered TRANSACTIONAL_ID_NOT_FOUND at the same leader and leader epoch: the
-    partition is loaded there and ids that hash to it are visible to us. Otherwise it is a short name of what went wrong:
+    `failure` is None if both probes returned TRANSACTIONAL_ID_NOT_FOUND at the same leader and leader epoch: the partition
+    is loaded there and ids that hash to it are visible. Otherwise it is a short name of the problem:
     `state_partition_offline`, `loading`, `transactional_ids_hidden`, `coordinator_unanswered`, `coordinator_moved`,
     `leadership_unconfirmed`.
     """
@@ -54,7 +55,7 @@ class StatePartitionProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unconfirmed:
-    """A partition whose leader was believed and could not be confirmed: it may be cut off from its controller."""
+    """A partition whose leader could not be confirmed: it may be cut off from its controller."""
 
     topic: str
     partition: int
@@ -64,10 +65,10 @@ class Unconfirmed:
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorProof:
-    """What was asked of the coordinators between the two reads of doubtful transactions, and what stands in the way.
+    """The coordinators' responses between the two reads of unverified transactions, and what is missing for a proof.
 
     Order in time: first read of the partition, probes, listing, descriptions, probes again, followers, second read,
-    confirmation of every leader that was believed.
+    confirmation of every leader whose response was used.
     """
 
     state_topic: StateTopic
@@ -75,18 +76,18 @@ class CoordinatorProof:
     listing_failures: tuple[tuple[int, str], ...]
     """(broker id, reason) of coordinators whose ListTransactions failed."""
     transactions: tuple[CoordinatorTransaction, ...]
-    """Those of the doubtful producer ids, in any state, listed and described between the probes."""
+    """Those of the unverified producer ids, in any state, listed and described between the probes."""
     unclear_producer_ids: frozenset[int]
-    """Listed, but the description failed or named another producer id: it changed while it was asked for."""
+    """Listed, but the description failed or named another producer id: it changed between the requests."""
     hidden_topics: frozenset[str]
-    """Topics that a coordinator does not let us see: it leaves them out of descriptions without a word."""
+    """Topics that a coordinator does not show: it omits them from descriptions silently."""
     id_visibility: IdVisibility
     state_topic_id: str = ""
     unconfirmed: tuple[Unconfirmed, ...] = ()
 
     @property
     def is_whole(self) -> bool:
-        """True when every step was carried out and answered, and every leader confirmed."""
+        """True if every request got a response, and every leader is confirmed."""
         return (
             self.failure is None
             and not self.unconfirmed
@@ -96,10 +97,11 @@ class CoordinatorProof:
         )
 
     def failure_for(self, transaction: CoordinatorTransaction | None) -> str | None:
-        """Why these responses prove nothing about the producer of `transaction`; None when they do.
+        """Why these responses prove nothing about the producer of `transaction`; None if they prove something.
 
-        A producer id belongs to one transactional id for ever: where a coordinator names it, only the state partition to
-        which that id hashes counts. None as `transaction` rests on nobody knowing the producer id: all of them count.
+        A producer id belongs to one transactional id permanently: if a coordinator names it, only the state partition to
+        which that id hashes counts. If `transaction` is None, no coordinator knows the producer id: all state partitions
+        count.
         """
         if transaction is None or not 0 <= transaction.state_partition < len(self.state_partitions):
             return self.failure
@@ -109,7 +111,7 @@ class CoordinatorProof:
         return owner.failure
 
     def why_unconfirmed(self, topic: str, partition: int) -> str | None:
-        """Why the leader of this partition is not confirmed; None where it is, or need not be."""
+        """Why the leader of this partition is not confirmed; None if it is, or need not be."""
         return self._why_unconfirmed.get((topic, partition))
 
     @cached_property
@@ -118,12 +120,12 @@ class CoordinatorProof:
 
     @cached_property
     def why_state_unconfirmed(self) -> str | None:
-        """Why the leader of some state partition is not confirmed; None where all are."""
+        """Why the leader of some state partition is not confirmed; None if all are."""
         return next((it.why for it in self.unconfirmed if it.topic == STATE_TOPIC), None)
 
     @cached_property
     def failure(self) -> str | None:
-        """Why these responses do not prove that nobody knows a producer id; None when they do."""
+        """Why these responses do not prove that no coordinator knows a producer id; None if they do."""
         if self.state_topic not in {StateTopic.PRESENT, StateTopic.ABSENT}:
             return f"transaction_state_{self.state_topic.value}"
         failures = [proof.failure for proof in self.state_partitions if proof.failure is not None]

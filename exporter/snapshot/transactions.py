@@ -1,4 +1,4 @@
-"""Transactions as their coordinators describe them, and how one relates to what is open on a partition."""
+"""Records transactions as their coordinators describe them, and relates them to open transactions on partitions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class TransactionState(Enum):
 
     @classmethod
     def of(cls, name: str) -> TransactionState:
-        """The state called `name`; UNKNOWN for a name that a later Kafka may invent."""
+        """The state called `name`; UNKNOWN for a name that a later Kafka may add."""
         return _STATES.get(name, cls.UNKNOWN)
 
     @classmethod
     def numbered(cls, number: int) -> TransactionState:
-        """The state with this number in `__transaction_state` (TransactionState.id); UNKNOWN for one that is not known."""
+        """The state with this number in `__transaction_state` (TransactionState.id); UNKNOWN for an unknown one."""
         return _NUMBERED[number] if 0 <= number < len(_NUMBERED) else cls.UNKNOWN
 
 
@@ -55,33 +55,33 @@ ACTIVE_STATES = COMPLETING_STATES | {TransactionState.ONGOING}
 
 
 TIMEOUT_MS_TWO_PHASE_COMMIT = 2**31 - 1
-"""KIP-939: a prepared transaction carries this timeout and is exempt from the coordinator's time-outs."""
+"""KIP-939: a prepared transaction has this timeout and never times out at the coordinator."""
 
 
 class Ownership(Enum):
-    """How a coordinator's transaction relates to an open transaction of the same producer id on one partition."""
+    """Relation of a coordinator's transaction to an open transaction of the same producer id on one partition."""
 
     UNLISTED = "unlisted"
     """No coordinator listed the producer id."""
     LISTED_ACTIVE = "listed_active"
-    """Listed in an active state, and not described: its partitions are not known."""
+    """Listed in an active state, and not described: its partitions are unknown."""
     NOT_IN_TRANSACTION = "not_in_transaction"
     """The coordinator's transaction has ended or does not include the partition."""
     OWNED = "owned"
     """Ongoing, same epoch, lists the partition."""
     COMPLETING = "completing"
-    """Its outcome is decided and the partition's marker is still owed."""
+    """Its outcome is decided and the partition's marker is not written yet."""
     STALE_EPOCH = "stale_epoch"
-    """Ongoing at a newer epoch with the partition listed: the new transaction's marker would close the old records."""
+    """Ongoing at a newer epoch with the partition listed: the marker of the new transaction would end the old records."""
     COORDINATOR_BEHIND = "coordinator_behind"
     """Ongoing, and the partition has seen a newer epoch than the coordinator: nothing can be concluded."""
     UNKNOWN_STATE = "unknown_state"
-    """The coordinator names a state that this version does not know."""
+    """The coordinator returned a state that this version does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorTransaction:
-    """What a coordinator says of one transactional id: a row of ListTransactions, and of DescribeTransactions if asked.
+    """A coordinator's data on one transactional id: a row of ListTransactions, and of DescribeTransactions if requested.
 
     A transaction that was only listed has `partitions` None, and then neither epoch, timeout nor start.
     """
@@ -94,14 +94,14 @@ class CoordinatorTransaction:
     producer_epoch: int = -1
     timeout_ms: int = -1
     start_time_ms: int = -1
-    """-1 where the transaction has not begun."""
+    """-1 if the transaction has not begun."""
     partitions: frozenset[tuple[str, int]] | None = None
     state_partition: int = -1
-    """The partition of `__transaction_state` to which the id hashes; -1 where it was not worked out."""
+    """The partition of `__transaction_state` to which the id hashes; -1 if it was not computed."""
 
     @property
     def is_described(self) -> bool:
-        """True when the coordinator was asked for epoch, timeout, start and partitions."""
+        """True if the coordinator returned epoch, timeout, start and partitions."""
         return self.partitions is not None
 
     @property
@@ -111,10 +111,10 @@ class CoordinatorTransaction:
 
 
 def ownership(transaction: CoordinatorTransaction | None, partition: tuple[str, int], producer_epoch: int) -> Ownership:
-    """How `transaction` relates to the open transaction of its producer id at `producer_epoch` on `partition`.
+    """Relation of `transaction` to the open transaction of its producer id at `producer_epoch` on `partition`.
 
-    TransactionVersion 2 bumps the epoch at Prepare (and a time-out once more), so a coordinator that is ahead while
-    completing is normal; ahead while Ongoing is not (KIP-890).
+    TransactionVersion 2 bumps the epoch at Prepare (and a time-out once more), so a coordinator epoch that is ahead while
+    it is completing is normal; ahead while Ongoing is not (KIP-890).
     """
     if transaction is None:
         return Ownership.UNLISTED
@@ -127,7 +127,7 @@ def ownership(transaction: CoordinatorTransaction | None, partition: tuple[str, 
     if partition not in transaction.partitions:
         return Ownership.NOT_IN_TRANSACTION
     if transaction.state in COMPLETING_STATES:
-        return Ownership.COMPLETING  # also behind the partition's epoch: then its marker is refused for ever
+        return Ownership.COMPLETING  # also behind the partition's epoch: then the partition always refuses its marker
     if transaction.producer_epoch < producer_epoch:
         return Ownership.COORDINATOR_BEHIND
     return Ownership.OWNED if transaction.producer_epoch == producer_epoch else Ownership.STALE_EPOCH

@@ -1,6 +1,6 @@
-"""Open transactions beyond the number that one cycle examines one by one: columns only, whatever their number.
+"""Records open transactions beyond the number that one cycle examines one by one, in columns only.
 
-They are open, and their leaders said so; nobody was asked about those that would need it.
+Their leaders show them open; the exporter sent no request about those that would need one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _TOPIC_SHIFT = 32
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionKeys:
-    """What identifies N open transactions for as long as they stay open."""
+    """Identity of N open transactions while they stay open."""
 
     topics: tuple[str, ...]
     topic_ids: tuple[str, ...]
-    """(T,) "" where it is not known."""
+    """(T,) "" if unknown."""
     topic: Int32Column
     """(N,) index into `topics`."""
     partition: Int32Column
@@ -32,7 +32,7 @@ class TransactionKeys:
         return len(self.topic)
 
     def those(self, rows: BoolColumn | Int64Column) -> TransactionKeys:
-        """Some of them."""
+        """Some of the keys."""
         return TransactionKeys(
             topics=self.topics,
             topic_ids=self.topic_ids,
@@ -43,7 +43,7 @@ class TransactionKeys:
         )
 
     def places_in(self, other: TransactionKeys) -> Int64Column:
-        """(N,) where `other` has each of them; -1 where it has not. A topic id that is not known is any."""
+        """(N,) the index in `other` of each key; -1 if it is missing. An unknown topic id matches any."""
         if not len(self) or not len(other):
             return np.full(len(self), -1, dtype=np.int64)
         topic = _topics_of(self, other)[self.topic]
@@ -52,7 +52,7 @@ class TransactionKeys:
             np.concatenate((other.producer_id, self.producer_id)),
             np.concatenate((partition_keys(other.topic, other.partition), partition_keys(topic, self.partition))),
         )
-        order = np.lexsort(columns)  # stable: those of `other` stand before the same ones of ours
+        order = np.lexsort(columns)  # stable: those of `other` come before the same ones of this object
         is_first = np.ones(len(order), dtype=np.bool_)
         is_first[1:] = False
         for column in columns:
@@ -71,7 +71,7 @@ def partition_keys(topic: Int32Column | Int64Column, partition: Int32Column) -> 
 
 
 def _topics_of(keys: TransactionKeys, other: TransactionKeys) -> Int64Column:
-    """(T,) the index in `other` of each topic of `keys`; -1 where it has none of that name and id."""
+    """(T,) the index in `other` of each topic of `keys`; -1 if `other` has none of that name and id."""
     known: dict[str, int] = {name: index for index, name in enumerate(other.topics)}
     found = [known.get(name, -1) for name in keys.topics]
     pairs = zip(found, keys.topic_ids, strict=True)
@@ -88,13 +88,13 @@ class Unexamined(ProducerEntries):
     partition_row: Int32Column
     """(N,) row in `Partitions`."""
     needs_examination: BoolColumn
-    """(N,) seen in an earlier cycle, or its producer is listed by no coordinator; else it began just now."""
+    """(N,) seen in an earlier cycle, or no coordinator lists its producer; otherwise it has just begun."""
     is_completing: BoolColumn
     """(N,) its producer is listed as completing."""
 
 
 def keys_of(partitions: Partitions, open_: OpenTransactions | Unexamined) -> TransactionKeys:
-    """What identifies each of them."""
+    """The keys of the transactions."""
     return TransactionKeys(
         topics=partitions.topics,
         topic_ids=partitions.topic_ids or ("",) * len(partitions.topics),

@@ -1,4 +1,4 @@
-"""What one cycle read: facts, and how much of the cluster they cover."""
+"""The Snapshot: what one cycle read, and how much of the cluster it covers."""
 
 from __future__ import annotations
 
@@ -24,48 +24,48 @@ from exporter.snapshot.unexamined import ALL_EXAMINED, Unexamined
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """What one cycle read: facts, and how much of the cluster they cover."""
+    """What one cycle read, and how much of the cluster it covers."""
 
     cluster_id: str
     taken_at_ms: int
-    """The instant at which reading began, by our own wall clock: nothing in here is older."""
+    """The instant at which reading began, by the exporter's wall clock: no data is older."""
     finished_at_ms: int
     took_ms: int = 0
-    """How long reading took, by a clock that only goes on: nothing in here is younger than `taken_at_ms` and this."""
+    """Duration of reading, by a monotonic clock: no data is younger than `taken_at_ms` plus this."""
     clock_offset_ms: int = 0
-    """What the cluster's clock is ahead of our wall clock."""
+    """The cluster's clock minus the exporter's wall clock."""
     clock_source: ClockSource = ClockSource.CONTROLLER
     monotonic_ms: int | None = None
-    """`taken_at_ms` by a clock that only goes on, for differences within one process; None where there is no such clock."""
+    """`taken_at_ms` by a monotonic clock, for differences within one process; None if there is no such clock."""
     visibility: Visibility = NOTHING_HIDDEN
     partitions: Partitions
     open_transactions: OpenTransactions
-    """Those that were examined: all of them, up to a limit."""
+    """Those that were examined: all, up to a limit."""
     unexamined: Unexamined = ALL_EXAMINED
-    """The others."""
+    """All others."""
     transactions: tuple[CoordinatorTransaction, ...]
-    """Active transactions of producers that have one open, as the coordinators listed them; described where they matter."""
+    """Active transactions of producers with an open one, as the coordinators listed them; described if needed."""
     unclear_producer_ids: frozenset[int] = frozenset()
-    """Listed as active and asked for, but the description failed or named another producer id."""
+    """Listed as active and queried, but the description failed or named another producer id."""
     proof: CoordinatorProof | None
-    """None when no transaction was in doubt."""
+    """None if no transaction was unverified."""
     impact: Impact | None = None
-    """None when nobody needed to be asked."""
+    """None if no query was needed."""
     end_markers: EndMarkers | None = None
-    """None when no log was searched: only a person's question is worth it."""
+    """None if no log was searched: only an operator's command does it."""
     brokers: tuple[BrokerCoverage, ...]
     coordinators: tuple[CoordinatorCoverage, ...]
-    """Empty when nothing was open: the coordinators were not asked."""
+    """Empty if nothing was open: the coordinators were not queried."""
     max_timeout: MaxTimeout
 
     @property
     def cluster_time_ms(self) -> int:
-        """`taken_at_ms` by the cluster's clock: what the brokers' own instants are compared with."""
+        """`taken_at_ms` by the cluster's clock, for comparison with the brokers' own instants."""
         return self.taken_at_ms + self.clock_offset_ms
 
     @property
     def is_complete(self) -> bool:
-        """True when everything was visible and responded; partitions refused for lack of READ count as unread."""
+        """True if everything was visible and every broker responded; partitions without READ count as unread."""
         return (
             not self.visibility.gaps
             and not np.any(self.partitions.answer != Answer.READ)

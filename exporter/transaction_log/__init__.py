@@ -1,1 +1,1 @@
-"""Pure: from records of `__transaction_state` to events, counts and a journal of decisions."""
+"""Pure: turns records of `__transaction_state` into events, counts and a journal of decisions."""

@@ -1,6 +1,6 @@
-"""What is counted of the events: transactions by group and outcome, how long they took, how long their markers took.
+"""Counts events: transactions by group and outcome, their durations, and the time until their markers were written.
 
-A group is a name for transactional ids, so that the number of series does not depend on how many ids there are.
+A group is a name for transactional ids, so that the number of series does not depend on the number of ids.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """Everything counted so far, every combination present."""
+    """All counts so far, with every combination."""
 
     completed: tuple[tuple[str, Outcome, int], ...] = ()
     initialized: tuple[tuple[str, int], ...] = ()
     durations: tuple[tuple[str, Outcome, Histogram], ...] = ()
-    """From the beginning to the decision, where the log tells both."""
+    """From the beginning to the decision, if the log has both."""
     markers: tuple[tuple[str, Histogram], ...] = ()
-    """From the decision to the last marker, where the log tells both."""
+    """From the decision to the last marker, if the log has both."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Counts:
         self._group_of: dict[str, _GroupCounts] = {}
 
     def count(self, event: Event) -> None:
-        """One more."""
+        """Count one event."""
         happening = event.happening
         if happening is Happening.EXPIRED:
             self._group_of.pop(event.transactional_id, None)
@@ -89,7 +89,7 @@ class Counts:
             self._group(event.transactional_id).initialized += 1
 
     def counted(self) -> Counted:
-        """As of now."""
+        """The counts now."""
         groups = self._groups.items()
         return Counted(
             completed=tuple((name, o, group.completed[o]) for name, group in groups for o in Outcome),

@@ -1,12 +1,12 @@
-"""What happened, from records in the order of one partition of `__transaction_state`: a pure state machine.
+"""Derives events from records in the order of one partition of `__transaction_state`: a pure state machine.
 
-A coordinator writes each state before it acts on it, so the log tells when a transaction began, what was decided about it
-and when its markers were written. Who decided an abort is told by the epoch (KIP-588, KIP-890): the coordinator takes the
-next one to shut the client out, and a client before transaction version 2 keeps its own. From version 2 on every end takes
-the next epoch, so that only the time is left: an abort at or past the transaction's own time-out is a time-out.
+A coordinator writes each state before it acts on it, so the log shows when a transaction began, what was decided and when
+its markers were written. The epoch shows who decided an abort (KIP-588, KIP-890): the coordinator takes the next epoch to
+fence the client, and a client before transaction version 2 keeps its own. From version 2 on every end takes the next epoch,
+so only the time is left: an abort at or after the transaction's own time-out is a time-out.
 
-A record says what is, not what changed. Whatever is missing before it (compaction, a start in the middle,
-a log cut by a new leader) makes an event poorer, never wrong; a record that comes twice makes none.
+A record has the state, not the change. Missing records before it (compaction, a start in the middle, a log truncated by a
+new leader) make an event less complete, never wrong; a record that occurs twice makes none.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ TRANSACTION_VERSION_2 = 2
 
 
 class Happening(Enum):
-    """What an event is about."""
+    """Kind of an event."""
 
     INITIALIZED = "initialized"
-    """A producer took the id, or took it over from another one."""
+    """A producer took the id, possibly from another producer."""
     BEGUN = "begun"
     PARTITIONS_ADDED = "partitions_added"
     PREPARED = "prepared"
-    """Its outcome is decided; the markers are on their way."""
+    """Its outcome is decided; the coordinator is writing the markers."""
     COMPLETED = "completed"
     """Every marker is written."""
     EXPIRED = "expired"
-    """The coordinator has forgotten the id."""
+    """The coordinator has removed the id."""
 
 
 class Outcome(Enum):
-    """How a transaction ends."""
+    """Outcome of a transaction."""
 
     COMMITTED = "commit"
     ABORTED = "abort"
-    """By its client; or by whom cannot be told, as with a fence from transaction version 2 on."""
+    """By its client; or the log cannot show by whom, as with a fence from transaction version 2 on."""
     TIMED_OUT = "timeout"
     FENCED = "fenced"
     """By its coordinator, for a newer producer of the same id or for `force-terminate`."""
@@ -49,28 +49,28 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened to one transactional id. Instants and durations in milliseconds."""
+    """One event of one transactional id. Instants and durations in milliseconds."""
 
     happening: Happening
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """Of the open transaction, where that was seen; else as the record has it."""
+    """Of the open transaction, if it was seen; otherwise as in the record."""
     at_ms: int
-    """By the coordinator's clock; for EXPIRED the instant at which the record was read as written."""
+    """By the coordinator's clock; for EXPIRED the timestamp of the record."""
     outcome: Outcome | None = None
-    """Of PREPARED and COMPLETED."""
+    """For PREPARED and COMPLETED."""
     start_ms: int = -1
-    """-1 where the log does not tell."""
+    """-1 if the log does not show it."""
     duration_ms: int = -1
-    """PREPARED: from start to decision; COMPLETED: from decision to last marker; -1 where that was not seen."""
+    """PREPARED: from start to decision; COMPLETED: from decision to last marker; -1 if that was not seen."""
     partitions: frozenset[tuple[str, int]] = frozenset()
-    """BEGUN and PARTITIONS_ADDED: those that are new; PREPARED: all of them."""
+    """BEGUN and PARTITIONS_ADDED: the new ones; PREPARED: all of them."""
 
 
 @dataclass(slots=True)
 class Known:
-    """What is remembered of one transactional id."""
+    """The remembered state of one transactional id."""
 
     record: TransactionRecord
     outcome: Outcome | None = None
@@ -142,7 +142,7 @@ def _producer(record: TransactionRecord) -> tuple[int, int]:
 
 
 def _ongoing(record: TransactionRecord, same: Known | None) -> Iterator[Event]:
-    """`same` is what was known before of this very transaction, here and below."""
+    """`same` is the previous knowledge of the same transaction, here and below."""
     was_open = same is not None and same.record.status is TransactionState.ONGOING
     added = record.partitions - same.record.partitions if same is not None and was_open else record.partitions
     if was_open and not added:
@@ -160,7 +160,7 @@ def _ongoing(record: TransactionRecord, same: Known | None) -> Iterator[Event]:
 
 def _prepared(record: TransactionRecord, known: Known, same: Known | None) -> Iterator[Event]:
     if same is not None and same.record.status is record.status:
-        # Written again, by a coordinator that took over: nothing was decided anew.
+        # Written again, by a coordinator that took over: there is no new decision.
         known.outcome, known.open_epoch, known.prepared_at_ms = same.outcome, same.open_epoch, same.prepared_at_ms
         return
     ongoing = same.record if same is not None and same.record.status is TransactionState.ONGOING else None
@@ -185,7 +185,7 @@ def _completed(record: TransactionRecord, same: Known | None, written_at_ms: int
         return
     outcome = _ENDED[record.status]
     prepared = same if same is not None and same.outcome is not None else None
-    # A fence or a time-out is an abort all the same; a contradiction is believed as it is written last.
+    # A fence or a time-out is an abort too; of contradicting records the last one counts.
     if prepared is not None and (prepared.outcome is Outcome.COMMITTED) == (outcome is Outcome.COMMITTED):
         outcome = prepared.outcome or outcome
     yield Event(
@@ -201,7 +201,7 @@ def _completed(record: TransactionRecord, same: Known | None, written_at_ms: int
 
 
 def outcome_of(prepared: TransactionRecord, ongoing: TransactionRecord | None) -> Outcome:
-    """Who ended the transaction, and how; `ongoing` is its last record before the decision, None where none was seen."""
+    """Who ended the transaction, and how; `ongoing` is its last record before the decision, None if none was seen."""
     if prepared.status is TransactionState.PREPARE_COMMIT:
         return Outcome.COMMITTED
     if ongoing is None or prepared.producer_id != ongoing.producer_id:
@@ -210,13 +210,13 @@ def outcome_of(prepared: TransactionRecord, ongoing: TransactionRecord | None) -
         return Outcome.ABORTED
     if _between(prepared.start_ms, prepared.last_update_ms) >= prepared.timeout_ms:
         return Outcome.TIMED_OUT
-    # The client's version is that of its own record: the coordinator writes its aborts in the newest one.
+    # The client's version is in its own record: the coordinator writes its aborts in the newest version.
     is_version_2 = ongoing.client_transaction_version >= TRANSACTION_VERSION_2
     return Outcome.ABORTED if is_version_2 else Outcome.FENCED
 
 
 def _is_same_transaction(before: TransactionRecord, after: TransactionRecord) -> bool:
-    """True when both are states of one transaction: it began once, and its start travels with it to its end."""
+    """True if both are states of one transaction: its start is the same until its end."""
     return before.start_ms >= 0 and before.start_ms == after.start_ms
 
 

@@ -1,4 +1,4 @@
-"""What the coordinators' log says of producer ids, as an evaluation takes it: whose they are, and how they ended."""
+"""Holds the transaction log's data for an evaluation: the transactional id of each producer id, and past outcomes."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTransaction:
-    """A transaction whose outcome its coordinator wrote down. Instants in milliseconds, by the coordinator's clock."""
+    """A transaction whose coordinator has decided its outcome. Instants in milliseconds, by the coordinator's clock."""
 
     producer_epoch: int
     """While it was open."""
     start_ms: int
-    """-1 where the log does not tell."""
+    """-1 if the log does not show it."""
     decided_ms: int
     outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedProducer:
-    """What the log says of one producer id."""
+    """The transaction log's data on one producer id."""
 
     transactional_id: str
     is_former: bool
-    """The transactional id has another producer id by now, or is forgotten."""
+    """The transactional id has another producer id now, or was removed."""
     latest: TransactionRecord | None
-    """Its newest record; None for a former producer id, and where the log was not read to its end: there is a newer one."""
+    """Its newest record; None for a former producer id, and if the log was not read to its end: a newer record exists."""
     open_epoch: int = -1
-    """While the transaction of `latest` was open: deciding may have taken the next epoch."""
+    """While the transaction of `latest` was open: the decision may have taken the next epoch."""
     prepared_ms: int = -1
-    """When the outcome of the transaction of `latest` was decided; -1 where it is not."""
+    """When the outcome of the transaction of `latest` was decided; -1 if it is not."""
     ended: Mapping[TopicPartition, EndedTransaction] = field(default_factory=lambda: MappingProxyType({}))
     """The newest transaction on each partition whose outcome is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """What was asked of the log, by producer id. Nothing is in it where the log is not read at all."""
+    """The requested entries of the log, by producer id. Empty if the log is not read."""
 
     producers: Mapping[int, LoggedProducer] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -1,6 +1,6 @@
-"""Everything that is kept of the whole log: a state machine for each of its partitions, and who has which producer id.
+"""Keeps the state of the whole transaction log: a state machine for each partition, and the id of each producer id.
 
-Memory is bounded by the live transactional ids and by two stated numbers, however long the log is read.
+Memory is bounded by the live transactional ids and by two constants, however long the log is read.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from exporter.transaction_log.journal import EndedTransaction, Journal, LoggedPr
 from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord
 
 FORMER_PRODUCERS_MAX = 20_000
-"""Producer ids without a transactional id of their own any more that are remembered, the newest."""
+"""Remembered producer ids that no longer belong to a transactional id, the newest."""
 ENDED_PARTITIONS_MAX = 256
 """Partitions of one transactional id whose last outcome is remembered, the newest."""
 
 
 @dataclass(slots=True)
 class _Producer:
-    """Whose a producer id is."""
+    """The transactional id of a producer id."""
 
     log_partition: int
     transactional_id: str
@@ -30,7 +30,7 @@ class _Producer:
 
 @dataclass(slots=True)
 class Ledger:
-    """Fed record by record, each partition of the log in its order."""
+    """Gets the records one by one, each partition of the log in its order."""
 
     _machines: dict[int, StateMachine] = field(default_factory=dict)
     _live: dict[int, _Producer] = field(default_factory=dict)
@@ -39,11 +39,11 @@ class Ledger:
 
     @property
     def transactional_ids(self) -> int:
-        """How many are live."""
+        """Number of live ids."""
         return sum(len(machine.known) for machine in self._machines.values())
 
     def take(self, log_partition: int, decoded: Decoded, written_at_ms: int) -> tuple[Event, ...]:
-        """What one more record tells; `written_at_ms` is the record's own timestamp."""
+        """The events of one more record; `written_at_ms` is the record's own timestamp."""
         machine = self._machines.get(log_partition)
         if machine is None:
             machine = self._machines[log_partition] = StateMachine()
@@ -60,7 +60,7 @@ class Ledger:
         return events
 
     def journal(self, producer_ids: Iterable[int], read_to_end: Collection[int]) -> Journal:
-        """What the log says of these; `read_to_end` are the partitions of the log that hold nothing unread."""
+        """The data on these producer ids; `read_to_end` are the partitions of the log that are read to their end."""
         found = {}
         for producer_id in producer_ids:
             logged = self._logged(producer_id, read_to_end)
@@ -69,7 +69,7 @@ class Ledger:
         return Journal(MappingProxyType(found))
 
     def forget(self, log_partition: int) -> None:
-        """Begin a partition of the log anew: what comes next does not go on where it ended."""
+        """Forget a partition of the log: its next record does not follow the previous one."""
         machine = self._machines.pop(log_partition, None)
         for known in () if machine is None else machine.known.values():
             self._retire(known.record.producer_id)

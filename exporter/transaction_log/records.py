@@ -1,4 +1,4 @@
-"""Records of `__transaction_state` (TransactionLogKey, TransactionLogValue) turned into what they say.
+"""Decodes records of `__transaction_state` (TransactionLogKey, TransactionLogValue).
 
 The key, version 0, and the value, versions 0 and 1; big-endian, without Kafka's request framing:
 
@@ -11,10 +11,10 @@ The key, version 0, and the value, versions 0 and 1; big-endian, without Kafka's
     version 0  strings and arrays: length i16 and i32; a null array is -1
     version 1  (KIP-915, flexible; written from transaction.version 1 on) lengths are unsigned varints of n + 1, and
                tagged fields end every structure: 0 previous producer id i64, 1 next producer id i64, 2 client
-               transaction version i16, 3 next producer epoch i16; others are stepped over
+               transaction version i16, 3 next producer epoch i16; others are skipped
 
-A record without a value is a tombstone: the coordinator has forgotten the id. A version that is not known is data as well:
-a later Kafka may write it, and it must not end anything.
+A record without a value is a tombstone: the coordinator has removed the id. An unknown version is data as well: a later
+Kafka may write it, and it must not end the reading.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TAG_FORMATS = {
 
 
 class MalformedRecordError(Exception):
-    """The bytes are no such record."""
+    """The bytes are not such a record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,25 +56,25 @@ class TransactionRecord:
     partitions: frozenset[tuple[str, int]]
     last_update_ms: int
     start_ms: int
-    """-1 where no transaction has begun."""
+    """-1 if no transaction has begun."""
     previous_producer_id: int = -1
-    """Of the last committed transaction, where the id is another one now; -1 where the log does not tell."""
+    """Of the last committed transaction, if the id differs now; -1 if the log does not show it."""
     next_producer_id: int = -1
-    """Already told to the client, where it takes over when the transaction completes; -1 where there is none."""
+    """Already sent to the client, which uses it when the transaction completes; -1 if there is none."""
     next_producer_epoch: int = -1
     client_transaction_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """The coordinator has forgotten a transactional id."""
+    """The coordinator has removed a transactional id."""
 
     transactional_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownVersion:
-    """A key or value in a version that this program does not know."""
+    """A key or value in a version that this exporter does not know."""
 
     what: str
     """`key` or `value`."""
@@ -85,7 +85,7 @@ Decoded = TransactionRecord | Tombstone | UnknownVersion
 
 
 def decode(key: bytes | None, value: bytes | None) -> Decoded:
-    """What a record says. Raises MalformedRecordError when its bytes are not such a record to the last one."""
+    """The contents of a record. Raises MalformedRecordError if its bytes are not exactly such a record."""
     if key is None:
         raise MalformedRecordError("a record without a key")
     try:
@@ -150,7 +150,7 @@ def _partitions(value: bytes, at: int, *, is_flexible: bool) -> tuple[frozenset[
 
 
 def _length(value: bytes, at: int, *, is_flexible: bool) -> tuple[int, int]:
-    """An array's length, 0 where it is null."""
+    """An array's length, 0 if it is null."""
     if is_flexible:
         length, at = read_uvarint(value, at)
         length -= 1
@@ -171,7 +171,7 @@ def _string(data: bytes, at: int) -> tuple[str, int]:
 
 
 def _tags(value: bytes, at: int) -> tuple[dict[int, int], int]:
-    """The known ones; others are stepped over."""
+    """The known ones; others are skipped."""
     known: dict[int, int] = {}
     count, at = read_uvarint(value, at)
     for _ in range(count):

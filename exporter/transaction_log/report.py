@@ -1,4 +1,4 @@
-"""How the reading of the log fares, and what was counted: frozen, for publication and for the state file."""
+"""Reports the status of reading the transaction log, and its counts, for publication and for the state file."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from exporter.transaction_log.counts import Counted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPosition:
-    """Up to where a cluster's log was counted."""
+    """Up to where a cluster's log is counted."""
 
     cluster_id: str = ""
-    """Empty where none was."""
+    """Empty if nothing is counted."""
     offsets: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
-    """By partition of the log: of the first record that is not counted yet."""
+    """By partition of the log: the offset of the first record that is not counted yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReport:
-    """At one instant."""
+    """The status at one instant."""
 
     counted: Counted | None = None
-    """None until every partition that can be read was read to its end once: before that the counts only catch up."""
+    """None until every readable partition was read to its end once: before that the counts only catch up."""
     records: int = 0
     malformed: int = 0
-    """Records whose bytes are none."""
+    """Records whose bytes are invalid."""
     unknown_versions: int = 0
     """Records in a version of a later Kafka."""
     lag_records: int | None = None
-    """Behind the ends of the partitions whose ends are known; None where none is."""
+    """Behind the ends of the partitions whose ends are known; None if none is."""
     partitions_current: int = 0
     partitions_behind: int = 0
     partitions_unread: int = 0
-    """Nobody tells their end, so nothing is known of them now."""
+    """Partitions whose leader does not respond, so their state is unknown."""
     transactional_ids: int = 0
-    """Live ones that are kept in memory."""
+    """Live ones in memory."""
     position: LogPosition = LogPosition()
-    """Up to where `counted` counts."""
+    """The position of `counted`."""
     failure: str | None = None
     """Why nothing is read, in one sentence; None while it is."""

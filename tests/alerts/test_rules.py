@@ -140,7 +140,7 @@ def test_a_transactional_id_is_never_shown_as_it_is(rule: dict[str, dict[str, st
 
 
 @every_alert
-def test_every_command_is_accepted_as_it_stands(name: str) -> None:
+def test_every_command_is_accepted_as_written(name: str) -> None:
     """The next command in each description, with its values filled in, is one that the command line takes."""
     parser = build_parser()
     descriptions = [page["description"] for page in timeline_file(name)["pages"].values()]

@@ -255,7 +255,7 @@ def test_a_file_that_is_no_plan_is_refused_with_the_place(text: str, problem: st
     assert problem in str(told.value)
 
 
-def test_every_problem_is_told_at_once_with_the_file_s_name(tmp_path: Path) -> None:
+def test_every_problem_is_reported_at_once_with_the_file_s_name(tmp_path: Path) -> None:
     """So that a person mends it in one go."""
     path = tmp_path / "plan.json"
     root = json.loads(plan_of([hang()]))

@@ -58,7 +58,7 @@ def test_states_choose_rows_by_what_the_coordinator_has(written: str | None, ids
 
 
 @pytest.mark.parametrize("written", ["ongoing", "Ongoing,Ongoin", "-", ",", ""])
-def test_states_that_do_not_exist_are_told(written: str) -> None:
+def test_states_that_do_not_exist_are_reported(written: str) -> None:
     """With those that there are; a dash only where it means something."""
     with pytest.raises(ValueError, match="the states are Empty, Ongoing"):
         states(written)

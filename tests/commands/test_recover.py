@@ -103,7 +103,9 @@ def test_a_question_that_nobody_sees_is_not_asked(monkeypatch: pytest.MonkeyPatc
     assert abort(tmp_path, hang()) == (5, [])
 
 
-def test_what_changed_while_a_person_thought_is_judged_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_changed_while_the_operator_decided_is_judged_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The hang became a live transaction at the same offset, or is gone: nothing is written."""
     at_terminal(monkeypatch, Terminal("yes\n"))
     assert abort(tmp_path, hang(), live()) == (5, [])

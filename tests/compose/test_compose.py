@@ -209,7 +209,7 @@ def test_the_workload_needs_nothing_that_the_image_has_not() -> None:
 
 
 @pytest.mark.slow
-def test_kafka_runs_as_it_is_told_and_a_hang_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+def test_kafka_runs_as_configured_and_a_hang_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     """A broker of the image's version knows every property that the environment names.
 
     With those about transactions, what the service `hang` runs plants what the exporter then proves.

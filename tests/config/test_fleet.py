@@ -77,11 +77,11 @@ def test_settings_of_a_cluster_travel_to_other_machines() -> None:
         ("clusters: {a: {kafka: {bootstrap.servers: '[', }}", "fleet.yaml:1: not valid YAML"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(clusters: str, sentence: str) -> None:
+def test_a_mistake_is_reported_with_its_place(clusters: str, sentence: str) -> None:
     """File and line, and what to do."""
     assert any(problem.startswith(sentence) for problem in problems_of(clusters)), problems_of(clusters)
 
 
-def test_a_mistake_that_all_clusters_share_is_told_once() -> None:
+def test_a_mistake_that_all_clusters_share_is_reported_once() -> None:
     """It stands in the settings, not in each cluster."""
     assert len(problems_of(TWO, SHARED + "web: 1\n")) == 1

@@ -276,7 +276,7 @@ def test_every_setting_has_one_environment_variable_and_one_flag() -> None:
         ("scan.interval: " + "[" * 3000, 1),
     ],
 )
-def test_what_yaml_cannot_be_told_is_a_problem_with_its_line(text: str, line: int) -> None:
+def test_what_yaml_cannot_evaluate_is_a_problem_with_its_line(text: str, line: int) -> None:
     """Found by `make fuzz`: some values of YAML only fail when they are looked at."""
     with pytest.raises(ConfigurationError) as failure:
         load(file=("config.yaml", text), environment={}, flags={"kafka.bootstrap.servers": "a:1"})

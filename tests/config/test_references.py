@@ -39,7 +39,7 @@ def problems(text: str, files: dict[str, str | bytes] | None = None, **environme
         ("sasl.password: s3cret", {}),
     ],
 )
-def test_a_password_is_the_same_wherever_it_stands(line: str, files: dict[str, str | bytes]) -> None:
+def test_a_password_is_the_same_wherever_it_is_written(line: str, files: dict[str, str | bytes]) -> None:
     """In a file, in a variable, in part or as a whole; the line end after it is not part of it."""
     settings = loaded(f"{SASL}  {line}\n", files, PASSWORD="s3cret", MIDDLE="cr").settings
 
@@ -98,7 +98,9 @@ def test_a_dollar_is_a_dollar() -> None:
         ),
     ],
 )
-def test_what_cannot_be_fetched_is_told_with_its_place(line: str, files: dict[str, str | bytes], problem: str) -> None:
+def test_what_cannot_be_fetched_is_reported_with_its_place(
+    line: str, files: dict[str, str | bytes], problem: str
+) -> None:
     """Each in a sentence, none with a secret in it."""
     assert problems(f"{SASL}  {line}\n", files) == [problem]
 

@@ -137,7 +137,7 @@ def test_everything_is_counted_once() -> None:
     assert report.failure is None
 
 
-def test_counts_are_not_told_while_they_catch_up() -> None:
+def test_counts_are_not_published_while_they_catch_up() -> None:
     """A counter that shows an hour at once would look like an event of now."""
     behind = read_through(Log([Batch(tuple(commits(0, 0, 2)))], {0: 600, 3: 0}))
 
@@ -173,7 +173,7 @@ def test_a_position_beyond_the_log_s_end_is_of_another_log(caplog: pytest.LogCap
     assert not caplog.records or "older than" not in caplog.text
 
 
-def test_records_that_nobody_understands_are_counted_as_such() -> None:
+def test_records_that_cannot_be_decoded_are_counted_as_such() -> None:
     """And end nothing."""
     strange = [
         LogRecord(0, 0, 1, b"\0", None),
@@ -238,7 +238,7 @@ def test_while_nothing_is_read_no_partition_is_current(monkeypatch: pytest.Monke
     assert commits_of(report) == 1, "what was counted stays"
 
 
-def test_another_cluster_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_cluster_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other brokers in the settings: positions of the old cluster mean nothing there, counters go on."""
     monkeypatch.setattr("exporter.daemon.log_follower.OPEN_AGAIN_SECONDS", 0.01)
     first, surprise = Log([Batch(tuple(commits(0, 0, 2)))], {0: 6}), Log([], {0: 6})

@@ -88,7 +88,7 @@ def test_a_swapped_link_is_seen(files: Files, tmp_path: Path) -> None:
     assert sasl_of(reloaded.settings).password == "new"
 
 
-def test_a_bad_file_is_told_once_and_changes_nothing(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bad_file_is_reported_once_and_changes_nothing(files: Files, caplog: pytest.LogCaptureFixture) -> None:
     """Every problem, once; mended, it is taken; asked for by name, it is told again."""
     files.write("soon", "nonsense: 1\n")
     files.now_s = 2000.0

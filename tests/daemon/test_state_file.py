@@ -127,7 +127,7 @@ def test_saving_makes_the_folder_and_leaves_nothing_beside(tmp_path: Path) -> No
         ).encode(),
     ],
 )
-def test_a_damaged_or_foreign_file_is_told_and_kept(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_or_foreign_file_is_reported_and_kept(tmp_path: Path, content: bytes) -> None:
     """Whatever is in the file, loading says one sentence and does not touch it; set aside, it keeps its content."""
     path = tmp_path / "state.json"
     path.write_bytes(content)
@@ -149,7 +149,7 @@ def test_setting_aside_overwrites_nothing(tmp_path: Path) -> None:
     assert sorted(p.read_text() for p in tmp_path.iterdir()) == ["first", "second"]
 
 
-def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
     """A folder that is a file gives one sentence that names the state file."""
     (tmp_path / "file").write_text("x")
 

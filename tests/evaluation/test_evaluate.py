@@ -41,7 +41,7 @@ def hang(**fields: object) -> Snapshot:
     return snapshot([entry], proof=proof())
 
 
-def test_a_start_told_by_its_coordinator_counts_first() -> None:
+def test_a_start_from_its_coordinator_counts_first() -> None:
     """A transaction that its coordinator owns is as old as the coordinator says, whenever we first saw it."""
     taken = snapshot([Entry()], transactions=(transaction(start_time_ms=NOW_MS - 5000),))
 
@@ -51,7 +51,7 @@ def test_a_start_told_by_its_coordinator_counts_first() -> None:
     assert result.transactions.start_source.tolist() == [StartSource.COORDINATOR]
 
 
-def test_the_last_start_that_a_coordinator_told_outlives_its_ownership() -> None:
+def test_the_last_start_that_a_coordinator_returned_outlives_its_ownership() -> None:
     """A transaction that lost its coordinator keeps the start that was told while it was owned."""
     known = memory(remembered(coordinator_start_ms=NOW_MS - 9000))
 
@@ -61,7 +61,7 @@ def test_the_last_start_that_a_coordinator_told_outlives_its_ownership() -> None
     assert result.transactions.duration_ms.tolist() == [9000]
 
 
-def test_a_start_told_for_another_epoch_does_not_count() -> None:
+def test_a_start_for_another_epoch_does_not_count() -> None:
     """The start belongs to the transaction of its epoch; the records of a newer one fall back to first seen."""
     known = memory(remembered(coordinator_start_ms=NOW_MS - 9000, producer_epoch=2))
 
@@ -258,7 +258,7 @@ def test_an_unread_transaction_is_forgotten_after_a_day() -> None:
     assert dict(run(snapshot(unread=[0]), memory(old)).memory.transactions) == {}
 
 
-def test_another_cluster_s_memory_is_not_believed() -> None:
+def test_another_cluster_s_memory_is_ignored() -> None:
     """The same topic and producer id in another cluster is another transaction."""
     taken = snapshot([Entry()], transactions=(listed(),))
 

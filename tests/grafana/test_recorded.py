@@ -183,7 +183,7 @@ def test_a_suspect_has_all_that_a_person_needs(prometheus: Prometheus) -> None:
     assert len(rows["A"]) == len(rows["B"]) == 4
 
 
-def test_the_worst_stands_first(prometheus: Prometheus) -> None:
+def test_the_worst_comes_first(prometheus: Prometheus) -> None:
     """Rows are sorted by a rank that follows the order of the verdicts; what was not read comes after what was."""
     target = the("overview", "Suspect transactions")
     rows = [it["metric"] for it in ask(prometheus, target, "fleet")]
@@ -226,7 +226,7 @@ def test_every_command_is_one_that_writes_nothing(prometheus: Prometheus, scenar
             assert (options.topic, options.partition) == (row["metric"]["topic"], int(row["metric"]["partition"]))
 
 
-def test_the_hang_is_told_to_be_aborted_and_the_stuck_to_be_completed(prometheus: Prometheus) -> None:
+def test_the_row_of_a_hang_says_abort_and_that_of_a_stuck_one_complete(prometheus: Prometheus) -> None:
     """What the exporter would let a person do about each verdict is what the row tells."""
     rows = ask(prometheus, the("overview", "Suspect transactions"), "hanging")
 

@@ -174,7 +174,7 @@ def test_too_much_that_waits_is_given_up_the_oldest_first(tmp_path: Path, monkey
     assert {int(row["taken_at"].timestamp() * 1000) for row in rows(tmp_path, CYCLES)} == {NOW_MS + 2, NOW_MS + 3}
 
 
-def test_a_directory_that_cannot_be_written_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory_that_cannot_be_written_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """By the log at the first time, by the facts always."""
     (tmp_path / "file").write_text("")
     kept = history(tmp_path / "file")

@@ -1,1 +1,1 @@
-"""The room that talks to Kafka: its decoder, its border over the client library, and its cycle, on fakes and for real."""
+"""Tests the room that talks to Kafka: its decoders, its connections, and its cycle, on fakes and real brokers."""

@@ -1,4 +1,4 @@
-"""A fake Kafka cluster that speaks bytes on real loopback sockets, answering from the model in `fake_model.py`.
+"""A fake Kafka cluster on real loopback sockets, with responses from the model in `fake_model.py`.
 
 What it simplifies: see there; and requests are answered in the order in which they come, one thread for each connection.
 
@@ -54,7 +54,7 @@ class Fault(Enum):
     EXTENDED = auto()
     """There is more in the frame than the answer."""
     OTHER_ID = auto()
-    """It answers a question that was not asked."""
+    """It responds to a request that was not sent."""
     LENGTH_ZERO = auto()
     """A frame of no bytes comes first."""
     LENGTH_HUGE = auto()
@@ -101,7 +101,7 @@ class FakeCluster:
         self._listeners = {node: Listener(partial(self._talk, node)) for node in range(1, nodes + 1)}
         self.ports = {node: listener.port for node, listener in self._listeners.items()}
         self.hosts: dict[int, str] = {}
-        """Node -> the name under which it tells clients to come, where that is not the loopback's address."""
+        """Node -> the name under which it advertises itself, if that is not the loopback's address."""
         self.answers = Answers(model, self.ports, self.hosts)
 
     def __enter__(self) -> FakeCluster:
@@ -112,7 +112,7 @@ class FakeCluster:
             listener.close()
 
     def stop(self, node: int) -> None:
-        """From now on nobody listens there, and metadata names it no more."""
+        """From now on it does not listen, and metadata no longer names it."""
         del self.ports[node]
         self._listeners[node].close()
 
@@ -128,7 +128,7 @@ class FakeCluster:
             listener.cut()
 
     def restart_numbers(self) -> None:
-        """Forget what was asked so far."""
+        """Forget the requests so far."""
         with self._lock:
             self.asked = []
 

@@ -1,4 +1,4 @@
-"""What a fake cluster is and what it answers: a small model that a test may change, and the answers that follow from it.
+"""A small model of a fake cluster that a test may change, and the responses that it gives.
 
 What it simplifies against real brokers (`test_fake_broker.py` holds its answers to a real one's):
 
@@ -87,7 +87,7 @@ class Partition:
     leader: int
     leader_epoch: int = 0
     followers: tuple[int, ...] = ()
-    """In-sync replicas beside the leader."""
+    """In-sync replicas besides the leader."""
     high_watermark: int = 100
     producers: list[Producer] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""A listener on the loopback whose connections are served by a function of the test, each on a thread of its own."""
+"""A listener on the loopback that runs a test's function for each connection, in its own thread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Listener:
         self.close()
 
     def close(self) -> None:
-        """Refuse new connections, cut the open ones, and wait until nobody serves any more."""
+        """Refuse new connections, end the open ones, and wait until no thread serves any more."""
         with self._lock:
             self._closed = True
         with suppress(OSError):

@@ -43,7 +43,7 @@ ALIVE: dict[Row, Verdict] = {
 
 
 def scene() -> Model:
-    """Two nodes, eight state partitions; the transactions of HANGING and ALIVE, and idle producers beside them."""
+    """Two nodes, eight state partitions; the transactions of HANGING and ALIVE, and idle producers."""
     now_ms = time.time_ns() // 1_000_000
 
     def ongoing(producer_id: int, *partitions: tuple[str, int], **more: int) -> Transaction:
@@ -129,7 +129,7 @@ def inconclusive(evaluation: Evaluation) -> dict[Row, InconclusiveReason | None]
 
 
 def answers(snapshot: Snapshot) -> dict[tuple[str, int], Answer]:
-    """What became of each partition."""
+    """The result of each partition."""
     partitions = snapshot.partitions
     return {partitions.name(row): Answer(int(partitions.answer[row])) for row in range(len(partitions))}
 
@@ -171,7 +171,7 @@ def nth(count: int, api: str, act: Callable[[], object]) -> Callable[[Asked], No
 
 
 def only_unknown_is_inconclusive(snapshot: Snapshot, reason: InconclusiveReason) -> None:
-    """What nobody lists is inconclusive for this reason; hangs whose owner is known are proved, and the others live."""
+    """Unlisted ones are inconclusive for this reason; hangs with a known owner are proved, and the others are live."""
     evaluation = evaluated(snapshot)
     assert inconclusive(evaluation) == {UNKNOWN: reason}
     assert {row: verdict for row, verdict in verdicts(evaluation).items() if row != UNKNOWN} == {
@@ -187,7 +187,7 @@ def remembered(collector: Collector) -> Memory:
 
 
 def cycle(collector: Collector) -> Snapshot | None:
-    """A snapshot; None when no broker told the metadata."""
+    """A snapshot; None if no broker returned the metadata."""
     try:
         return collector.collect(seen_before=None)
     except ClusterUnavailableError:

@@ -1,4 +1,4 @@
-"""Speaking with one broker of the test's own making through `Connections`: it answers ApiVersions, the test the rest."""
+"""Talks to one broker of the test through `Connections`: this file responds to ApiVersions, the test to the rest."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def client(**options: Any) -> Iterator[Connections]:
 def ask(
     connections: Connections, listener: Listener, request: Any = None, *, timeout_s: float = PATIENCE_S, **more: Any
 ) -> Any:
-    """The answer to `request` (a raw one when left out), asked from this thread."""
+    """The response to `request` (by default a raw one), sent from this thread."""
     return connections.run(
         partial(
             connections.request,

@@ -1,4 +1,4 @@
-"""Which partition of __transaction_state owns an id, and what is made of coordinators that contradict themselves."""
+"""Which partition of __transaction_state owns an id, and how contradicting coordinators are handled."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_a_denial_of_everything_counts_as_one_of_describing() -> None:
     assert inconclusive(told) == {("hung", 0, PRODUCER_ID_UNKNOWN): InconclusiveReason.IDS_MAY_BE_DENIED}
 
 
-def test_a_state_that_is_not_known_is_told_as_such() -> None:
+def test_a_state_that_is_not_known_is_reported_as_such() -> None:
     """A later Kafka's new state name is neither an error nor evidence."""
     model = scene()
     model.transactions["ended"] = replace(model.transactions["ended"], state="Hibernating")
@@ -256,7 +256,7 @@ def test_a_state_that_is_not_known_is_told_as_such() -> None:
 
 
 def test_listings_are_filtered_by_state_or_by_producer() -> None:
-    """Active states when everything is listed; any state for the producers in doubt; never by duration."""
+    """Active states when everything is listed; any state for unverified producers; never by duration."""
     with FakeCluster(scene(), nodes=2) as cluster:
 
         async def ask(connections: Connections) -> Any:

@@ -1,4 +1,4 @@
-"""The fake cluster says what a real 4.3.1 broker says of the same small state, as our own code decodes it."""
+"""The fake cluster gives the same responses as a real 4.3.1 broker in the same small state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metadata of a cluster as rows, and the answers that are not believed."""
+"""Metadata of a cluster as rows, and responses that are refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Leaders = dict[int, tuple[int, int]]
 
 
 def answer(topics: Mapping[str, Leaders], *, errors: dict[str, int] | None = None, brokers: int = 2) -> MetadataAnswer:
-    """A Metadata answer as it comes from the wire: encoded by kafka-python and decoded by us."""
+    """A Metadata response as on the wire: encoded by kafka-python and decoded by the exporter."""
     return metadata.decode(memoryview(body(topics, errors=errors, brokers=brokers)))
 
 
@@ -104,8 +104,8 @@ def test_what_is_not_there_has_no_rows() -> None:
     assert topology.leader_of("u", 0) == (NO_LEADER, -1)
 
 
-def test_topics_with_an_error_and_without_partitions_are_told_apart() -> None:
-    """The error of a topic asked for by name is kept; a topic with partitions is shown whatever its error."""
+def test_topics_with_an_error_and_without_partitions_are_distinguished() -> None:
+    """The error of a topic that was requested by name is kept; a topic with partitions is shown whatever its error."""
     errors = {"hidden": int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), "odd": int(ErrorCode.LEADER_NOT_AVAILABLE)}
     topology = topology_of(answer({"hidden": {}, "odd": {0: (NO_LEADER, -1)}}, errors=errors))
 

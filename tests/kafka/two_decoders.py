@@ -1,4 +1,4 @@
-"""Our decoder of one answer and kafka-python's, which is the oracle: whatever ours reads, both read the same."""
+"""Compares the exporter's decoder of a response with kafka-python's: what the first accepts, both read alike."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ REFUSAL_BYTES_MAX = 100_000
 
 @dataclass(frozen=True, slots=True)
 class TwoDecoders:
-    """Both give the same plain values. kafka-python reads what ours refuses: answers cut short, or prolonged."""
+    """Both give the same plain values. kafka-python accepts responses that the exporter refuses: cut short, or too long."""
 
     ours: Decoder
     theirs: Callable[[bytes], Any]
 
     def same_or_refused(self, body: bytes) -> bool:
-        """True when both read the same, False when ours refuses; anything else fails."""
+        """True if both read the same, False if the exporter refuses; anything else fails."""
         try:
             told = self.ours(memoryview(body))
         except MalformedAnswerError:
@@ -40,7 +40,7 @@ class TwoDecoders:
         assert not any(self.same_or_refused(body + it) for it in more)
 
     def flip_every_bit(self, body: bytes) -> None:
-        """Whatever bit is wrong, both read the same or ours refuses, and nothing but MalformedAnswerError is raised."""
+        """Whatever bit is wrong, both read the same or the exporter refuses, and raises only MalformedAnswerError."""
         read = 0
         for bit in range(8 * len(body)):
             flipped = bytearray(body)

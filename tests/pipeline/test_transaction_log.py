@@ -100,7 +100,7 @@ def test_outcomes_are_those_of_the_daemon(spark: SparkSession) -> None:
     ]
 
 
-def test_what_nobody_understands_is_a_row_of_its_kind(spark: SparkSession) -> None:
+def test_what_cannot_be_decoded_is_a_row_of_its_kind(spark: SparkSession) -> None:
     """Counted by whoever asks the table, and no end to the job."""
     written: list[Written] = [
         (0, 0, b"\0", None),
@@ -197,7 +197,7 @@ COMMON = {"kafka.bootstrap.servers", "kafka.client.id", "kafka.request.timeout.m
         ),
     ],
 )
-def test_what_it_cannot_be_given_is_said(text: str, sentence: str) -> None:
+def test_what_it_does_not_support_is_reported(text: str, sentence: str) -> None:
     """Rather than left out."""
     kafka = load(file=("c.yaml", f"kafka:\n  bootstrap.servers: a:1\n  {text}\n"), environment={}, flags={}).kafka
 

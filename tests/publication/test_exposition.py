@@ -186,7 +186,7 @@ def test_many_partitions_are_exact(durations_ms: dict[int, int], unread: set[int
     st.sets(st.integers(0, 40), max_size=15),
     st.integers(1, 50),
 )
-def test_patched_blocks_say_what_lines_made_anew_would(
+def test_patched_blocks_say_what_newly_rendered_lines_would(
     durations_ms: dict[int, int], unread: set[int], block_rows: int
 ) -> None:
     """Wherever blocks end, whatever is open or unread in them, twice in a row: a line for each read partition, in order."""
@@ -205,7 +205,7 @@ def test_patched_blocks_say_what_lines_made_anew_would(
             assert b"".join(it.data for it in lines.patched("m", ("topic", "partition"), series)).decode() == expected
 
 
-def test_only_blocks_with_something_open_are_made_anew() -> None:
+def test_only_blocks_with_something_open_are_rendered_again() -> None:
     """Of 40 blocks of partitions the two with an open transaction are new in the next publication, plain and deflated."""
     renderer = Renderer(process=ProcessCollector(proc="/nonexistent", registry=None))
     partitions = many_partitions(40, zero_series.BLOCK_ROWS)

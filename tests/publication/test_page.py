@@ -321,7 +321,7 @@ def test_a_name_that_is_no_text_does_not_cost_the_page() -> None:
     assert "a?b-0" in _page(published(it))
 
 
-def test_a_dead_loop_is_said_above_everything() -> None:
+def test_a_dead_loop_is_shown_above_everything() -> None:
     """The page was made while the loop lived: the alarm is put in front of its headline, escaped."""
     page = render_page(three_hangs()).with_alarm("No cycle since <b>08:00</b>.").decode()
     assert page.index('id="alarm"') < page.index('id="headline"')

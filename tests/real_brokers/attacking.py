@@ -1,4 +1,4 @@
-"""Operators that wait for the lock of their audit log while something happens to what they were shown."""
+"""Operators that wait for the lock of their audit log while the transaction that they were shown changes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def aborts(bootstrap: str, folder: Path, topic: str, partition: int, *, start_of
 
 
 class Held:
-    """Commands that have asked, were told yes, and wait for their locks until `released`."""
+    """Commands whose question was confirmed, and that wait for their locks until `released`."""
 
     def __init__(self, folder: Path, commands: Sequence[Callable[[Path], int]]) -> None:
         self._folders = [folder / str(number) for number in range(len(commands))]
@@ -75,7 +75,7 @@ class Held:
         ]
 
     def __enter__(self) -> Held:
-        """Return when every command has been told yes."""
+        """Return when every command's question is confirmed."""
         for thread in self._threads:
             thread.start()
         deadline = time.monotonic() + PATIENCE_S

@@ -1,4 +1,4 @@
-"""A broker with every way of logging in, for all tests of this room that need one."""
+"""A broker with every login mechanism, for all tests of this room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exporter as users run it: a process of its own, and what it answers over HTTP."""
+"""Runs the exporter as users do: in its own process, read over HTTP."""
 
 from __future__ import annotations
 

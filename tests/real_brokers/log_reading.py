@@ -1,4 +1,4 @@
-"""A reader of the transaction log in this process, and waiting for what it tells."""
+"""Runs a reader of the transaction log in this process, and waits for its results."""
 
 from __future__ import annotations
 

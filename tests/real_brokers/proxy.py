@@ -1,4 +1,4 @@
-"""A proxy in front of one real broker that loses the answers to one API: the request arrives, the connection is cut."""
+"""A proxy in front of one real broker that drops the responses of one API: the request arrives, the connection ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exporter may not see must never look fine, and never look hanging: real brokers with the StandardAuthorizer.
+"""Data without a grant never looks healthy and never hanging: real brokers with the StandardAuthorizer.
 
 The client speaks PLAINTEXT, so it is User:ANONYMOUS; ACLs are made against that principal.
 """
@@ -107,7 +107,7 @@ def test_a_topic_without_read_is_unauthorized_and_costs_nothing_else(
 def test_hidden_transactional_ids_make_a_live_transaction_inconclusive(
     guarded: KafkaCluster, acl: Callable[..., None], fresh_name: FreshName
 ) -> None:
-    """Where ids are hidden, Kafka's own tool calls a live transaction hanging; we say which grant is missing."""
+    """If ids are hidden, Kafka's own tool calls a live transaction hanging; the exporter names the missing grant."""
     topic = guarded.topics.create(fresh_name("topic"))
 
     with (
@@ -148,7 +148,7 @@ def test_a_deny_on_one_id_keeps_its_live_transaction_from_being_called_hanging(
 def test_readable_acls_without_a_deny_prove_an_unlisted_producer_hanging(
     guarded: KafkaCluster, acl: Callable[..., None], fresh_name: FreshName
 ) -> None:
-    """An authorizer whose ACLs we may read, and which deny nothing on ids, leaves the proof complete."""
+    """An authorizer with readable ACLs, without a DENY on ids, leaves the proof complete."""
     topic = guarded.topics.create(fresh_name("topic"))
     run_transaction(guarded.bootstrap, fresh_name("makes-state-topic"), [(topic, 0)])
     acl(ResourceType.TRANSACTIONAL_ID, "*", AclOperation.ALL, AclPermissionType.ALLOW)
@@ -182,7 +182,7 @@ def test_unreadable_acls_leave_an_unlisted_producer_inconclusive(
 def test_a_hidden_state_topic_leaves_everything_in_doubt_inconclusive(
     guarded: KafkaCluster, acl: Callable[..., None], fresh_name: FreshName
 ) -> None:
-    """Without DESCRIBE on __transaction_state nobody can know every coordinator."""
+    """Without DESCRIBE on __transaction_state the coordinators are unknown."""
     topic = guarded.topics.create(fresh_name("topic"))
     plant_hang(guarded.bootstrap, topic, 0, fresh_name("hang"))
     acl(ResourceType.TOPIC, "__transaction_state", AclOperation.ALL, AclPermissionType.ALLOW, principal="User:somebody")

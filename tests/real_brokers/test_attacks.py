@@ -1,4 +1,4 @@
-"""Attacks on recovery, twenty times each: what the operator was shown changes before the marker, and nobody loses a record.
+"""Attacks on recovery, twenty times each: the transaction changes before the marker, and no record is lost.
 
 Every operator has an audit log of its own, whose lock a test holds for as long as something happens. Each test ends with a
 read_committed consumer that sees every record that a producer was told to be committed.
@@ -61,7 +61,7 @@ class Hangs:
             client.write(self.topic, partition, sequence=sequence)
 
     def commit(self) -> None:
-        """Every client commits, and is told so."""
+        """Every client commits, and gets the response."""
         for client in self.clients:
             client.end(commit=True)
         for client in self.clients:
@@ -104,7 +104,7 @@ def test_a_producer_that_goes_on_while_the_lock_is_waited_for(hangs: Hangs, tmp_
 
 
 def test_a_producer_that_goes_on_after_the_first_look(hangs: Hangs, tmp_path: Path) -> None:
-    """Judged in the lock, looked at, and only then does it go on: the look before the marker sees it."""
+    """It is judged and read in the lock, and only then continues: the read before the marker sees it."""
     statuses = []
     for partition, client in enumerate(hangs.clients):
 
@@ -209,7 +209,7 @@ def test_two_operators_with_two_audit_logs(hangs: Hangs, tmp_path: Path) -> None
 
 
 def test_two_operators_between_look_and_marker(hangs: Hangs, tmp_path: Path) -> None:
-    """The first aborts, and the producer begins again, after the second has looked at the partition in its lock."""
+    """The first aborts, and the producer begins again, after the second has read the partition in its lock."""
     statuses = []
     for partition, client in enumerate(hangs.clients):
 

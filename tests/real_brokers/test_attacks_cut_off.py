@@ -1,4 +1,4 @@
-"""A broker that is cut off from its controller is the operator's first address, and still believes that it leads."""
+"""A broker that is cut off from its controller is the operator's first address, and still acts as leader."""
 
 from __future__ import annotations
 

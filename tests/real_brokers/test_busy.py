@@ -1,4 +1,4 @@
-"""find-hanging on a cluster where something is completing without pause: it answers within its bound, hang included."""
+"""find-hanging responds within its bound, with every hang, while transactions complete without pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The canary of `tests/test_canary.py` at brokers that go through the whole handshake: then it is in what is sent.
+"""The canary of `tests/test_canary.py` with brokers that do the whole handshake, so that it is sent.
 
 Every way in, every mechanism, right and wrong, and everything that comes out.
 """

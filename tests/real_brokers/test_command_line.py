@@ -105,7 +105,7 @@ def test_options_of_the_java_tool_are_accepted_in_its_order(
 
 
 @pytest.mark.parametrize("scope", [["--broker-id", "1"], ["--broker", "1"], []])
-def test_find_hanging_covers_what_it_is_told_or_everything(
+def test_find_hanging_covers_the_named_scope_or_everything(
     kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, scope: list[str]
 ) -> None:
     """By broker under both its names, or over the whole cluster; JSON holds suspects only, or all with `--all`."""
@@ -194,7 +194,7 @@ def test_describe_producers_equals_the_java_tool_s_table(
 def test_an_abort_clears_a_hang_and_the_records_behind_it_are_seen(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
 ) -> None:
-    """The hang is closed, a read_committed consumer sees what it held back, the coordinator goes on as ever."""
+    """The hang is ended, a read_committed consumer sees the held-back records, the coordinator continues normally."""
     topic, name = make_topic(broker), fresh_name("behind")
     hang = plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
     run_transaction(broker.bootstrap, name, [(topic, 0)], records=2)
@@ -266,7 +266,7 @@ def test_nothing_is_written_when_nobody_agrees_or_nothing_can_be_logged(
     assert "so nothing was done" in unlogged.stderr
 
 
-def test_the_outcome_of_a_commit_stands_against_an_abort(
+def test_the_outcome_of_a_commit_prevents_an_abort(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
 ) -> None:
     """An id whose coordinator committed at this epoch is not aborted unless the verdict is typed out."""
@@ -310,7 +310,7 @@ def test_a_stuck_completion_is_completed_with_the_coordinator_s_own_decision(
     (entry,) = json.loads(
         tool(broker, "describe-producers", "--topic", topic, "--partition", "0", "--format", "json").stdout
     )
-    # The partition comes to remember a coordinator epoch above the coordinator's own, as a restored disk would.
+    # The partition gets a coordinator epoch above the coordinator's own, as after a restored disk.
     write_marker(broker.bootstrap, topic, 0, entry["producer_id"], entry["producer_epoch"], coordinator_epoch=1000)
     live.write()
     live.close("commit")  # the coordinator answers as soon as it has decided
@@ -409,7 +409,7 @@ def test_many_hangs_are_planned_in_a_file_and_aborted_from_it(
 def test_a_plan_for_another_cluster_is_refused(
     kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
 ) -> None:
-    """The same topic may hang at the same offset there: the id of the cluster tells them apart."""
+    """The same topic may hang at the same offset there: the cluster id differs."""
     topic, plan = make_topic(kafka_4_3_1), tmp_path / "plan.json"
     plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("hang"))
     tool(kafka_4_3_1, "find-hanging", "--topic", topic, "--plan-file", str(plan))
@@ -425,7 +425,7 @@ def test_a_plan_for_another_cluster_is_refused(
 def test_two_aborts_at_once_write_one_marker(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """Five people who follow the same runbook: one closes it, the others are told that it is gone."""
+    """Five operators follow the same runbook: one aborts it, the others see that it has ended."""
     topic = make_topic(broker)
     plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
     arguments = ["abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes"]
@@ -567,7 +567,7 @@ def test_an_odd_transactional_id_breaks_nothing(
 
 
 class Person:
-    """One command on a terminal of its own, and somebody who reads and types there."""
+    """One command on its own terminal, and an operator who reads and types there."""
 
     def __init__(self, cluster: KafkaCluster, folder: Path, *arguments: str) -> None:
         self._pid, self._terminal = pty.fork()

@@ -1,4 +1,4 @@
-"""Who waits behind a hang: consumer groups of real brokers, by what they have committed and by where they live."""
+"""Finds the groups that a hang blocks on real brokers, by their committed offsets and by their own partition."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_hang_on_the_offsets_topic_names_the_groups_that_live_there(
 def test_nobody_is_asked_where_nothing_is_suspect(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
-    """A healthy cluster is not asked for its groups."""
+    """In a healthy cluster no request for groups is sent."""
     topic = make_topic(broker)
 
     with Watch(broker.bootstrap) as watch, OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 0)]):

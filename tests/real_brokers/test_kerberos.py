@@ -99,7 +99,7 @@ def test_a_ticket_is_enough(cluster: KerberosCluster, realm: Realm, tmp_path: Pa
 def test_what_kerberos_refuses_is_one_sentence(
     cluster: KerberosCluster, realm: Realm, tmp_path: Path, case: str
 ) -> None:
-    """Without a ticket, and where the realm knows no such service: told as a login that failed, with Kerberos' reason."""
+    """Without a ticket, or with a service that the realm does not know: a failed login, with Kerberos' reason."""
     tickets = Path(realm.environment["KRB5CCNAME"].removeprefix("FILE:"))
     tickets.unlink(missing_ok=True)
     if case == "another service":

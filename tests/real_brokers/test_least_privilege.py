@@ -1,4 +1,4 @@
-"""Exactly the README's grants: enough for everything, each for what the document says, and no right to write."""
+"""The README's grants are enough for everything, each is needed as documented, and none allows writing."""
 
 from __future__ import annotations
 

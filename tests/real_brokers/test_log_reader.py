@@ -117,7 +117,7 @@ def test_an_earlier_run_s_position_is_of_one_cluster_only(cluster: KafkaCluster)
 
 
 @pytest.mark.slow
-def test_a_broker_s_death_is_said_and_costs_no_event(cluster: KafkaCluster, tmp_path: Path) -> None:
+def test_a_broker_s_death_is_reported_and_costs_no_event(cluster: KafkaCluster, tmp_path: Path) -> None:
     """While it is down nothing counts as read; afterwards it goes on where it was."""
     run_transaction(cluster.bootstrap, "dead-1", [("t", 0)])
     with counting(cluster.bootstrap, tmp_path, "dead") as exporter:

@@ -1,4 +1,4 @@
-"""Markers that real brokers refuse: without the right, behind a newer coordinator, behind a newer producer."""
+"""Markers that real brokers refuse: not authorized, a newer coordinator epoch, a newer producer epoch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OPERATOR = "operator"
 NARROW = "narrow"
 """An operator who may write markers, and may not read every topic."""
 BLINKERED = "blinkered"
-"""An operator to whom other topics are not even visible."""
+"""An operator without DESCRIBE on other topics."""
 CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
 
 
@@ -87,7 +87,7 @@ def abort_as_operator(
 def test_without_the_right_nothing_is_written_and_the_right_is_named(
     guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """Proved to hang, refused by the broker, told what to grant; ALTER on the cluster is enough from 3.8 on."""
+    """Proved to hang, refused by the broker with the missing grant; ALTER on the cluster is enough from 3.8 on."""
     topic = guarded.topics.create(fresh_name("topic"))
     plant_hang(guarded.bootstrap, topic, 0, fresh_name("hang"))
 
@@ -216,7 +216,7 @@ def aborted_after(
 def test_a_newer_coordinator_fences_the_marker(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """Its coordinator's marker came first, from a newer epoch: ours is refused, and said to have come too late."""
+    """Its coordinator's marker came first, from a newer epoch: the command's marker is refused as too late."""
     topic = make_topic(broker)
     hang = plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
 
@@ -234,7 +234,7 @@ def test_a_newer_coordinator_fences_the_marker(
 def test_a_newer_producer_epoch_refuses_the_marker(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """The producer came back at a newer epoch in the last moment: ours is refused, and it is said to live."""
+    """The producer came back at a newer epoch at the last moment: the marker is refused, and the message says why."""
     topic = make_topic(broker)
     hang = plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
 

@@ -1,4 +1,4 @@
-"""`once` as a process: formats, exit statuses, and what is said of what is missing."""
+"""`once` as a process: formats, exit statuses, and messages about missing data."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_json_is_the_promised_object(broker: KafkaCluster, make_topic: MakeTopic
 
 
 def test_the_table_puts_the_worst_first(broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> None:
-    """The hang stands above the live transaction, with the sentence that it rests on below it."""
+    """The hang comes before the live transaction, and the line below it has the reason of its verdict."""
     topic = make_topic(broker, partitions=2)
     plant_hang(broker.bootstrap, topic, 1, fresh_name("hang"))
 
@@ -78,7 +78,7 @@ def test_prometheus_format_is_an_exposition(kafka_4_3_1: KafkaCluster) -> None:
 
 
 def test_no_broker_is_status_1_and_a_sentence() -> None:
-    """Nothing listens: the address and the reason are told, and nothing is printed as an answer."""
+    """No listener: the address and the reason are reported, and there is no output."""
     run = once("127.0.0.1:9", "--kafka.request.timeout.ms", "2000")
 
     assert (run.returncode, run.stdout) == (1, "")

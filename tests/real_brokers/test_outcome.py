@@ -1,4 +1,4 @@
-"""How a hanging transaction ended on its producer's other partitions, found in real logs."""
+"""Finds the outcome of a hanging transaction on its producer's other partitions, in real logs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_marker_on_another_partition_tells_when_the_coordinator_has_gone_on(
     outcome: Any,
     kind: str,
 ) -> None:
-    """The coordinator is epochs further; the marker beside the hang says how it ended, and abort goes by it."""
+    """The coordinator is several epochs ahead; a marker on another partition shows the outcome, and abort uses it."""
     topic, name = make_topic(broker, partitions=2), fresh_name("late")
     written_ms = int(time.time() * 1000) - 10
     run_transaction(broker.bootstrap, name, [(topic, 1)], outcome=outcome)
@@ -115,7 +115,7 @@ def test_a_marker_is_found_behind_megabytes_of_others(
 def test_other_producers_markers_and_open_siblings_say_nothing(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
 ) -> None:
-    """A hang on two partitions beside strangers that commit and abort: nothing is known of its end."""
+    """A hang on two partitions with other producers that commit and abort: its outcome is unknown."""
     topic = make_topic(broker, partitions=2)
     for partition in range(2):
         plant_hang_without_id(broker.bootstrap, topic, partition, producer_id=9_100_000_008)
@@ -125,7 +125,7 @@ def test_other_producers_markers_and_open_siblings_say_nothing(
     row = found_on(tool, broker, topic)
 
     assert row["outcome_evidence"] == "none"
-    # Before 3.5 (KIP-854) no broker tells how long partitions remember a producer.
+    # Before 3.5 (KIP-854) no broker returns how long partitions remember a producer.
     assert row["outcome_seen"] in (
         [],
         ["it is unknown how long partitions remember producers: needs DESCRIBE_CONFIGS on the cluster, Kafka 3.5+"],

@@ -1,4 +1,4 @@
-"""The bytes of real brokers: our decoders read of them what kafka-python reads of the very same bytes."""
+"""The exporter's decoders and kafka-python's read the same bytes of real brokers alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that change under a running exporter, against real brokers: passwords, pace, the cluster, and mistakes."""
+"""Settings change under a running exporter, with real brokers: passwords, interval, the cluster, and mistakes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_password_that_is_mended_is_used_without_a_restart(guarded: GuardedClu
 
 @pytest.mark.parametrize("how", ["SIGHUP", "POST", "file"])
 def test_settings_are_taken_whole_or_not_at_all(kafka_4_3_1: KafkaCluster, tmp_path: Path, how: str) -> None:
-    """By signal, over HTTP where that is allowed, and by a changed file: good ones apply, bad ones are told and do not."""
+    """By signal, over HTTP if allowed, and by a changed file: valid settings apply, invalid ones are reported."""
     by_http = "publish.reload_endpoint: true\n"
     settings = write_settings(tmp_path, kafka_4_3_1, more=by_http)
     watch = "100ms" if how == "file" else "0"

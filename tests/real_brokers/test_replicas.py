@@ -1,4 +1,4 @@
-"""A leader that lost a marker which its follower has, as a disk restored from a backup would make it: two real logs."""
+"""A leader lost a marker that its follower has, as after a disk was restored from a backup: two real logs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def log_with_marker(make_cluster: MakeCluster, hang: PlantedTransaction, to: Pat
 
 
 def restore(broker: Broker, log: Path) -> None:
-    """Put another log in the place of a stopped broker's; it makes its indexes and its producer state anew from it."""
+    """Replace a stopped broker's log by another; the broker rebuilds its indexes and its producer state from it."""
     folder = partition_folder(broker, TOPIC)
     for pattern in ("*.log", "*.index", "*.timeindex", "*.txnindex", "*.snapshot"):
         for path in folder.glob(pattern):

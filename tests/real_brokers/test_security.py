@@ -1,4 +1,4 @@
-"""Every way of speaking with a broker and of logging in, against real ones; and what is said where it does not work."""
+"""Every protocol and login mechanism with real brokers, and the messages of failures."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ UNUSABLE = {
 
 @pytest.mark.parametrize("name", UNUSABLE)
 @pytest.mark.parametrize("content", [None, "rubbish"], ids=["missing", "rubbish"])
-def test_files_that_cannot_be_used_are_told_before_anybody_is_asked(
+def test_files_that_cannot_be_used_are_reported_before_any_request(
     tmp_path: Path, name: str, content: str | None
 ) -> None:
     """`config check` finds them, with the setting's name."""
@@ -280,7 +280,9 @@ def test_a_rotated_client_certificate_is_used_without_a_restart(
 
 
 @pytest.mark.slow
-def test_tokens_are_renewed_in_mid_run_and_a_failing_endpoint_is_told(cluster: SecureCluster, tmp_path: Path) -> None:
+def test_tokens_are_renewed_in_mid_run_and_a_failing_endpoint_is_reported(
+    cluster: SecureCluster, tmp_path: Path
+) -> None:
     """Tokens of two seconds: cycle after cycle succeeds with new ones. The endpoint fails, and comes back."""
     with TokenEndpoint(life_s=2) as endpoint:
         config = written(tmp_path, cluster.door("LOGIN"), {"security.protocol": "SASL_PLAINTEXT", **oauth(endpoint)})

@@ -1,4 +1,4 @@
-"""`serve` as a process against real brokers: promised series and values, staleness, restarts, and a clean end."""
+"""`serve` as a process with real brokers: documented series and values, staleness, restarts, and a clean end."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_every_situation_gives_its_promised_series(
 def test_a_dead_cluster_makes_rows_vanish_and_nothing_else(
     make_cluster: Callable[..., KafkaCluster], fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """After three missed cycles the cluster's rows are gone, the timestamp stands still, and health stays good."""
+    """After three missed cycles the cluster's rows are removed, the timestamp does not change, and health stays good."""
     cluster = make_cluster("4.3.1")
     topic = cluster.topics.create(fresh_name("topic"))
     plant_hang(cluster.bootstrap, topic, 0, fresh_name("hang"))
@@ -123,7 +123,7 @@ def test_a_dead_cluster_makes_rows_vanish_and_nothing_else(
 def test_first_seen_survives_a_restart(
     kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """A hang with a future timestamp is as old after a restart of the exporter as before: only we know when it began."""
+    """A hang with a future timestamp is as old after a restart as before: only the exporter knows its beginning."""
     topic = make_topic(kafka_4_3_1)
     future_ms = int(time.time() * 1000) + HOUR_MS // 2
     plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("hang"), timestamp_ms=future_ms)
@@ -141,7 +141,7 @@ def test_first_seen_survives_a_restart(
 def test_a_damaged_state_file_is_set_aside(
     kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """The exporter starts with a state file that is none, says so, and keeps it for somebody to look at."""
+    """The exporter starts with an invalid state file, reports it, and keeps it for an operator."""
     topic = make_topic(kafka_4_3_1)
     plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("hang"))
     (tmp_path / "state.json").write_text("of use to somebody")

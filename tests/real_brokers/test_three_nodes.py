@@ -1,4 +1,4 @@
-"""Three real brokers, one of which dies: it costs its own partitions, it is said, and it comes back by itself."""
+"""One of three real brokers dies: only its partitions are affected, coverage reports it, and it recovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The coordinators' log of real brokers: decoded as Kafka's own tool decodes it, and telling what really happened."""
+"""The transaction log of real brokers, decoded as Kafka's own tool decodes it, shows the true events."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def ours(decoded: Decoded) -> dict[str, Any]:
     }
 
 
-def test_a_commit_and_an_abort_are_told_with_their_partitions(cluster: KafkaCluster) -> None:
+def test_a_commit_and_an_abort_are_decoded_with_their_partitions(cluster: KafkaCluster) -> None:
     """Begun, all partitions named once, decided, completed; an abort by the client is no more than that."""
     name = "app-\u00e9"
     run_transaction(cluster.bootstrap, name, [("t", 0), ("t", 1), ("u", 0)])
@@ -173,7 +173,7 @@ def test_a_commit_and_an_abort_are_told_with_their_partitions(cluster: KafkaClus
             assert event.duration_ms >= 0
 
 
-def test_a_time_out_is_told_from_a_fence_and_from_a_client_s_abort(cluster: KafkaCluster) -> None:
+def test_a_time_out_is_distinguished_from_a_fence_and_from_a_client_s_abort(cluster: KafkaCluster) -> None:
     """The coordinator gives one up, and ends another for a newer producer of the same id."""
     silent, fenced = "silent", "fenced"
     left_open = OpenTransaction(cluster.bootstrap, silent, [("t", 0)], timeout_ms=TIMEOUT_MS)

@@ -1,4 +1,4 @@
-"""What real brokers show of ordinary, idle, finished and hanging producers, and what is concluded from it."""
+"""Verdicts on ordinary, idle, finished and hanging producers of real brokers."""
 
 from __future__ import annotations
 
@@ -204,7 +204,9 @@ def test_rapid_commits_are_never_called_hanging(
 
 
 @pytest.mark.slow
-def test_a_broker_below_the_floor_is_told_by_the_api_that_it_lacks(make_cluster: Callable[..., KafkaCluster]) -> None:
+def test_a_broker_below_the_floor_is_recognized_by_the_api_that_it_lacks(
+    make_cluster: Callable[..., KafkaCluster],
+) -> None:
     """Kafka 2.8 has DescribeProducers and no ListTransactions: what is open is shown, nothing is proved, and it is said."""
     cluster = make_cluster("2.8.2")
     topic = cluster.topics.create("orders")

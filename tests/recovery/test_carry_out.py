@@ -217,7 +217,7 @@ def test_a_partition_that_cannot_be_read_afterwards_is_not_called_open(fault: Ex
         ((0, 1), "the last stable offset went from 0 to 1"),
     ],
 )
-def test_the_last_stable_offset_is_told_as_it_is(stable: tuple[int, int], said: str, log: Log) -> None:
+def test_the_last_stable_offset_is_reported_as_it_is(stable: tuple[int, int], said: str, log: Log) -> None:
     """A closed transaction need not have been the only one."""
     assert run(PartitionStandIn(stable=stable), log).sentence == f"the transaction is closed; {said}"
 
@@ -236,7 +236,7 @@ def test_nothing_is_sent_without_a_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fails_from", [1, 2])
-def test_a_log_that_fails_after_the_marker_is_told_and_changes_nothing(fails_from: int, tmp_path: Path) -> None:
+def test_a_log_that_fails_after_the_marker_is_reported_and_changes_nothing(fails_from: int, tmp_path: Path) -> None:
     """What happened has happened: it is said all the same."""
     result = run(PartitionStandIn(), Log(tmp_path / "audit.jsonl", fails_from=fails_from))
 
@@ -247,7 +247,7 @@ def test_a_log_that_fails_after_the_marker_is_told_and_changes_nothing(fails_fro
 @pytest.mark.parametrize(
     "partition", [PartitionStandIn(answer=KeyboardInterrupt()), PartitionStandIn(after=[KeyboardInterrupt()])]
 )
-def test_who_leaves_after_the_marker_is_told_that_it_may_be_there(partition: PartitionStandIn, log: Log) -> None:
+def test_leaving_after_the_marker_reports_that_it_may_be_written(partition: PartitionStandIn, log: Log) -> None:
     """Ctrl-C while the answer or the effect is awaited is logged, and never followed by another marker."""
     result = run(partition, log)
 

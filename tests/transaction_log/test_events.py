@@ -203,7 +203,7 @@ def completions(events: list[Event]) -> list[tuple[int, Outcome | None]]:
 
 
 @given(histories())
-def test_every_history_is_told_as_it_was(history: History) -> None:
+def test_every_history_gives_its_events(history: History) -> None:
     """Each transaction begins once, is decided once and completes once, as it did."""
     events = played(*history.records)
 

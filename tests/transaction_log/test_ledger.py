@@ -38,7 +38,7 @@ def logged(kept: Ledger, producer_id: int = 7, *, read_to_end: bool = True) -> L
     return kept.journal([producer_id], [LOG_PARTITION] if read_to_end else []).producers[producer_id]
 
 
-def test_what_runs_is_told_with_its_start_and_its_decision() -> None:
+def test_what_runs_is_returned_with_its_start_and_its_decision() -> None:
     """The open transaction, then the same one decided by its coordinator, under the epoch that was open."""
     running = logged(fed(EMPTY, ONGOING))
     fenced = replace(ONGOING, status=TransactionState.PREPARE_ABORT, producer_epoch=4, last_update_ms=START_MS + 20)

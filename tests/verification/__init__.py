@@ -1,1 +1,1 @@
-"""Checking what the exporter says against clusters whose truth is known."""
+"""Checks the exporter against clusters whose truth is known."""

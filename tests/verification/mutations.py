@@ -1,4 +1,4 @@
-"""Hand-made faults, one at a time in a copy: each must fail a test: `python -m tests.verification.mutations`.
+"""Applies hand-made faults, one at a time, to a copy; each must fail a test: `python -m tests.verification.mutations`.
 
 First the quick tests of its own room run, then all quick tests, then the tests on real brokers that the fault
 names. A fault that nothing finds is printed, and the exit status is 1.
@@ -26,7 +26,7 @@ OURS: Final = "tests/verification/test_programs.py::test_every_fault_can_be_made
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`old` stands once in the file and becomes `new`."""
+    """`old` occurs once in the file and becomes `new`."""
 
     path: str
     old: str

@@ -1,4 +1,4 @@
-"""What each grant is for, measured: `python -m tests.verification.privileges` writes the table of `docs/security.md`.
+"""Measures what each grant is for: `python -m tests.verification.privileges` writes the table of `docs/security.md`.
 
 One broker with the StandardAuthorizer, one user for each row: all grants of the README but one.
 """
@@ -150,7 +150,7 @@ def measured(version: str) -> Mapping[str, View]:
 
 
 def document(before: str, views: Mapping[str, View]) -> str:
-    """The document `before`, its table made anew."""
+    """The document `before` with a new table."""
     by_hand, mark, _ = before.partition(BEGINNING)
     assert mark, f"{DOCUMENT} lacks the line {BEGINNING}"
     return f"{by_hand}{mark}\n{table(views)}"

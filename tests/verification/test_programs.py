@@ -39,6 +39,6 @@ def test_the_readme_names_every_program() -> None:
 
 @each(FAULTS, name=lambda it: f"{it.path}: {it.new[:40]}")
 def test_every_fault_can_be_made(fault: Fault) -> None:
-    """Its text stands once in the file: a fault that changes nothing would be found by no test, or by any."""
+    """Its text occurs once in the file: a fault that changes nothing would be found by no test, or by any."""
     assert fault.old != fault.new
     assert (ROOT / "exporter" / fault.path).read_text().count(fault.old) == 1

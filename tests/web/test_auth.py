@@ -208,7 +208,7 @@ def test_versions_and_ciphers_are_honoured(tmp_path: Path) -> None:
         assert ask(server, client_tls(authority))[0] == 200
 
 
-def test_what_is_no_certificate_is_told_before_listening(tmp_path: Path) -> None:
+def test_what_is_no_certificate_is_reported_before_listening(tmp_path: Path) -> None:
     """A key that belongs to another certificate, and a file that is none."""
     authority = Authority(tmp_path)
     authority.issue("server")

@@ -54,7 +54,7 @@ ONGOING = seen("Ongoing")
         (ONGOING, seen("CompleteAbort", EPOCH + 1, at_ms=LATE_MS), False, Fate.UNRESOLVED),
     ],
 )
-def test_the_end_is_told_from_what_the_coordinator_said(before: Seen, after: Seen, is_lost: bool, fate: Fate) -> None:  # noqa: FBT001 - a column of the table
+def test_the_end_comes_from_what_the_coordinator_said(before: Seen, after: Seen, is_lost: bool, fate: Fate) -> None:  # noqa: FBT001 - a column of the table
     """By epoch, state and time; where that does not decide, nobody guesses."""
     attempt = Attempt(began_ms=BEGAN_MS, epoch=EPOCH, before=before, after=after, is_lost=is_lost)
 

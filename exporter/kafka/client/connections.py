@@ -1,8 +1,8 @@
-"""The border over kafka-python: one connection per broker, requests in, answers or `BrokerFault`s out.
+"""Sends requests to brokers over one connection each, and turns every failure into a `BrokerFault`.
 
-Connecting, TLS, SASL, ApiVersions and framing are kafka-python's (3.0.x, `tests/kafka/client/test_contract.py` watches the
-calls that are used). What is ours is that every step has a deadline (its TLS handshake has none), that a refused login is
-tried again next time (its connection manager never does), and that nothing happens in the background.
+kafka-python (3.0.x) does connecting, TLS, SASL, ApiVersions and framing; `tests/kafka/client/test_contract.py` checks the
+calls that are used. This file adds a deadline to every step (kafka-python's TLS handshake has none) and retries a refused
+login at the next request (its connection manager never does), and does nothing in the background.
 
 Everything but `run` and `close` belongs to the client's own thread: coroutines that `run` starts there.
 """
@@ -37,7 +37,7 @@ THROTTLE_POLL_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True, order=True)
 class Address:
-    """Where a broker listens."""
+    """Address of a broker's listener."""
 
     host: str
     port: int
@@ -65,17 +65,17 @@ def _as_it_is(answer: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request that is under way: `Connections.request` waits for its answer."""
+    """A request in flight: `Connections.request` waits for its response."""
 
     answer: Any
-    """The future of it."""
+    """Future of the response."""
     at: float
-    """Instant of the clock."""
+    """By the client's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An answer that has come and is still to be decoded: see `Connections.decode`."""
+    """A received response that is not decoded yet: see `Connections.decode`."""
 
     address: Address
     api: str
@@ -84,7 +84,7 @@ class Received:
 
 
 class Connections:
-    """Connections to the brokers of one cluster, opened when they are first needed.
+    """Connections to the brokers of one cluster, opened at the first request.
 
     `options` are kafka-python's names (`security_protocol`, `sasl_mechanism`, `ssl_cafile`, ...).
     """
@@ -106,7 +106,7 @@ class Connections:
     def run(self, coroutine: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
         """Run `coroutine(*arguments)` on the client's thread and wait for it.
 
-        Raises ClientClosedError when the client is closed meanwhile, else whatever the coroutine raises.
+        Raises ClientClosedError if the client is closed in the meantime, otherwise whatever the coroutine raises.
         """
         if self._closed:
             raise ClientClosedError
@@ -119,7 +119,7 @@ class Connections:
         return result
 
     def use(self, options: Mapping[str, Any], *, client_id: str) -> None:
-        """Connect with these options from now on; connections that are open are ended. Between two calls of `run`."""
+        """Use these options for new connections and end the open ones. Call it between two calls of `run`."""
         self._options = _all_options(options, client_id)
         self.run(self._drop_all)
 
@@ -135,7 +135,7 @@ class Connections:
         self._closed = True
         self._net.call_soon_threadsafe(self._close_all)
         self._net.stop(timeout_ms=500)
-        with suppress(RuntimeError):  # its thread is still held up; it ends by itself
+        with suppress(RuntimeError):  # its thread is still blocked; it ends by itself
             self._net.close()
 
     def _close_all(self) -> None:
@@ -146,7 +146,7 @@ class Connections:
             _close_all(sockets)
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
-        """What was asked so far, by API. May be called from any thread."""
+        """Requests so far, by API. May be called from any thread."""
         return tuple(
             ApiStatistics(
                 api=api,
@@ -159,11 +159,11 @@ class Connections:
         )
 
     def too_new(self) -> tuple[str, ...]:
-        """What open connections have shown of brokers that are newer than this exporter supports, a sentence each."""
+        """Brokers with open connections that are newer than this exporter supports, one sentence each."""
         return tuple(sorted(it for open_ in self._connections.values() if not open_.closed for it in open_.too_new))
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """Run `coroutines` side by side; their results in order. Raises the first one's exception, after all ended."""
+        """Run `coroutines` concurrently; their results in order. Raises the first one's exception, after all ended."""
         coroutines = tuple(coroutines)
         if len(coroutines) == 1:
             return [await coroutines[0]]
@@ -180,7 +180,7 @@ class Connections:
         return results
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, and let others go on."""
+        """Wait while other coroutines run."""
         await self._net.sleep(seconds)
 
     async def request(
@@ -194,7 +194,7 @@ class Connections:
         once: bool = False,
         sent: Sent | None = None,
     ) -> Any:
-        """Send `request` to the broker at `address`; what `read` makes of its answer within `timeout_s` seconds.
+        """Send `request` to the broker at `address`; returns what `read` makes of its response within `timeout_s` seconds.
 
         Raises BrokerFault, see `receive` and `decode`.
         """
@@ -211,11 +211,11 @@ class Connections:
         once: bool = False,
         sent: Sent | None = None,
     ) -> Received:
-        """The answer, still to be decoded: the moment to send the next request ahead, so that the broker works meanwhile.
+        """The response, not decoded yet, so that the caller can send the next request before it decodes.
 
-        With `sent` the request is under way already: see `send_ahead`. Raises BrokerFault. A connection that had been
-        idle and turns out to be lost is opened anew, once: the broker may have restarted since the last cycle. Not with
-        `once`: a request that writes may have been carried out.
+        With `sent` the request is already in flight: see `send_ahead`. Raises BrokerFault. An idle connection that turns
+        out to be lost is opened again, once: the broker may have restarted since the last cycle. Not with `once`: a request
+        that writes may have been carried out.
         """
         tally = self._tallies.setdefault(api, _Tally())
         tally.requests += 1
@@ -237,10 +237,10 @@ class Connections:
         return Received(address, api, answer, self._clock() - began)
 
     def decode(self, received: Received, read: Callable[[Any], Any]) -> Any:
-        """What `read` makes of an answer. Raises BrokerFault when it raises that, MalformedAnswerError, or TypeError:
-        null where something must be.
+        """What `read` makes of a response.
 
-        A connection that sent nonsense is not used again: not even its throttling.
+        Raises BrokerFault if `read` raises it, MalformedAnswerError, or TypeError (null where a value is required). A
+        connection that sent an invalid response is not used again; its throttle time is ignored too.
         """
         address, api = received.address, received.api
         try:
@@ -262,11 +262,11 @@ class Connections:
 
     def _count_failure(self, api: str) -> None:
         if self._closed:
-            raise ClientClosedError from None  # no broker's fault: not to be told as one
+            raise ClientClosedError from None  # not a fault of the broker
         self._tallies[api].failures += 1
 
     def send_ahead(self, address: Address, request: RawRequest, *, timeout_s: float) -> Sent | None:
-        """Send `request`, for `receive` to wait for its answer; None where that must wait, and `receive` is to send it."""
+        """Send `request` for `receive` to wait for; None if it cannot be sent now, and `receive` has to send it."""
         connection = self._usable(address)
         if connection is None or connection.paused:
             return None
@@ -292,14 +292,14 @@ class Connections:
         return connection
 
     async def _wait_while_throttled(self, address: Address, connection: Any, timeout_at: float) -> None:
-        """KIP-219: a client that exceeds its quota must hold back. kafka-python refuses to send meanwhile."""
+        """KIP-219: a client that exceeds its quota must wait. kafka-python refuses to send in that time."""
         while "throttle" in connection.paused:
             if self._clock() >= timeout_at:
                 raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {address} throttles this client (request quota)")
             await self._net.sleep(THROTTLE_POLL_SECONDS)
 
     async def _open(self, address: Address, timeout_at: float) -> Any:
-        """A ready connection. Two that ask for the same address at once share one attempt."""
+        """A ready connection. Two requests to the same address share one connection attempt."""
         if address not in self._opening:
             attempt = self._net.call_soon_with_future(self._open_alone, address, timeout_at)
             self._opening[address] = attempt
@@ -316,14 +316,14 @@ class Connections:
                 await connection.initialize(timeout_at=timeout_at)
                 if connection.login_failure is not None:
                     raise connection.login_failure
-                await connection  # raises what initialize only noted
+                await connection  # raises the error that initialize only stored
             finally:
                 self._opening_sockets.pop(address, None)
         self._connections[address] = connection
         return connection
 
     async def _build_transport(self, address: Address, timeout_at: float, sockets: list[Any]) -> Any:
-        """TCP and TLS handshake, cut off at `timeout_at`; nothing of a failed attempt is left behind."""
+        """TCP and TLS handshake with the deadline `timeout_at`; releases everything after a failed attempt."""
         made = Future()
 
         async def attempt() -> None:
@@ -348,7 +348,7 @@ class Connections:
             self._net.cancel(timer)
 
     async def _connect(self, address: Address, timeout_at: float, sockets: list[Any]) -> Any:
-        """A TCP connection to the first of the host's addresses that takes one.
+        """A TCP connection to the first address of the host that accepts one.
 
         kafka-python's own loop over the addresses leaves the sockets of failed attempts to the garbage collector.
         """

@@ -1,7 +1,7 @@
-"""What a client needs beside names: a TLS context and a source of tokens, made from files that may change.
+"""Makes a client's TLS context and token source from the settings and their files.
 
-Both clients are configured from the same settings: `client_options` for connections, `librdkafka_properties` for the
-consumer of the transaction log.
+Both clients use the same settings: `client_options` is for connections, `librdkafka_properties` for the consumer of the
+transaction log.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from exporter.kafka.errors import ClusterUnavailableError
 
 
 class CredentialsError(ClusterUnavailableError):
-    """Something that the settings name cannot be used: nobody can be asked. The sentence is for the operator."""
+    """A file or value in the settings is unusable, so no request can be sent. The sentence is for the operator."""
 
 
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
-    """kafka-python's options, TLS context and token provider among them. Raises CredentialsError."""
+    """kafka-python's options, including TLS context and token provider. Raises CredentialsError."""
     options: dict[str, Any] = {"security_protocol": kafka.security_protocol}
     if kafka.sasl is not None:
         options |= _sasl_options(kafka.sasl)
@@ -53,7 +53,7 @@ def _sasl_options(sasl: SaslSettings) -> dict[str, Any]:
 
 
 def tls_context(tls: TlsSettings) -> ssl.SSLContext:
-    """TLS 1.2 or later, brokers always verified. Raises CredentialsError."""
+    """TLS 1.2 or later, brokers are always verified. Raises CredentialsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = tls.check_hostname
@@ -84,7 +84,7 @@ def _load_certificate(context: ssl.SSLContext, tls: TlsSettings) -> None:
             raise CredentialsError(
                 f"kafka.ssl.keystore.location: {tls.keystore_location} contains no certificate with its key"
             )
-        # OpenSSL takes keys from files only; this one is ours alone, and gone in a moment.
+        # OpenSSL reads keys from files only; only this user can read this one, and it is deleted at once.
         with tempfile.NamedTemporaryFile(mode="w") as file:
             file.write(key + certificate)
             file.flush()
@@ -94,12 +94,12 @@ def _load_certificate(context: ssl.SSLContext, tls: TlsSettings) -> None:
         with _Named("kafka.ssl.certificate.location", tls.certificate_location, what):
             if tls.key_location is not None:
                 check_regular(tls.key_location)
-            # An empty password rather than None: OpenSSL would ask for one on the terminal.
+            # An empty password and not None: with None OpenSSL would ask for one on the terminal.
             context.load_cert_chain(tls.certificate_location, tls.key_location, tls.key_password or "")
 
 
 def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, str]:
-    """(key, certificate and those above it, all certificates) as PEM; what is not there is empty."""
+    """(key, certificate and its chain, all certificates) as PEM; what the file does not contain is empty."""
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - 50 ms that few need
     from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415
 
@@ -116,7 +116,7 @@ def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, s
 
 
 class _Named:
-    """Turns what goes wrong with one file into a sentence with its setting."""
+    """Turns an error of one file into a sentence with its setting."""
 
     def __init__(self, setting: str, location: str, what: str) -> None:
         self._setting, self._location, self._what = setting, location, what
@@ -139,7 +139,7 @@ class _Named:
 
 
 def librdkafka_properties(kafka: KafkaSettings) -> Mapping[str, Any]:
-    """The same settings for confluent-kafka, whose names they have. Raises CredentialsError."""
+    """The same settings for confluent-kafka, which uses the same names. Raises CredentialsError."""
     if kafka.sasl is not None and not MECHANISMS[kafka.sasl.mechanism].is_in_librdkafka:
         raise CredentialsError(f"librdkafka cannot log in with {kafka.sasl.mechanism}")
     properties = {name.removeprefix("kafka."): value for name, value in given_in(kafka).items()}
@@ -151,7 +151,7 @@ def librdkafka_properties(kafka: KafkaSettings) -> Mapping[str, Any]:
             pairs = (f"{key}={value}" for key, value in kafka.sasl.oauth.extensions)
             properties["sasl.oauthbearer.extensions"] = ",".join(pairs)
     if kafka.tls is not None and kafka.tls.truststore_location is not None:
-        for name in ("location", "password"):  # of Java's clients alone
+        for name in ("location", "password"):  # for Java clients only
             properties.pop(f"ssl.truststore.{name}", None)
         store = _pkcs12("kafka.ssl.truststore", kafka.tls.truststore_location, kafka.tls.truststore_password)
         properties["ssl.ca.pem"] = store[2]

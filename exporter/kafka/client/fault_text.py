@@ -1,4 +1,4 @@
-"""Why a broker could not be spoken to: foreign exceptions become faults, in words that say what to do about it."""
+"""Turns exceptions of client libraries into `BrokerFault`s whose sentence says what to do."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _UNKNOWN_AUTHORITY = frozenset({2, 19, 20, 21})
 _OTHER_HOST = frozenset({62, 63, 64})
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
 _MAJOR = re.compile(r"^Major .*, Minor \(\d+\): ", re.DOTALL)
-"""What GSS-API says in general, before what Kerberos says."""
+"""GSS-API's general text, before Kerberos' own."""
 _WRAPPING = re.compile(r"^(?:\[Error \d+\] )?(?:\w+Error: )*")
 TLS_SPOKEN_HERE = "this listener uses TLS: set kafka.security.protocol to SSL or SASL_SSL"
 
 
 def tls_error_in(error: BaseException) -> ssl.SSLError | None:
-    """The TLS error that this is, or that a client library wrapped."""
+    """The TLS error itself, or the one that a client library wrapped."""
     if isinstance(error, ssl.SSLError):
         return error
     inner = error.args[0] if isinstance(error, foreign.KafkaConnectionError) and error.args else None
@@ -41,7 +41,7 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, foreign.IllegalSaslStateError):
         return "this listener does not use SASL: set kafka.security.protocol to PLAINTEXT or SSL"
     if isinstance(error, foreign.SaslAuthenticationFailedError | foreign.UnsupportedSaslMechanismError):
-        # Number and name stand before the broker's own sentence, once for each time that kafka-python wrapped it.
+        # Number and name come before the broker's own sentence, once for each time that kafka-python wrapped it.
         return _WRAPPING.sub("", str(error)) or "the broker gave no reason"
     if is_tls_spoken(error):
         return TLS_SPOKEN_HERE
@@ -49,7 +49,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def login_in_words(error: BaseException) -> str:
-    """Why a login did not even begin, where a library of the mechanism says so."""
+    """Why a login did not begin, if a library of the mechanism says so."""
     said = str(error) or type(error).__name__
     if type(error).__module__.partition(".")[0] == "gssapi":
         return f"Kerberos: {_MAJOR.sub('', said)}"
@@ -57,7 +57,7 @@ def login_in_words(error: BaseException) -> str:
 
 
 def is_tls_spoken(error: BaseException) -> bool:
-    """True when a broker answered plain bytes with a TLS alert."""
+    """True if a broker responded to unencrypted bytes with a TLS alert."""
     return isinstance(error, foreign.KafkaProtocolError) and TLS_SPOKEN_HERE in str(error)
 
 
@@ -86,7 +86,7 @@ def _tls_in_words(error: ssl.SSLError) -> str:
 
 
 class Border:
-    """Turns every foreign exception into a BrokerFault that says what was being done to which broker."""
+    """Turns every client exception into a BrokerFault that names the broker and the action."""
 
     def __init__(self, address: object, doing: str) -> None:
         self._address = address

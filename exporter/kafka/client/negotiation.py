@@ -1,4 +1,4 @@
-"""The version of a request, by what the broker at the other end of a connection offers."""
+"""Chooses the version of a request from the versions that the broker of a connection offers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from exporter.kafka.messages.versions import Api, api_of
 _SINCE = dict.fromkeys(("Metadata", "ListOffsets", "DescribeProducers"), "2.8") | dict.fromkeys(
     ("ListTransactions", "DescribeTransactions"), "3.0"
 )
-"""API -> the first Apache Kafka that offers a version that is known here."""
+"""API -> the first Apache Kafka release that offers a version known here."""
 
 
 def negotiate(connection: Any, request: Any) -> None:
-    """Set `request.API_VERSION` to the highest version that both sides know. Raises BrokerFault where there is none.
+    """Set `request.API_VERSION` to the highest version that both sides know. Raises BrokerFault if there is none.
 
-    kafka-python negotiates only what has no version yet, and its exception does not say which side is behind. That the
-    exporter is behind is noted in `connection.too_new`.
+    kafka-python negotiates only requests without a version, and its exception does not say which side is too old. If the
+    exporter is too old, `connection.too_new` gets a sentence.
     """
     api = api_of(request)
     offered = connection.broker_version_data.api_versions.get(api.key)

@@ -1,7 +1,7 @@
-"""Tokens for OAUTHBEARER: the client credentials grant of RFC 6749, section 4.4.
+"""Fetches tokens for OAUTHBEARER: the client credentials grant of RFC 6749, section 4.4.
 
-kafka-python asks for a token on the thread that speaks with all brokers, so nothing is fetched there: a cycle fetches,
-before it asks anybody, when the token is missing or soon over. What went wrong is told by the login that lacks it.
+kafka-python requests a token on the thread of all connections, so that request must not block: a cycle fetches a missing or
+expiring token before its first request. A failure is reported by the login that has no token.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from exporter.config.kafka_section import OauthSettings
 from exporter.files import check_regular
 
 FRESH_SHARE = 0.2
-"""A token is renewed when less than this of its life is left."""
+"""A token is renewed when less than this part of its lifetime is left."""
 LIFE_SECONDS_UNTOLD = 300
-"""For an endpoint that does not say how long its token lives."""
+"""For an endpoint that does not return the lifetime of its token."""
 ANSWER_BYTES_MAX = 1_000_000
 
 
@@ -41,7 +41,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
         self._failure = "no token was requested yet"
 
     def refresh(self, timeout_s: float) -> None:
-        """Fetch a token when the one at hand is soon over. Never raises: the login that lacks it tells."""
+        """Fetch a token if the current one expires soon. Never raises: the login without a token reports the failure."""
         now = self._clock()
         if now < self._renew_at:
             return
@@ -54,7 +54,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
         self._renew_at, self._over_at = now + life_s * (1 - FRESH_SHARE), now + life_s
 
     def token(self) -> str:
-        """The token at hand. Raises kafka-python's SaslAuthenticationFailedError when there is none that is still good."""
+        """The current token. Raises kafka-python's SaslAuthenticationFailedError if none is valid."""
         if self._clock() >= self._over_at:
             raise foreign.SaslAuthenticationFailedError(self._failure)
         return self._token
@@ -65,7 +65,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _fetch(oauth: OauthSettings, timeout_s: float) -> tuple[str, float]:
-    """(token, seconds that it lives). Raises OSError and ValueError."""
+    """(token, its lifetime in seconds). Raises OSError and ValueError."""
     form = {"grant_type": "client_credentials", **({} if oauth.scope is None else {"scope": oauth.scope})}
     pair = ":".join(urllib.parse.quote(part, safe="") for part in (oauth.client_id, oauth.client_secret))
     if urllib.parse.urlsplit(oauth.token_endpoint_url).scheme not in {"http", "https"}:
@@ -96,10 +96,10 @@ def _fetch(oauth: OauthSettings, timeout_s: float) -> tuple[str, float]:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """The secret goes to the endpoint that was named, and nowhere else."""
+    """The secret goes only to the endpoint in the settings."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow none: the answer is told as the error that it is."""
+        """Follow no redirect: it is reported as the HTTP error that it is."""
 
 
 def _why(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Receiving responses in no more memory than has come: a buffer grows with its bytes, and all of the process share a limit.
+"""Receives responses into buffers that grow with the received bytes, under one memory limit for the process.
 
 kafka-python reserves what a response announces: twenty brokers that announce 100 MB and send nothing would take 2 GB.
 """
@@ -14,28 +14,28 @@ from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.parser import KafkaProtocol
 
 FRAME_BYTES_MAX = 100 * 1024 * 1024
-"""No answer may be larger. A partition with 1,000,000 producer entries takes 37 MB; kafka-python's own limit is 1 MB."""
+"""Limit of one response. A partition with 1,000,000 producer entries takes 37 MB; kafka-python's own limit is 1 MB."""
 RECEIVE_LIMIT_BYTES = 512_000_000
 FIRST_BYTES = 256 * 1024
-"""Of a buffer; then it doubles. Most responses are smaller than twice that."""
+"""First size of a buffer, which then doubles. Most responses are smaller than twice that."""
 _LENGTH_BYTES = 4
 
 
 class ReceiveLimitError(foreign.KafkaProtocolError):  # type: ignore[misc]
-    """A response is not received to its end, for want of memory that it may take."""
+    """A response cannot be received completely within the memory limit."""
 
 
 class ReceiveBudget:
-    """Bytes of responses that are held at once, being received or not yet let go. For any thread."""
+    """Counts the bytes of all responses in memory. May be used from any thread."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
-        # A buffer may be let go of by the garbage collector, in the midst of anything.
+        # The garbage collector may release a buffer at any moment.
         self._lock = threading.RLock()
 
     def take(self, count: int, announced: int) -> None:
-        """Take so many for a response that announces so many in all. Raises ReceiveLimitError."""
+        """Reserve `count` bytes for a response that announces `announced` bytes. Raises ReceiveLimitError."""
         with self._lock:
             if self.held_bytes + count > self.limit_bytes:
                 raise ReceiveLimitError(
@@ -45,17 +45,17 @@ class ReceiveBudget:
             self.held_bytes += count
 
     def give_back(self, count: int) -> None:
-        """Let go of so many."""
+        """Release `count` bytes."""
         with self._lock:
             self.held_bytes -= count
 
 
 PROCESS = ReceiveBudget(RECEIVE_LIMIT_BYTES)
-"""That of this process: clusters of a fleet share it."""
+"""The budget of this process, shared by the clusters of a fleet."""
 
 
 class GrowingBuffer(KafkaBytes):  # type: ignore[misc]
-    """A response that is being received: as long as what there is room for, and not as what is announced."""
+    """A response that is being received: as large as its buffer so far, not as announced."""
 
     def __init__(self, announced: int, budget: ReceiveBudget) -> None:
         super().__init__(0)
@@ -67,19 +67,19 @@ class GrowingBuffer(KafkaBytes):  # type: ignore[misc]
         self._budget.give_back(self._taken)
 
     def let_go(self) -> None:
-        """Be empty, whoever still has it: an exception keeps what it went through."""
-        with suppress(BufferError):  # somebody reads it; then it is let go with them
+        """Release the memory although an exception may still refer to this object."""
+        with suppress(BufferError):  # still in use; its memory is released with it
             self.clear()
             self._budget.give_back(self._taken)
             self._taken = 0
 
     @property
     def missing(self) -> int:
-        """Bytes that have not come."""
+        """Bytes that have not arrived."""
         return self.announced - int(self.tell())
 
     def grow(self) -> None:
-        """Have room for a byte at least, unless all have come. Raises ReceiveLimitError."""
+        """Make room for at least one byte, unless all have arrived. Raises ReceiveLimitError."""
         if self.tell() < len(self) or not self.missing:
             return
         size = min(max(FIRST_BYTES, 2 * len(self)), self.announced)
@@ -90,7 +90,7 @@ class GrowingBuffer(KafkaBytes):  # type: ignore[misc]
 
 
 class Parser(KafkaProtocol):  # type: ignore[misc]
-    """kafka-python's parser with buffers that grow. `tests/kafka/client/test_contract.py` watches what is relied on."""
+    """kafka-python's parser with growing buffers. `tests/kafka/client/test_contract.py` checks the members that it uses."""
 
     def __init__(self, budget: ReceiveBudget = PROCESS, **config: Any) -> None:
         super().__init__(**config)
@@ -99,17 +99,17 @@ class Parser(KafkaProtocol):  # type: ignore[misc]
 
     @property
     def buffer(self) -> GrowingBuffer | None:
-        """Of the response that has begun to come."""
+        """Missing bytes of the response that is being received."""
         return self._rbuffer
 
     def drop(self) -> None:
-        """Let go of what has come: no more will."""
+        """Release a partly received response: the connection has ended."""
         if self._rbuffer is not None:
             self._rbuffer.let_go()
             self._rbuffer = None
 
     def receive_bytes(self, data: bytes | memoryview) -> list[tuple[int, Any]]:
-        """(correlation id, response) of each that is whole now. Raises KafkaProtocolError and CorrelationIdError."""
+        """(correlation id, response) of each complete response. Raises KafkaProtocolError and CorrelationIdError."""
         at, responses = 0, []
         while at < len(data):
             if self._rbuffer is None:

@@ -1,8 +1,7 @@
-"""Looking up brokers' names without holding anybody up.
+"""Resolves host names of brokers in separate threads.
 
-Python's lookup blocks, and kafka-python does it on the thread that speaks with all brokers: a name server that does not
-answer would cost every one of them. So lookups have threads of their own, a stated number at most, and a name is not looked
-up twice at a time.
+Python's lookup blocks, and kafka-python does it on the thread of all connections: a name server that does not respond would
+delay every broker. So lookups have a limited number of own threads, and a name is looked up once at a time.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ import kafka.errors as foreign
 from kafka.future import Future
 
 AddressInfo = tuple[Any, Any, int, str, Any]
-"""As socket.getaddrinfo gives it."""
+"""As socket.getaddrinfo returns it."""
 
 
 LOOKUPS_MAX = 64
-"""At once, each on a thread: metadata may name thousands of brokers."""
+"""Concurrent lookups, one thread each: metadata may name thousands of brokers."""
 WAITING_MAX = 10_000
-"""Lookups that wait for one of those to end."""
+"""Lookups that wait for a thread."""
 
 
 class Resolver:
@@ -38,7 +37,7 @@ class Resolver:
         self._running = 0
 
     async def addresses(self, host: str, port: int) -> list[AddressInfo]:
-        """Where a host listens. Raises kafka-python's KafkaConnectionError; whoever waits sets the time-out."""
+        """The addresses of a host. Raises kafka-python's KafkaConnectionError; the caller sets the time-out."""
         if _is_address(host):
             return _look_up(host, port)
         key = (host, port)
@@ -54,11 +53,11 @@ class Resolver:
         return found
 
     def _begin(self) -> None:
-        """As many of those that wait as may run."""
+        """Start as many waiting lookups as the limit allows."""
         while self._waiting and self._running < LOOKUPS_MAX:
             key = self._waiting.popleft()
             self._running += 1
-            # A daemon: the program ends though a name server still keeps it waiting.
+            # A daemon thread: the process ends although a name server still blocks it.
             threading.Thread(target=self._look_up, args=(key,), name=f"names-{key[0]}", daemon=True).start()
 
     def _look_up(self, key: tuple[str, int]) -> None:
@@ -71,13 +70,13 @@ class Resolver:
             self._tell(lambda: self._ended(key).success(found))
 
     def _ended(self, key: tuple[str, int]) -> Any:
-        """What waits for it, on the client's thread; another lookup takes its place."""
+        """Pass the result to the waiting futures, on the client's thread; the next lookup starts."""
         self._running -= 1
         self._begin()
         return self._pending.pop(key)
 
     def _tell(self, callback: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the client is closed meanwhile: nobody waits any more
+        with suppress(RuntimeError):  # the client was closed in the meantime, so no future waits
             self._call_soon_threadsafe(callback)
 
 

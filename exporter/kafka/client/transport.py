@@ -1,29 +1,30 @@
-"""kafka-python's connection, transports and selector, where they would lose what a broker said last, or much time.
+"""Replaces parts of kafka-python's connection, transports and selector that lose data or are slow.
 
-A scan sends few requests and gets long answers. kafka-python takes two turns of its loop to send one, and copies an answer
-three times; here a request is sent at once, and the rest of an answer is received where the parser has room for it.
+A scan sends few requests and gets long responses. kafka-python needs two iterations of its loop to send a request, and
+copies a response three times; here a request is sent at once, and the rest of a response is received into the parser's
+buffer.
 
-Members of kafka-python that this room replaces or reads, why, and what would let us drop them. A new release that lacks
+Members of kafka-python that this room replaces or reads, why, and when that is no longer needed. A new release that lacks
 one, or no longer calls it, fails `tests/kafka/client/test_contract_members.py`.
 
 KafkaConnection, replaced:
     data_received       any error of a decoder ends the connection; until kafka-python catches all of them
-    connection_made     brings our parser; until a parser can be passed in
-    connection_lost     frees a half-received response; goes with our parser
-    _sasl_authenticate  keeps why a login failed, negotiates its versions; until kafka-python hands over what came last
+    connection_made     sets the parser; until a parser can be passed in
+    connection_lost     frees a half-received response; goes with the parser
+    _sasl_authenticate  keeps why a login failed, negotiates its versions; until kafka-python passes on the last bytes
 KafkaConnection, read:
     config, parser, initializing                for the four above
-    broker_version_data (api_versions), node_id  the side that is behind is named; until IncompatibleBrokerVersion tells it
+    broker_version_data (api_versions), node_id  names the side that is too old; until IncompatibleBrokerVersion does
     closed, paused                              no request on a connection that ended or is throttled; public, they stay
 Requests, read for the same negotiation:
     API_KEY, API_VERSION, name, min_version, max_version, _min_version, _max_version
 KafkaTCPTransport and KafkaSSLTransport, replaced:
     write       sends at once; until kafka-python tries the socket before its loop
-    _sock_recv  receives into the parser's buffer, hands over what came before the end; until kafka-python does
+    _sock_recv  receives into the parser's buffer, passes on what arrived before the end; until kafka-python does
 KafkaTCPTransport, read:
     _sock, _protocol, _closed, _write, _writing  for these two
 KafkaProtocol (receiving.py), replaced:
-    receive_bytes  into a buffer that grows; until kafka-python reserves no more than has come
+    receive_bytes  into a buffer that grows; until kafka-python reserves no more than it has received
 KafkaProtocol and KafkaBytes, read:
     _header, _rbuffer, _process_response, _validate_frame_size, seek, tell, write  for the same
 selectors.DefaultSelector, for NetworkSelector, replaced:
@@ -50,29 +51,29 @@ from exporter.kafka.client.negotiation import negotiate
 from exporter.kafka.client.receiving import Parser
 
 RECEIVE_BYTES = 16 * 1024
-"""At a time, where it is not known yet how much is to come."""
+"""Bytes to receive at a time while the length is unknown."""
 _TLS_ALERT = b"\x15\x03"
-"""As the length of an answer it would be 350 MB."""
+"""As the length of a response it would be 350 MB."""
 
 
 class Connection(KafkaConnection):  # type: ignore[misc]
-    """kafka-python's connection, which ends when bytes come that cannot be decoded, whatever that raises.
+    """kafka-python's connection, which ends after any error of a decoder.
 
-    kafka-python expects only its own exceptions there: any other would end its reading, and the request would wait for
-    its time-out. And why a login failed is kept: brokers close right behind the refusal, and the end of the connection
-    would be noted before the refusal is looked at.
+    kafka-python expects only its own exceptions there: any other would end its reading, and the request would wait for its
+    time-out. It also keeps the reason of a failed login: brokers close right after the refusal, and kafka-python would note
+    the end of the connection before it reads the refusal.
     """
 
     login_failure: Exception | None = None
     parser: Parser | None
     too_new: set[str]
-    """A sentence per API of which the broker offers only versions that are higher than those that are known here."""
+    """One sentence per API of which the broker offers only higher versions than this exporter knows."""
 
     def data_received(self, data: bytes) -> None:
         if self.initializing and data.startswith(_TLS_ALERT):
             raise foreign.KafkaProtocolError(TLS_SPOKEN_HERE)
         try:
-            super().data_received(memoryview(data))  # it is sliced: a copy of every megabyte less
+            super().data_received(memoryview(data))  # slices copy: this avoids a copy of every megabyte
         except foreign.KafkaProtocolError:
             raise
         except Exception as error:
@@ -91,9 +92,9 @@ class Connection(KafkaConnection):  # type: ignore[misc]
         super().connection_lost(exc)
 
     def room(self) -> memoryview | None:
-        """For what is missing of the response that has begun to come, but its last byte; None where nothing is.
+        """Room for the missing bytes of the current response except its last byte; None if none is missing.
 
-        The last byte goes through `data_received`, by which the parser learns that the response is whole. Raises
+        The last byte goes through `data_received`, from which the parser learns that the response is complete. Raises
         ReceiveLimitError.
         """
         buffer = None if self.parser is None else self.parser.buffer
@@ -125,10 +126,10 @@ class Connection(KafkaConnection):  # type: ignore[misc]
 
 
 class _WholeReads:
-    """For a transport: requests go out at once, and what came before the end of a connection is handed over.
+    """A transport that sends requests at once, and passes on what arrived before the end of a connection.
 
-    kafka-python drops it, so that the last answer of a broker that closes, and its reason for refusing a login, are lost.
-    Here the end is told after it.
+    kafka-python drops those bytes, so the last response of a broker that closes, and its reason for refusing a login, are
+    lost. Here the end of the connection is reported after them.
     """
 
     _sock: socket.socket
@@ -136,22 +137,22 @@ class _WholeReads:
     _protocol: Connection
 
     def write(self, data: bytes) -> None:
-        """Send what the socket takes now; the loop sends the rest, and finds out what is wrong where something is."""
+        """Send what the socket accepts now; the loop sends the rest, and reports errors."""
         sent = 0
         if not (self._writing or self._closed) and self._write:  # type: ignore[attr-defined]
-            with suppress(OSError):  # also where the socket takes nothing now
+            with suppress(OSError):  # also if the socket accepts nothing now
                 sent = self._sock.send(data)
         if sent < len(data):
             super().write(memoryview(data)[sent:])  # type: ignore[misc]
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
-        """Receive all that is there. It is handed over piece by piece: then the parser has room for what follows.
+        """Receive everything that is available, and pass it on piece by piece, so that the parser has room for the rest.
 
-        Nothing is left for the caller to hand over, but the end.
+        The caller gets nothing to pass on, except the end.
         """
         end: Exception | None = None
         try:
-            while not self._closed and self._recv_some():  # handing over may close it
+            while not self._closed and self._recv_some():  # passing bytes on may close the transport
                 pass
             end = foreign.KafkaConnectionError("socket disconnected")
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -163,7 +164,7 @@ class _WholeReads:
         return b"", end
 
     def _recv_some(self) -> int:
-        """Bytes that were received and handed over; 0 at the end of the connection."""
+        """Count of the bytes that were received and passed on; 0 at the end of the connection."""
         room = self._protocol.room()
         if room is not None:
             count = self._sock.recv_into(room)
@@ -176,7 +177,7 @@ class _WholeReads:
 
 
 class PlainTransport(_WholeReads, KafkaTCPTransport):  # type: ignore[misc]
-    """TCP."""
+    """TCP without TLS."""
 
 
 class TlsTransport(_WholeReads, KafkaSSLTransport):  # type: ignore[misc]
@@ -184,9 +185,9 @@ class TlsTransport(_WholeReads, KafkaSSLTransport):  # type: ignore[misc]
 
 
 class Selector(selectors.DefaultSelector):
-    """Of kafka-python's loop, which asks for a socket's key before it registers it.
+    """The selector of kafka-python's loop, which looks up a socket's key before it registers the socket.
 
-    The standard answer, when there is none, describes the socket twice with two calls of the kernel each time.
+    The standard lookup of a missing key describes the socket twice, with two system calls each time.
     """
 
     def __init__(self) -> None:

@@ -1,1 +1,1 @@
-"""One cycle: scan the leaders, ask the coordinators, verify what they contradict, build the snapshot."""
+"""One cycle: scan the leaders, query the coordinators, verify what they contradict, build the snapshot."""

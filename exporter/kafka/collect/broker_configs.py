@@ -1,4 +1,4 @@
-"""`transaction.max.timeout.ms` as each broker has it configured: DescribeConfigs (API key 32)."""
+"""Reads `transaction.max.timeout.ms` as each broker has it configured: DescribeConfigs (API key 32)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INT32_MAX = 2**31 - 1
 
 
 async def max_timeout(client: ClusterClient, brokers: Iterable[int]) -> MaxTimeout:
-    """Ask every broker for its own setting: it is read at a broker's start, so brokers may differ."""
+    """Query every broker for its own setting: a broker reads it at its start, so brokers may differ."""
     asked = tuple(brokers)
     answers = await client.gather(_ask(client, broker) for broker in asked)
     told = [answer for answer in answers if isinstance(answer, int)]
@@ -32,16 +32,16 @@ async def max_timeout(client: ClusterClient, brokers: Iterable[int]) -> MaxTimeo
 
 
 def strangers(limit: MaxTimeout) -> frozenset[int]:
-    """Brokers whose address leads to another broker: a broker tells its own configuration and refuses any other's.
+    """Brokers whose address leads to another broker: a broker returns only its own configuration.
 
-    The other one answers DescribeProducers as well, from its own log, as a follower that may lag; it does not say so. A
-    broker that lets us see no configuration is not found out (ConfigHelper: authorization comes first).
+    The other broker also responds to DescribeProducers, from its own log, as a follower that may lag, without an error. If
+    DESCRIBE_CONFIGS is missing, this is not detected (ConfigHelper: authorization comes first).
     """
     return frozenset(broker for broker, why in limit.unread if why == ErrorCode.INVALID_REQUEST.name)
 
 
 async def _ask(client: ClusterClient, broker: int) -> int | str:
-    """The setting in milliseconds, or why it is not known."""
+    """The setting in milliseconds, or why it is unknown."""
     try:
         return await client.request(broker, "DescribeConfigs", request_for(broker, NAME), _value)
     except BrokerFault as fault:
@@ -49,7 +49,7 @@ async def _ask(client: ClusterClient, broker: int) -> int | str:
 
 
 def request_for(broker: int, name: str) -> DescribeConfigsRequest:
-    """Ask a broker for one of its own settings."""
+    """Query a broker for one of its own settings."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=_BROKER_RESOURCE, resource_name=str(broker), configuration_keys=[name]
     )
@@ -69,7 +69,7 @@ def _value(answer: Any) -> int | str:
 
 
 def int32(value: str | None) -> int | None:
-    """A configuration of Kafka's type INT that is not negative; None for anything else."""
+    """A non-negative configuration of Kafka's type INT; None for anything else."""
     if value is None or re.fullmatch("[0-9]{1,10}", value) is None or int(value) > _INT32_MAX:
         return None
     return int(value)

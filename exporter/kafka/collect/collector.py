@@ -1,11 +1,11 @@
-"""One cycle's reading, in an order that makes its answers evidence: `Collector.collect() -> Snapshot`.
+"""Reads one cycle in an order that makes the responses evidence: `Collector.collect() -> Snapshot`.
 
-    metadata -> every leader's producers -> active transactions -> descriptions of those that last
-    and for what the coordinators contradict ("doubtful"):
+    metadata -> every leader's producers -> active transactions -> descriptions of the older ones
+    and for unverified transactions, which the coordinators contradict:
     read again -> probes, listing, descriptions, probes (`coordinators.prove`) -> read once more, at the current leader
 
-A transaction that ends meanwhile drops out at one of the re-reads: only what stays open at the same start offset, before
-and after its coordinator was asked, was open *while* it was asked.
+A transaction that ends in the meantime drops out at one of the re-reads: only one that is open at the same start offset
+before and after the coordinator's response was open at the time of the response.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectOptions:
-    """How long a cycle may take, in seconds, and how much it may examine."""
+    """Limits of a cycle: its duration in seconds, and how much it examines."""
 
     deadline_s: float
     request_timeout_s: float
@@ -53,7 +53,7 @@ class CollectOptions:
 def open_collector(
     kafka: KafkaSettings, scan: ScanSettings, *, wall_clock: Callable[[], float] = time.time
 ) -> Collector:
-    """A collector for the cluster of these settings. Nothing is connected yet. Raises CredentialsError."""
+    """A collector for the cluster of these settings. It does not connect yet. Raises CredentialsError."""
     options = client_options(kafka)
     PROCESS.limit_bytes = scan.receive_limit_bytes
     connections = Connections(options, client_id=kafka.client_id)
@@ -62,7 +62,7 @@ def open_collector(
 
 
 def _tokens(options: Mapping[str, Any]) -> ClientCredentials | None:
-    """Where the client gets its tokens; None where it logs in otherwise, or not at all."""
+    """The client's source of tokens; None if it uses another login, or none."""
     provider = options.get("sasl_oauth_token_provider")
     return provider if isinstance(provider, ClientCredentials) else None
 
@@ -80,7 +80,7 @@ def _collect_options(kafka: KafkaSettings, scan: ScanSettings) -> CollectOptions
 
 
 class Collector:
-    """Reads snapshots of one cluster over connections that it keeps."""
+    """Reads snapshots of one cluster over connections that it keeps open."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Collector:
         self._out_of_touch: set[Address] = set()
         self._source: Address | None = None
         self._out_of_date: str | None = None
-        """Where the metadata are from, and what the last check had against that."""
+        """The broker that the metadata came from, and the result of its last check."""
         self._cycles = 0
         self.phases: tuple[tuple[str, float], ...] = ()
         """(phase, seconds) of the latest cycle."""
@@ -123,11 +123,11 @@ class Collector:
     ) -> Snapshot:
         """Read one snapshot of what is in `scope`.
 
-        Only transactions in `seen_before` are described: those that come and go between two cycles cost nothing; None
-        describes all. `seen_unexamined` are others that were seen, and not examined. `search_logs` has other partitions'
-        logs read for how suspects ended there: for a person who asks, not for every cycle. Raises ClusterUnavailableError
-        when no broker tells the metadata, ClientClosedError when the connections are closed meanwhile; everything less is
-        told in the snapshot's coverage.
+        Only transactions in `seen_before` are described, so that short ones cost no request; None describes all.
+        `seen_unexamined` are others that were seen, and not examined. `search_logs` reads the logs of other partitions for
+        the outcome of suspects: for an operator's command, not for every cycle. Raises ClusterUnavailableError if no broker
+        returns the metadata, ClientClosedError if the connections are closed in the meantime; the snapshot's coverage
+        reports everything else.
         """
         self._refresh_token()
         seen = Seen(keys=seen_before, unexamined=seen_unexamined)
@@ -135,9 +135,9 @@ class Collector:
         return snapshot
 
     def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
-        """Go by these settings from now on. Not while it collects. Raises CredentialsError, and then nothing changes.
+        """Use these settings from now on. Not during a collection. Raises CredentialsError, and then nothing changes.
 
-        `reconnect`: end the connections and forget the cluster, as it may be another one, or other credentials.
+        `reconnect`: end the connections and forget the cluster, because the cluster or the credentials may be others.
         """
         options = client_options(kafka) if reconnect else {}
         self._options = _collect_options(kafka, scan)
@@ -152,7 +152,7 @@ class Collector:
             self._connections.use(options, client_id=kafka.client_id)
 
     def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
-        """The topics that were visible before a restart; one that is hidden now is missed."""
+        """Set the topics that were visible before a restart, to report those that are hidden now."""
         self._topics.recall(cluster_id, topics)
 
     def metadata(self) -> tuple[Topology, Source]:
@@ -173,7 +173,7 @@ class Collector:
     async def look_for_hidden_topics(
         self, client: ClusterClient, topology: Topology, *, thoroughly: bool = False
     ) -> Visibility:
-        """What of the cluster the metadata do not show us; on the client's thread."""
+        """What the metadata does not show of the cluster; on the client's thread."""
         return await self._topics.look(client, topology, thoroughly=thoroughly)
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
@@ -185,7 +185,7 @@ class Collector:
         self._connections.close()
 
     def query(self, question: Callable[[ClusterClient], Coroutine[Any, Any, T]]) -> T:
-        """Run `question` with the means and the deadline of one cycle. Raises what it raises, and ClientClosedError."""
+        """Run `question` with the client and the deadline of one cycle. Raises what it raises, and ClientClosedError."""
         self._refresh_token()
         return self._connections.run(question, self._new_client())
 
@@ -245,9 +245,9 @@ class Collector:
         return self._cycles % CHECKED_EVERY_CYCLES == 0
 
     async def _topology_of_cycle(self, client: ClusterClient) -> tuple[Topology, str | None]:
-        """The metadata of all topics, and why they are of no broker in touch with its controller, as it was last checked.
+        """The metadata of all topics, and the last known reason why no broker in contact with its controller returned it.
 
-        Another source than was checked is checked at once.
+        If the source has changed since the check, the new one is checked at once.
         """
         if not self._is_check_due:
             topology = await client.topology()
@@ -259,7 +259,7 @@ class Collector:
         return topology, self._out_of_date
 
     async def _look(self, client: ClusterClient) -> tuple[Topology, Visibility]:
-        """The cluster's metadata, and what they do not show; now and then, whether their source is in touch."""
+        """The cluster's metadata, and what it does not show; every few cycles also whether its source is in contact."""
         is_check_due = self._is_check_due
         topology, why = await self._topology_of_cycle(client)
         visibility = await self.look_for_hidden_topics(client, topology, thoroughly=is_check_due)
@@ -290,7 +290,7 @@ class Collector:
         return scan, limit
 
     def _expected_producers(self, topology: Topology) -> Int32Column | None:
-        """Entries per partition as the last cycle counted them; None where the partitions have changed since."""
+        """Entries per partition from the last cycle; None if the partitions have changed since."""
         last = self._topology
         same = last is not None and last.topics == topology.topics and np.array_equal(last.topic, topology.topic)
         return self._producers if same else None

@@ -1,7 +1,7 @@
-"""From what the leaders said to a snapshot: the coordinators, the doubts, whom they hurt, the offsets.
+"""Builds a Snapshot from leader responses: queries coordinators, re-reads unverified transactions, finds blocked groups.
 
-Everything here is of one cluster and in one order in time; who asked the leaders, and from how many machines, is not
-known here.
+Everything here belongs to one cluster and happens in one order in time. It does not matter who queried the leaders, and
+from how many machines.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ async def complete(
     visibility: Visibility = NOTHING_HIDDEN,
     taken_at_s: float | None = None,
 ) -> Snapshot:
-    """The snapshot of the partitions in `scan`, which was begun at `taken_at_ms`.
+    """The snapshot of the partitions in `scan`, which began at `taken_at_ms`.
 
-    `seen` and `search_logs` are those of `Collector.collect`. `taken_at_s`: the same instant by the monotonic clock
-    of `client`; None where the scan began on another machine.
+    `seen` and `search_logs` are those of `Collector.collect`. `taken_at_s`: the same instant by the monotonic clock of
+    `client`; None if the scan began on another machine.
     """
     entries = scan.entries()
-    scan.parts.clear()  # a million of them take 44 MB twice
+    scan.parts.clear()  # for a million of them this saves 88 MB
     second_read = np.full(len(entries), SecondRead.NOT_ASKED, dtype=np.int8)
     reading = CollectionState(scan.topology, scan, limit, entries, second_read)
     if len(entries):
@@ -101,7 +101,7 @@ async def complete(
 
 
 class Stopwatch:
-    """How long each phase of a cycle took."""
+    """Duration of each phase of a cycle."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -109,7 +109,7 @@ class Stopwatch:
         self._laps: dict[str, float] = {}
 
     def lap(self, phase: str) -> None:
-        """`phase` has ended, and began when the one before did."""
+        """`phase` has ended, and began when the previous one did."""
         now = self._clock()
         self._laps[phase] = now - self._last
         self._last = now
@@ -120,7 +120,7 @@ class Stopwatch:
 
 
 async def _ask_coordinators(client: ClusterClient, reading: CollectionState, seen: Seen) -> None:
-    """List the active transactions, and describe those behind an entry that was open in an earlier cycle."""
+    """List the active transactions, and describe those that an earlier cycle has seen open."""
     reading.listings = await list_transactions(client, coordinators_of(reading.topology))
     set_aside(reading, seen, client.transactions_limit)
     entries = reading.entries
@@ -162,7 +162,7 @@ async def _with_offsets(client: ClusterClient, reading: CollectionState) -> Open
 
 
 def _by_entry(reading: CollectionState, found: Mapping[OpenAtLeader, tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    """(N,) the brokers found for each entry; empty where none is for any, which is every ordinary cycle."""
+    """(N,) the brokers found for each entry; empty if there are none for any entry, which is the usual case."""
     if not found:
         return ()
     return tuple(found.get(reading.at_leader(i), ()) for i in range(len(reading.entries)))

@@ -1,8 +1,8 @@
-"""Who waits behind a suspect: the consumer groups that commit offsets on its partition, and those that live on it.
+"""Finds blocked groups: consumer groups that commit offsets on a suspect's partition, or whose own offsets are on it.
 
-Every broker lists the groups that it coordinates (ListGroups), and is then asked for their offsets on the suspects'
-partitions in one request (OffsetFetch version 8, KIP-709). Groups that we may not DESCRIBE are left out silently, so this
-is a help for a person and never part of a verdict.
+Every broker lists the groups that it coordinates (ListGroups), and then returns their offsets on the suspects' partitions
+in one response (OffsetFetch version 8, KIP-709). Groups without DESCRIBE are omitted silently, so the result is information
+for an operator and never part of a verdict.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TopicPartition = tuple[str, int]
 
 
 async def impact_on(client: ClusterClient, topology: Topology, partitions: Collection[TopicPartition]) -> Impact:
-    """The groups behind `partitions`, from every broker that answers."""
+    """The groups behind `partitions`, from every broker that responds."""
     answers = await client.gather(_of_broker(client, broker, partitions) for broker in sorted(topology.brokers))
     groups = [group for groups, _, _ in answers for group in groups]
     return Impact(
@@ -53,7 +53,7 @@ def _residents(
 async def _of_broker(
     client: ClusterClient, broker: int, partitions: Collection[TopicPartition]
 ) -> tuple[list[str], list[GroupOffset], str | None]:
-    """(groups, their offsets, what went wrong) of one broker."""
+    """(groups, their offsets, the failure) of one broker."""
     offsets: list[GroupOffset] = []
     groups: list[str] = []
     try:

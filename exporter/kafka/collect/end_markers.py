@@ -1,9 +1,9 @@
-"""How a producer's transactions ended: its COMMIT and ABORT markers on every partition that remembers it (KIP-98).
+"""Searches for the COMMIT and ABORT markers of a producer on every partition that remembers it (KIP-98).
 
-A producer that hangs on one partition has often written to others in the same transaction, and there its marker came. It
-may also have come on the partition itself, before a late record opened the transaction again. Each of these logs is looked
-at near the times at which a marker is likely, and where that shows no commit, it is read from its start to its end: clocks
-of clients may be wrong, so no part is left out for its time. What is not read, and what is in no log any more, is told.
+A producer that hangs on one partition has often written to others in the same transaction, and there its marker was
+written. It may also be on the partition itself, before a late record opened the transaction again. Each of these logs is
+read near the times at which a marker is likely, and if that shows no commit, from its start to its end: clocks of clients
+may be wrong, so no part is skipped because of its time. What is not read, and what no log has any more, is reported.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from exporter.snapshot import Answer, EndMarker, EndMarkers
 MEGABYTE = 1_048_576
 FETCH_BYTES = MEGABYTE
 FETCHES_NEAR_MAX = 4
-"""Near each likely time: a marker is rarely further from where it is looked for."""
+"""Near each likely time: a marker is rarely further away."""
 PLACE_BYTES_MAX = 64 * MEGABYTE
-"""Read of one partition's log from its start."""
+"""Limit for one partition's log, from its start."""
 BYTES_MAX = 256 * MEGABYTE
-"""Read of all logs in one search. The search also ends when half of the time that the cycle had left is over."""
+"""Limit for all logs in one search, which also ends when half of the remaining time of the cycle is over."""
 _FETCH_VERSION_MAX = 12
 """Later versions name topics by id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A partition that remembers a producer whose markers are looked for."""
+    """A partition that remembers a producer whose markers are searched for."""
 
     topic: str
     partition: int
     leader: int
     producer_id: int
     epochs: frozenset[int]
-    """Of the transactions whose end is looked for."""
+    """Of the transactions whose end is searched for."""
     newest: tuple[int, int]
     """(epoch, timestamp in ms) of the producer's newest batch here."""
     times_ms: tuple[int, ...]
-    """Where a marker is likely."""
+    """Times at which a marker is likely."""
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
 
     def is_settled_by(self, marker: EndMarker) -> bool:
-        """True for the commit of all that is looked for, whatever else is in the log.
+        """True if the marker is the commit of every transaction of the search, whatever else is in the log.
 
-        A commit at the very epoch of the records may be that of the epoch before; what it ended must be seen.
+        A commit at the same epoch as the records may belong to the previous epoch; the records that it ended must be seen.
         """
         return marker.commit and all(
             marker.may_end(epoch) and (marker.ended_epoch is not None or marker.producer_epoch > epoch)
@@ -77,7 +77,7 @@ class _Search:
     deadline: float
     bytes_left: int = BYTES_MAX
     committed: set[int] = field(default_factory=set)
-    """Producer ids whose commit is found: nothing more is to be learned."""
+    """Producer ids whose commit is found: they need no further search."""
     markers: list[EndMarker] = field(default_factory=list)
     unread: list[tuple[int, str]] = field(default_factory=list)
     lost: list[tuple[int, str]] = field(default_factory=list)
@@ -109,7 +109,7 @@ async def end_markers(client: ClusterClient, topology: Topology, suspects: Colle
 
 
 def _unread_partitions(scan: LeaderScan) -> str:
-    """Empty where every partition told whether it remembers the producers."""
+    """Reasons why some partition may remember the producers unseen; empty if every partition responded."""
     rows = np.flatnonzero((scan.answer != Answer.READ) & scan.is_subject())
     if not len(rows):
         return ""
@@ -123,9 +123,9 @@ def _unread_partitions(scan: LeaderScan) -> str:
 
 
 async def _unconfirmed_leaders(client: ClusterClient, scan: LeaderScan) -> str:
-    """Empty where every partition was read at its leader.
+    """Reasons why some partition was not read at its leader; empty if all were.
 
-    The logs of a broker that is cut off may be read to their ends, and the commit is at the new leaders.
+    The logs of a broker that is cut off may be read to their ends while the commit is at the new leaders.
     """
     topology = scan.topology
     rows = np.flatnonzero(scan.answer == Answer.READ).tolist()
@@ -223,7 +223,7 @@ async def _look_from_the_start(search: _Search, place: Place, found: dict[int, E
 
 
 def _cut(search: _Search, stretch: Stretch) -> str | None:
-    """Why the search goes no further; None while it may."""
+    """Why the search stops here; None while it may continue."""
     if stretch.size >= PLACE_BYTES_MAX:
         return f"only its first {PLACE_BYTES_MAX // MEGABYTE} MB were read"
     if search.bytes_left <= 0:
@@ -234,7 +234,7 @@ def _cut(search: _Search, stretch: Stretch) -> str | None:
 
 
 def _losses(place: Place, stretch: Stretch, start: int) -> list[str]:
-    """What of the place's markers may be gone from its log, which was read whole, in phrases."""
+    """Which of the place's markers may be missing from its log, which was read completely, in phrases."""
     losses = []
     is_older_there = stretch.oldest_epoch is not None and stretch.oldest_epoch < min(place.epochs)
     if start > 0 and not is_older_there:

@@ -1,7 +1,7 @@
-"""Which of the open transactions a cycle examines one by one: all of them, up to a limit.
+"""Chooses the open transactions that a cycle examines one by one: all of them, up to a limit.
 
-Beyond it the rest stay columns: they are counted and timed, and whatever would need a question to their coordinators is
-inconclusive. Those that need one come before those that began just now, and the longest idle come first.
+Beyond the limit transactions stay columns: they are counted with their age, and inconclusive if they need a request to
+their coordinators. Those that need one come before those that have just begun, and the longest idle come first.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ SeenTransaction = tuple[str, int, int, int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What earlier cycles have seen open."""
+    """Transactions that earlier cycles have seen open."""
 
     keys: Collection[SeenTransaction] | None = ()
-    """Examined ones; None takes every transaction for one that was seen."""
+    """Examined ones; None treats every transaction as seen."""
     unexamined: TransactionKeys = NO_KEYS
 
     def has(self, key: SeenTransaction) -> bool:
-        """Also where its topic id was not known yet: in an older state file, or from brokers without them."""
+        """Also matches a missing topic id: from an older state file, or from brokers without topic ids."""
         return self.keys is None or key in self.keys or (*key[:4], "") in self.keys
 
 
 def set_aside(reading: CollectionState, seen: Seen, limit: int) -> None:
-    """Leave at most `limit` of the entries in `reading`; the others become its unexamined ones."""
+    """Keep at most `limit` of the entries in `reading`; the others become its unexamined ones."""
     entries = reading.entries
     if len(entries) <= limit:
         return
@@ -65,7 +65,7 @@ def set_aside(reading: CollectionState, seen: Seen, limit: int) -> None:
 
 
 def were_seen(reading: CollectionState, seen: Seen, among: BoolColumn) -> BoolColumn:
-    """(N,) entries that an earlier cycle has seen open; False where they are not `among` those in question."""
+    """(N,) entries that an earlier cycle has seen open; False for those that are not in `among`."""
     found = np.zeros(len(reading.entries), dtype=np.bool_)
     if len(seen.unexamined):
         found |= keys_of(reading.topology, reading.entries).places_in(seen.unexamined) >= 0
@@ -75,7 +75,7 @@ def were_seen(reading: CollectionState, seen: Seen, among: BoolColumn) -> BoolCo
 
 
 def keys_of(topology: Topology, entries: Entries) -> TransactionKeys:
-    """What identifies them over cycles."""
+    """Their identity over cycles."""
     return TransactionKeys(
         topics=topology.topics,
         topic_ids=topology.topic_ids,

@@ -1,7 +1,7 @@
-"""Confirms the leaders behind transactions that their coordinator keeps too long: they may be called overdue, or stuck.
+"""Confirms the leaders behind transactions that may be overdue or stuck at their coordinator.
 
-A broker that is cut off from its controller goes on describing transactions that their new coordinator has ended long ago.
-The leaders are those of the metadata that this cycle began with, and are confirmed after the coordinators were asked.
+A broker that is cut off from its controller still describes transactions that their new coordinator ended long ago. The
+leaders come from the metadata of the beginning of this cycle, and are confirmed after the coordinators responded.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from exporter.snapshot import NO_LEADER, STATE_TOPIC, ClockSource, CoordinatorTr
 
 
 async def unconfirmed_owners(client: ClusterClient, reading: CollectionState, now_ms: int) -> Mapping[int, str]:
-    """Entry -> why the leader of its partition, or its coordinator, is not confirmed; nothing where all are.
+    """Entry -> why the leader of its partition, or its coordinator, is not confirmed; empty if all are.
 
-    Without a transaction that is kept too long nobody is asked.
+    Without a transaction that may be overdue or stuck no request is sent.
     """
     is_clock_known = client.cluster_clock.source is ClockSource.CONTROLLER
     kept = dict(_kept_too_long(reading, now_ms, is_clock_known=is_clock_known))
@@ -37,10 +37,10 @@ async def unconfirmed_owners(client: ClusterClient, reading: CollectionState, no
 def _kept_too_long(
     reading: CollectionState, now_ms: int, *, is_clock_known: bool
 ) -> Iterator[tuple[int, CoordinatorTransaction]]:
-    """Each entry whose transaction is: the proof's description, which is later, or else the cycle's first.
+    """The newest description of each such entry: that of the proof, otherwise that of the cycle.
 
-    Where only the exporter's clock is known, any described transaction may turn out to be kept too long by how long it
-    was watched, and a clock that is behind would not show it.
+    If only the exporter's clock is known, any described transaction may become overdue by the time that it was watched, and
+    a clock that is behind would not show it.
     """
     proved = () if reading.proof is None else reading.proof.transactions
     described = {**by_producer_id(reading.transactions), **by_producer_id(proved)}
@@ -53,7 +53,7 @@ def _kept_too_long(
 
 
 def _claims(reading: CollectionState, entry: int, transaction: CoordinatorTransaction) -> tuple[Claim, Claim]:
-    """Of the partition, and of the state partition to which its transactional id hashes."""
+    """The leaders of the partition, and of the state partition to which its transactional id hashes."""
     topology = reading.topology
     partitions = max(len(topology.rows_of(STATE_TOPIC)), 1)
     home = state_partition(transaction.transactional_id, partitions)

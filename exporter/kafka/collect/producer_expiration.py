@@ -1,4 +1,4 @@
-"""How long partitions remember a producer that does not write: `producer.id.expiration.ms` (DescribeConfigs)."""
+"""Reads how long partitions remember a producer that does not write: `producer.id.expiration.ms` (DescribeConfigs)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME = "producer.id.expiration.ms"
 
 
 async def producers_kept_ms(client: ClusterClient, brokers: Iterable[int]) -> int | None:
-    """The shortest of all brokers; None where one does not tell (DESCRIBE_CONFIGS on the cluster, and Kafka 3.5)."""
+    """The shortest of all brokers; None if one does not return it (needs DESCRIBE_CONFIGS on the cluster, Kafka 3.5+)."""
     told = await client.gather(_ask(client, broker) for broker in brokers)
     known = [it for it in told if it is not None]
     return min(known) if known and len(known) == len(told) else None

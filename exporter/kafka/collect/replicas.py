@@ -1,8 +1,8 @@
-"""Asking followers about transactions that the leader shows open.
+"""Queries followers about transactions that the leader shows open.
 
-A leader can lose a marker that its followers have: a log restored from a backup, or compaction that raced replication.
-Then an abort would hide records that were committed. So every in-sync follower must show the transaction open as well. A
-follower out of sync may be behind, and says nothing for the leader; it counts where it has seen the end.
+A leader can lose a marker that its followers have: a log restored from a backup, or compaction that raced replication. Then
+an abort would hide records that were committed. So every in-sync follower must show the transaction open as well. A
+follower out of sync may be behind, so it proves nothing for the leader; it counts if it has seen the end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class OpenAtLeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followers:
-    """What the followers say of transactions that their leader shows open; only transactions that some do not agree to."""
+    """What followers show of the leader's open transactions; only transactions on which some follower disagrees."""
 
     diverged: Mapping[OpenAtLeader, tuple[int, ...]]
     """Brokers that have seen the transaction end."""
@@ -42,7 +42,7 @@ EVERYBODY_AGREES = Followers(diverged={}, silent={})
 
 
 async def ask_followers(client: ClusterClient, topology: Topology, transactions: Collection[OpenAtLeader]) -> Followers:
-    """Ask every follower of the partitions of `transactions`, which `topology` must hold, for their producers."""
+    """Query every follower of the partitions of `transactions`, which `topology` must contain, for their producers."""
     wanted = {it.partition: row for it in transactions if (row := topology.row(*it.partition)) is not None}
     followers = {row: _followers(topology, row) for row in wanted.values()}
     seen: dict[tuple[int, int], _Producers | None] = {}
@@ -78,7 +78,7 @@ _Producers = Mapping[int, OneEntry]
 async def _ask(
     client: ClusterClient, topology: Topology, asked: Mapping[int, int], producer_ids: frozenset[int]
 ) -> dict[tuple[int, int], _Producers | None]:
-    """(row, follower) -> its entries of these producers, None where it did not respond; one follower for each row."""
+    """(row, follower) -> its entries of these producers, None if it did not respond; one follower for each row."""
     follower: Int32Column = np.full(len(topology), NO_LEADER, dtype=np.int32)
     rows = np.array(sorted(asked), dtype=np.int64)
     follower[rows] = [asked[row] for row in rows.tolist()]
@@ -100,11 +100,11 @@ def _shows(at_leader: OneEntry, producers: _Producers | None) -> bool:
 
 
 def has_ended(at_leader: OneEntry, producers: _Producers | None) -> bool:
-    """True when a follower, which has `producers`, has all that the leader has of this transaction, and its end."""
+    """True if a follower with `producers` has everything that the leader has of this transaction, and its end."""
     known = None if producers is None else producers.get(at_leader.producer_id)
     if known is None or known.current_txn_start_offset == at_leader.current_txn_start_offset:
         return False
-    # A marker of TransactionVersion 2 bumps the epoch, and the sequence starts anew.
+    # A marker of TransactionVersion 2 bumps the epoch, and the sequence starts again at 0.
     return known.producer_epoch > at_leader.producer_epoch or (
         known.producer_epoch == at_leader.producer_epoch and known.last_sequence >= at_leader.last_sequence
     )

@@ -1,7 +1,7 @@
-"""Asking every partition leader for its producers, brokers side by side, partitions in bounded chunks.
+"""Queries every partition leader for its producers, brokers concurrently, partitions in bounded chunks.
 
-A broker that fails costs the partitions that it leads, and nothing else. Partitions that answer that their leader has
-moved, or whose leader could not be reached, are asked once more of the leader that fresh metadata names.
+A broker that fails affects only the partitions that it leads. A partition whose leader has moved, or could not be reached,
+is read once more at the leader that fresh metadata names.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _REASONS = ("", NO_LEADER_REASON, DELETED_REASON, NOT_WANTED_REASON, NOT_ANSWERE
 _NONE, _NO_LEADER, _DELETED, _NOT_WANTED, _NOT_ANSWERED = range(len(_REASONS))
 
 Progress = Callable[[int, int], None]
-"""Told (partitions answered, partitions asked) as answers arrive."""
+"""Called with (partitions read, partitions requested) as responses arrive."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entries(ProducerEntries):
-    """Some of the producers of a scan; nothing open only in a scan for certain producers."""
+    """Some producers of a scan; a scan for certain producers has no open transactions."""
 
     row: Int64Column
     """(N,) of their partition in the topology that was scanned."""
@@ -79,18 +79,18 @@ _NO_ENTRIES = Entries(
 _REASONS_MAX = 200
 """Kinds of reasons in a scan: Kafka has some 130 error codes."""
 _ERRORS_MAX = 50
-"""Error codes told apart in one response."""
+"""Different error codes in one response."""
 _MORE_REASONS = "more_errors"
 
 
 @dataclass(slots=True)
 class LeaderScan:
-    """What the leaders said of the rows that were asked; grows while answers arrive, on the client's thread only."""
+    """The leaders' responses for the requested rows; grows while responses arrive, on the client's thread only."""
 
     topology: Topology
-    """With the leaders that were asked last."""
+    """With the leaders that were queried last."""
     producer_ids: frozenset[int] | None
-    """Whose entries are kept; None keeps open transactions only, of any producer."""
+    """Producers whose entries are kept; None keeps open transactions only, of any producer."""
     answer: Int8Column
     reason_code: Int16Column
     """(P,) index into `reasons`: columns of text would cost an object for each partition."""
@@ -109,7 +109,7 @@ class LeaderScan:
         producer_ids: frozenset[int] | None = None,
         requests: ScanRequests | None = None,
     ) -> LeaderScan:
-        """Every `wanted` row unavailable for want of a leader, until an answer says otherwise."""
+        """Every `wanted` row is unavailable for lack of a leader until a response arrives."""
         count = len(topology)
         reason_code = np.full(count, _NO_LEADER, dtype=np.int16)
         if wanted is not None:
@@ -131,7 +131,7 @@ class LeaderScan:
         return np.array(self.reasons, dtype=object)[self.reason_code]
 
     def entries(self) -> Entries:
-        """The entries of all answers so far, in the order of partition, producer id and start offset."""
+        """The entries of all responses so far, in the order of partition, producer id and start offset."""
         entries = Entries.joined([_NO_ENTRIES, *self.parts])
         return entries.those(np.lexsort((entries.current_txn_start_offset, entries.producer_id, entries.row)))
 
@@ -141,7 +141,7 @@ class LeaderScan:
         self.reason_code[rows] = self._code(reason)
 
     def restore(self, rows: Rows, answer: Int8Column, reason: Sequence[str], producers: Int32Column) -> None:
-        """Take in what another scan, perhaps of another process, knows of `rows`; its entries go to `parts`."""
+        """Merge what another scan, perhaps of another process, knows of `rows`; its entries go to `parts`."""
         codes = {it: self._code(it) for it in set(reason)}
         self.answer[rows] = answer
         self.reason_code[rows] = [codes[it] for it in reason]
@@ -154,14 +154,14 @@ class LeaderScan:
 
     def _code(self, reason: str) -> int:
         if reason not in self.reasons:
-            # A broker that makes up error codes would make a metric's series of each.
+            # Otherwise a broker that invents error codes would create a metric's series for each.
             reason = reason if len(self.reasons) < _REASONS_MAX else _MORE_REASONS
             if reason not in self.reasons:
                 self.reasons.append(reason)
         return self.reasons.index(reason)
 
     def add(self, rows: Rows, answer: ProducersAnswer) -> None:
-        """Take in the answer to a request for `rows`; partitions that were not asked for are not believed."""
+        """Merge the response to a request for `rows`; partitions that were not requested are ignored."""
         self.reason_code[rows] = _NOT_ANSWERED
         self.answer[rows] = Answer.UNAVAILABLE
         row, was_asked = self._rows_of(rows, answer)
@@ -180,7 +180,7 @@ class LeaderScan:
         self.parts.append(entries.those(keep))
 
     def _rows_of(self, rows: Rows, answer: ProducersAnswer) -> tuple[Rows, npt.NDArray[np.bool_]]:
-        """(row, believed) per partition of the answer: believed when it was asked for, and the first time it is told."""
+        """(row, accepted) per partition of the response: accepted if it was requested, and at its first occurrence."""
         asked = np.zeros(len(self.topology), dtype=np.bool_)
         asked[rows] = True
         first = np.array([self.topology.first_row.get(topic, -1) for topic in answer.topics], dtype=np.int64)
@@ -191,7 +191,7 @@ class LeaderScan:
         believed = known & asked[row] & (self.topology.partition[row] == answer.partition)
         asked[row[believed]] = False
         if np.count_nonzero(believed) == len(rows) - np.count_nonzero(asked[rows]):
-            return row, believed  # none comes twice
+            return row, believed  # none occurs twice
         first_told = np.zeros(len(row), dtype=np.bool_)
         first_told[np.unique(np.where(believed, row, -1), return_index=True)[1]] = True
         return row, believed & first_told
@@ -202,12 +202,12 @@ class LeaderScan:
         self.reason_code[rows] = self._code(error_name(error))
 
     def is_subject(self) -> BoolColumn:
-        """(P,) rows that the scan is about: wanted, and not deleted meanwhile."""
+        """(P,) rows of the scan: wanted, and not deleted in the meantime."""
         subject: BoolColumn = (self.reason_code != _DELETED) & (self.reason_code != _NOT_WANTED)
         return subject
 
     def may_have_moved(self) -> Rows:
-        """Rows worth another question once fresh metadata names another leader."""
+        """Rows to read again once fresh metadata names another leader."""
         return np.flatnonzero(self.is_subject() & (self.answer == Answer.UNAVAILABLE))
 
 
@@ -221,11 +221,10 @@ async def scan_leaders(
     progress: Progress | None = None,
     requests: ScanRequests | None = None,
 ) -> LeaderScan:
-    """Read every `wanted` partition of `topology`, or all; what could not be read is in the result with its reason.
+    """Read every `wanted` partition of `topology`, or all; the result has the reason for each that could not be read.
 
-    Open transactions are kept, or every entry of `producer_ids`.
-    `expected_producers` (P,) sizes the chunks; without it every partition is taken to hold few. `requests` has those of
-    an earlier scan ready.
+    Open transactions are kept, or every entry of `producer_ids`. `expected_producers` (P,) sizes the chunks; without it
+    every partition is assumed to have few. `requests` has those of an earlier scan ready.
     """
     scan = LeaderScan.unasked(topology, wanted, producer_ids, requests)
     rows = np.flatnonzero(scan.is_subject() & (topology.leader != NO_LEADER))
@@ -235,17 +234,17 @@ async def scan_leaders(
 
 
 async def ask_again_where_moved(client: ClusterClient, scan: LeaderScan) -> None:
-    """Once, with fresh metadata: rows whose leader changed, or that said that their broker is not the leader."""
+    """Once, with fresh metadata: read rows whose leader changed, or whose broker responded that it is not the leader."""
     stale = scan.may_have_moved()
     if len(stale) == 0 or client.remaining_s() <= 0:
         return
     try:
         fresh = await client.topology()
     except ClusterUnavailableError:
-        return  # the first answers stand, and what is missing says so already
+        return  # the first responses stay valid, and coverage already reports what is missing
     known = scan.topology
     at = known.rows_in(fresh, stale)
-    # Its leader must say so as well: whoever told the metadata may lag behind, and unread is not the same as gone.
+    # Its leader must confirm it: the source of the metadata may lag behind, and unread is not the same as deleted.
     unknown = scan.has_reason(stale, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name])
     scan.reason_code[stale[(at < 0) & unknown]] = _DELETED
     stale, at = stale[at >= 0], at[at >= 0]
@@ -253,7 +252,7 @@ async def ask_again_where_moved(client: ClusterClient, scan: LeaderScan) -> None
     leader[stale], leader_epoch[stale] = fresh.leader[at], fresh.leader_epoch[at]
     has_moved = (leader[stale] != known.leader[stale]) | scan.has_reason(stale, map(error_name, _MOVED))
     again = stale[(leader[stale] != NO_LEADER) & has_moved]
-    # Later reads of this cycle must not ask a former leader: it answers from its own log, which may lack what is open.
+    # Later reads of this cycle must not use a former leader: its own log may lack what is open.
     brokers = {**scan.topology.brokers, **fresh.brokers}
     scan.topology = replace(scan.topology, brokers=brokers, leader=leader, leader_epoch=leader_epoch)
     await read_rows(client, scan, again, leader)
@@ -267,7 +266,7 @@ async def read_rows(
     expected_producers: Int32Column | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Ask the `leader` (P,) of each of `rows` for its producers, and note the answers in `scan`."""
+    """Query the `leader` (P,) of each of `rows` for its producers, and note the responses in `scan`."""
     answered = 0
 
     async def ask_broker(broker: int) -> None:
@@ -278,7 +277,7 @@ async def read_rows(
         for request, following in zip_longest(requests, requests[1:]):
             try:
                 received = await client.receive(broker, "DescribeProducers", request.request, sent)
-                # Sent before this answer is decoded: a broker never has two of ours, and seldom waits for us.
+                # Sent before this response is decoded: a broker never has two requests, and is seldom idle.
                 sent = None if following is None else client.send_ahead(broker, following.request)
                 answer = client.connections.decode(received, partial(_columns, scan, request))
             except BrokerFault as fault:

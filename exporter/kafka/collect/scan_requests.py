@@ -1,7 +1,7 @@
-"""The requests of a scan: partitions cut into chunks by the answer that is expected, and what is known of each kept.
+"""Makes the requests of a scan: cuts partitions into chunks by the expected response size, and caches the requests.
 
-What is kept belongs to one set of partitions, and is forgotten with it. Leaders may change beneath it:
-a request names partitions, whoever it is sent to.
+The cache belongs to one set of partitions, and is cleared when it changes. Leaders may change: a request names partitions,
+whichever broker it is sent to.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Rows = npt.NDArray[np.int64]
 
 CHUNK_PARTITIONS_MAX = 2000
 CHUNK_BYTES_MAX = 1_000_000
-"""Of the expected answer. One answer of 7.4 MB costs a broker 1.6 times ten of 0.74 MB."""
+"""Of the expected response. One response of 7.4 MB costs a broker 1.6 times ten of 0.74 MB."""
 
 
 @dataclass(slots=True)
@@ -33,11 +33,11 @@ class ScanRequest:
     rows: Rows
     request: RawRequest
     layout: Layout | None = None
-    """Of the last answer."""
+    """Of the last response."""
 
 
 class ScanRequests:
-    """Makes requests, and has those of the last two rounds ready: from one cycle to the next they seldom change."""
+    """Makes requests, and caches those of the last two rounds: they seldom change between cycles."""
 
     def __init__(self) -> None:
         self._topic: Int32Column | None = None
@@ -46,7 +46,7 @@ class ScanRequests:
         self._before: dict[bytes, ScanRequest] = {}
 
     def begin(self, topology: Topology) -> None:
-        """A new round: what was not asked for in the last one is forgotten, and everything if the partitions changed."""
+        """Begin a round: drop what the previous one did not use, and everything if the partitions changed."""
         known = topology.topic is self._topic and topology.partition is self._partition
         self._before = self._ready if known else {}
         self._ready = {}
@@ -71,9 +71,9 @@ def _by_topic(topology: Topology, rows: Rows) -> dict[str, npt.ArrayLike]:
 
 
 def chunks(rows: Rows, expected_producers: Int32Column | None) -> Iterator[Rows]:
-    """Cut `rows` (ascending) so that no request expects more than a bounded answer.
+    """Cut `rows` (ascending) so that no request expects a response above the limit.
 
-    A partition that is expected to exceed the bound by itself gets a request of its own.
+    A partition that is expected to exceed the limit alone gets its own request.
     """
     entries = np.zeros(len(rows), dtype=np.int64) if expected_producers is None else expected_producers[rows]
     expected_bytes = np.cumsum(PARTITION_BYTES + entries.astype(np.int64) * ENTRY_BYTES)

@@ -1,4 +1,4 @@
-"""Which partitions a collection is about."""
+"""Selects the partitions of a collection by topic, partition and broker."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from exporter.snapshot import BoolColumn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Which partitions a collection is about: all that are given must fit."""
+    """Filters that select partitions: all given ones must match."""
 
     topic: str | None = None
     partition: int | None = None
     broker: int | None = None
-    """Partitions with a replica on this broker; they are read at their leaders all the same."""
+    """Partitions with a replica on this broker; they are still read at their leaders."""
 
     def rows(self, topology: Topology) -> BoolColumn | None:
         """(P,) the partitions in scope; None for all of them."""

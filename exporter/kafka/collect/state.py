@@ -1,4 +1,4 @@
-"""What a cycle has read so far, before it is a snapshot."""
+"""Holds what a cycle has read before the snapshot is built."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class CollectionState:
     end_markers: EndMarkers | None = None
     followers: Followers = EVERYBODY_AGREES
     unconfirmed_owners: Mapping[int, str] = field(default_factory=dict)
-    """Entry -> why the leaders behind it are not confirmed, where its coordinator keeps it too long."""
+    """Entry -> why the leaders behind it are not confirmed, if it may be overdue or stuck."""
     unexamined: Unexamined = ALL_EXAMINED
-    """Entries that were set aside, by their rows in `topology`."""
+    """Entries beyond the limit of examined ones, by their rows in `topology`."""
 
     def at_leader(self, entry: int) -> OpenAtLeader:
-        """One entry, as its followers are asked about it."""
+        """One entry, as its followers are queried about it."""
         return OpenAtLeader(self.partition(entry), self.entries.one(entry))
 
     def key(self, entry: int) -> tuple[str, int, int, int, str]:
-        """(topic, partition, producer id, start offset, topic id) of one entry: what identifies it over cycles."""
+        """(topic, partition, producer id, start offset, topic id) of one entry: its identity over cycles."""
         topic, partition = self.partition(entry)
         producer_id, start = int(self.entries.producer_id[entry]), int(self.entries.current_txn_start_offset[entry])
         return topic, partition, producer_id, start, self.topology.topic_id_of(topic)

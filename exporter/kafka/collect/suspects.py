@@ -1,4 +1,4 @@
-"""More requests about suspects: how they ended on other partitions, and which consumer groups they block."""
+"""Sends more requests about suspects: their outcome on other partitions, and the consumer groups that they block."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction
 async def find_impact(
     client: ClusterClient, reading: CollectionState, doubtful: npt.NDArray[np.bool_], now_ms: int, *, search_logs: bool
 ) -> None:
-    """Find who waits behind what is in doubt, and behind what its coordinator keeps too long.
+    """Find the groups blocked by unverified transactions, and by those that may be overdue or stuck.
 
-    `search_logs`: read other partitions' logs for how the doubtful transactions ended there.
+    `search_logs`: read other partitions' logs for the outcome of unverified transactions there.
     """
     in_doubt = [reading.at_leader(int(i)) for i in np.flatnonzero(doubtful)]
     if in_doubt and search_logs:

@@ -1,10 +1,10 @@
-"""Settling doubts: what the coordinators contradict is read again, and proved where it is still open.
+"""Reads again what the coordinators contradict, and proves what is still open.
 
     read again -> probes, listing, descriptions, probes (`coordinators.prove`) -> followers -> read once more -> confirm
 
-A transaction that ends meanwhile drops out at one of the reads. What is the same at both, the last sequence and timestamp
-included, was open and left alone *while* its coordinator was asked: a producer that goes on takes its old records into its
-next transaction. Last of all every leader that was believed is confirmed (`leadership.py`).
+A transaction that ends in the meantime drops out at one of the reads. One that is the same at both, including last sequence
+and timestamp, was open and unchanged at the time of the coordinator's response: a producer that continues takes its old
+records into its next transaction. At the end every leader whose response was used is confirmed (`leadership/`).
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _KEPT_STILL = ("producer_epoch", "last_sequence", "last_timestamp", "coordinator
 
 
 async def reread_unexplained(client: ClusterClient, reading: CollectionState) -> npt.NDArray[np.bool_]:
-    """Read again what the coordinators contradict, and ask for a proof where it is still open.
+    """Read again what the coordinators contradict, and collect a proof for what is still open.
 
-    (N,) the entries that are in doubt afterwards, of those that are left.
+    (N,) the entries that are unverified afterwards, of those that are left.
     """
     doubtful = _doubtful(reading)
     if not np.any(doubtful):
         return doubtful
-    # Most doubts are transactions that ended between the two requests: one more read of their partitions, and no probes.
+    # Most of them ended between the two requests: one more read of their partitions shows it without probes.
     before = await _current(client, reading, doubtful)
     doubtful = _refreshed(reading, doubtful, await _read_again(client, reading, doubtful, before), before)
     if not np.any(doubtful):
@@ -85,9 +85,9 @@ def _doubtful(reading: CollectionState) -> npt.NDArray[np.bool_]:
 
 
 async def _current(client: ClusterClient, reading: CollectionState, doubtful: npt.NDArray[np.bool_]) -> Topology | None:
-    """Fresh metadata of the doubtful partitions' topics; None when no broker responds.
+    """Fresh metadata of the topics of unverified transactions; None if no broker responds.
 
-    A former leader answers from its own log, without an error: it must not be what makes a transaction look ended.
+    A former leader responds from its own log, without an error: it must not make a transaction look ended.
     """
     topics = tuple(sorted({reading.partition(i)[0] for i in np.flatnonzero(doubtful).tolist()}))
     try:
@@ -97,20 +97,20 @@ async def _current(client: ClusterClient, reading: CollectionState, doubtful: np
 
 
 _Found = Mapping[int, int | None]
-"""Entry -> where it is among those that were read again, None where it has ended; without entries that were not read."""
+"""Entry -> its index among those that were read again, None if it has ended; without entries that were not read."""
 
 
 async def _read_again(
     client: ClusterClient, reading: CollectionState, doubtful: npt.NDArray[np.bool_], current: Topology | None
 ) -> tuple[Entries, _Found]:
-    """What the leaders in `current` show of the doubtful entries' partitions."""
+    """What the leaders in `current` show of the unverified entries' partitions."""
     entries = reading.entries
     rows = np.unique(entries.row[doubtful])
     leader = _leaders(reading.topology, rows, current)
     again = LeaderScan.unasked(reading.topology)
     await read_rows(client, again, rows[leader[rows] != NO_LEADER], leader)
     found = again.entries()
-    # A partition may show many more than are in doubt.
+    # A partition may show many more than the unverified ones.
     found = found.those(np.isin(found.producer_id, entries.producer_id[doubtful]))
     at = {key: i for i, key in enumerate(_keys(found))}
     led_by_strangers = strangers(reading.max_timeout)
@@ -130,7 +130,7 @@ def _keys(entries: Entries) -> list[tuple[int, int, int]]:
 def _refreshed(
     reading: CollectionState, doubtful: npt.NDArray[np.bool_], read: tuple[Entries, _Found], current: Topology | None
 ) -> npt.NDArray[np.bool_]:
-    """Let the entries be as the read before the proof shows them; see `_without_ended`."""
+    """Replace the entries by those of the read before the proof; see `_without_ended`."""
     found, places = read
     columns = {name: getattr(reading.entries, name).copy() for name in _KEPT_STILL}
     for i in np.flatnonzero(doubtful).tolist():
@@ -155,7 +155,7 @@ def _compared(
     before: Topology | None,
     after: Topology | None,
 ) -> npt.NDArray[np.bool_]:
-    """Note which entries are the very same as before the proof, at the same leader and epoch; see `_without_ended`."""
+    """Note which entries are exactly as before the proof, at the same leader and epoch; see `_without_ended`."""
     found, places = read
     for i in np.flatnonzero(doubtful).tolist():
         if i not in places:

@@ -1,1 +1,1 @@
-"""Confirms that a broker which was believed really leads, and finds one whose metadata is current."""
+"""Confirms that a broker whose response was used is the leader, and finds one whose metadata is current."""

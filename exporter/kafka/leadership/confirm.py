@@ -1,13 +1,13 @@
-"""Confirming that a broker which was believed really leads what was asked of it.
+"""Confirms that a broker whose response was used leads the partition.
 
-A broker that is cut off from its controller goes on answering as the leader and coordinator that it was. Its answers were
-true for one leader epoch; whether that epoch has ended, others know:
+A broker that is cut off from its controller still responds as the leader and coordinator that it was. Its responses were
+true for one leader epoch; others know whether that epoch has ended:
 
-- the active controller, asked through that very broker (`quorum.py`), which one that is cut off cannot reach;
+- the active controller, queried through this broker (`quorum.py`), which a broker that is cut off cannot reach;
 - the other brokers' metadata, which name a newer leader epoch, another topic id, or no such topic any more.
 
-The epoch is taken from metadata that were read *before* the broker was asked, and confirmed *after* it: leader epochs only
-grow, so the broker led all the time in between. Why both are asked, and what is left: docs/proof.md.
+The epoch comes from metadata that was read *before* the broker was queried, and is confirmed *after* it: leader epochs only
+grow, so the broker led in all the time in between. docs/proof.md says why both are queried, and what is not excluded.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ PAST_DEADLINE = "the cycle reached its deadline before the leader was confirmed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One partition, as the broker that was asked was believed to lead it."""
+    """One partition with the leader that the exporter used."""
 
     topic: str
     partition: int
     leader: int
     leader_epoch: int
     topic_id: str = ""
-    """"" where it is not known."""
+    """"" if it is unknown."""
 
     @classmethod
     def of(cls, topology: Topology, topic: str, partition: int) -> Claim:
-        """As `topology` has it; of NO_LEADER where it has none."""
+        """As `topology` has it; of NO_LEADER if it has none."""
         leader, leader_epoch = topology.leader_of(topic, partition)
         topic_id = topology.topic_id_of(topic)
         return cls(topic=topic, partition=partition, leader=leader, leader_epoch=leader_epoch, topic_id=topic_id)
 
     def contradiction(self, view: Topology, broker: int) -> str | None:
-        """What the metadata of `broker` say against it; None where they agree, are older, or do not tell."""
+        """How the metadata of `broker` contradicts; None if it agrees, is older, or does not show the topic."""
         if view.row(self.topic, self.partition) is None:
-            # Not shown for lack of DESCRIBE is no contradiction; not there is one: it was deleted, or never known there.
+            # Invisible without DESCRIBE is not a contradiction; missing is one: it was deleted, or never known there.
             return None if self._is_hidden(view) else f"broker {broker} does not know {self.topic}-{self.partition}"
         topic_id = view.topic_id_of(self.topic)
         if self.topic_id and topic_id and topic_id != self.topic_id:
@@ -59,7 +59,7 @@ class Claim:
         return None
 
     def is_agreed(self, view: Topology) -> bool:
-        """True when the metadata name this very leader at this very epoch."""
+        """True if the metadata names the same leader at the same epoch."""
         return view.leader_of(self.topic, self.partition) == (self.leader, self.leader_epoch)
 
     def _is_hidden(self, view: Topology) -> bool:
@@ -67,9 +67,9 @@ class Claim:
 
 
 async def unconfirmed(client: ClusterClient, claims: Collection[Claim]) -> Mapping[TopicPartition, str]:
-    """Those of `claims` that are not confirmed: why, a sentence each without its full stop. Never raises BrokerFault.
+    """The reason for each of `claims` that is not confirmed, a sentence without its full stop. Never raises BrokerFault.
 
-    To be asked after everything that rests on the claims.
+    Must be called after every read that depends on the claims.
     """
     if not claims:
         return {}
@@ -81,7 +81,7 @@ async def unconfirmed(client: ClusterClient, claims: Collection[Claim]) -> Mappi
     if any(views.get(broker) is None for broker in named):
         quorum = await _caught_up(client, quorum)
     found = {}
-    for it in claims:  # 50,000 of them in a cluster of 100 brokers are 8 s of work
+    for it in claims:  # 50,000 of them in a cluster of 100 brokers take 8 s
         is_in_time = client.remaining_s() > 0
         why = _against(it, views, quorum.get(it.leader), len(named)) if is_in_time else PAST_DEADLINE
         if why is not None:
@@ -90,7 +90,7 @@ async def unconfirmed(client: ClusterClient, claims: Collection[Claim]) -> Mappi
 
 
 async def who_knows(client: ClusterClient, topic: str) -> int | None:
-    """A broker that knows `topic`; None where none does."""
+    """A broker that knows `topic`; None if none does."""
     views = await _metadata_of_all(client, (topic,))
     return next((broker for broker, view in views.items() if view is not None and topic in view.first_row), None)
 
@@ -115,7 +115,7 @@ def _against(claim: Claim, views: Mapping[int, Topology | None], quorum: QuorumV
 
 
 async def _metadata_of_all(client: ClusterClient, topics: tuple[str, ...]) -> dict[int, Topology | None]:
-    """Broker -> its metadata of `topics`, None where it did not answer; every broker that any of them names."""
+    """Broker -> its metadata of `topics`, None if it did not respond; includes every broker that any of them names."""
     views: dict[int, Topology | None] = {}
     addresses = dict(client.brokers or {})
     while missing := sorted(addresses.keys() - views.keys()):
@@ -137,9 +137,10 @@ async def _metadata(client: ClusterClient, broker: int, topics: tuple[str, ...])
 
 
 async def _caught_up(client: ClusterClient, quorum: dict[int, QuorumView]) -> dict[int, QuorumView]:
-    """Ask on until each has caught up with the metadata log as it was when the asking began, or for long enough.
+    """Query until each has caught up with the metadata log as of the first query, or for the time allowed.
 
-    Where every broker answers, a new leader contradicts by its own metadata. Where one is silent, it may be that leader.
+    If every broker responds, a new leader contradicts by its own metadata. A broker that does not respond may be that
+    leader.
     """
     begun_ms = {broker: it.controller_time_ms for broker, it in quorum.items() if it.touch is Touch.CURRENT}
     for _ in range(CATCH_UP_POLLS):

@@ -1,7 +1,7 @@
-"""Whose metadata a cycle goes by: of a broker that is in touch with its controller.
+"""Finds metadata from a broker that is in contact with its controller.
 
-A broker that is cut off shows the cluster as it was: it hides new topics, and sends us to coordinators that are none any
-more, which find nothing amiss. Suspects are protected by `leadership.py`; this is for what must be noticed without one.
+A broker that is cut off shows an old state of the cluster: it hides new topics, and names former coordinators, which report
+no problem. `confirm.py` protects verdicts on suspects; this file protects cycles without a suspect.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from exporter.snapshot import NO_LEADER, STATE_TOPIC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What is known of the broker that the metadata are of."""
+    """What is known of the broker that returned the metadata."""
 
     out_of_date: str | None = None
-    """Why it may not know the cluster as it is; None where it was in touch with its controller."""
+    """Why its metadata may be old; None if it was in contact with its controller."""
     clock_ahead_ms: int | None = None
-    """What the active controller's clock shows more than our wall clock; None where it is not known."""
+    """The active controller's clock minus the exporter's wall clock; None if it is unknown."""
 
 
 CHECKED_EVERY_CYCLES = 3
-"""A healthy cycle costs no request more; every third costs one."""
+"""A healthy cycle sends no further request; every third sends one."""
 
 
 async def checked_topology(client: ClusterClient) -> tuple[Topology, str | None]:
-    """Metadata of all topics from a broker in touch with its controller, and why from none where there is no such broker.
+    """Metadata of all topics from a broker in contact with its controller, or the reason why no broker is.
 
-    Raises ClusterUnavailableError when nobody responds.
+    Raises ClusterUnavailableError if no broker responds.
     """
     topology = await client.topology()
     why: str | None = None
@@ -46,7 +46,7 @@ async def checked_topology(client: ClusterClient) -> tuple[Topology, str | None]
             if why is None:
                 await _find_out_of_touch(client, topology, broker)
             why = against
-        # Also a bootstrap address that no broker calls its own: a broker that has a name can be checked.
+        # Also a bootstrap address that no broker has as its own: only a broker with an id can be checked.
         client.out_of_touch.add(client.source)
         fresh = await _from_another(client, topology)
         if fresh is None:
@@ -56,7 +56,7 @@ async def checked_topology(client: ClusterClient) -> tuple[Topology, str | None]
 
 
 async def _find_out_of_touch(client: ClusterClient, topology: Topology, but: int) -> None:
-    """Ask all brokers `but` one at once: without controllers each holds its answer back, and the cycle has one deadline."""
+    """Query all brokers `but` one at once: without controllers each delays its response, and the cycle has one deadline."""
     others = [broker for broker in topology.brokers if broker != but]
     views = await client.gather(quorum_through(client, broker) for broker in others)
     client.out_of_touch.update(
@@ -69,9 +69,9 @@ def _source(client: ClusterClient, topology: Topology) -> int | None:
 
 
 async def _from_another(client: ClusterClient, topology: Topology) -> Topology | None:
-    """The metadata of a broker that was not found out of touch; None where there is none left.
+    """The metadata of a broker that is not known to be cut off; None if none is left.
 
-    A broker that is cut off does not name those that were cut off before it and are back: bootstrap addresses may.
+    A broker that is cut off does not name brokers that were cut off before it and are back: bootstrap addresses may.
     """
     if client.out_of_touch.issuperset({*topology.brokers.values(), *client.bootstrap}):
         return None
@@ -82,13 +82,13 @@ async def _from_another(client: ClusterClient, topology: Topology) -> Topology |
 
 
 async def _against(client: ClusterClient, topology: Topology, broker: int) -> str | None:
-    """Why the metadata of `broker` are not to be gone by; None where they are."""
+    """Why the metadata of `broker` cannot be used; None if it can."""
     view = await quorum_through(client, broker)
     if view.touch is Touch.OUT_OF_TOUCH:
         return view.why
     if view.touch is not Touch.NOT_OFFERED:
         return None
-    # Without DescribeQuorum: what the other brokers know of the coordinators' topic.
+    # Without DescribeQuorum: compare with the other brokers' metadata of the coordinators' topic.
     rows = topology.rows_of(STATE_TOPIC)
     claims = [Claim.of(topology, STATE_TOPIC, partition) for partition in range(len(rows))]
     against = await unconfirmed(client, [it for it in claims if it.leader != NO_LEADER])

@@ -1,9 +1,9 @@
-"""Whether a broker is in touch with its controller, and what time it is there: DescribeQuorum (API key 55, KIP-836).
+"""Checks whether a broker is in contact with its controller, and reads the controller's time: DescribeQuorum (KIP-836).
 
-A broker forwards this request to the active controller. One that is cut off from it goes on answering Metadata,
-DescribeProducers and DescribeTransactions as the leader and coordinator that it was, and cannot answer this one. The
-response names each broker's progress in the controller's metadata log: a broker that has not fetched for a while may lead
-nothing any more. Without DESCRIBE on the cluster it is the controller that refuses: the broker is in touch with it.
+A broker forwards this request (API key 55) to the active controller. A broker that is cut off from it still responds to
+Metadata, DescribeProducers and DescribeTransactions as the leader and coordinator that it was, but cannot respond to this
+one. The response has each broker's progress in the controller's metadata log: a broker that has not fetched for a while may
+lead nothing any more. Without DESCRIBE on the cluster the controller refuses: then the broker is in contact with it.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 
 CAUGHT_UP_WITHIN_MS = 2000
-"""Brokers fetch the metadata log every half second when nothing happens; controllers append to it as often."""
+"""Brokers fetch the metadata log every half second when it does not change; controllers append to it as often."""
 PATIENCE_S = 3.0
-"""A forwarded request takes milliseconds; a broker that is cut off holds it back until it times out."""
+"""A forwarded request takes milliseconds; a broker that is cut off delays it until it times out."""
 _CLUSTER_METADATA = "__cluster_metadata"
 _LATEST_MS = 253_402_300_799_999
 """The end of the year 9999: no clock shows more."""
 
 
 class Touch(Enum):
-    """How a broker stands to its controller."""
+    """Whether a broker is in contact with its controller."""
 
     CURRENT = "current"
-    """The active controller answered through it, and it has fetched the metadata log to its end just now."""
+    """The active controller responded through it, and the broker has just fetched the metadata log to its end."""
     IN_TOUCH = "in_touch"
-    """The active controller answered through it, without telling how far the broker has come."""
+    """The active controller responded through it, without the broker's progress."""
     NOT_OFFERED = "not_offered"
     """Brokers with ZooKeeper, and other servers that speak Kafka's protocol, do not have DescribeQuorum."""
     OUT_OF_TOUCH = "out_of_touch"
@@ -40,19 +40,19 @@ class Touch(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumView:
-    """What DescribeQuorum through one broker says of that broker."""
+    """The result of DescribeQuorum through one broker."""
 
     touch: Touch
     why: str = ""
     """Why it is not CURRENT, a sentence without its full stop."""
     controller_time_ms: int | None = None
-    """The active controller's clock when it answered; None where it did not tell."""
+    """The active controller's clock at its response; None if it is unknown."""
     caught_up_ms: int | None = None
     """The instant, by that clock, up to which the broker and a majority of the controllers know the metadata log."""
 
 
 async def quorum_through(client: ClusterClient, broker: int) -> QuorumView:
-    """Ask the active controller through `broker`. Never raises BrokerFault."""
+    """Query the active controller through `broker`. Never raises BrokerFault."""
     topic_type = DescribeQuorumRequest.TopicData
     partitions = [topic_type.PartitionData(partition_index=0)]
     request = DescribeQuorumRequest(topics=[topic_type(topic_name=_CLUSTER_METADATA, partitions=partitions)])
@@ -87,7 +87,7 @@ def _view(answer: Any, broker: int) -> QuorumView:
 def _progress(quorum: Any, broker: int) -> QuorumView:
     caught_up: dict[int, int] = {}
     for it in (*quorum.observers, *quorum.current_voters):
-        # Twice where its directory was made anew: the one that is gone stays among the observers for minutes.
+        # Twice if its directory was created again: the old one stays among the observers for minutes.
         told_ms = -1 if it.last_caught_up_timestamp is None else it.last_caught_up_timestamp
         caught_up[it.replica_id] = max(told_ms, caught_up.get(it.replica_id, -1))
     now_ms = caught_up.get(quorum.leader_id, -1)

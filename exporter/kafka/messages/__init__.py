@@ -1,1 +1,1 @@
-"""Requests and responses as bytes: a file per message, with decoders that make columns instead of objects."""
+"""Encodes requests and decodes responses: a file per message, with decoders that make columns instead of objects."""

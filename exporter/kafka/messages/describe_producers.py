@@ -1,6 +1,6 @@
-"""DescribeProducers (KIP-664, API key 61, version 0): the request, and a decoder for its answer that makes no objects.
+"""DescribeProducers (KIP-664, API key 61, version 0): the request, and a decoder for its response that makes no objects.
 
-The answer, after the response header (DescribeProducersResponse.json; every length is an unsigned varint of n + 1):
+The response, after the response header (DescribeProducersResponse.json; every length is an unsigned varint of n + 1):
 
     throttle_time_ms i32 | topics n+1, each:
         name compact string | partitions n+1, each:
@@ -11,9 +11,9 @@ The answer, after the response header (DescribeProducersResponse.json; every len
         | tagged fields
     | tagged fields
 
-`decode` finds where each partition begins (`producers_layout`), and then has numpy look at the sign byte of every start
-offset: only open transactions are unpacked, or whatever certain producers have left. No length is believed before the bytes
-behind it are there.
+`decode` finds where each partition begins (`producers_layout`), and then numpy reads the sign byte of every start offset:
+only open transactions are unpacked, or all entries of certain producers. No length is used before the bytes after it are
+there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FIELDS: Final[Mapping[int, Fields]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ProducersAnswer(ProducerEntries):
-    """One answer as columns: P partitions, and N of their entries: open transactions, unless producers were named."""
+    """One response as columns: P partitions, and N of their entries: open transactions, unless producers were named."""
 
     throttle_time_ms: int
     topics: tuple[str, ...]
@@ -57,9 +57,9 @@ class ProducersAnswer(ProducerEntries):
     producers: Int32Column
     """(P,) entries, idle and idempotent ones included."""
     entry_partition: Int32Column
-    """(N,) index into the P partitions of this answer."""
+    """(N,) index into the P partitions of this response."""
     layout: Layout | None = field(compare=False)
-    """For the next answer to the same request."""
+    """For the next response to the same request."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ProducersAnswer):
@@ -70,7 +70,7 @@ class ProducersAnswer(ProducerEntries):
 
 
 def request(partitions: Mapping[str, npt.ArrayLike]) -> RawRequest:
-    """Ask for the producers of `partitions`: topic -> partition indexes."""
+    """Request the producers of `partitions`: topic -> partition indexes."""
     parts = [uvarint(len(partitions) + 1)]
     for topic, indexes in partitions.items():
         packed = np.asarray(indexes, dtype=">i4")
@@ -87,10 +87,9 @@ def decode(
     every: bool = False,
     like: Layout | None = None,
 ) -> ProducersAnswer:
-    """The answer's columns: its open transactions, the entries of `producer_ids`, or `every` entry.
+    """The columns of the response: its open transactions, the entries of `producer_ids`, or `every` entry.
 
-    `like` is how the last answer to the same request was laid out. Raises MalformedAnswerError when `body` is not such an
-    answer to its last byte.
+    `like` is the layout of the previous response. Raises MalformedAnswerError if `body` is not exactly such a response.
     """
     return decoded(
         body,
@@ -104,7 +103,7 @@ def _decode(
     body: memoryview, entry: np.dtype[Any], producer_ids: Collection[int] | None, *, every: bool, like: Layout | None
 ) -> ProducersAnswer:
     bytes_ = np.frombuffer(body, dtype=np.uint8)
-    # A byte of `bytes` is had in half the time.
+    # Indexing `bytes` takes half the time.
     known = None if like is None or like.entry is not entry or not like.is_of(body, bytes_) else like
     layout = known or walk(body.tobytes(), entry)
     if every:

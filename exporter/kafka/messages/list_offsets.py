@@ -1,6 +1,6 @@
-"""ListOffsets (API key 2, version 6): the request, and a decoder for its answer.
+"""ListOffsets (API key 2, version 6): the request, and a decoder for its response.
 
-Version 6 is the first flexible one; every broker that knows DescribeProducers offers it. The answer, after the response
+Version 6 is the first flexible one; every broker that knows DescribeProducers offers it. The response, after the response
 header (ListOffsetsResponse.json; every length is an unsigned varint of n + 1):
 
     throttle_time_ms i32 | topics n+1, each:
@@ -9,7 +9,7 @@ header (ListOffsetsResponse.json; every length is an unsigned varint of n + 1):
         | tagged fields
     | tagged fields
 
-Only partitions with something open are asked for, so it is read field by field.
+Requests name only partitions with something open, so the response is read field by field.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_REPLICA = -1
 
 
 def request(partitions: Mapping[str, Sequence[int]], isolation_level: int, timestamp_ms: int) -> RawRequest:
-    """Ask for the offset at `timestamp_ms` (-1: the end) of each partition."""
+    """Request the offset at `timestamp_ms` (-1: the end) of each partition."""
     parts = [struct.pack(">ib", _NO_REPLICA, isolation_level), uvarint(len(partitions) + 1)]
     for topic, indexes in partitions.items():
         parts += [compact(topic), uvarint(len(indexes) + 1)]
@@ -43,7 +43,7 @@ def request(partitions: Mapping[str, Sequence[int]], isolation_level: int, times
 
 
 def decode(body: memoryview) -> Offsets:
-    """What is said of each partition. Raises MalformedAnswerError when `body` is not such an answer to its last byte."""
+    """The result of each partition. Raises MalformedAnswerError if `body` is not exactly such a response."""
     try:
         return _decode(body)
     except UNREADABLE as error:

@@ -41,7 +41,7 @@ _STATES = tuple(TransactionState)
 
 @dataclass(frozen=True, kw_only=True)
 class ListedTransactions:
-    """What one coordinator lists, as columns of N transactions."""
+    """The transactions that one coordinator lists, as columns of N transactions."""
 
     error: int = 0
     """Kafka error code."""
@@ -70,12 +70,12 @@ class ListedTransactions:
     __hash__ = None  # type: ignore[assignment]
 
     def transactional_id(self, index: int) -> str:
-        """Of one transaction."""
+        """The transactional id of one transaction."""
         size, at = length(self.body, int(self.id_at[index]))
         return str(self.body[at : at + size], "utf-8", "replace")
 
     def state_of(self, index: int) -> TransactionState:
-        """Of one transaction."""
+        """The state of one transaction."""
         return _STATES[int(self.state[index])]
 
     def is_in(self, states: Collection[TransactionState]) -> BoolColumn:
@@ -89,7 +89,7 @@ NOTHING_LISTED = ListedTransactions(
 
 
 def request(states: Collection[str], producer_ids: Collection[int]) -> RawRequest:
-    """Ask for the transactions in `states` and of `producer_ids`; none of either stand for any."""
+    """Request the transactions in `states` and of `producer_ids`; none of either means any."""
     names = sorted(states)
     ids = np.array(sorted(producer_ids), dtype=">i8")
     parts = [uvarint(len(names) + 1), *map(compact, names), uvarint(len(ids) + 1), ids.tobytes(), b"\0"]
@@ -97,7 +97,7 @@ def request(states: Collection[str], producer_ids: Collection[int]) -> RawReques
 
 
 def decode(body: memoryview) -> ListedTransactions:
-    """What is listed. Raises MalformedAnswerError when `body` is not such a response to its last byte."""
+    """The listed transactions. Raises MalformedAnswerError if `body` is not exactly such a response."""
     try:
         return _decode(body.tobytes())
     except UNREADABLE as error:
@@ -126,7 +126,7 @@ def _decode(body: bytes) -> ListedTransactions:
 
 
 def _walk(body: bytes, at: int, count: int, places: tuple[array[int], array[int], array[int], array[int]]) -> int:
-    """Note of each transaction where its id's length, its producer id and its state are, and how long that is."""
+    """Note for each transaction the offsets of its id's length, producer id and state, and the state's length."""
     ids, producer_ids, states, sizes = (it.append for it in places)
     for _ in range(count):
         ids(at)
@@ -149,7 +149,7 @@ def _walk(body: bytes, at: int, count: int, places: tuple[array[int], array[int]
 
 
 def _states(body: memoryview, at: Int64Column, size: Int64Column) -> Int8Column:
-    """(N,) index into the members of TransactionState: a name that is none of theirs is UNKNOWN."""
+    """(N,) index into the members of TransactionState; UNKNOWN for any other name."""
     found = np.full(len(at), _STATES.index(TransactionState.UNKNOWN), dtype=np.int8)
     for index, state in enumerate(_STATES):
         name = state.value.encode()

@@ -1,7 +1,7 @@
-"""Record batches of a fetched piece of a partition's log: their headers, and the markers of one producer in them.
+"""Reads record batches of a fetched piece of a partition's log: their headers, and the markers of one producer in them.
 
-A header of magic 2 has 61 bytes (DefaultRecordBatch); only control batches of the producer that is looked for are decoded
-any further, so that nothing is unpacked that a peer can blow up.
+A header of magic 2 has 61 bytes (DefaultRecordBatch); only control batches of the producer of the search are decoded any
+further, so a peer cannot make decompression expensive.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from exporter.kafka.errors import MalformedAnswerError
 from exporter.snapshot import EndMarker
 
 _PREFIX = struct.Struct(">qiib")
-"""Offset, length of what follows these two, leader epoch (or a checksum of older batches), magic."""
+"""Offset, length of the rest, leader epoch (or a checksum in older batches), magic."""
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_AT_END_OF = 12
 _MAGIC_WITH_PRODUCERS = 2
@@ -26,11 +26,11 @@ _COMPRESSION, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
 
 
 class Batch(NamedTuple):
-    """One batch that can have a producer, without its records."""
+    """One batch that may have a producer, without its records."""
 
     base_offset: int
     next_offset: int
-    """The offset after its last record, also where compaction has removed that."""
+    """The offset after its last record, also if compaction has removed that record."""
     max_timestamp_ms: int
     producer_id: int
     producer_epoch: int
@@ -50,7 +50,7 @@ class Batch(NamedTuple):
 
 
 def batches(records: bytes) -> Iterator[Batch]:
-    """The batches in order; older ones have no producer (-1). One that is cut short at the end is left out.
+    """The batches in order; older ones have no producer (-1). A batch that is cut off at the end is left out.
 
     Raises MalformedAnswerError.
     """
@@ -83,7 +83,7 @@ def _batch(records: bytes, at: int, end: int) -> Batch:
 
 @dataclass(slots=True)
 class Stretch:
-    """A stretch of one partition's log, read piece by piece from `next_offset` on, as far as it tells of one producer."""
+    """A stretch of one partition's log, read piece by piece from `next_offset` on, with the data of one producer."""
 
     topic: str
     partition: int
@@ -105,7 +105,7 @@ class Stretch:
     _open_epoch: int | None = None
 
     def take(self, records: bytes) -> None:
-        """Read the next piece. Raises MalformedAnswerError, also where it is not the next piece."""
+        """Read the next piece. Raises MalformedAnswerError, also if it is not the next piece."""
         self.size += len(records)
         for batch in batches(records):
             if batch.next_offset <= self.next_offset:

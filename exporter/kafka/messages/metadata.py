@@ -50,12 +50,12 @@ _OPTIONS = b"\0\0"
 """allow_auto_topic_creation and include_topic_authorized_operations: no."""
 _TOPIC_ID_BYTES = 16
 _NO_TOPIC_ID = bytes(_TOPIC_ID_BYTES)
-"""Topics are asked for by name; brokers without topic ids answer with it."""
+"""A request names topics by name; brokers without topic ids respond with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetadataAnswer:
-    """One answer: T topics, and columns of their P partitions in the order in which they were told."""
+    """One response: T topics, and columns of their P partitions in the order of the response."""
 
     throttle_time_ms: int
     brokers: tuple[tuple[int, str, int], ...]
@@ -63,11 +63,11 @@ class MetadataAnswer:
     cluster_id: str | None
     topics: tuple[str, ...]
     topic_ids: tuple[str, ...]
-    """(T,) 32 hexadecimal digits, which no later topic of the same name has; "" where the broker has none."""
+    """(T,) 32 hexadecimal digits, which no later topic of the same name has; "" if the broker has none."""
     topic_errors: tuple[int, ...]
     """(T,) Kafka error codes."""
     partitions: tuple[int, ...]
-    """(T,) how many each topic has."""
+    """(T,) how many partitions each topic has."""
     partition: Int32Column
     leader: Int32Column
     leader_epoch: Int32Column
@@ -86,7 +86,7 @@ class MetadataAnswer:
 
 
 def request(topics: tuple[str, ...] | None) -> RawRequest:
-    """Ask for `topics`, or for every topic that we may see. Never creates one."""
+    """Request `topics`, or every visible topic. Never creates one."""
     names = b"\0" if topics is None else uvarint(len(topics) + 1) + b"".join(_by_name(it) for it in topics)
     return RawRequest(METADATA, names + _OPTIONS + b"\0")
 
@@ -96,7 +96,7 @@ def _by_name(topic: str) -> bytes:
 
 
 def decode(body: memoryview) -> MetadataAnswer:
-    """The answer's columns. Raises MalformedAnswerError when `body` is not such an answer to its last byte."""
+    """The columns of the response. Raises MalformedAnswerError if `body` is not exactly such a response."""
     return decoded(body, "Metadata", FIELDS, _decode)
 
 
@@ -127,19 +127,20 @@ def _each(first_at: Int64Column, count: Int64Column) -> Int64Column:
 
 
 class _Walk:
-    """From the first byte of an answer to the last; what is not of a partition is taken on the way."""
+    """Walks from the first byte of a response to the last, and decodes everything outside of partitions on the way."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
         self.rows = array("q")
-        """Of each partition: where it begins, where its replicas begin, how many, the same of those in sync, its end."""
+        """For each partition: where it begins, where its replicas begin, their count, the same of those in sync, its
+        end."""
         self._topics: list[str] = []
         self._topic_ids: list[str] = []
         self._errors: list[int] = []
         self._partitions: list[int] = []
 
     def take_all(self) -> None:
-        """Raises one of UNREADABLE, also where there are tagged fields."""
+        """Raises one of UNREADABLE, also if there are tagged fields."""
         body = self.body
         at = self._take_brokers()
         topic_count, at = length(body, at)
@@ -210,7 +211,7 @@ class _Walk:
         return (at, replicas_at, replicas, in_sync_at, in_sync, end), offline
 
     def _are_alike(self, at: int, count: int, lists: tuple[int, int, int], step: int) -> bool:
-        """True when the lists of all partitions are as long as the first one's, which shows where each begins."""
+        """True if the lists of all partitions are as long as those of the first one, which shows where each begins."""
         end = at + step * count
         if end > len(self.body) or max(lists) + 1 >= _ONE_BYTE:
             return False
@@ -222,7 +223,7 @@ class _Walk:
         return True
 
     def answer(self, **columns: npt.NDArray[np.integer]) -> MetadataAnswer:
-        """With what was taken on the way."""
+        """With the values that the walk has decoded."""
         return MetadataAnswer(
             throttle_time_ms=self._throttle_time_ms,
             brokers=self._brokers,

@@ -1,8 +1,8 @@
-"""Where the partitions of an answer to DescribeProducers begin, found without an object for a partition.
+"""Finds where the partitions of a DescribeProducers response begin, without an object for a partition.
 
-`describe_producers` draws the answer. `walk` steps from partition to partition by the byte that tells how many producers
-there are, in one stride where all partitions of a topic have as many. The next answer to the same request is laid out as
-the last one unless a producer has come or gone, which `Layout.is_of` tells by two looks at all partitions at once.
+`describe_producers` shows the layout. `walk` steps from partition to partition by the byte with the number of producers, in
+one stride if all partitions of a topic have the same number. The next response to the same request has the same layout
+unless a producer was added or removed, which `Layout.is_of` checks with two comparisons of all partitions at once.
 """
 
 from __future__ import annotations
@@ -37,51 +37,52 @@ ENTRIES: Final = {
 ENTRY_BYTES = max(entry.itemsize for entry in ENTRIES.values())
 """The most that an entry without tagged fields takes."""
 PARTITION_BYTES = 9
-"""What a partition without producers and without a message takes."""
+"""Length of a partition without producers and without a message."""
 
 THROTTLE_TIME_BYTES = 4
 MESSAGE_AT = 6
 
 LENGTHS_MAX = 1_048_576
-"""Bytes that tell lengths, and messages with them, that are kept for the next answer."""
+"""Bytes that contain lengths, including messages, that are kept for the next response."""
 _COUNT_AT = 7
-"""Where there is no message."""
+"""Value if there is no message."""
 _SIGN_BIT = 0x80
-"""Of the first byte of a big-endian number: such a byte or a higher one makes it negative."""
+"""Of the first byte of a big-endian number: this byte or a higher one makes it negative."""
 _RUN_ENTRIES_MIN = 200
-"""A look at a run costs as much as gathering the bytes of so many entries."""
+"""Handling a run costs as much as gathering the bytes of this many entries."""
 _NOWHERE: Int64Column = np.empty(0, dtype=np.int64)
 
 _Run = tuple[int, int, int, int]
-"""Neighbours with as many entries each: (where the first one's entries begin, partitions, entries, bytes to the next)."""
+"""Neighbours with the same number of entries: (where the first one's entries begin, partitions, entries, bytes to the
+next)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where the partitions of an answer are: columns of P, in the order of the answer."""
+    """Where the partitions of a response are: columns of P, in the order of the response."""
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...]
-    """How many each topic has."""
+    """How many partitions each topic has."""
     head_at: Int32Column
     entries_at: Int32Column
     count: Int32Column
     size: int
-    """Bytes of the answer; -1 where none is to be compared with it."""
+    """Bytes of the response; -1 if no response can be compared with it."""
     mark: npt.NDArray[np.uint16]
     """The two bytes that are the whole message and the whole count, or the beginning of either."""
     lengths_at: Int32Column
     lengths: npt.NDArray[np.uint8]
-    """Where the other bytes are that tell a length, and what they are."""
+    """Where the other bytes with a length are, and their values."""
     runs: tuple[_Run, ...] | None
-    """All partitions that have entries; None where there are too many runs."""
+    """All partitions that have entries; None if there are too many runs."""
     entry: np.dtype[Any]
     """One of ENTRIES."""
 
     def is_of(self, body: memoryview, bytes_: npt.NDArray[np.uint8]) -> bool:
-        """True when `body` is laid out so: all that tells a length is where it was, and is what it was.
+        """True if `body` has this layout: every length is at the same place with the same value.
 
-        Where the first partition begins is known, and from there each one's length leads to the next.
+        The beginning of the first partition is known, and from there each one's length leads to the next.
         """
         return (
             len(body) == self.size
@@ -92,7 +93,7 @@ class Layout:
     def open_entries(self, bytes_: npt.NDArray[np.uint8]) -> Int64Column:
         """(N,) where each entry with an open transaction begins.
 
-        Like the two others it raises MalformedBytesError when an entry has tagged fields.
+        Like the next two methods it raises MalformedBytesError if an entry has tagged fields.
         """
         size, tags_at = self.entry.itemsize, tags_of(self.entry)
         start_offset_at = _at(self.entry, "current_txn_start_offset")
@@ -168,7 +169,7 @@ def walk(body: bytes, entry: np.dtype[Any]) -> Layout:
         index, counts, at_entries = np.array(unusual, dtype=np.int64).T
         count_of[index], entries_at[index] = counts, at_entries
         lengths += [it for i, _, end in unusual for it in (heads[i] + MESSAGE_AT, end)]
-    # A position takes twelve bytes while it is worked out: long messages are not looked for in the next answer.
+    # Finding a position takes twelve bytes: long messages are not compared in the next response.
     is_like_none = sum(lengths[1::2]) - sum(lengths[::2]) > LENGTHS_MAX
     lengths_at = _positions([] if is_like_none else lengths)
     return Layout(
@@ -195,7 +196,7 @@ def _positions(bounds: list[int]) -> Int32Column:
 
 
 def _runs(entries_at: Int64Column, count: Int64Column) -> tuple[_Run, ...] | None:
-    """Partitions at equal distances with as many entries; None where gathering bytes one by one is less work."""
+    """Partitions at equal distances with the same number of entries; None if gathering bytes one by one is less work."""
     with_entries = np.flatnonzero(count)
     entries_at, count = entries_at[with_entries], count[with_entries]
     step = np.diff(entries_at)
@@ -217,7 +218,7 @@ def _runs(entries_at: Int64Column, count: Int64Column) -> tuple[_Run, ...] | Non
 def _step_over_topic(
     body: bytes, at: int, count: int, entry_bytes: int, heads: array[int], unusual: list[tuple[int, int, int]]
 ) -> int:
-    """Note in `heads` where each of `count` partitions begins; where the last one ends."""
+    """Note in `heads` where each of `count` partitions begins; returns where the last one ends."""
     if count == 0:
         return at
     steps = _steps(entry_bytes)
@@ -237,9 +238,9 @@ def _step_over_topic(
 
 
 def _are_alike(body: bytes, at: int, end: int, step: int) -> bool:
-    """True when partitions `step` bytes apart, without messages and each as long as the first, take all from `at` to `end`.
+    """True if partitions `step` bytes apart, without messages and all as long as the first, fill `at` to `end`.
 
-    Each one's length shows where the next begins: that they are where the stride says follows from one to the next.
+    Each one's length shows where the next begins, so the stride is proved from one to the next.
     """
     if end > len(body):
         return False
@@ -250,7 +251,7 @@ def _are_alike(body: bytes, at: int, end: int, step: int) -> bool:
 def _step_over_unusual(
     body: bytes, at: int, entry_bytes: int, heads: array[int], unusual: list[tuple[int, int, int]]
 ) -> int:
-    """A partition with a message, or with so many producers that their number takes more than a byte."""
+    """Length of a partition with a message, or with so many producers that their number takes more than a byte."""
     message_at = at + MESSAGE_AT
     count_at = message_at + 1 if body[message_at] == 0 else compact_string(body, message_at)[1]
     count, entries_at = length(body, count_at)

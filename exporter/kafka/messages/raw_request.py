@@ -1,8 +1,8 @@
-"""A request with a ready body, whose answer is handed over as bytes.
+"""Sends a request with an encoded body, and returns the response as bytes.
 
-kafka-python decodes every answer into objects, which costs hundreds of times the reading (the answer to DescribeProducers
-may hold 100,000 entries). Its protocol parser accepts anything that can encode itself and names a class for its answer;
-these two are the least that it accepts. `tests/kafka/client/test_contract.py` watches what is relied on.
+kafka-python decodes every response into objects, which costs hundreds of times the reading (a DescribeProducers response
+may hold 100,000 entries). Its protocol parser accepts any object that can encode itself and names a class for its response;
+these two classes are the minimum that it accepts. `tests/kafka/client/test_contract.py` checks the members that are used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ReadableBuffer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
-    """The body of an answer, undecoded, and the one field that the connection itself wants."""
+    """The body of a response, not decoded, and the one field that the connection itself reads."""
 
     body: memoryview
     throttle_time_ms: int
@@ -38,7 +38,7 @@ class _AnswerHeader:
 
 @dataclass(frozen=True, slots=True)
 class _FlexibleAnswer:
-    """Reads a response header v1 (correlation id, tagged fields) and leaves the body alone."""
+    """Reads a response header v1 (correlation id, tagged fields) and nothing of the body."""
 
     version: int
 
@@ -49,9 +49,9 @@ class _FlexibleAnswer:
         return _AnswerHeader(correlation_id)
 
     def decode(self, buffer: ReadableBuffer) -> RawAnswer:
-        """Every flexible answer that is read raw begins with its throttle time.
+        """Every flexible response that is read raw begins with its throttle time.
 
-        Raises ValueError on an answer that is too short or has tagged header fields, which no broker sends.
+        Raises ValueError for a response that is too short or has tagged header fields, which no broker sends.
         """
         data = memoryview(buffer)
         if len(data) < 9 or data[4] != 0:  # correlation id, no tagged fields, throttle time  # noqa: PLR2004
@@ -73,12 +73,12 @@ class _RequestHeader:
 class RawRequest:
     """A request of a flexible API version (request header v2) with its body already encoded.
 
-    From `min_version` and `max_version` a connection sets `API_VERSION`, as of kafka-python's own requests.
+    A connection chooses `API_VERSION` from `min_version` and `max_version`, as for kafka-python's own requests.
     """
 
     __slots__ = ("API_KEY", "API_VERSION", "_body", "_client_id", "header", "max_version", "min_version", "name")
     _min_version = _max_version = None
-    """kafka-python's names for what narrows the range of one request."""
+    """kafka-python's names for a narrower range of one request."""
 
     def __init__(self, api: Api, body: bytes) -> None:
         self.name = api.name
@@ -97,7 +97,7 @@ class RawRequest:
         return True
 
     def encode(self, *, framed: bool, header: bool) -> bytes:
-        """The whole frame. Raises ValueError when it is not asked for one with its header set."""
+        """The whole frame. Raises ValueError without the header, or if only the body is requested."""
         if not (framed and header and self.header is not None):
             raise ValueError("a raw request is sent as a whole frame")
         client_id = self._client_id

@@ -1,9 +1,9 @@
-"""What the decoders of large responses share. They know one layout, without tagged fields, and read it as columns.
+"""Decodes large responses in the one layout that this exporter knows, without tagged fields, as columns.
 
-A later Kafka may add tagged fields to any structure of any version (KIP-482). A response that is not laid out as a decoder
-knows it is copied without them, and decoded then. kafka-python's decoders are the oracle of the tests, and not the way out:
-they read strings that end behind the response, bytes behind its end, nulls where there must be none and varints of any
-length, whose reading takes the square of their bytes.
+A later Kafka may add tagged fields to any structure of any version (KIP-482). A response with another layout than a decoder
+knows is copied without tagged fields, and decoded again. The tests compare with kafka-python's decoders, but these are not
+a fallback: they accept strings that end after the response, bytes after its end and forbidden nulls, and need quadratic
+time for long varints.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Decoded = TypeVar("_Decoded")
 
 
 def decoded(body: memoryview, api: str, fields: Fields, decode: Callable[[memoryview], _Decoded]) -> _Decoded:
-    """What `decode` makes of `body`, or of `body` without tagged fields. Raises MalformedAnswerError."""
+    """The result of `decode` for `body`, or for `body` without tagged fields. Raises MalformedAnswerError."""
     try:
         try:
             return decode(body)
@@ -46,7 +46,7 @@ def malformed(api: str, body: memoryview, error: Exception) -> MalformedAnswerEr
 
 
 def untagged(body: bytes, fields: Fields) -> bytes:
-    """The structure of these fields without its tagged fields. Raises one of UNREADABLE where `body` is not it alone."""
+    """The structure of these fields without its tagged fields. Raises one of UNREADABLE if `body` is anything else."""
     kept = bytearray()
     at = _copy(body, 0, fields, kept)
     if at != len(body):

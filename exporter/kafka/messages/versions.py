@@ -1,4 +1,4 @@
-"""The versions of every API that is encoded and decoded here, and the range that a request of any API allows.
+"""Declares the versions of every API that the exporter encodes and decodes itself, and the range of any request.
 
 A connection uses the highest version that its broker offers too. The versions of one row share the bytes of their
 requests; a response carries its version, by which a decoder chooses the layout.
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """An API, and the versions of it that are known here."""
+    """An API, and the versions of it that this exporter knows."""
 
     key: int
     name: str
@@ -20,7 +20,7 @@ class Api:
     highest: int
 
     def agreed(self, lowest: int, highest: int) -> int | None:
-        """The highest version that is known and lies in this range; None where none does."""
+        """The highest known version in this range; None if there is none."""
         common = min(self.highest, highest)
         return common if max(self.lowest, lowest) <= common else None
 
@@ -32,7 +32,7 @@ LIST_TRANSACTIONS = Api(66, "ListTransactions", 0, 0)
 
 
 def api_of(request: Any) -> Api:
-    """What is known of the API of `request`: a RawRequest, or one of kafka-python's, which may be narrowed by its maker."""
+    """The known versions of the API of `request`: a RawRequest, or one of kafka-python's with a possibly narrower range."""
     lowest, highest = request._min_version, request._max_version  # noqa: SLF001 - kafka-python shows them nowhere else
     return Api(
         key=request.API_KEY,

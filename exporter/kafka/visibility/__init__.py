@@ -1,1 +1,1 @@
-"""What this principal cannot see: topics and transactional ids that ACLs hide."""
+"""Finds what this principal cannot see: topics and transactional ids that ACLs hide."""

@@ -1,7 +1,7 @@
-"""Names that the ACLs themselves suggest: when all of these are visible to us, so is every name.
+"""Makes names from the ACLs: if all of these are visible to the exporter, every name is.
 
-What is visible of a name depends on the patterns that match it. So for each pattern a name is tried that no longer pattern
-matches, and one more that none matches: a name made up at random may match one by chance.
+The visibility of a name depends on the patterns that match it. So there is one name for each pattern that no longer pattern
+matches, and one more that no pattern matches: a random name may match one by chance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Patterns = frozenset[tuple[bool, str]]
 
 
 def probes(patterns: Patterns, made_up: Callable[[str], Iterable[str]]) -> Iterator[str | None]:
-    """A name for each pattern and one for none; None where every name that was tried matches a longer pattern.
+    """A name for each pattern and one for none; None if every candidate matches a longer pattern.
 
     `made_up`: names that begin with a prefix, each with another character after it.
     """

@@ -1,4 +1,4 @@
-"""The ACLs on one type of resource: DescribeAcls (API key 29)."""
+"""Requests the ACLs on one type of resource: DescribeAcls (API key 29)."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def acls_on(resource_type: int) -> Any:
         host_filter=None,
         operation=ACLOperation.ANY,
         permission_type=ACLPermissionType.ANY,
-        min_version=1,  # version 0 has no pattern types, and leaves out what is named by prefix
+        min_version=1,  # version 0 has no pattern types, and omits prefixed ACLs
     )

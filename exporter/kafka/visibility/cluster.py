@@ -1,4 +1,4 @@
-"""What the metadata do not show us: Kafka leaves topics out without a word where DESCRIBE is missing.
+"""Finds topics that the metadata does not show: Kafka omits topics silently if DESCRIBE is missing.
 
 A principal without any grant sees a cluster without topics, which looks like one without transactions.
 """
@@ -16,14 +16,14 @@ from exporter.kafka.visibility.acls import acls_on
 from exporter.snapshot import STATE_TOPIC, Visibility
 
 ASKED_MAX = 1000
-"""Topics that vanished and are asked for by name in one cycle."""
+"""Topics that vanished and are requested by name in one cycle."""
 _NAMED_MAX = 3
 FORGOTTEN_AFTER_S = 86_400
-"""Without DESCRIBE brokers do not say whether a topic exists: one that was deleted must not be missed for ever."""
+"""Without DESCRIBE brokers do not show whether a topic exists: a deleted one must not be reported permanently."""
 
 
 class TopicWatch:
-    """Which topics were visible to us, from cycle to cycle."""
+    """The topics that were visible, from cycle to cycle."""
 
     def __init__(self) -> None:
         self._cluster_id: str | None = None
@@ -33,24 +33,24 @@ class TopicWatch:
         self._state_topic_gap: str | None = None
 
     def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
-        """What was visible before a restart: grants are often changed together with one."""
+        """The topics that were visible before a restart: grants often change together with one."""
         self._cluster_id, self._visible = cluster_id, topics
 
     def _forget_another(self, cluster_id: str) -> None:
-        """Other credentials may lead to another cluster, or show less of the same one, which is to be missed."""
+        """Other credentials may lead to another cluster, or show less of the same one, which must be reported."""
         if cluster_id != self._cluster_id:
             self._visible = self._hidden = ()
         self._cluster_id = cluster_id
 
     def _not_too_old(self, hidden: tuple[str, ...], now_s: float) -> tuple[str, ...]:
-        """Without those that have been hidden for so long that they are not missed any more: they may be deleted."""
+        """Without those that have been hidden for so long that they are no longer reported: they may be deleted."""
         self._hidden_since_s = {it: self._hidden_since_s.get(it, now_s) for it in hidden}
         return tuple(it for it in hidden if now_s - self._hidden_since_s[it] < FORGOTTEN_AFTER_S)
 
     async def look(self, client: ClusterClient, topology: Topology, *, thoroughly: bool = True) -> Visibility:
-        """What is hidden now. Costs a request only where a topic has vanished, or nothing is visible.
+        """The topics that are hidden now. Sends a request only if a topic has vanished, or no topic is visible.
 
-        `thoroughly`: also whether the coordinators' topic is hidden, where it is not visible.
+        `thoroughly`: also whether the coordinators' topic is hidden, if it is not visible.
         """
         self._forget_another(topology.cluster_id)
         vanished: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class TopicWatch:
         self._hidden = self._not_too_old(await _refused(client, suspects) if suspects else (), client.clock())
         gaps = [_about_hidden(self._hidden)] if self._hidden else []
         if all(it == STATE_TOPIC for it in topology.topics) and not await _is_without_authorizer(client, topology):
-            # The grant on the coordinators' topic alone shows one topic, and nothing of what hangs.
+            # A grant on the coordinators' topic alone shows one topic, and no hanging transaction.
             gaps.append("no topic is visible: not authorized, needs DESCRIBE and READ on the topics to be watched")
         if self._state_topic_gap is not None:
             gaps.append(self._state_topic_gap)
@@ -95,7 +95,7 @@ def _first_of(topics: tuple[str, ...]) -> str:
 
 
 async def _refused(client: ClusterClient, topics: Collection[str]) -> tuple[str, ...]:
-    """Those of `topics` that brokers refuse to show by name; without DESCRIBE they do not say whether one exists."""
+    """Those of `topics` that brokers refuse to show by name; without DESCRIBE they do not show whether one exists."""
     asked = tuple(topics)[:ASKED_MAX]
     try:
         told = await client.topology(asked)
@@ -108,7 +108,7 @@ async def _refused(client: ClusterClient, topics: Collection[str]) -> tuple[str,
 
 
 async def _is_without_authorizer(client: ClusterClient, topology: Topology) -> bool:
-    """True when nothing can be hidden: the cluster has no authorizer."""
+    """True if nothing can be hidden: the cluster has no authorizer."""
     request = acls_on(ACLResourceType.TOPIC)
     try:
         code = await client.request(
@@ -120,12 +120,12 @@ async def _is_without_authorizer(client: ClusterClient, topology: Topology) -> b
 
 
 def about_source(out_of_date: str) -> str:
-    """The gap of metadata that may not be current."""
+    """The gap for metadata that may not be current."""
     return f"no broker is known to have current metadata: {out_of_date}"
 
 
 async def with_state_topic(client: ClusterClient, topology: Topology, visibility: Visibility) -> Visibility:
-    """`visibility`, for a cycle in which transactions are open: the coordinators' topic must be there, and visible."""
+    """`visibility`, for a cycle in which transactions are open: the coordinators' topic must exist and be visible."""
     if STATE_TOPIC in topology.first_row:
         return visibility
     gap = await _state_topic_gap(client, is_any_open=True)

@@ -1,9 +1,9 @@
-"""Whether every transactional id is visible to us: DescribeAcls (API key 29), and probes that the ACLs themselves suggest.
+"""Checks whether every transactional id is visible: DescribeAcls (API key 29), and probes with ids made from the ACLs.
 
 A made-up id that is visible proves nothing about other ids: it may match a granted prefix by chance, and with
-`allow.everyone.if.no.acl.found` exactly those ids are hidden that some ACL names for others. So the ACLs are read, and
-for each pattern that they name an id is tried that no longer pattern matches, and one more that none matches. When all of
-these are visible, so is every id, whether we are a super user, have a literal `*`, or many prefixes (StandardAuthorizer).
+`allow.everyone.if.no.acl.found` exactly those ids are hidden that some ACL names for others. So the exporter reads the
+ACLs, and for each of their patterns probes an id that no longer pattern matches, and one more that no pattern matches. If
+all of these are visible, so is every id, for a super user, a literal `*`, or many prefixes (StandardAuthorizer).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from exporter.kafka.visibility.acls import acls_on
 from exporter.snapshot import IdVisibility
 
 PATTERNS_MAX = 1000
-"""More patterns than these are not tried, and nothing is proved then."""
+"""More patterns than these are not probed, and then nothing is proved."""
 _HIDING_OPERATIONS = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
 _BEGINNINGS = (
     "",
@@ -53,11 +53,11 @@ _BEGINNINGS = (
     "!",
     " ",
 )
-"""Transactional ids may hold any character: where patterns take all the usual ones, one of these is left."""
+"""Transactional ids may contain any character: if patterns match all usual ones, one of these is left."""
 
 
 async def id_visibility(client: ClusterClient, brokers: Iterable[int]) -> IdVisibility:
-    """The worst of what these coordinators let us see: each has its own view of the ACLs."""
+    """The worst result of these coordinators: each has its own view of the ACLs."""
     found = await client.gather(_at(client, broker) for broker in brokers)
     worst_first = (IdVisibility.NOT_ANSWERED, IdVisibility.DENY_POSSIBLE, IdVisibility.BY_NAME_ONLY)
     return next((it for it in worst_first if it in found), IdVisibility.ALL)
@@ -81,7 +81,7 @@ _NO_AUTHORIZER: Patterns = frozenset({(False, "")})
 
 
 def _patterns(answer: Any) -> Patterns | None:
-    """None where the ACLs cannot be read, or hold a DENY on describing ids, whoever it is for: ours are not known."""
+    """None if the ACLs cannot be read, or have a DENY on describing ids for any principal, as its own is unknown."""
     if answer.error_code == ErrorCode.SECURITY_DISABLED:
         return _NO_AUTHORIZER
     if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
@@ -104,7 +104,7 @@ def _made_up(prefix: str) -> Iterator[str]:
 
 
 async def _are_visible(client: ClusterClient, broker: int, ids: Collection[str]) -> bool:
-    """True when none of `ids` is refused; authorization comes before coordination and existence."""
+    """True if none of `ids` is refused; authorization comes before coordination and existence."""
     if not ids:
         return True
     request = DescribeTransactionsRequest(transactional_ids=sorted(ids))

@@ -1,7 +1,7 @@
-"""Whether every topic is visible to us: DescribeAcls (API key 29), and names that the ACLs themselves suggest.
+"""Checks whether every topic is visible: DescribeAcls (API key 29), and requests for names made from the ACLs.
 
-Metadata leave out topics that we may not describe, without a word. By name they are refused, whether they exist or not. So
-where there is an authorizer, every name and prefix that an ACL has is asked for, and a made-up name that none has.
+Metadata omits topics without DESCRIBE silently. A request by name is refused, whether the topic exists or not. So with an
+authorizer the exporter requests every name and prefix that an ACL has, and a made-up name that none has.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HIDING = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
 
 
 async def what_hides_topics(client: ClusterClient, broker: int) -> str:
-    """Why topics may be hidden from us, a sentence; empty where every topic is visible. Never raises BrokerFault."""
+    """Why some topics may not be visible, a sentence; empty if every topic is visible. Never raises BrokerFault."""
     try:
         names = await client.request(broker, "DescribeAcls", acls_on(ACLResourceType.TOPIC), _names)
         if isinstance(names, str):
@@ -38,7 +38,7 @@ async def what_hides_topics(client: ClusterClient, broker: int) -> str:
 
 
 def _names(answer: Any) -> list[str] | str:
-    """Names to ask for, none without an authorizer; or why nothing can be known."""
+    """Names to request, none without an authorizer; or why visibility is unknown."""
     if answer.error_code == ErrorCode.SECURITY_DISABLED:
         return []
     if answer.error_code != ErrorCode.NONE:
@@ -57,5 +57,5 @@ def _names(answer: Any) -> list[str] | str:
 
 
 def _made_up(prefix: str) -> tuple[str, ...]:
-    """Where longer prefixes take every legal character, the prefix is the one topic that is left."""
+    """If longer prefixes match every legal character, the prefix itself is the only topic that is left."""
     return (*(prefix + first + secrets.token_hex(8) for first in _LEGAL), prefix)

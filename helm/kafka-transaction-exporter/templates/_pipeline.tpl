@@ -23,12 +23,12 @@
 {{/* Fails where no volume is there for both pods. */}}
 {{- define "kafka-transaction-exporter.pipelineNeeds" -}}
 {{- if and .Values.pipeline.enabled .Values.pipeline.sparkApplication.enabled }}
-{{- fail "pipeline.enabled and pipeline.sparkApplication.enabled exclude each other: both would write the same tables" }}
+{{- fail "pipeline.enabled and pipeline.sparkApplication.enabled cannot both be set: both would write the same tables" }}
 {{- end }}
 {{- if not (include "kafka-transaction-exporter.hasClaim" .) }}
 {{- fail "pipeline needs persistence: it reads the history from that volume, and writes its tables there" }}
 {{- end }}
 {{- if has "ReadWriteOncePod" .Values.persistence.accessModes }}
-{{- fail "pipeline needs a volume for more than one pod: persistence.accessModes has ReadWriteOncePod" }}
+{{- fail "pipeline needs a volume for more than one pod, but persistence.accessModes has ReadWriteOncePod" }}
 {{- end }}
 {{- end }}

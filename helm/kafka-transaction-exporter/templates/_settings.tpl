@@ -7,7 +7,7 @@
 {{- if kindIs "map" $value }}
 {{- include "kafka-transaction-exporter.flatten" (dict "value" $value "prefix" $name "into" $.into) }}
 {{- else if hasKey $.into $name }}
-{{- fail (printf "config: %s is there twice" $name) }}
+{{- fail (printf "config: %s is set twice" $name) }}
 {{- else }}
 {{- $_ := set $.into $name $value }}
 {{- end }}
@@ -17,7 +17,7 @@
 {{- define "kafka-transaction-exporter.hasExistingConfig" -}}
 {{- with .Values.existingConfig }}
 {{- if and .configMap .secret }}
-{{- fail "existingConfig: configMap and secret exclude each other" }}
+{{- fail "existingConfig: configMap and secret cannot both be set" }}
 {{- end }}
 {{- if or .configMap .secret }}true{{ end }}
 {{- end }}
@@ -37,7 +37,7 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- with $kafka.strimzi }}
 {{- if .clusterCa }}
 {{- if or $tls.ca.existingSecret $tls.truststore.existingSecret }}
-{{- fail "kafka.strimzi.clusterCa excludes kafka.tls.ca and kafka.tls.truststore" }}
+{{- fail "kafka.strimzi.clusterCa cannot be combined with kafka.tls.ca or kafka.tls.truststore" }}
 {{- end }}
 {{- if eq .format "PKCS12" }}
 {{- $_ := set $tls "truststore" (dict "existingSecret" .clusterCa "key" "ca.p12" "passwordKey" "ca.password") }}
@@ -48,11 +48,11 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- if .user }}
 {{- if eq .authentication "scram-sha-512" }}
 {{- if or $sasl.mechanism $sasl.username $sasl.existingSecret }}
-{{- fail "kafka.strimzi.user with scram-sha-512 excludes kafka.sasl" }}
+{{- fail "kafka.strimzi.user with scram-sha-512 cannot be combined with kafka.sasl" }}
 {{- end }}
 {{- $sasl = merge (dict "mechanism" "SCRAM-SHA-512" "username" .user "existingSecret" .user "passwordKey" "password") $sasl }}
 {{- else if or $tls.client.existingSecret $tls.keystore.existingSecret }}
-{{- fail "kafka.strimzi.user excludes kafka.tls.client and kafka.tls.keystore" }}
+{{- fail "kafka.strimzi.user cannot be combined with kafka.tls.client or kafka.tls.keystore" }}
 {{- else if eq .format "PKCS12" }}
 {{- $_ := set $tls "keystore" (dict "existingSecret" .user "key" "user.p12" "passwordKey" "user.password") }}
 {{- else }}
@@ -66,10 +66,10 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- end }}
 
 {{- if and $tls.ca.existingSecret $tls.truststore.existingSecret }}
-{{- fail "kafka.tls: ca and truststore exclude each other" }}
+{{- fail "kafka.tls: ca and truststore cannot both be set" }}
 {{- end }}
 {{- if and $tls.client.existingSecret $tls.keystore.existingSecret }}
-{{- fail "kafka.tls: client and keystore exclude each other" }}
+{{- fail "kafka.tls: client and keystore cannot both be set" }}
 {{- end }}
 {{- $hasTls := or $tls.enabled $tls.ca.existingSecret $tls.truststore.existingSecret $tls.client.existingSecret $tls.keystore.existingSecret }}
 {{- if or $hasTls $sasl.mechanism }}
@@ -78,7 +78,7 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- end }}
 {{- if not $tls.verifyHostname }}
 {{- if not $hasTls }}
-{{- fail "kafka.tls.verifyHostname means nothing without TLS" }}
+{{- fail "kafka.tls.verifyHostname has no effect without TLS" }}
 {{- end }}
 {{- $_ := set $settings "kafka.ssl.endpoint.identification.algorithm" "none" }}
 {{- end }}
@@ -120,7 +120,7 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- end }}
 {{- if eq $sasl.mechanism "OAUTHBEARER" }}
 {{- if or $sasl.username $sasl.usernameKey }}
-{{- fail "kafka.sasl: OAUTHBEARER takes oauthbearer.clientId, and no username" }}
+{{- fail "kafka.sasl: OAUTHBEARER needs oauthbearer.clientId instead of a username" }}
 {{- end }}
 {{- with $sasl.oauthbearer }}
 {{- $_ := set $settings "kafka.sasl.oauthbearer.token.endpoint.url" (required "kafka.sasl.oauthbearer.tokenEndpointUrl is missing" .tokenEndpointUrl) }}
@@ -141,7 +141,7 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- else if $sasl.mechanism }}
 {{- $secret := required "kafka.sasl.existingSecret is missing" $sasl.existingSecret }}
 {{- if and $sasl.username $sasl.usernameKey }}
-{{- fail "kafka.sasl: username and usernameKey exclude each other" }}
+{{- fail "kafka.sasl: username and usernameKey cannot both be set" }}
 {{- end }}
 {{- $keys := list $sasl.passwordKey }}
 {{- if $sasl.usernameKey }}
@@ -164,25 +164,25 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- $fromKafka := (include "kafka-transaction-exporter.kafka" . | fromYaml).settings }}
 {{- if include "kafka-transaction-exporter.hasExistingConfig" . }}
 {{- if or .Values.config $fromKafka }}
-{{- fail "existingConfig takes the place of config and kafka: set one or the other" }}
+{{- fail "existingConfig replaces config and kafka: set either existingConfig or the other two" }}
 {{- end }}
 {{- else }}
 {{- $settings := dict }}
 {{- include "kafka-transaction-exporter.flatten" (dict "value" .Values.config "prefix" "" "into" $settings) }}
 {{- range $name, $value := dict "publish.listen_address" "listenHost and containerPort" "publish.web_config_file" "webConfig" "state.file" "persistence" }}
 {{- if hasKey $settings $name }}
-{{- fail (printf "config: %s is the chart's own, see %s" $name $value) }}
+{{- fail (printf "config: %s is set by the chart, see %s" $name $value) }}
 {{- end }}
 {{- end }}
 {{- if and (hasKey $settings "history.directory") (include "kafka-transaction-exporter.hasHistory" .) }}
-{{- fail "config: history.directory is the chart's own with history.enabled and with the pipeline" }}
+{{- fail "config: the chart sets history.directory with history.enabled and with the pipeline" }}
 {{- end }}
 {{- if and (hasKey $settings "baseline.file") (include "kafka-transaction-exporter.hasPipeline" .) }}
-{{- fail "config: baseline.file is the chart's own with the pipeline" }}
+{{- fail "config: the chart sets baseline.file with the pipeline" }}
 {{- end }}
 {{- range $name, $value := $fromKafka }}
 {{- if hasKey $settings $name }}
-{{- fail (printf "%s is set by config and by kafka" $name) }}
+{{- fail (printf "%s is set twice, by config and by kafka" $name) }}
 {{- end }}
 {{- $_ := set $settings $name $value }}
 {{- end }}

@@ -1,4 +1,4 @@
-"""Brokers that are downgraded, or replaced by older ones, while they are watched: less is known then, and nothing is false.
+"""Brokers that are downgraded or replaced by older ones: the exporter knows less, and nothing is wrong.
 
 A connection ends with its broker, and the next one offers fewer versions, or lacks an API. Behind a balancer it may stay
 open: then a broker ends it when it is asked for what it does not know.
@@ -166,7 +166,7 @@ NEWER: dict[str, set[Lost]] = {
     "DescribeAcls": {Lost.DENIALS},
     "DescribeQuorum": set(),
 }
-"""API -> what is not known where all brokers offer only versions of it that nobody knows yet."""
+"""API -> what is unknown if all brokers offer only unknown versions of it."""
 
 
 @pytest.mark.parametrize(("api", "lost"), NEWER.items(), ids=NEWER.keys())
@@ -186,7 +186,7 @@ def test_brokers_that_are_newer_than_the_exporter_are_a_gap(api: str, lost: set[
         assert gaps(collector.collect(seen_before=None)) == ()
 
 
-def test_a_cluster_that_only_a_newer_exporter_can_describe_is_said_to_be_so() -> None:
+def test_a_cluster_that_only_a_newer_exporter_can_describe_is_reported() -> None:
     """Its metadata cannot be read, and it is not called too old."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         replace_by_newer(cluster, "Metadata")
@@ -196,13 +196,13 @@ def test_a_cluster_that_only_a_newer_exporter_can_describe_is_said_to_be_so() ->
 
 
 def replace_by_newer(cluster: FakeCluster, api: str) -> None:
-    """All nodes come back with versions of `api` that nobody knows yet."""
+    """All nodes come back with unknown versions of `api`."""
     for node in BOTH:
         cluster.oldest[node][api], cluster.offered[node][api] = 30, 32
     cluster.cut()
 
 
-def test_a_cluster_that_nobody_can_describe_any_more_is_said_to_be_so() -> None:
+def test_a_cluster_that_nobody_can_describe_any_more_is_reported() -> None:
     """The sentence names the API; it is no cluster without transactions."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         remembered(collector)
@@ -220,7 +220,7 @@ def test_a_cluster_that_nobody_can_describe_any_more_is_said_to_be_so() -> None:
     ],
 )
 def test_a_downgrade_within_a_cycle_makes_no_lie(offered: Offered, nodes: tuple[int, ...]) -> None:
-    """Before any of its requests: what was proved with one half of the versions is not believed with the other."""
+    """Before any of its requests: a proof that began with one half of the versions is not completed with the other."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         memory = remembered(collector)
         for number in range(1, len(cluster.asked) + 1):

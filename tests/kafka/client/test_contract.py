@@ -1,4 +1,4 @@
-"""What `exporter.kafka.client.connections` and `raw_request` rest on in kafka-python does what is relied on.
+"""kafka-python behaves as `exporter.kafka.client.connections` and `raw_request` require.
 
 `test_contract_members.py` holds that each member is there and called.
 
@@ -61,7 +61,7 @@ from tests.kafka.talking import (
 def test_foreign_exceptions_are_of_the_kinds_that_the_border_tells_apart(
     error: type[Exception], asking: FaultReason, connecting: FaultReason
 ) -> None:
-    """Each exception that kafka-python raises in a known situation is told as the right reason."""
+    """Each exception of kafka-python in a known situation gets the right reason."""
     assert reason_of(error(), connecting=False) is asking
     assert reason_of(error(), connecting=True) is connecting
 
@@ -227,7 +227,7 @@ def test_a_throttle_longer_than_the_timeout_is_a_timeout_that_says_so() -> None:
     assert "throttles" in fault.sentence
 
 
-def test_throttling_by_an_answer_that_nobody_understands_is_not_believed() -> None:
+def test_throttling_by_an_answer_that_cannot_be_decoded_is_ignored() -> None:
     """Nonsense ends its connection: the next request goes out at once, on another."""
 
     def serve(connection: socket.socket, correlation_id: int, _frame: bytes) -> None:
@@ -320,7 +320,7 @@ def test_a_connection_closed_in_mid_frame_is_lost(sent: int) -> None:
     assert fault.reason is FaultReason.CONNECTION_LOST
 
 
-def test_an_idle_connection_that_was_lost_is_opened_anew_once() -> None:
+def test_an_idle_connection_that_was_lost_is_opened_again_once() -> None:
     """After a broker's restart the next request does not fail; when the new connection is lost too, it does."""
     answers = iter([echo, end, echo, end, end])
 
@@ -338,7 +338,7 @@ def test_an_idle_connection_that_was_lost_is_opened_anew_once() -> None:
 
 
 def test_silence_ends_at_the_timeout() -> None:
-    """A broker that never answers is told as timed out."""
+    """A broker that never responds is reported as timed out."""
     with broker(hang) as listener, client() as connections:
         fault = fault_of(connections, listener, timeout_s=SOON_S)
 
@@ -346,7 +346,7 @@ def test_silence_ends_at_the_timeout() -> None:
 
 
 def test_a_port_where_nobody_listens_is_unreachable() -> None:
-    """A refused connection is told at once."""
+    """A refused connection is reported at once."""
     with broker(echo) as listener:
         pass
     with client() as connections:
@@ -355,7 +355,7 @@ def test_a_port_where_nobody_listens_is_unreachable() -> None:
     assert fault.reason is FaultReason.UNREACHABLE
 
 
-def test_an_api_that_the_broker_does_not_offer_is_told_before_it_is_asked() -> None:
+def test_an_api_that_the_broker_does_not_offer_is_reported_before_it_is_requested() -> None:
     """The sentence names the version that is needed."""
     with broker(echo, apis=(METADATA,)) as listener, client() as connections:
         fault = fault_of(connections, listener)

@@ -1,4 +1,4 @@
-"""Every member of kafka-python that is called, replaced or read is there, and what is replaced is called by kafka-python.
+"""kafka-python has every member that the exporter uses, and calls every member that it replaces.
 
 A new release of kafka-python that fails here must not be allowed in `pyproject.toml` before the border is adapted. Why each
 member is replaced or read, and what would let us drop it, stands in `exporter/kafka/client/transport.py`.
@@ -54,7 +54,7 @@ REPLACED: dict[type, tuple[type, set[str]]] = {
     Selector: (selectors.DefaultSelector, {"get_key", "register", "unregister", "modify"}),
     ClientCredentials: (AbstractTokenProvider, {"token", "extensions"}),
 }
-"""Our class -> kafka-python's (the standard library's for the selector), and the members of it that are ours."""
+"""The exporter's class -> kafka-python's (the standard library's for the selector), and the members that it replaces."""
 
 READ: dict[Callable[[], Any], set[str]] = {
     lambda: KafkaConnection(net=None): {"config", "initializing", "parser", "broker_version_data", "closed", "paused"}
@@ -116,7 +116,7 @@ def test_calls_fit_what_they_call() -> None:
 
 
 def functions(kind: type) -> set[str]:
-    """Of a class of ours and of what it mixes in."""
+    """Members of a class of the exporter and of its mixins."""
     ours = [it for it in kind.__mro__ if it.__module__.startswith("exporter.")]
     return {name for it in ours for name, value in vars(it).items() if isinstance(value, FunctionType)}
 
@@ -196,7 +196,7 @@ def assert_replaced_members_are_there_and_called(patch: pytest.MonkeyPatch) -> N
 
 
 def test_replaced_members_are_there() -> None:
-    """Whatever of ours has the name of a member of kafka-python's is in the table, and the other way round."""
+    """The table has exactly the exporter's members that have the name of a member of kafka-python's."""
     assert_replaced_members_are_there()
 
 

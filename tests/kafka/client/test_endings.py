@@ -1,4 +1,4 @@
-"""How connections end: cut at the time-out, closed from another thread, refused at login; nothing is left of them."""
+"""Connections end without a rest: at a time-out, closed from another thread, refused at login."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def test_a_silent_peer_is_cut_at_the_timeout_and_leaves_no_socket(protocol: str)
         assert connections._connections == {}
 
 
-def test_a_peer_that_does_not_speak_tls_is_told_as_such() -> None:
-    """Plain text in place of a handshake is told at once, and leaves no socket."""
+def test_a_peer_that_does_not_speak_tls_is_reported_as_such() -> None:
+    """Plain text instead of a handshake is reported at once, and leaves no socket."""
 
     def talk(connection: socket.socket) -> None:
         connection.recv(1000)
@@ -111,9 +111,9 @@ def test_a_peer_that_does_not_speak_tls_is_told_as_such() -> None:
 
 
 def test_a_refused_login_is_tried_again_next_time() -> None:
-    """A wrong password is told as such, and is not remembered: it may have been the broker's mistake.
+    """A wrong password is reported as such, and not remembered: the mistake may be the broker's.
 
-    Brokers close right behind the refusal: that end must not be what is told.
+    Brokers close right after the refusal: the report must not be the end of the connection.
     """
     refused = 20
     refusals = iter([*[58] * refused, 0])

@@ -1,4 +1,4 @@
-"""Brokers that move to another address behind their names, as pods and virtual machines do.
+"""Brokers change their address under the same host name, as pods and virtual machines do.
 
 A name is looked up for each connection. While name server and brokers disagree, less is known, and nothing is false.
 """

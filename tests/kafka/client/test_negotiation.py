@@ -1,4 +1,4 @@
-"""A connection uses the highest version that both sides know, and where there is none the side that is behind is named."""
+"""A connection uses the highest version that both sides know, or names the side that is too old."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.kafka.talking import (
 )
 
 HIGHER = (30, 32)
-"""Versions that nobody knows yet."""
+"""Versions that do not exist yet."""
 RANGES = st.tuples(st.integers(-2, 8), st.integers(-2, 8))
 
 
@@ -74,7 +74,7 @@ def fault(request: Any, offered: Offered) -> BrokerFault:
 
 
 def test_no_request_is_forgotten_here() -> None:
-    """What the table has and what kafka-python encodes for us are both among those that are tried."""
+    """The versions in the table and those that kafka-python encodes are all tested."""
     assert {it for it in vars(versions).values() if isinstance(it, Api)} == {
         api_of(it) for it in REQUESTS if isinstance(it, RawRequest)
     }
@@ -133,7 +133,7 @@ def test_a_range_that_runs_backwards_is_no_newer_broker(request_: Any) -> None:
 
 
 class Versions:
-    """Brokers that note in which version they are asked."""
+    """Brokers that note the version of each request."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -188,8 +188,8 @@ def test_a_login_that_only_a_newer_exporter_knows_says_so(key: int) -> None:
     assert "newer than this exporter supports: of Sasl" in told.sentence
 
 
-def test_what_was_too_new_is_known_for_as_long_as_its_connection_stands() -> None:
-    """A broker that was replaced is judged by what it offers now."""
+def test_what_was_too_new_is_known_for_as_long_as_its_connection_is_open() -> None:
+    """A broker that was replaced is judged by the versions that it offers now."""
     request = describe_producers.request({})
     with client() as connections:
         with broker(refuse, offered={RAW: HIGHER}) as listener:

@@ -1,4 +1,4 @@
-"""Tokens for OAUTHBEARER: when they are fetched, what is sent, and what is said of an endpoint that gives none."""
+"""Tokens for OAUTHBEARER: when they are fetched, what is sent, and which failures are reported."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_token_is_used_until_little_of_its_life_is_left() -> None:
 
 
 def test_a_token_at_hand_outlives_an_endpoint_that_fails_for_a_while() -> None:
-    """While it is good it is used; when it is over, the reason is told."""
+    """A valid token is used; after it has expired, the reason is reported."""
     clock = Clock()
     with TokenEndpoint(life_s=100) as endpoint:
         tokens = provider(endpoint.url, clock=clock)
@@ -87,8 +87,8 @@ def test_a_token_at_hand_outlives_an_endpoint_that_fails_for_a_while() -> None:
         (b"\xff\xfe", "its response is not JSON"),
     ],
 )
-def test_an_answer_without_a_token_is_told(body: bytes, why: str) -> None:
-    """Whatever stands there: the login says what the endpoint did wrong, and nothing is raised in the cycle."""
+def test_an_answer_without_a_token_is_reported(body: bytes, why: str) -> None:
+    """Whatever the response contains: the login reports the endpoint's error, and the cycle raises nothing."""
     with TokenEndpoint() as endpoint:
         endpoint.body = body
         sentence = failure(provider(endpoint.url))
@@ -98,7 +98,7 @@ def test_an_answer_without_a_token_is_told(body: bytes, why: str) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 500, 503])
-def test_a_refusal_is_told_by_its_status(status: int) -> None:
+def test_a_refusal_is_reported_by_its_status(status: int) -> None:
     """And the secret is not."""
     with TokenEndpoint() as endpoint:
         endpoint.failing = status
@@ -116,8 +116,8 @@ def test_the_secret_is_not_sent_elsewhere(status: int) -> None:
         assert f"it responded with {status} " in failure(provider(endpoint.url))
 
 
-def test_wrong_credentials_and_no_endpoint_are_told() -> None:
-    """401, a port where nobody listens, and a URL of another kind."""
+def test_wrong_credentials_and_no_endpoint_are_reported() -> None:
+    """401, a port without a listener, and a URL of another scheme."""
     with TokenEndpoint() as endpoint:
         assert "it responded with 401 " in failure(provider(endpoint.url, secret="wrong"))
     assert "Connection refused" in failure(provider("http://127.0.0.1:1/token"))
@@ -127,7 +127,7 @@ def test_wrong_credentials_and_no_endpoint_are_told() -> None:
 
 
 def test_a_slow_endpoint_is_given_up() -> None:
-    """It holds up the cycle for its time-out and no longer, and nobody on the client's own thread."""
+    """It delays the cycle by its time-out only, and never blocks the client's own thread."""
     with TokenEndpoint() as endpoint:
         release = threading.Event()
         real = endpoint.answer

@@ -1,4 +1,4 @@
-"""What responses take of memory is what has come of them, and no more than a limit for the whole process."""
+"""Responses use as much memory as was received, and together no more than the limit of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of brokers: a name server that does not answer costs the broker of that name, and nobody else."""
+"""A name server that does not respond affects only the broker with that name."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_name_is_looked_up_once_at_a_time_and_works_when_it_is_known(names: Na
     assert bytes(answer.body).endswith(b"answered")
 
 
-def test_a_name_that_nobody_knows_is_told_and_asked_again(names: NameServer) -> None:
+def test_a_name_that_nobody_knows_is_reported_and_looked_up_again(names: NameServer) -> None:
     """Unreachable, with the name in the sentence; the next time may be another."""
     with broker(echo) as listener, client() as connections:
         faults = [fault(connections, "nobody.example", listener) for _ in range(2)]
@@ -102,7 +102,7 @@ def test_a_name_that_nobody_knows_is_told_and_asked_again(names: NameServer) -> 
 
 
 def test_closing_does_not_wait_for_a_name(names: NameServer) -> None:
-    """The lookup ends by itself, later, and finds nobody to tell."""
+    """The lookup ends by itself, later, and no future waits for its result."""
     with broker(echo) as listener:
         connections = Connections({}, client_id="contract")
         thread = threading.Thread(target=lambda: pytest.raises(Exception, ask, connections, MUTE, listener))  # noqa: B017, RUF061
@@ -119,7 +119,7 @@ def test_closing_does_not_wait_for_a_name(names: NameServer) -> None:
 
 
 def test_many_names_share_a_stated_number_of_threads(names: NameServer) -> None:
-    """Two hundred that are not answered: those beyond it wait, and are looked up once the others have ended."""
+    """Two hundred lookups without a response: the one after them waits, and runs once the others have ended."""
     count = LOOKUPS_MAX + 136
 
     async def ask_all(connections: Connections) -> list[Any]:

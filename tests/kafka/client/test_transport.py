@@ -1,4 +1,4 @@
-"""What goes over a connection is whole however it is cut, over TCP and TLS, and whatever else is going on."""
+"""Data on a connection stays complete however it is cut, over TCP and TLS, with other traffic."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOTICED_S = 0.02
 """Between two pieces, so that the first is received before the second is there."""
 LONG = random.Random(7).randbytes(3 * RECEIVE_BYTES)
 Link = tuple[Callable[[Callable[[socket.socket, int], None]], Listener], dict[str, Any]]
-"""Makes a broker of what it does for a request, and the options of its clients."""
+"""Makes a broker from its reaction to a request, and the options of its clients."""
 
 
 @pytest.fixture(params=["tcp", "tls"])
@@ -82,7 +82,7 @@ def test_an_answer_is_whole_wherever_it_is_cut(link: Link, cut: int) -> None:
 
 
 def test_a_request_that_the_socket_does_not_take_at_once_is_sent_whole() -> None:
-    """8 MB to a broker that does not read for a while, and an answer that shows what it got."""
+    """8 MB to a broker that does not read for a while, and a response that shows what it received."""
     received: list[bytes] = []
 
     def talk_slowly(connection: socket.socket) -> None:
@@ -128,7 +128,7 @@ def test_a_request_sent_ahead_is_answered_like_any_other_and_sent_once() -> None
     assert bodies == [b"asked", b"ahead"]
 
 
-def test_nothing_is_sent_ahead_where_no_connection_stands() -> None:
+def test_nothing_is_sent_ahead_where_no_connection_is_open() -> None:
     """It opens none: that may take long, and fail."""
     with broker(echo) as listener, client() as connections:
         assert ahead(connections, listener) is None
@@ -148,7 +148,7 @@ def test_nothing_is_sent_ahead_while_the_broker_throttles() -> None:
 
 
 def test_a_request_sent_ahead_on_a_connection_that_ends_is_sent_again() -> None:
-    """The broker closes instead of answering it: as with any connection that had been open, it is asked anew, once."""
+    """The broker closes instead of responding: as on any idle connection, the request is sent again, once."""
     times = iter((echo, end, echo))
 
     def by_turns(connection: socket.socket, number: int, frame: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Aimed attacks: odd answers about quorum and ACLs, controllers that are gone, and steps of a proof that fail alone."""
+"""Aimed attacks: odd responses about quorum and ACLs, missing controllers, single failing steps of a proof."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def no_leader(quorum: Any) -> None:
 
 @pytest.mark.parametrize("change", [no_voters, at_the_end_of_time, no_times, no_leader])
 def test_an_odd_quorum_does_not_end_the_cycle(change: Callable[[Any], None]) -> None:
-    """It does not tell how current brokers are, nor the time: then all of them must agree, and they do."""
+    """It shows neither the brokers' progress nor the time: then all of them must agree, and they do."""
 
     def on_answer(asked: Asked, answer: Any) -> None:
         if asked.api == "DescribeQuorum":
@@ -54,7 +54,7 @@ def test_an_odd_quorum_does_not_end_the_cycle(change: Callable[[Any], None]) -> 
     assert verdicts(evaluated(collected(scene(), on_answer=on_answer))) == HANGING | ALIVE
 
 
-def test_a_broker_whose_directory_was_made_anew_is_current() -> None:
+def test_a_broker_whose_directory_was_created_again_is_current() -> None:
     """Its former self stays among the observers for five minutes, under the same id."""
 
     def on_answer(asked: Asked, answer: Any) -> None:
@@ -96,7 +96,7 @@ def test_another_source_of_metadata_is_checked_at_once() -> None:
 
 
 def test_a_source_that_was_checked_is_kept() -> None:
-    """The first cycle asks a bootstrap address; the next must not turn to a broker that nobody has checked."""
+    """The first cycle queries a bootstrap address; the next must not use a broker that was not checked."""
     model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)]})
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
         collector._bootstrap = collector._bootstrap[::-1]
@@ -106,7 +106,7 @@ def test_a_source_that_was_checked_is_kept() -> None:
 
 
 def test_a_source_behind_a_name_of_no_broker_is_checked_under_its_own() -> None:
-    """A load balancer, or a service of Kubernetes: nobody knows which broker it leads to."""
+    """A load balancer, or a service of Kubernetes: the broker behind it is unknown."""
     model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)]})
     with FakeCluster(model) as cluster, collector_of(cluster, bootstrap="localhost") as collector:
         asked = [_apis(cluster, collector) for _ in range(CHECKED_EVERY_CYCLES + 1)]
@@ -159,7 +159,7 @@ def proof_fails(api: str, nth: int) -> Callable[[Asked], ErrorCode | None]:
 
 @pytest.mark.parametrize(("api", "nth"), [("DescribeAcls", 1), ("DescribeAcls", 2), ("DescribeTransactions", 1)])
 def test_coverage_is_not_complete_where_a_step_of_a_proof_was_refused(api: str, nth: int) -> None:
-    """A hang is inconclusive for want of an answer: that is a gap, told in words."""
+    """A hang is inconclusive because a response is missing: that is a gap with a sentence."""
     snapshot = collected(scene(), on_request=proof_fails(api, nth))
 
     assert inconclusive(evaluated(snapshot))
@@ -167,7 +167,7 @@ def test_coverage_is_not_complete_where_a_step_of_a_proof_was_refused(api: str, 
 
 
 def test_coverage_is_not_complete_where_a_coordinator_does_not_show_its_topics() -> None:
-    """It was asked, after its descriptions, whether it shows the suspects' topics, and does not answer."""
+    """After its descriptions it is queried whether it shows the suspects' topics, and does not respond."""
     listings = acls = 0
 
     def on_request(asked: Asked) -> Fault | None:
@@ -196,13 +196,13 @@ def acl(name: str | None, pattern: int) -> SimpleNamespace:
 @pytest.mark.parametrize("pattern", [LITERAL, PREFIXED])
 @pytest.mark.parametrize("read", [ids._patterns, topics._names])
 def test_an_acl_on_no_name_is_no_answer(read: Callable[[Any], object], pattern: int) -> None:
-    """Null where a name must be is the broker's fault, and no exception of ours."""
+    """Null for a name is the broker's fault, and no exception of the exporter."""
     with pytest.raises(MalformedAnswerError):
         read(SimpleNamespace(error_code=0, resources=[acl(None, pattern)]))
 
 
 def test_made_up_topics_match_no_longer_prefix_by_chance() -> None:
-    """`team-` is others', `team-a` and every hexadecimal digit are ours: nothing of ours is tried for them."""
+    """`team-` belongs to others, `team-a` and every hexadecimal digit to this principal: no probe may be its own."""
     ours = [*"0123456789abcdef", *(f"team-{it}" for it in "0123456789abcdef")]
     answer = SimpleNamespace(error_code=0, resources=[acl(it, PREFIXED) for it in (*ours, "team-")])
 

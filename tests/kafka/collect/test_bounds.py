@@ -1,4 +1,4 @@
-"""Whatever brokers send, what a cycle does and keeps is bounded by what it received: counted in calls and bytes."""
+"""The work and memory of a cycle are bounded by what it received: counted in calls and bytes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def result(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 @dataclass
 class AnsweredAtOnce:
-    """As much of an ClusterClient as asking again needs, where nothing is left to be asked."""
+    """The part of a ClusterClient that reading again needs, when nothing is left to be read."""
 
     fresh: Topology
 

@@ -1,4 +1,4 @@
-"""What a cycle reads when the cluster moves beneath it."""
+"""A cycle's result while the cluster changes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_partition_that_nobody_admits_to_lead_is_asked_twice_and_no_more() -> 
     assert len(asked_for) == 2
 
 
-def test_a_former_leader_is_not_believed_when_it_shows_nothing_any_more() -> None:
+def test_a_former_leader_is_ignored_when_it_shows_nothing_any_more() -> None:
     """After a move the re-reads go to the new leader: a former one answers from a log that may lack the transaction."""
     model = scene()
     moved = model.topics["hung"][1]
@@ -69,7 +69,7 @@ def test_a_former_leader_is_not_believed_when_it_shows_nothing_any_more() -> Non
     said: list[int] = []
 
     def forget(asked: Asked, answer: Any) -> None:
-        """Node 2 says that it has moved; asked again, it follows, and has lost what it had not replicated."""
+        """Node 2 reports that it has moved; read again, it follows, and has lost what it had not replicated."""
         for topic in answer.topics if (asked.api, asked.node) == ("DescribeProducers", 2) else ():
             for partition in topic.partitions:
                 if (topic.name, partition.partition_index) == ("hung", 1):
@@ -96,7 +96,7 @@ def test_the_partitions_of_a_topic_deleted_meanwhile_leave_the_snapshot() -> Non
 
 
 def test_metadata_that_lag_do_not_make_an_unread_partition_vanish() -> None:
-    """A leader that does not answer, and metadata that do not show its topic: unread, whoever is right about the topic."""
+    """A leader that does not respond, and metadata without its topic: unread, whichever is right about the topic."""
     model = scene()
     metadata_asked = 0
 
@@ -118,7 +118,7 @@ def test_metadata_that_lag_do_not_make_an_unread_partition_vanish() -> None:
 
 
 def test_an_answer_in_another_order_with_doubles_and_strangers_is_read_right() -> None:
-    """Topics and partitions in any order are taken; what was not asked for, or comes twice, is not believed."""
+    """Topics and partitions are accepted in any order; surplus and duplicate ones are ignored."""
 
     def shuffle(asked: Asked, answer: Any) -> None:
         if asked.api != "DescribeProducers":
@@ -224,7 +224,7 @@ def test_nobody_at_home_is_cluster_unavailable() -> None:
 
 
 def test_a_broker_that_knows_no_broker_is_not_an_empty_cluster() -> None:
-    """A node that has not caught up answers Metadata with nothing in it; the next address is asked instead."""
+    """A node that has not caught up responds to Metadata without topics; the next address is queried instead."""
 
     def know_nothing(asked: Asked, answer: Any) -> None:
         if asked.api == "Metadata" and asked.node == 1:
@@ -251,7 +251,7 @@ def test_only_what_lasts_is_described() -> None:
 
 
 def test_offsets_of_open_transactions_are_read_at_both_isolation_levels() -> None:
-    """High watermark and last stable offset are the leader's; UNKNOWN_OFFSET where it does not tell."""
+    """High watermark and last stable offset are the leader's; UNKNOWN_OFFSET if it does not return them."""
     snapshot = collected(scene())
     open_ = snapshot.open_transactions
 
@@ -304,7 +304,7 @@ def test_a_cycle_cut_off_by_close_gives_no_snapshot() -> None:
 
 
 def test_the_limit_is_asked_of_every_broker() -> None:
-    """transaction.max.timeout.ms is the largest told; a refusal is told with its reason."""
+    """transaction.max.timeout.ms is the largest value; a refusal is reported with its reason."""
     assert collected(scene()).max_timeout == MaxTimeout(timeout_ms=900_000, timeout_ms_min=900_000, unread=())
 
     def refuse_one(asked: Asked) -> ErrorCode | None:

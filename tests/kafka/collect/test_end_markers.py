@@ -1,4 +1,4 @@
-"""Reading markers out of fetched records: what counts, where the next fetch begins, and bytes that make no sense."""
+"""Reads markers from fetched records: which count, where the next fetch begins, and invalid bytes."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_marker_ends_the_records_before_it_and_no_others() -> None:
 
 
 def test_what_is_gone_from_a_log_is_seen() -> None:
-    """Offsets that are missing, a first batch that is not the one asked for, a marker without its record."""
+    """Offsets that are missing, a first batch at another offset than requested, a marker without its record."""
     for log, at in [(batch(10) + batch(12), 10), (batch(11), 10)]:
         read = stretch(at)
         read.take(log)
@@ -129,8 +129,8 @@ def test_a_batch_that_is_cut_short_is_fetched_again() -> None:
         assert (len(read.markers), read.next_offset) == (2, 15)
 
 
-def test_an_answer_about_more_than_was_asked_is_not_believed() -> None:
-    """One partition was asked for; without records it is at its end."""
+def test_an_answer_about_more_than_was_asked_is_ignored() -> None:
+    """One partition was requested; without records it is at its end."""
     with pytest.raises(MalformedAnswerError):
         end_markers._fetched(SimpleNamespace(responses=[]))
     for records in (b"", None):
@@ -168,8 +168,8 @@ def test_only_a_commit_that_is_surely_its_own_ends_the_search(epoch: int, ended:
     assert not place.is_settled_by(marker(11, epoch, ended, commit=False))
 
 
-def test_a_partition_that_cannot_be_searched_is_told_and_costs_no_verdict() -> None:
-    """Brokers that answer no Fetch: the hang is proved all the same, and where its end was not looked for is said."""
+def test_a_partition_that_cannot_be_searched_is_reported_and_costs_no_verdict() -> None:
+    """Brokers without a response to Fetch: the hang is still proved, and the unsearched places are reported."""
     model = scene()
     model.topics["lively"][2].producers.append(Producer(PRODUCER_ID_UNKNOWN, last_timestamp_ms=1))
 

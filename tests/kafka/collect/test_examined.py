@@ -63,7 +63,7 @@ def cycle(collector: Collector, memory: Memory) -> Evaluation:
 
 
 def test_the_longest_idle_are_proved_and_the_others_are_counted() -> None:
-    """Gauges of the partition are of all ten; six are inconclusive because nobody asked about them."""
+    """Gauges of the partition include all ten; six are inconclusive because they were not examined."""
     with FakeCluster(many(10)) as cluster, limited(cluster) as collector:
         evaluation = cycle(collector, Memory())
 
@@ -76,7 +76,7 @@ def test_the_longest_idle_are_proved_and_the_others_are_counted() -> None:
     assert reasons[InconclusiveReason.NOT_EXAMINED.value] == sum(reasons.values()) == 6
 
 
-def test_what_was_not_examined_is_told_wherever_an_operator_looks() -> None:
+def test_what_was_not_examined_is_reported_wherever_an_operator_looks() -> None:
     """Coverage is incomplete, log and page say how many and what to raise, and the hidden suspects count them."""
     with FakeCluster(many(10)) as cluster, limited(cluster) as collector:
         evaluation = cycle(collector, Memory())
@@ -143,7 +143,7 @@ def test_what_was_not_examined_is_remembered_while_its_partition_cannot_be_read(
         assert len(cycle(collector, unread.memory).memory.unexamined) == 0
 
 
-def test_the_start_that_a_coordinator_told_stays_when_it_is_not_examined_any_more() -> None:
+def test_the_start_that_a_coordinator_returned_stays_when_it_is_not_examined_any_more() -> None:
     """Described in the second cycle; in the third others are idle for longer."""
     model = many(5, listed=True)
     producers = model.topics["t"][0].producers

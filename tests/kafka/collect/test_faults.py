@@ -1,4 +1,4 @@
-"""Whatever fails, wherever in a cycle: what is said stays true, and what is not known is said to be unknown.
+"""Whatever fails, wherever in a cycle: every verdict stays true, and missing data is reported as unknown.
 
 A cycle of n requests is repeated with the 1st, the 2nd, ... the nth of them failing, in every way, once and for good.
 """
@@ -124,7 +124,7 @@ def test_no_fault_makes_a_lie(
 
 
 CODES: list[int] = [code for code in range(-1, 136) if code] + [32_000, -32_768]
-"""Those of Kafka, and some that nobody has."""
+"""Those of Kafka, and some that Kafka does not have."""
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def told_twice(_: Asked, answer: Any) -> None:
 
 
 def told_unasked(_: Asked, answer: Any) -> None:
-    """The first topic of an answer is also there under a name that nobody asked for."""
+    """The first topic of a response occurs again under a name that was not requested."""
     topics = getattr(answer, "topics", None)
     if topics and hasattr(topics[0].partitions[0] if topics[0].partitions else None, "active_producers"):
         stranger = copy.deepcopy(topics[0])
@@ -162,13 +162,13 @@ def told_unasked(_: Asked, answer: Any) -> None:
 
 
 def throttled(_: Asked, answer: Any) -> None:
-    """A request quota: the client is told to hold back."""
+    """A request quota: the client must wait."""
     if hasattr(answer, "throttle_time_ms"):
         answer.throttle_time_ms = 30
 
 
 @pytest.mark.parametrize("change", [told_twice, told_unasked, throttled])
-def test_what_is_told_too_much_is_not_believed(change: Callable[[Asked, Any], None]) -> None:
+def test_surplus_data_in_a_response_is_ignored(change: Callable[[Asked, Any], None]) -> None:
     """The verdicts are those of a clean cycle, in a snapshot that says that it is whole."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         memory = remembered(collector)

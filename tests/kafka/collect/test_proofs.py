@@ -1,4 +1,4 @@
-"""What a cycle may conclude when coordinators load, move and hide things, and when it must not conclude anything."""
+"""When a cycle may and may not conclude while coordinators load, move and hide data."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_probe_without_a_proper_answer_proves_nothing(fault: Fault | ErrorCode
 
 
 def test_hidden_ids_prove_nothing() -> None:
-    """Without DESCRIBE on transactional ids the listing is empty without an error; the probes tell."""
+    """Without DESCRIBE on transactional ids the listing is empty without an error; the probes show it."""
     model = scene()
     model.may_describe_ids = False
     evaluation = evaluated(collected(model))
@@ -139,7 +139,7 @@ def test_a_topic_hidden_at_the_coordinator_spares_only_what_rests_on_partitions(
 
 
 def _metadata_but_the_coordinator_s_own_from(node: int, cluster: FakeCluster) -> Callable[[Asked, Any], None]:
-    """Metadata are as `node` sees them, but for those asked between the proof's listings and its second look at ACLs."""
+    """Metadata as `node` sees it, except between the proof's listings and its second read of the ACLs."""
     listings_up_to_the_proof = 2 * 2  # of two nodes: the general one, and the proof's
     acls_up_to_the_listings = 2
 

@@ -1,4 +1,4 @@
-"""What a follower's entry says against the leader's open transaction, and what it does not."""
+"""Which follower's entry contradicts the leader's open transaction, and which does not."""
 
 from __future__ import annotations
 

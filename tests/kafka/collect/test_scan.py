@@ -1,4 +1,4 @@
-"""Requests to partition leaders are cut into bounded chunks, and one chunk's failure costs what it must and no more."""
+"""Requests to partition leaders are cut into bounded chunks, and a failed chunk affects only its partitions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_many_chunks_read_every_partition_and_progress_is_told() -> None:
+def test_many_chunks_read_every_partition_and_progress_is_reported() -> None:
     """Twenty partitions on two nodes, three a request: all are read, with their offsets, and progress grows to all."""
     told: list[tuple[int, int]] = []
     with FakeCluster(model_of(20), nodes=2) as cluster, collector_of(cluster) as collector:
@@ -106,7 +106,7 @@ def test_after_a_failed_chunk_the_broker_is_not_asked_for_the_rest() -> None:
 
 @pytest.mark.usefixtures("small_chunks")
 def test_the_next_request_is_out_before_an_answer_is_decoded_and_never_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The leader of twenty partitions works on the next three while we read what it told of the last."""
+    """The leader of twenty partitions works on the next three while the exporter decodes its last response."""
     count = 7
     asked_when_decoding: list[int] = []
     decode = describe_producers.decode
@@ -152,7 +152,7 @@ def test_the_second_cycle_sizes_its_requests_by_the_first(monkeypatch: pytest.Mo
 
 
 def test_a_silent_broker_is_waited_for_once_in_a_cycle() -> None:
-    """After its first time-out nothing more is asked of it: the others are not kept waiting."""
+    """After its first time-out it gets no further request: the others are not delayed."""
     with FakeCluster(model_of(6), nodes=2) as cluster, collector_of(cluster, request_timeout_s=0.5) as collector:
         collector.collect()
         cluster.restart_numbers()
@@ -160,5 +160,5 @@ def test_a_silent_broker_is_waited_for_once_in_a_cycle() -> None:
         snapshot = collector.collect()
         asked = [a.api for a in cluster.asked if a.node == 2]
 
-    assert len(asked) <= 2  # the producers and the settings are asked for side by side
+    assert len(asked) <= 2  # the producers and the settings are requested concurrently
     assert reasons(snapshot) == {("t", i): "timed_out" for i in (1, 3, 5)}

@@ -1,4 +1,4 @@
-"""What a scan is made of, without a clock: no object for a partition, few requests, none encoded twice."""
+"""Counts the parts of a scan, without a clock: no object for a partition, few requests, none encoded twice."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def objects(do: Callable[[], Any]) -> int:
 
 @pytest.mark.parametrize("entries", [lambda _: 1, lambda i: i % 3], ids=["all alike", "of differing length"])
 def test_decoding_makes_no_object_for_a_partition(entries: Callable[[int], int]) -> None:
-    """5,000 partitions are arrays from the first byte to the last; kafka-python, which makes objects, is told apart."""
+    """5,000 partitions are arrays from the first byte to the last; kafka-python, which makes objects, is detected."""
     body = producers_answer(MANY, entries)
 
     assert objects(lambda: describe_producers.decode(body)) < OBJECTS_MAX
@@ -68,7 +68,7 @@ def test_decoding_makes_no_object_for_a_partition(entries: Callable[[int], int])
 
 
 def test_a_scan_makes_no_object_for_a_partition() -> None:
-    """Requests, what was asked, what was answered and why not: columns all of it."""
+    """Requests, responses and failures: columns all of it."""
     topology = topology_of(metadata_answer({"t": dict.fromkeys(range(MANY), (1, 0))}))
     rows, body = np.arange(MANY), producers_answer(MANY, lambda i: i % 3)
 
@@ -84,7 +84,7 @@ def test_a_scan_makes_no_object_for_a_partition() -> None:
 
 
 def test_metadata_make_no_object_for_a_partition() -> None:
-    """From the bytes of the answer to who leads what; kafka-python is told apart."""
+    """From the bytes of the response to the leaders; kafka-python is detected."""
     body = memoryview(metadata_body({"t": dict.fromkeys(range(MANY), (1, 0))}))
 
     assert objects(lambda: topology_of(metadata.decode(body))) < OBJECTS_MAX
@@ -92,7 +92,7 @@ def test_metadata_make_no_object_for_a_partition() -> None:
 
 
 def asked(collector: Collector, cluster: FakeCluster) -> list[tuple[str, int]]:
-    """(API, partitions asked for) of every request of one cycle."""
+    """(API, requested partitions) of every request of one cycle."""
     cluster.restart_numbers()
     collector.collect()
     return [

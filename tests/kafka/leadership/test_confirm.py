@@ -1,4 +1,4 @@
-"""A verdict of hanging needs leaders that are confirmed: by the controller through them, and by the other brokers."""
+"""A hanging verdict needs leaders that the controller, through them, and the other brokers confirm."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_broker_that_has_not_caught_up_with_the_controllers_log_is_not_confirm
 
 @pytest.mark.parametrize("node", [1, 2])
 def test_a_newer_epoch_anywhere_contradicts(node: int) -> None:
-    """A new leader acts on its own metadata: whoever names a newer epoch ends the belief in the old leader."""
+    """A new leader acts on its own metadata: a broker that names a newer epoch contradicts the old leader."""
     all_unconfirmed_or_moved(collected(scene(), on_answer=metadata_of({node}, newer_epoch)))
 
 
@@ -222,7 +222,7 @@ def test_where_a_broker_is_silent_the_others_must_have_caught_up_meanwhile() -> 
 
 
 def test_one_broker_alone_is_enough() -> None:
-    """A cluster of one broker has nobody else to ask."""
+    """A cluster of one broker has no other broker to query."""
     model = Model(topics={STATE_TOPIC: [Partition(1)], "hung": [Partition(1, producers=[Producer(11, 5)])]})
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
         told = verdicts(evaluated(collector.collect(seen_before=None)))
@@ -293,9 +293,7 @@ def kept_too_long(state: str) -> Model:
         ("PrepareAbort", Verdict.STUCK_COMPLETING, Verdict.COMPLETING),
     ],
 )
-def test_what_is_kept_too_long_is_so_at_a_confirmed_coordinator(
-    state: str, confirmed: Verdict, unconfirmed: Verdict
-) -> None:
+def test_overdue_and_stuck_need_a_confirmed_coordinator(state: str, confirmed: Verdict, unconfirmed: Verdict) -> None:
     """One that is cut off describes for ever what its successor has ended."""
     with FakeCluster(kept_too_long(state), nodes=2) as cluster, collector_of(cluster) as collector:
         policy = Policy(stuck_after_ms=-1)

@@ -1,4 +1,4 @@
-"""Our decoder, kafka-python and kio read the same answer the same; hostile bytes are refused."""
+"""The exporter's decoder, kafka-python and kio read the same response alike; hostile bytes are refused."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_an_answer_encoded_by_kafka_python_decodes_to_its_columns(topics: Topics
 @given(TOPICS, st.data())
 @example([("t", [Told(0, 0, None, ((1, 0, 0, 0, -1, 0), (2, 0, 0, 0, -1, -1)))])], None)
 def test_the_entries_of_named_producers_are_picked_open_or_not(topics: Topics, data: st.DataObject | None) -> None:
-    """With producer ids named, every entry of theirs and of nobody else."""
+    """With producer ids, all of their entries and no others."""
     there = sorted({entry[0] for _, partitions in topics for told in partitions for entry in told.entries})
     some = st.sets(st.sampled_from(there)) if there else st.just(set[int]())
     producer_ids = {2, 77} if data is None else data.draw(some) | {77}
@@ -384,7 +384,7 @@ def test_an_answer_that_is_laid_out_as_the_last_is_not_walked(monkeypatch: pytes
 @pytest.mark.parametrize("count", [2**28, 2**31, 2**35 - 1])
 @pytest.mark.parametrize("place", ["topics", "name", "partitions", "message", "producers", "tags", "tag size"])
 def test_a_hostile_length_is_refused_and_reserves_nothing(place: str, count: int) -> None:
-    """A length is not believed before its bytes are there: the memory taken is bounded by the frame."""
+    """A length is not used before its bytes are there: the frame bounds the memory."""
     huge, filler = uvarint(count), bytes(range(1, 200))
     to_partition = struct.pack(">i", 0) + b"\2" + compact("t") + b"\2" + struct.pack(">ih", 0, 0)
     body = {

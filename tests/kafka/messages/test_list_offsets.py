@@ -1,4 +1,4 @@
-"""Our decoder of ListOffsets and kafka-python's read the same answer the same; damaged bytes are refused."""
+"""The exporter's decoder of ListOffsets and kafka-python's agree; damaged bytes are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our decoder of ListTransactions and kafka-python's read the same response the same; damaged bytes are refused."""
+"""The exporter's decoder of ListTransactions and kafka-python's agree; damaged bytes are refused."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_damaged_responses_are_refused_or_read_alike(tags: bytes) -> None:
 
 
 def test_a_number_of_transactions_that_are_not_there_reserves_nothing() -> None:
-    """No length is believed before the bytes behind it are there."""
+    """No length is used before its bytes are there."""
     body = struct.pack(">ih", 0, 0) + uvarint(1) + uvarint(2**31)
     assert_refused_for_little(decode, body)
 

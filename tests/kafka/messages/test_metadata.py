@@ -1,4 +1,4 @@
-"""Our decoder of Metadata and kafka-python's read the same answer the same; hostile bytes are refused."""
+"""The exporter's decoder of Metadata and kafka-python's agree; hostile bytes are refused."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def by_hand(topics: Topics, tags: Callable[[], bytes]) -> bytes:
 
 
 def columns(answer: MetadataAnswer) -> Topics:
-    """The same, from an answer's columns, without what is offline, which nobody asks for."""
+    """The same, from the columns of a response, without offline replicas, which the exporter does not read."""
     partitions = []
     replicas, in_sync = iter(answer.replicas.tolist()), iter(answer.in_sync.tolist())
     for row in range(len(answer.partition)):
@@ -150,7 +150,7 @@ def online(topics: Topics) -> Topics:
 @example(SMALL)
 @example([("t", 0, [(0, 1, 1, [1, 2], [1], []), (1, 1, 1, [1], [1, 2], [])])])
 def test_an_answer_encoded_by_kafka_python_decodes_to_its_columns(topics: Topics) -> None:
-    """Every topic and every partition, in the order in which they were told."""
+    """Every topic and every partition, in the order of the response."""
     answer = decode(memoryview(by_kafka_python(topics)))
 
     assert columns(answer) == online(topics)
@@ -185,7 +185,7 @@ def test_damaged_answers_are_refused_or_read_alike(tags: bytes) -> None:
 @pytest.mark.parametrize("count", [2**28, 2**35 - 1])
 @pytest.mark.parametrize("place", ["brokers", "host", "topics", "name", "partitions", "replicas"])
 def test_a_hostile_length_is_refused_and_reserves_nothing(place: str, count: int) -> None:
-    """A length is not believed before its bytes are there: the memory taken is bounded by the frame."""
+    """A length is not used before its bytes are there: the frame bounds the memory."""
     huge, filler = uvarint(count), bytes(range(1, 200))
     start = struct.pack(">i", 0)
     to_topics = start + b"\1" + b"\0" + struct.pack(">i", 1)

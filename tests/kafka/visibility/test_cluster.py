@@ -1,4 +1,4 @@
-"""What is hidden from us is said: topics, the coordinators' topic, ids; and whose metadata and whose clock are gone by."""
+"""Hidden topics and ids are reported, and metadata and clock come from a current broker."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_topic_that_was_visible_before_a_restart_and_is_hidden_is_missed(
             assert collector.collect().visibility.hidden_topics == missed
 
 
-def test_other_credentials_that_see_fewer_topics_are_told() -> None:
+def test_other_credentials_that_see_fewer_topics_are_reported() -> None:
     model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)], "u": [Partition(1)]})
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
         collector.collect()
@@ -131,7 +131,7 @@ def test_every_pattern_that_the_acls_name_is_tried(
 
 
 def test_the_probe_for_a_prefix_avoids_longer_prefixes() -> None:
-    """All the usual continuations of a prefix are granted to us, and the others are hidden."""
+    """All usual continuations of a prefix are granted to this principal, and the others are hidden."""
     model = scene()
     usual = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     model.acls = [Acl(8, 3, it, PREFIXED) for it in usual]
@@ -147,7 +147,7 @@ def test_the_probe_for_a_prefix_avoids_longer_prefixes() -> None:
 
 
 def test_metadata_are_not_taken_from_a_broker_that_is_cut_off() -> None:
-    """Node 1 is asked first, is out of touch, and hides a topic: node 2's metadata are used, in the next cycles as well."""
+    """Node 1 is queried first, is cut off, and hides a topic: node 2's metadata is used, in the next cycles as well."""
     model = scene()
 
     def hide(asked: Asked, answer: Any) -> None:
@@ -175,7 +175,7 @@ def test_where_no_broker_is_in_touch_coverage_is_not_complete() -> None:
 
 
 def test_a_state_topic_that_could_not_be_asked_for_is_not_taken_for_there() -> None:
-    """Unknown is not complete: that question is asked every third cycle only."""
+    """Unknown is not complete: that request is sent every third cycle only."""
     model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)]}, hidden_topics={(1, STATE_TOPIC)})
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
         metadata_requests = 0
@@ -202,7 +202,7 @@ def owned(start_ms: int) -> Model:
     ("age_ms", "verdict"), [(5_000, Verdict.OPEN_WITHIN_TIMEOUT), (600_000, Verdict.OVERDUE_AT_COORDINATOR)]
 )
 def test_our_clock_changes_no_verdict(off_ms: int, age_ms: int, verdict: Verdict) -> None:
-    """The controller's clock is asked; a transaction of a minute's time-out is judged by it, whatever ours shows."""
+    """The controller's clock is read; it decides about a time-out of one minute, whatever the exporter's clock shows."""
     model = owned(time.time_ns() // 1_000_000 - age_ms)
     with (
         FakeCluster(model) as cluster,

@@ -1,1 +1,1 @@
-"""Everything that reads bytes or text from outside, given what nobody writes: `make fuzz`, and shortly in `make test`."""
+"""Fuzzes every reader of foreign bytes or text: `make fuzz`, and for a short time in `make test`."""

@@ -1,4 +1,4 @@
-"""`make fuzz`: every target under a fuzzer that goes by coverage, FUZZ_SECONDS (60) each; prints a table.
+"""`make fuzz`: runs every target under a coverage-guided fuzzer, FUZZ_SECONDS (60) each, and prints a table.
 
 Inputs that reach something new are kept in `build/fuzz/<target>/` for the next run, and so is what makes a reader fail: a
 test with those bytes is the first part of its mending. Status 1 when something failed.

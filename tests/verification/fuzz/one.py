@@ -1,4 +1,4 @@
-"""One target under the fuzzer, in a process of its own: what it fuzzes must be loaded after the fuzzer."""
+"""Runs one target under the fuzzer, in its own process: the target must be loaded after the fuzzer."""
 
 from __future__ import annotations
 

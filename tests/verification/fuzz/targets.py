@@ -1,4 +1,4 @@
-"""What is fuzzed: a reader, something true for it to begin with, and what must hold of any input.
+"""Declares the targets: a reader, valid input to begin with, and what must hold for any input.
 
 Each is read, or refused by the one exception that its callers expect; where there are two readers they agree.
 """

@@ -1,4 +1,4 @@
-"""A short run over every target: bytes, and small damage to what is true. `make fuzz` goes on from there."""
+"""Runs every target for a short time, on random bytes and slightly damaged valid input; `make fuzz` continues this."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Peers that mean harm, on both sides of the exporter, and what they may cost."""
+"""Measures what malicious brokers and web clients cost the exporter."""

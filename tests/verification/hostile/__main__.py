@@ -1,4 +1,4 @@
-"""`make hostile`: the tables of brokers and of strangers in their large form, written into `docs/reliability.md`.
+"""`make hostile`: writes the tables of brokers and web clients, in large sizes, into `docs/reliability.md`.
 
 Status 1 where a bound is passed or something untrue is said.
 """

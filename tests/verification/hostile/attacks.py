@@ -1,4 +1,4 @@
-"""How each attack is made: a function that arranges it at a peer, in a given size."""
+"""Prepares each attack: a function that configures a peer for it, in a given size."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def many_brokers(peer: Peer, count: int) -> None:
 
 
 def leaders_that_move(peer: Peer, _count: int) -> None:
-    """Whoever is asked is not the leader any more, at every request."""
+    """At every request, the queried broker is no longer the leader."""
     epochs = itertools.count(1)
 
     def on_request(asked: Asked) -> None:

@@ -1,4 +1,4 @@
-"""`python -m tests.verification.hostile.child FILE ARGUMENTS`: the exporter's command with limits, and what it took.
+"""`python -m tests.verification.hostile.child FILE ARGUMENTS`: runs the exporter with limits, and measures it.
 
 The kernel counts the memory of who forked this process as this process' own, so the largest resident size is read here. No
 name leaves the machine: each is looked up for a while, and not found.

@@ -1,4 +1,4 @@
-"""What is wrong with how the exporter took an attack: a sentence each."""
+"""Judges how the exporter handled an attack, one sentence for each problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`once` in a process of its own in front of a hostile cluster: what it said, and what it took."""
+"""Runs `once` in its own process against a hostile cluster, and returns its output and cost."""
 
 from __future__ import annotations
 

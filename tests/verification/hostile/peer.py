@@ -1,4 +1,4 @@
-"""A hostile cluster: the tests' fake cluster, with some of its bytes replaced.
+"""Makes a hostile cluster: the tests' fake cluster, with some of its bytes replaced.
 
 Whatever a shape does not replace stays right: the cluster is that of `tests/kafka/scene.py`, with hangs that can be proved
 and transactions that live, so a false verdict shows.

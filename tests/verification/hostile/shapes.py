@@ -1,4 +1,4 @@
-"""The table: what hostile brokers do, in two sizes, and what `once` may say and take.
+"""Declares the table of hostile brokers, in two sizes, with the allowed output and cost of `once`.
 
 Bounds are several times what was measured on a slow, shared machine: they are passed by work that grows faster than what
 was sent, not by noise. Memory is beyond that of `once` on the same cluster without an attack.

@@ -1,4 +1,4 @@
-"""The table of hostile brokers, in its small form."""
+"""Runs the table of hostile brokers, in small sizes."""
 
 from __future__ import annotations
 

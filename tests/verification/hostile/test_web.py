@@ -1,4 +1,4 @@
-"""The table of strangers at the web server, in its small form."""
+"""Runs the table of malicious web clients, in small sizes."""
 
 from __future__ import annotations
 

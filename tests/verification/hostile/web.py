@@ -1,4 +1,4 @@
-"""The web side's table: strangers by kind and number, beside whom the right scraper and the probe are served.
+"""Declares the table of malicious web clients by kind and number, next to which scraper and probe must be served.
 
 The strangers come from 127.0.0.1, the scraper from 127.0.0.2 and the probe from 127.0.0.3: other hosts to the listener.
 """
@@ -121,7 +121,7 @@ def babble_outside(door: Door, stop: threading.Event) -> None:
 
 
 def read_nothing(door: Door, stop: threading.Event) -> None:
-    """A page is asked for, and not read."""
+    """A client requests a page, and does not read it."""
     with door.enter(receive_bytes=4096) as peer:
         peer.sendall(f"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: {RIGHT}\r\n\r\n".encode())
         stop.wait(PATIENCE_S)

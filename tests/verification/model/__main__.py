@@ -1,4 +1,4 @@
-"""`python -m tests.verification.model [all|lies]`: look for orders of events in which the exporter lies. See README.md."""
+"""`python -m tests.verification.model [all|lies]`: searches orders of events with a wrong result. See README.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one broker answers, from its own view and its own logs, and not from the truth."""
+"""Makes the responses of one broker from its own view and its own logs, not from the truth."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Answers:
         return handler(self, broker, request)
 
     def metadata(self, broker: Broker, request: Any) -> Any:
-        """From the broker's own view; topics that we may not describe are left out, or named as such when asked for."""
+        """From the broker's own view; topics without DESCRIBE are omitted, or refused if they are requested by name."""
         version = request.API_VERSION
         asked = wire.read_metadata(wire.body_of(request), version)
         view = broker.view
@@ -96,7 +96,7 @@ class Answers:
         return SimpleNamespace(throttle_time_ms=0, error_code=0, session_id=0, responses=responses)
 
     def list_transactions(self, broker: Broker, request: Any) -> Any:
-        """The ids that we may describe, of the partitions that the broker has loaded."""
+        """The ids that the exporter may describe, of the partitions that the broker has loaded."""
         asked = wire.read_listing(wire.body_of(request))
         found: list[Any] = []
         for held in broker.coordinating.values():
@@ -141,7 +141,7 @@ class Answers:
         )
 
     def describe_configs(self, broker: Broker, request: Any) -> Any:
-        """A broker tells its own configuration and refuses another's; the right comes first."""
+        """A broker returns its own configuration and refuses any other; authorization comes first."""
         kind = self.cluster.kind
         known = {"transaction.max.timeout.ms": str(kind.max_timeout_ms)}
         if kind.two_phase_commit is not None:
@@ -167,7 +167,7 @@ class Answers:
         return SimpleNamespace(throttle_time_ms=0, results=results)
 
     def describe_acls(self, broker: Broker, request: Any) -> Any:
-        """Every rule that fits the filter, whoever it is for. It wants DESCRIBE on the cluster."""
+        """Every rule that matches the filter, for any principal. It needs DESCRIBE on the cluster."""
         allowed = broker.view.rights
         if not allowed.has_authorizer:
             return SimpleNamespace(error_code=ErrorCode.SECURITY_DISABLED, error_message=None, resources=[])

@@ -1,4 +1,4 @@
-"""How situations come about: events of the alphabet before the first request, and what no event does."""
+"""Creates initial situations: events before the first request, and changes that no event makes."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def late_write(world: World) -> None:
 
 
 def late_write_without_timestamps(world: World) -> None:
-    """The same, of a client that writes CreateTime -1: what comes later cannot be told from it by its time."""
+    """The same, of a client that writes CreateTime -1: its time does not distinguish what comes later."""
     do(world, ("client_dates", NO_TIMESTAMPS))
     late_write(world)
 
 
 def late_write_after_an_abort(world: World) -> None:
-    """A true hang on t-0 at offset 0; its transaction was aborted on u-0, so that nothing stands against an abort."""
+    """A true hang on t-0 at offset 0; its transaction was aborted on u-0, so that nothing prevents an abort."""
     do(world, ("begin_and_write", "a", "u", 0), ("abort", "a"), ("send_all_markers", "a"))
     do(world, ("write_late", "a", "t", 0))
 
@@ -235,7 +235,7 @@ def committed_here_aborted_elsewhere(world: World) -> None:
 
 
 def next_one_aborted(world: World) -> None:
-    """The hang's transaction was committed, and the producer's next one aborted: the coordinator tells of that."""
+    """The hang's transaction was committed, and the producer's next one aborted, which the coordinator shows."""
     late_write(world)
     do(world, ("begin_and_write", "a", "t", 1), ("abort", "a"), ("send_all_markers", "a"))
 
@@ -251,7 +251,7 @@ def far_on(world: World) -> None:
 
 
 def fill(world: World, topic: str, index: int) -> None:
-    """Large records of nobody's."""
+    """Large records of other producers."""
     for _ in range(6):
         replica = world.cluster.leader_replica(topic, index)
         assert replica is not None

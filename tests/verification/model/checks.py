@@ -1,4 +1,4 @@
-"""What must be true of everything that the exporter says: the invariants of one cycle."""
+"""Checks the invariants of one cycle: what must be true of every output of the exporter."""
 
 from __future__ import annotations
 
@@ -80,10 +80,7 @@ def violations_of(cycle: Cycle) -> list[Violation]:
 
 
 def is_any_in_touch(cluster: Cluster) -> bool:
-    """True when some broker that answers knows all that its controller decided. Else what is believed is all there is.
-
-    Then coverage is not complete, and no `hanging_*` is said.
-    """
+    """True if some responding broker knows everything that its controller decided. Otherwise no better view exists."""
     return any(
         it.is_connected and not it.is_silent and it.view.offset == cluster.image.offset
         for it in cluster.brokers.values()
@@ -91,12 +88,12 @@ def is_any_in_touch(cluster: Cluster) -> bool:
 
 
 def _tells_how_current(cluster: Cluster) -> bool:
-    """True when DescribeQuorum is granted; without it how far a broker has read is not told."""
+    """True if DescribeQuorum is granted; without it a broker's progress is unknown."""
     return rights.allows(cluster.image.rights, rights.DESCRIBE, rights.CLUSTER)
 
 
 def _last_reads(cycle: Cycle, key: OpenKey) -> list[int]:
-    """The moments of the reads that came after the coordinators were asked; the last read where none did."""
+    """The moments of the reads after the coordinators responded; the last read if there are none."""
     reads = cycle.world.reads.get((key.topic, key.partition), [])
     return [it for it in reads if it >= cycle.world.last_asked_coordinator] or reads[-1:]
 
@@ -239,10 +236,7 @@ def _visible_topics(moment: Moment) -> set[str]:
 
 
 def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, str] | None:  # noqa: FBT001
-    """Which invariant is broken by not reading a topic; None where nobody could know of it, or not yet.
-
-    By the rights with which the metadata were read: what is denied after that is missed in the next cycle.
-    """
+    """The invariant that an unread topic violates; None if no broker could know the topic, or not yet."""
     allowed = cycle.world.moments[cycle.world.metadata_at].rights
     if not rights.allows(allowed, rights.DESCRIBE, rights.TOPIC, name):
         if not is_anything_shown:
@@ -255,12 +249,12 @@ def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, 
 
 
 def _is_told_everywhere(world: World) -> bool:
-    """From the beginning of the cycle to its end: whose metadata were gone by knew everything."""
+    """From the beginning of the cycle to its end: the broker that returned the metadata knew everything."""
     return world.was_told_everywhere and world.is_told_everywhere()
 
 
 def _is_coordinated(world: World, index: int) -> bool:
-    """True when a partition of the transaction log has a leader that can be asked."""
+    """True if a partition of the transaction log has a leader that can be queried."""
     partition = world.cluster.image.partition(STATE_TOPIC, index)
     broker = world.cluster.brokers.get(-1 if partition is None else partition.leader)
     return broker is not None and broker.is_up and not broker.is_silent

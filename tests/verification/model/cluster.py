@@ -1,4 +1,4 @@
-"""The cluster: a controller, brokers that learn of its decisions separately and late, and the logs of their replicas.
+"""Models the cluster: a controller, brokers that learn its decisions separately and late, and the replicas' logs.
 
 Everything here is the truth. What a broker believes is in its `view`, its own replicas and its coordinators' memory.
 """
@@ -51,7 +51,7 @@ class Txn(NamedTuple):
     next_producer_id: int = -1
     """While preparing, where the epochs are used up: the one that it has from its completion on."""
     gave_up: bool = False
-    """A marker was refused: the coordinator sends no more until it loads anew."""
+    """A marker was refused: the coordinator sends no more until it loads again."""
 
     @property
     def is_preparing(self) -> bool:
@@ -77,7 +77,7 @@ class Coordinating:
 
 
 class Broker:
-    """One broker: what it believes, and whether it can be reached."""
+    """One broker: its view of the cluster, and whether it can be reached."""
 
     __slots__ = ("behind_since_ms", "coordinating", "id", "is_cut_off", "is_silent", "is_up", "logs", "view")
 
@@ -101,7 +101,7 @@ class Broker:
 
 
 class Client(NamedTuple):
-    """A producer that goes by the rules: what it was given, and what it used last."""
+    """A producer that follows the protocol: the ids and epochs that it got, and those that it used last."""
 
     producer_id: int
     epoch: int
@@ -237,7 +237,7 @@ class Cluster:
         )
 
     def _knows_leader(self, broker: Broker, topic: str, index: int) -> bool:
-        """True when it fetches from the leader: one that was not told yet takes itself or another for it."""
+        """True if it fetches from the leader: one that does not know the last decision follows itself or another."""
         now, believed = self.image.partition(topic, index), broker.view.partition(topic, index)
         return (
             now is not None

@@ -1,4 +1,4 @@
-"""`exporter.kafka.client.connections.Connections` without sockets and threads: each `ask` is one step at one broker.
+"""Replaces `exporter.kafka.client.connections.Connections` without sockets: each `ask` is one step at one broker.
 
 Coroutines run on a trampoline. A coroutine stops before each request, and where several run side by side the schedule
 chooses which goes on: so requests come in every order in which real ones could.

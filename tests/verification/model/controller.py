@@ -1,4 +1,4 @@
-"""What the controller, brokers and replicas do between two requests. Each returns False where it cannot happen."""
+"""Events of controller, brokers and replicas between two requests. Each returns False if it cannot happen."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def move(world: World, topic: str, index: int, *, late: bool = False, slow: bool
 
 
 def fence(world: World, broker: Broker) -> None:
-    """The controller fences the broker: others lead what it led."""
+    """The controller fences the broker: others lead its partitions."""
     cluster = world.cluster
     image = cluster.image._replace(live=tuple(it for it in cluster.image.live if it != broker.id))
     for topic, index, partition in tuple(image.each()):

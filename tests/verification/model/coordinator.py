@@ -1,4 +1,4 @@
-"""What transaction coordinators do: states in a replicated log, a memory that may be ahead of it, markers one by one."""
+"""Models transaction coordinators: states in a replicated log, a memory that may be ahead of it, single markers."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ def _note_decision(cluster: Cluster, serial: int, decision: str) -> None:
 
 
 def end(cluster: Cluster, transactional_id: str, decision: str) -> bool:
-    """EndTxn of the healthy client. TransactionVersion 2 bumps the epoch as it prepares, and tells the client.
+    """EndTxn of the healthy client. TransactionVersion 2 bumps the epoch at Prepare, and returns it to the client.
 
-    Where the epochs are used up the client is told another producer id; markers still have the old one at the bumped epoch.
+    If the epochs are exhausted the client gets another producer id; markers still have the old one at the bumped epoch.
     """
     txn, client = truth_of(cluster, transactional_id), cluster.clients.get(transactional_id)
     if txn is None or client is None or txn.state != "Ongoing" or txn.fence_failed:
@@ -234,7 +234,7 @@ def send_every_marker(cluster: Cluster, transactional_id: str) -> bool:
 
 
 def _write_marker(cluster: Cluster, now: tuple[Broker, Coordinating], txn: Txn, topic: str, index: int) -> bool | None:
-    """True when it was written or its partition is gone, False when it was refused for good, None when it must wait."""
+    """True if it was written or its partition is deleted, False if it was refused finally, None if it must wait."""
     if cluster.image.partition(topic, index) is None:
         return True
     if not cluster.is_writable(topic, index):
@@ -257,7 +257,7 @@ def _write_marker(cluster: Cluster, now: tuple[Broker, Coordinating], txn: Txn, 
 def operators_marker(
     cluster: Cluster, broker: Broker, topic: str, index: int, marker: tuple[int, int, int, bool]
 ) -> ErrorCode:
-    """WriteTxnMarkers of an operator, at the broker that was asked: (producer id, epoch, coordinator epoch, commit)."""
+    """WriteTxnMarkers of an operator, at the queried broker: (producer id, epoch, coordinator epoch, commit)."""
     producer_id, epoch, coordinator_epoch, commit = marker
     believed = broker.view.partition(topic, index)
     if believed is None:

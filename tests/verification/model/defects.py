@@ -1,4 +1,4 @@
-"""Single defects, put back into the cured exporter: the checker must still see each, or its silence would prove nothing.
+"""Restores single defects in the fixed exporter: the checker must still find each, or its silence proves nothing.
 
 Each takes away one obligation of docs/proof.md.
 """
@@ -36,7 +36,7 @@ class Defect(NamedTuple):
 
     name: str
     patches: tuple[tuple[Any, str, Any], ...]
-    """(module or class, name in it, what stands there instead)."""
+    """(module or class, name in it, its replacement)."""
     lie: Lie
 
 
@@ -107,7 +107,7 @@ DEFECTS: tuple[Defect, ...] = (
         "topic ids are not compared",
         ((Topology, "topic_id_of", _says("")),),
         _BY_ITEM["3"]._replace(
-            situation="late write without timestamps",  # else the last timestamp tells the two topics apart
+            situation="late write without timestamps",  # otherwise the last timestamp distinguishes the two topics
             places=("DescribeProducers", "ListTransactions", "DescribeTransactions"),
         ),
     ),

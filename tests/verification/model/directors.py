@@ -1,4 +1,4 @@
-"""Who decides what happens when: chance, guided by what was not reached yet, or a schedule that is played again.
+"""Chooses the next event: at random, preferring what was not reached yet, or from a schedule that is replayed.
 
 A schedule is a list of (position, event): the position counts the moments at which things may happen, from 1 on.
 """
@@ -33,7 +33,7 @@ _TRIES = 6
 
 
 class Schedule(NamedTuple):
-    """All that decides a run, beside the situation."""
+    """Everything that decides a run, except the situation."""
 
     events: tuple[tuple[int, Event], ...] = ()
     order: int = 0

@@ -1,4 +1,4 @@
-"""The one place that knows how the exporter is called: a cycle of the daemon, a judgement of a command, an abort, a fence.
+"""Calls the exporter, in one place: a cycle of the daemon, a judgement of a command, an abort, a fence.
 
 Time, waiting, questions and audit logs of the exporter's commands are replaced here by moments at which events happen.
 """
@@ -91,7 +91,7 @@ class Exporter:
         return evaluation
 
     def abort(self, row: TransactionRow) -> int:
-        """`abort` of what a cycle has shown, with somebody who says yes; the exit status."""
+        """`abort` of a transaction that a cycle has shown, confirmed with yes; the exit status."""
         return self._run(
             lambda: int(recover_command.recover(_context(row), self._means(POLICY), Action.ABORT, forced=None))
         )
@@ -124,7 +124,7 @@ class Exporter:
         return PartitionOnBrokers(self.collector, topic, partition)
 
     def terminate(self, transactional_id: str) -> int:
-        """`force-terminate`, with somebody who says yes; the exit status."""
+        """`force-terminate`, confirmed with yes; the exit status."""
         options = argparse.Namespace(transactional_id=transactional_id, dry_run=False, yes=False, audit_log="audit")
         context = Context(options=options, state_folder=None, may_colour=False)
         handed: list[Callable[[Any], int]] = []
@@ -189,7 +189,7 @@ class _Audit:
 
     @contextmanager
     def exclusively(self) -> Iterator[None]:
-        """Wait for whoever has it."""
+        """Wait for the holder of the lock."""
         self._world.director.before(self._world, "lock")
         self._world.locked_from = len(self._world.moments) - 1
         yield
@@ -300,7 +300,7 @@ def _once_each(decode: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _once_for_each_object(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same of an argument that is made once and changed never: which object it is tells what comes of it."""
+    """The same for an argument that never changes after it was made: its identity determines the result."""
     known: dict[int, tuple[Any, Any]] = {}
 
     def remembered(argument: Any) -> Any:

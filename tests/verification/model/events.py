@@ -1,4 +1,4 @@
-"""The alphabet: everything that can happen to a cluster between two requests. Each returns False where it cannot happen."""
+"""Lists the alphabet: everything that can happen between two requests. Each returns False if it cannot happen."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def happen(world: World, event: Event) -> bool:
 
 
 def happen_quietly(world: World, event: Event) -> bool:
-    """As `happen`, where nobody looks yet."""
+    """Like `happen`, but no request sees it yet."""
     return _EVENTS[event.name][1](world, *event.arguments)
 
 
@@ -108,4 +108,4 @@ _EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {
     "skew_broker": ("broker", operators.skew_broker),
     "restart_exporter": ("", operators.restart_exporter),
 }
-"""Kind -> (what it is about, how it happens)."""
+"""Kind -> (its object, its event)."""

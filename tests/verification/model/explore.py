@@ -1,4 +1,4 @@
-"""Looking for lies: by chance from a seed, or every placement of up to a number of events; and shrinking what is found."""
+"""Searches for lies: at random from a seed, or every placement of a few events; and shrinks what it finds."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def _alone(schedule: Schedule, lies: Callable[[Schedule], bool], positions: int)
 
 
 def story(situation: Situation, schedule: Schedule) -> str:
-    """What happened, was asked, answered and said, in order. Of cycles without an event or a lie, the verdicts."""
+    """Events, requests, responses and outputs, in order. For cycles without an event or a lie, only the verdicts."""
     chapters: list[list[str]] = [[f"situation: {situation.name}", f"schedule: {schedule}"]]
 
     def tell(line: str) -> None:

@@ -1,4 +1,4 @@
-"""What a search came to: counts of everything reached, what was not, and the stories of what was found."""
+"""Reports the result of a search: counts of everything reached, what was not reached, and each finding."""
 
 from __future__ import annotations
 

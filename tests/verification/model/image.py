@@ -1,4 +1,4 @@
-"""What the controller has decided, as brokers learn of it: immutable, so that a broker that lags holds an old one."""
+"""Holds the controller's decisions as brokers learn them: immutable, so that a broker that lags keeps an old one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lies that were found by hand in commit 0105d82 (issue 17, section 1), each to be found again by the checker.
+"""Lists the lies found by hand in commit 0105d82 (issue 17, section 1); the checker must find each again.
 
 Item 12 is about waiting, which is no matter of a model.
 """
@@ -233,12 +233,12 @@ class Result(NamedTuple):
 
 
 def search(lie: Lie, *, seed: int = 1, schedules_max: int = SCHEDULES_MAX, shrink: bool = True) -> Result:
-    """Look for one lie by chance, with no other events than its own. Without `shrink` what it needs is not held to."""
+    """Search for one lie at random, with its own events only. Without `shrink` its requirements are not checked."""
     situation = BY_NAME[lie.situation]
     situation = situation._replace(kinds=lie.kinds, places=lie.places)
     tried = 0
     for number in range(schedules_max):
-        reached = Reached()  # so that a seed alone tells its schedule
+        reached = Reached()  # so that a seed alone determines its schedule
         by_chance(reached, seed=seed + number, schedules=1, situations=(situation,), endings=lie.endings)
         tried += 1
         for found in reached.found:

@@ -51,7 +51,7 @@ def _has_majority(cluster: Cluster) -> bool:
 
 
 def _can_be_read(cluster: Cluster, key: OpenKey, standing: Standing) -> bool:
-    """True when its partition's in-sync replicas, and the coordinators that it is owed, can be asked."""
+    """True if its partition's in-sync replicas, and the coordinators that must write its marker, can be queried."""
     partition = cluster.image.partition(key.topic, key.partition)
     if partition is None or not all(_is_fine(cluster, it) for it in (*partition.in_sync, partition.leader)):
         return False

@@ -1,4 +1,4 @@
-"""A replica's log and what it remembers of producers, by the rules of ProducerStateManager and ProducerAppendInfo."""
+"""Models a replica's log and its producer states, by the rules of ProducerStateManager and ProducerAppendInfo."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Replica:
         self.end = 0
         """The log end offset."""
         self.is_astray = False
-        """A former leader has appended what nobody else has."""
+        """A former leader has appended records that no other replica has."""
         self.keeps_up = True
         """False: a follower that has stopped fetching."""
 

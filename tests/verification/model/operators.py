@@ -1,4 +1,4 @@
-"""What operators do between two requests, and what clocks and rights do. Each returns False where it cannot happen."""
+"""Events of operators, clocks and rights between two requests. Each returns False if it cannot happen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What producers and their coordinators do between two requests. Each returns False where it cannot happen."""
+"""Events of producers and their coordinators between two requests. Each returns False if it cannot happen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches as bytes, for Fetch: magic v2, without checksums that nobody looks at, each made once."""
+"""Makes record batches for Fetch: magic v2, without checksums, which no reader checks; each made once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a principal may do: ACLs as ALLOW and DENY, by literal name, prefix and wildcard, as StandardAuthorizer decides."""
+"""Models ACLs as StandardAuthorizer does: ALLOW and DENY, by literal name, prefix and wildcard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IMPLIES_DESCRIBE = frozenset({READ, WRITE, DELETE, ALTER})
 
 
 class Acl(NamedTuple):
-    """One rule, of `PRINCIPAL` or of everybody unless told otherwise."""
+    """One rule, by default for every principal, otherwise for `PRINCIPAL`."""
 
     resource: int
     name: str

@@ -1,4 +1,4 @@
-"""One schedule from beginning to end: the situation, the cycles or the command, what follows, and every lie found."""
+"""Runs one schedule completely: the situation, the cycles or the command, what follows, and every lie found."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAJOR = ("I1", "I2", "I3")
 
 
 class Run(NamedTuple):
-    """What one schedule came to."""
+    """The result of one schedule."""
 
     schedule: Schedule
     violations: tuple[Violation, ...]

@@ -1,4 +1,4 @@
-"""What one broker shows of topics, logs and transactions: parts of the responses in `answers`."""
+"""Makes the parts of responses in `answers`: what one broker shows of topics, logs and transactions."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def no_transaction(name: str, error: ErrorCode) -> Any:
 
 
 def fits(acl: rights.Acl, request: Any) -> bool:
-    """The filter of DescribeAcls, as far as it is used: 1 stands for any."""
+    """The filter of DescribeAcls, as far as it is used: 1 means any."""
     return (
         request.resource_type_filter in {1, acl.resource}
         and request.pattern_type_filter in {1, acl.pattern}

@@ -1,4 +1,4 @@
-"""Initial situations: clusters on which something interesting is one or two events away."""
+"""Declares initial situations: clusters that are one or two events away from a difficult case."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IDS = ("a", "b")
 
 
 class Situation(NamedTuple):
-    """Where a schedule begins, and what the exporter is asked to do."""
+    """The beginning of a schedule, and the exporter's task."""
 
     name: str
     build: Callable[[World], None]

@@ -1,4 +1,4 @@
-"""The model against itself and against other decoders; that everything is reached; and what the exporter says in it."""
+"""Compares the model with itself and with other decoders, and checks that the search reaches everything."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_newer_epoch_makes_old_records_stale() -> None:
     assert fates(world_of("stale epoch"))["t-0 from 0"] is Fate.STALE
 
 
-def test_a_refused_marker_is_never_sent_again_until_the_coordinator_loads_anew() -> None:
+def test_a_refused_marker_is_never_sent_again_until_the_coordinator_loads_again() -> None:
     world = world_of("poisoned entry")
     assert fates(world) == {"t-0 from 0": Fate.STUCK}
     assert not happen(world, Event("send_marker", ("a",)))

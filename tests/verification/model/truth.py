@@ -1,4 +1,4 @@
-"""What is true of each open transaction, whatever any broker says."""
+"""Derives the truth about each open transaction, independent of any broker's view."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.verification.model.logs import Batch, Entry, Replica
 
 
 class Fate(Enum):
-    """What will become of an open transaction if nobody interferes."""
+    """The future of an open transaction without interference."""
 
     LIVE = "live"
     """Its coordinator has it ongoing, and can end it."""
@@ -54,7 +54,7 @@ class Standing(NamedTuple):
     """An in-sync follower has its marker."""
     transaction: Txn | None
     is_commit_told: bool
-    """Its records were committed, and a coordinator or a log that is searched tells so."""
+    """Its records were committed, and a coordinator or a log that is searched shows it."""
 
     @property
     def identity(self) -> tuple[int, int, int]:
@@ -119,10 +119,7 @@ def _is_closed_in_sync(cluster: Cluster, topic: str, index: int, producer_id: in
 
 
 def _is_commit_told(cluster: Cluster, txn: Txn | None, serials: frozenset[int], producer_id: int) -> bool:
-    """True when the coordinator, or the log of a leader that remembers the producer, tells that they were committed.
-
-    What no partition remembers any more is not searched for: docs/proof.md says so.
-    """
+    """True if the coordinator, or the log of a leader that remembers the producer, shows that they were committed."""
     if all(cluster.outcomes.get(it) != "commit" for it in serials):
         return False
     if txn is not None and txn.serial in serials and txn.state in {"PrepareCommit", "CompleteCommit"}:

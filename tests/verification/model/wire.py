@@ -1,4 +1,4 @@
-"""Requests and responses that the exporter sends and reads as bytes: Metadata, producers, offsets and listings.
+"""Encodes and decodes the APIs that the exporter handles as bytes: Metadata, producers, offsets and listings.
 
 Written by hand and without objects, because the checker makes millions of them. `test_model.py` holds them to the
 exporter's own decoders.
@@ -84,7 +84,7 @@ def topic_id_bytes(topic_id: int) -> bytes:
 
 @lru_cache(maxsize=10_000)
 def read_metadata(body: bytes, version: int) -> tuple[str | int, ...] | None:
-    """The names (or ids, as numbers) of the topics that are asked for; None for all."""
+    """The names (or ids, as numbers) of the requested topics; None for all."""
     reader = _Reader(body)
     count = reader.length()
     if count < 0:

@@ -1,4 +1,4 @@
-"""The work of one process: nothing of the exporter is imported before it is known whose code is to be checked."""
+"""Runs the work of one process: it imports the exporter only when it knows whose code to check."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def reached_by(
 
 
 def _end_with_parent() -> None:
-    """A parent that is killed cannot end its workers: they would search on for hours, for nobody."""
+    """A parent that is killed cannot end its workers: they would continue to search for hours, without a use."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

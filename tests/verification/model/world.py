@@ -1,4 +1,4 @@
-"""One run: a cluster, the exporter's clocks, what was asked of whom, and what was true at each moment of it."""
+"""Holds one run: a cluster, the exporter's clocks, the requests, and the truth at each moment."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class World:
         """The exporter's monotonic clock."""
         self.moments: list[Moment] = []
         self.reads: dict[tuple[str, int], list[int]] = {}
-        """(topic, partition) -> the moments at which a leader in its own view was asked for its producers."""
+        """(topic, partition) -> the moments at which a leader in its own view was queried for its producers."""
         self.stable_reads: dict[tuple[str, int], tuple[int, int]] = {}
-        """(topic, partition) -> (moment, last stable offset) that was told last."""
+        """(topic, partition) -> (moment, last stable offset) of the last response."""
         self.described: dict[str, list[int]] = {}
-        """Transactional id -> the transactions that its descriptions told of, by serial."""
+        """Transactional id -> the transactions in its descriptions, by serial."""
         self.last_asked_coordinator = 0
         """The moment of it."""
         self.metadata_at = 0
@@ -82,7 +82,7 @@ class World:
         """API keys in order."""
         self.failed = 0
         self.locked_from = 0
-        """The moment at which a command had the audit log's lock last: what it writes was judged since."""
+        """The moment at which a command last got the audit log's lock: its writes were judged after it."""
         self.on_write: Callable[[int, Any], None] | None = None
         """Told of each request that writes, before it is answered: (API key, request)."""
         self.note()
@@ -157,7 +157,7 @@ class World:
         return answer
 
     def _remember(self, key: int, broker: int, request: Any) -> None:
-        """What was looked at, and at which moment."""
+        """What was read, and at which moment."""
         now = len(self.moments) - 1
         it = self.cluster.brokers[broker]
         if key == PRODUCERS:

@@ -1,4 +1,4 @@
-"""I3: what the exporter's commands write must not destroy records of a live or a committed transaction.
+"""Checks I3: the exporter's commands must not destroy records of a live or a committed transaction.
 
 Between the last look and the marker's arrival something can always happen. Harm that was not to be seen at the last look
 is counted and not blamed.

@@ -1,1 +1,1 @@
-"""Pictures of every dashboard in every scenario: `python -m tests.verification.pictures`."""
+"""Takes pictures of every dashboard in every scenario: `python -m tests.verification.pictures`."""

@@ -1,4 +1,4 @@
-"""Draws every dashboard in every scenario from a real Prometheus, in headless Chromium, and says what went wrong.
+"""Draws every dashboard in every scenario from a real Prometheus, in headless Chromium, and reports errors.
 
 Pictures go to `build/artefacts/dashboards/`; two first screens, small, to `docs/pictures/`.
 """

@@ -1,4 +1,4 @@
-"""Grafana's own components, fetched by npm: one folder for each lock file, made once, kept outside the tree."""
+"""Fetches Grafana's own components with npm: one folder per lock file, made once, outside the tree."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def program(name: str) -> str:
 
 
 def _make(folder: Path) -> None:
-    """Fill a folder beside the wanted one, then rename it, so that nobody sees half of it."""
+    """Fill a temporary folder and rename it, so that no reader sees an incomplete one."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as making:
         for name in ("package.json", "package-lock.json"):

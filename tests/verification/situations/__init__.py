@@ -1,4 +1,4 @@
-"""Situations planted on real brokers, their truth read by other means, our verdicts and the answer of Kafka's own tool.
+"""Plants situations on real brokers, and compares the exporter's verdicts and Kafka's own tool with the truth.
 
 The truth is written down by whoever plants a situation, and checked before and after every scan with
 raw requests (`ground.py`) that share no code with the exporter. `stages/` holds the situations, one file for each kind of

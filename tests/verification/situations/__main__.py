@@ -1,4 +1,4 @@
-"""Plays the situations on real brokers and writes the end of `docs/verdicts.md`.
+"""Runs the situations on real brokers and writes the end of `docs/verdicts.md`.
 
 With `--kafka` or `--stage` only a part is played, and nothing is written: the document needs all of them.
 """

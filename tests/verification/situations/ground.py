@@ -1,4 +1,4 @@
-"""The truth by other means: raw requests to leaders and coordinators, as a super user, one broker after another.
+"""Reads the truth independently: raw requests to leaders and coordinators, as a super user, one broker at a time.
 
 Nothing here is shared with the exporter but kafka-python's codec of single messages; the workload asks the same way.
 """
@@ -40,7 +40,7 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A producer with an open transaction, as the partition's leader tells."""
+    """A producer with an open transaction, as the partition's leader shows it."""
 
     producer_epoch: int
     start_offset: int
@@ -48,7 +48,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A transaction as its coordinator tells."""
+    """A transaction as its coordinator shows it."""
 
     state: str
     producer_id: int

@@ -1,4 +1,4 @@
-"""Kafka's own `kafka-transactions.sh find-hanging`, from the jars of the same version as the broker."""
+"""Runs Kafka's own `kafka-transactions.sh find-hanging`, from the jars of the broker's version."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find_hanging(
     patience_s: int = PATIENCE_S,
     folder: Path,
 ) -> JavaAnswer:
-    """What the tool calls hanging. It is told a maximum time-out of 0 minutes: it filters by the client's timestamps."""
+    """The tool's hanging transactions. Its maximum time-out is 0 minutes: it filters by the client's timestamps."""
     config = folder / f"client-{abs(hash((bootstrap, client_properties)))}.properties"
     config.write_text(
         f"{client_properties}default.api.timeout.ms={patience_s * 1000}\nrequest.timeout.ms={patience_s * 1000}\n"

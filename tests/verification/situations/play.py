@@ -1,4 +1,4 @@
-"""Playing a stage: plant its situations, scan them with ours, ask Kafka's tool, hold the truth against the brokers."""
+"""Runs a stage: plants its situations, scans them, runs Kafka's tool, compares the truth with the brokers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Play:
         return [self.scenes[s.name] for s in situations if s.name in self.scenes]
 
     def plant(self, scenes: Iterable[Scene]) -> None:
-        """Let each situation plant itself, and check what it wrote down."""
+        """Plant each situation, and check its written truth."""
         planted = list(scenes)
         for scene in planted:
             with failing_alone(scene):
@@ -103,7 +103,7 @@ class Play:
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         clock_ahead_s: float = 0.0,
     ) -> None:
-        """So many cycles of ours, noted by all of these scenes."""
+        """Run this many cycles of the exporter, recorded by all of these scenes."""
         watched = list(scenes)
         where = bootstrap or self.cluster.bootstrap
         with Watch(

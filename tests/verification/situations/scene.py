@@ -1,4 +1,4 @@
-"""One situation on one broker version: what was planted, what was seen of it, and whether that is right."""
+"""Holds one situation on one broker version: what was planted, what was seen, and whether that is right."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPEN = frozenset({Verdict.OPEN_WITHIN_TIMEOUT})
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What one cycle of ours showed of a scene."""
+    """What one cycle of the exporter showed of a scene."""
 
     said: Mapping[Key, Said]
     unread: Mapping[tuple[str, int], str]
@@ -90,7 +90,7 @@ class Scene:
         first: Iterable[Verdict] = (),
         unread: str | None = None,
     ) -> None:
-        """Write down what is true of a transaction and what we must say of it."""
+        """Record the truth of a transaction and the verdicts that the exporter must give."""
         self.own(planted.topic)
         self.expected.append(
             Expected(
@@ -170,7 +170,7 @@ class Scene:
 
 
 def score_ours(scene: Scene) -> Score:
-    """Right when the last cycle says what it must, and no cycle called anything hanging that is not."""
+    """Right if the last cycle gives the required verdict, and no cycle called a transaction hanging that is not."""
     assert scene.sights, "the scene was never scanned"
     false = [
         f"FALSE {verdict.label}"

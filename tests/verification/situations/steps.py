@@ -1,4 +1,4 @@
-"""A transactional producer whose requests are sent one by one, so that a situation can leave out any of them."""
+"""A transactional producer that sends single requests, so that a situation can omit any of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.verification.situations.ground import GROUP, coordinator_address, ope
 LONG_MS: Final = 600_000
 """A time-out that no test outlives."""
 HIGHER_COORDINATOR_EPOCH: Final = 1000
-"""Than any coordinator of a test comes to."""
+"""Higher than any coordinator of a test reaches."""
 EPOCH_BUMPING_VERSION: Final = 5
 """Of EndTxn: from it on, the client is one of TransactionVersion 2 and ends its transaction one epoch later."""
 
@@ -72,7 +72,7 @@ class Client:
     def write(
         self, topic: str, partition: int, *, timestamp_ms: int | None = None, sequence: int = 0
     ) -> PlantedTransaction:
-        """One record, whether the coordinator was told of the partition or not; `sequence` counts those before it."""
+        """One record, whether the coordinator knows the partition or not; `sequence` counts those before it."""
         planted = plant_hang_without_id(
             self.bootstrap,
             topic,
@@ -85,7 +85,7 @@ class Client:
         return replace(planted, transactional_id=self.transactional_id)
 
     def open(self, topic: str, partition: int, *, timestamp_ms: int | None = None) -> PlantedTransaction:
-        """What a well-behaved client does: tell the coordinator, then write."""
+        """Like a normal client: add the partition at the coordinator, then write."""
         self.add(topic, [partition])
         return self.write(topic, partition, timestamp_ms=timestamp_ms)
 
@@ -153,7 +153,7 @@ class Client:
 
 
 def opened(bootstrap: str, topic: str, partition: int, producer_id: int, transactional_id: str) -> PlantedTransaction:
-    """What somebody else opened on a partition, as its leader tells."""
+    """What another client opened on a partition, as its leader shows it."""
     entry = open_entries(bootstrap, topic, partition)[producer_id]
     return PlantedTransaction(
         topic=topic,

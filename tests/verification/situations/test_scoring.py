@@ -1,4 +1,4 @@
-"""The judges are judged: each kind of wrong answer, and of wrong truth, is noticed."""
+"""Tests the scoring: it notices each kind of wrong response, and of wrong truth."""
 
 from __future__ import annotations
 

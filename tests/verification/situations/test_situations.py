@@ -1,4 +1,4 @@
-"""Every situation on real brokers: no false hanging, no missed hang where the evidence is complete, else no guess."""
+"""Runs every situation on real brokers: no false hanging, no missed hang with complete evidence, no guess."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ recorded = recorded_rows(DOCUMENT.read_text()) if DOCUMENT.exists() else {}
 
 
 def performance(stage: Stage, version: str) -> Performance:
-    """Played once in a session, when its first situation is asked for."""
+    """Runs once in a session, when its first situation is needed."""
     key = (stage.name, version)
     if key not in performances:
         try:

@@ -1,4 +1,4 @@
-"""The document has every situation, and shows what it is there to show."""
+"""The document has every situation, and shows the known errors of Kafka's tool."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_there_are_many_situations() -> None:
 
 
 def test_we_are_wrong_nowhere() -> None:
-    """No cell of ours says so."""
+    """No cell of the exporter says so."""
     assert [name for name, (_, ours, _) in ROWS.items() if "WRONG" in ours] == []
 
 

@@ -1,4 +1,4 @@
-"""The nouns: a situation, what is true in it, what may be said of it, and how answers are scored."""
+"""Declares the vocabulary: a situation, its truth, the allowed verdicts, and how results are scored."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PlantT = TypeVar("PlantT", bound=Callable[..., Any])
 
 
 class Truth(Enum):
-    """What is the matter with one transaction, as whoever planted it knows."""
+    """The state of one transaction, as its planter knows it."""
 
     HANGING = "hanging"
-    """Open, and no coordinator will ever close it as what it is."""
+    """Open, and no coordinator will ever end it with its own marker."""
     LIVE = "live"
     """Open, Ongoing at its coordinator, which lists the partition."""
     FENCED = "live, being fenced"
@@ -29,7 +29,7 @@ class Truth(Enum):
     STUCK = "stuck"
     """Decided, and its marker will never come: the coordinator gave up."""
     JUST_PAST = "live, just past its time-out"
-    """Ongoing past its own time-out, and its coordinator may not have looked yet."""
+    """Ongoing past its own time-out, and its coordinator may not have checked yet."""
     OVERDUE = "overdue"
     """Ongoing past its own time-out: the coordinator should have ended it."""
     CLOSED = "closed"
@@ -54,7 +54,7 @@ class Expected:
     reasons: frozenset[InconclusiveReason]
     """Where inconclusive: why."""
     unread: str | None
-    """Why its partition cannot be read, INVISIBLE where its topic is not shown to us; None where it can be read."""
+    """Why its partition cannot be read, INVISIBLE if its topic is not visible; None if it can be read."""
 
 
 INVISIBLE = "invisible"

@@ -1,1 +1,1 @@
-"""Hours of faults in minutes, on real brokers with live producers: `make soak`."""
+"""Compresses hours of faults into minutes, on real brokers with live producers: `make soak`."""

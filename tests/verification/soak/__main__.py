@@ -55,7 +55,7 @@ RESULT: Final = Path("build/soak.json")
 PROPERTIES: Final[dict[str, str | int]] = {
     **HANGS_CAN_BE_PLANTED,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
-    # With one replica a record that was acknowledged can be lost, and with it a marker: hangs that nobody planted.
+    # With one replica an acknowledged record can be lost, and with it a marker: hangs that the soak has not planted.
     "min.insync.replicas": 2,
     "transaction.state.log.min.isr": 2,
 }
@@ -79,7 +79,7 @@ class Tally:
 
 
 class Exporters:
-    """One beside the brokers, one behind bad links; the first can be killed and started again."""
+    """One next to the brokers, one behind bad links; the first can be killed and started again."""
 
     def __init__(self, stack: ExitStack, cluster: SoakCluster, folder: Path, truth: Truth) -> None:
         self._bootstrap = cluster.bootstrap

@@ -1,4 +1,4 @@
-"""Transactions on a topic that is deleted and made again under them: whatever fails, a new producer goes on."""
+"""Writes transactions to a topic that is deleted and created again: after any failure a new producer continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wall clock that can be set while a Python program runs: `time.time` is ahead by what a file says."""
+"""Sets the wall clock of a running Python program: `time.time` is ahead by the value in a file."""
 
 from __future__ import annotations
 

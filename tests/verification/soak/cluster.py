@@ -1,4 +1,4 @@
-"""Brokers with a controller of their own, any of which can be cut off, and a second listener behind bad links."""
+"""Runs brokers and a separate controller, any of which can be cut off, and a second listener behind bad links."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.brokers.second_door import LISTENER
 
 
 class SoakCluster(IsolatedCluster):
-    """Each broker also listens on `door_ports`, and tells its clients there to come to the advertised port."""
+    """Each broker also listens on `door_ports`, and advertises the given port there."""
 
     node_java = OPTIMISED
 

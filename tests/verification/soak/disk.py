@@ -1,4 +1,4 @@
-"""A broker's disk that can be filled: a small file system in memory, which only this thread and its children see.
+"""Makes a broker's disk that can be filled: a file system in memory that only this thread and its children see.
 
 It takes root, as mounting does. It ends with the processes that see it, however they end.
 """

@@ -1,4 +1,4 @@
-"""The faults of a soak: each is done to a cluster with live producers, and undone before the next."""
+"""Declares the faults of a soak: each is applied to a cluster with live producers, and removed before the next."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def restart_broker(ground: Ground) -> None:
 
 
 def freeze_broker(ground: Ground) -> None:
-    """Longer than its session once in a soak: then others lead what it leads."""
+    """Longer than its session once in a soak: then others lead its partitions."""
     broker = ground.any_broker()
     seconds = ground.chance.uniform(1, 4) if ground.paused_long else LONG_PAUSE_S
     ground.paused_long = True
@@ -111,7 +111,7 @@ def step_clock(ground: Ground) -> None:
 
 
 def fill_disk(ground: Ground) -> None:
-    """A broker on one full disk halts, as it cannot write what it must; then a person makes room and starts it."""
+    """A broker on one full disk halts, because it cannot write; then an operator frees space and starts it."""
     assert ground.disk is not None
     broker = ground.cluster.broker(DISK_NODE)
     ground.disk.fill()
@@ -148,7 +148,7 @@ def grow_topic(ground: Ground) -> None:
 
 
 def recreate_topic(ground: Ground) -> None:
-    """Under the same name, at once, while somebody writes transactions to it."""
+    """Under the same name, at once, while a producer writes transactions to it."""
     topics = ground.cluster.topics
     topics.delete(RECREATED)
     topics.create(RECREATED, partitions=ground.chance.randint(1, 4))
@@ -164,7 +164,7 @@ def plant(ground: Ground) -> None:
     truth.places.add((HUNG, partition))
     ground.planted += 1
     bootstrap = ground.cluster.bootstrap
-    # Of a client whose clock is ahead only the exporter itself knows since when: from what it keeps over a restart.
+    # If the client's clock is ahead, only the exporter knows the start: from its state file after a restart.
     written_ms = int((time.time() + ground.chance.choice((0, AHEAD_S))) * 1000)
     if ground.chance.random() < 0.5:
         hang = plant_hang(bootstrap, HUNG, partition, f"hung-{ground.planted}", timestamp_ms=written_ms)
@@ -243,4 +243,4 @@ FAULTS: Final[dict[str, tuple[Callable[[Ground], None], int]]] = {
     "settings read again (SIGHUP)": (reload_settings, 2),
     "exporter killed (SIGKILL) and started": (restart_exporter, 2),
 }
-"""Name -> what is done, and how often beside the others."""
+"""Name -> (fault, its relative frequency)."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Of one process, as Linux tells."""
+    """Of one process, as Linux reports them."""
 
     memory_mb: float
     """Resident."""

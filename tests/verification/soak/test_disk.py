@@ -40,7 +40,7 @@ NOBODY = 65534
 
 
 def tried(place: Path, user: int) -> str:
-    """What a process of that user comes to."""
+    """The result of a process of that user."""
     arguments = [sys.executable, "-c", TRIES, str(place), str(user)]
     return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 

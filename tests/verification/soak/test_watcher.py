@@ -1,4 +1,4 @@
-"""The soak's judge notices what it is there for: each lie is made once, in an exposition of its own."""
+"""Tests the judge of the soak: it finds each kind of lie, made once in an exposition of its own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def seen(cycles: int = 1, **more: object) -> Seen:
 
 
 def hanging_since(start_s: float, cycles: int = 1) -> Seen:
-    """The hang is told, and lasts from then until now."""
+    """The hang is reported, and lasts from then until now."""
     return seen(cycles, hanging={HANG: start_s}, longest={HANG[:2]: NOW_S - start_s})
 
 
@@ -49,7 +49,7 @@ def judged(watcher: Watcher, *scrapes: Seen) -> list[str]:
 
 
 def test_what_is_true_is_no_violation(watcher: Watcher) -> None:
-    """A hang that was planted and is told, and one that is told late because a cycle was not clean."""
+    """A hang that is reported, and one that is reported late because a cycle was not clean."""
     watcher._truth.places.add(HANG[:2])
     watcher._truth.planted[HANG] = 0.5
     told = [hanging_since(1.0, cycles=5), hanging_since(1.0, cycles=6)]
@@ -99,7 +99,7 @@ def test_a_restart_that_forgets_when_a_hang_began_is_a_violation(watcher: Watche
     assert words in violation
 
 
-def test_a_start_that_only_one_cycle_told_may_be_lost_by_a_restart(watcher: Watcher) -> None:
+def test_a_start_that_only_one_cycle_returned_may_be_lost_by_a_restart(watcher: Watcher) -> None:
     """It is published before it is written down; from the second cycle on it counts."""
     watcher._truth.places.add(HANG[:2])
     judged(watcher, hanging_since(500.0), hanging_since(500.0))

@@ -36,7 +36,7 @@ class Truth:
     """The hangs that were planted. Instants by the monotonic clock."""
 
     places: set[tuple[str, int]] = field(default_factory=set)
-    """Partitions on which there ever was one, or is one about to be: nobody else writes there."""
+    """Partitions that have a hang now or had or will have one: no other producer writes there."""
     planted: dict[Key, float] = field(default_factory=dict)
     healed: dict[Key, float] = field(default_factory=dict)
 
@@ -54,12 +54,12 @@ class Seen:
     """One scrape."""
 
     at: float
-    """By the monotonic clock, before it was asked for."""
+    """By the monotonic clock, before the request."""
     cycles: int
     snapshot_s: float
     succeeded: bool
     hanging: dict[Key, float]
-    """With the start that is told, in seconds since 1970."""
+    """With the reported start, in seconds since 1970."""
     longest: dict[tuple[str, int], float]
     """(topic, partition) -> seconds, where something is open."""
     read: int
@@ -70,7 +70,7 @@ class Seen:
 
     @property
     def is_clean(self) -> bool:
-        """True when everything that was asked was answered."""
+        """True if every request got a response."""
         return self.succeeded and self.gaps == 0
 
 
@@ -118,7 +118,7 @@ class Watcher:
     def __init__(
         self, name: str, url: str, truth: Truth, *, is_up: Callable[[], bool], clock: WallClock | None = None
     ) -> None:
-        """`clock`: the exporter's, where it can be set; what it shows is then no matter for judgement."""
+        """`clock`: the exporter's, if it can be set; its value then has no influence on the judgement."""
         self.name = name
         self.url = url
         self.violations: list[str] = []
@@ -130,7 +130,7 @@ class Watcher:
         self._clock = clock
         self._stepped_at = -math.inf
         self._since_s: dict[Key, float] = {}
-        """When a hang began, in seconds since 1970, once it was told in two cycles; a restart changes nothing."""
+        """The start of a hang, in seconds since 1970, once two cycles reported it; a restart does not change it."""
         self._clean: list[Seen] = []
         """The clean cycles in a row that led here, each by its first scrape."""
         self._ending = threading.Event()
@@ -203,10 +203,10 @@ class Watcher:
             since_s = self._since_s.get(key, start_s)
             if start_s > since_s + START_SLACK_S:
                 self.violations.append(f"{self.name} says that {key} began at {start_s}, and said {since_s} before")
-                self._since_s[key] = start_s  # told once
+                self._since_s[key] = start_s  # reported once
             lasted_s = seen.longest.get(key[:2], 0.0)
             if not self._is_clock_stepped(seen.at) and lasted_s < seen.snapshot_s - start_s - CLOCK_SLACK_S:
                 self.violations.append(f"{self.name} says {lasted_s} s of {key[:2]}, where {key} began at {start_s}")
-            # A cycle is published before it is written down: what a second one has told is on the disk.
+            # A cycle is published before it is saved: what a second cycle has reported is on the disk.
             if before is not None and before.cycles < seen.cycles and key in before.hanging:
                 self._since_s[key] = min(since_s, before.hanging[key])

@@ -1,4 +1,4 @@
-"""Situations of coordinators that do not do their work: they gave up on a marker, never time out, forget ids at once."""
+"""Situations of coordinators that fail: they gave up on a marker, never time out, or remove ids at once."""
 
 from __future__ import annotations
 

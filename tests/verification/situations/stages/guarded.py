@@ -1,4 +1,4 @@
-"""Situations of what we may not see: one broker with the StandardAuthorizer, and a user of its own for each situation.
+"""Situations of missing grants: one broker with the StandardAuthorizer, and a user for each situation.
 
 All users look at the same transactions, and differ in their grants alone. What a user is not granted it cannot do.
 """
@@ -286,7 +286,7 @@ def acl(name: str, grant: Grant, permission: AclPermissionType = AclPermissionTy
 
 
 def look(play: Play, scenes: Iterable[Scene]) -> None:
-    """Each scene through the eyes of its user: two cycles of ours, one run of Kafka's tool."""
+    """Each scene with its user's grants: two cycles of the exporter, one run of Kafka's tool."""
     assert isinstance(play.cluster, GuardedCluster)
     door = play.cluster.door
     users = {user_of(scene.situation.name): scene for scene in scenes}
@@ -303,7 +303,7 @@ def look(play: Play, scenes: Iterable[Scene]) -> None:
 
 
 def timeline(play: Play) -> None:
-    """Grants, then what everybody looks at, then the looks; a DENY and the looks of those whom it concerns last."""
+    """Grants, then the transactions, then the scans; scenes with a DENY come last."""
     admin = AdminClient({"bootstrap.servers": play.cluster.bootstrap})
     make(admin, (acl(name, grant) for name, grants in GRANTS.items() for grant in grants))
     granted, denied = play.some(GRANTED.situations), play.some(DENIED.situations)

@@ -1,4 +1,4 @@
-"""Situations that change while they are scanned: at a chosen moment of the scan, all the time, or by a restart.
+"""Situations that change during the scan: at a chosen moment, all the time, or by a restart.
 
 A go-between stands before the broker, and what happens between two questions of a scan happens there at a known moment,
 for ours and for Kafka's tool alike.
@@ -29,7 +29,7 @@ from tests.verification.situations.scene import OPEN, Scene
 from tests.verification.situations.words import Collection, Truth
 
 MOMENTS = Collection("moving")
-"""Each returns what happens, and before which request of ours and of Kafka's tool (none: the tool is asked afterwards)."""
+"""Each returns its change, and before which request of the exporter and of the tool (none: the tool runs afterwards)."""
 RESTLESS = Collection("moving")
 RESTART = Collection("moving")
 
@@ -37,7 +37,7 @@ DESCRIBE_PRODUCERS, LIST_TRANSACTIONS = 61, 66
 BEFORE_READING = (DESCRIBE_PRODUCERS, 1)
 BEFORE_LISTING = (LIST_TRANSACTIONS, 1)
 IN_MID_PROOF = (LIST_TRANSACTIONS, 2)
-"""Ours lists a second time for the transactions in doubt."""
+"""The exporter lists a second time for unverified transactions."""
 BEFORE_LAST_READ = (DESCRIBE_PRODUCERS, 3)
 """Of the scan, the read before the proof, and the one after it: all that is known of the coordinators is known by now."""
 
@@ -172,7 +172,7 @@ def coordinator_loading(scene: Scene) -> None:
 
 
 def at_the_moment(play: Play, scene: Scene, door: GoBetween) -> None:
-    """Let the change happen within the first of two cycles of ours, and within a run of Kafka's tool."""
+    """Make the change within the first of two cycles of the exporter, and within a run of Kafka's tool."""
     change, ours, java = scene.situation.plant(scene)
     scene_moment = Moment(ours[0], ours[1], change)
     door.await_moment(scene_moment)
@@ -199,7 +199,7 @@ def _must_have_come(moment: Moment) -> None:
 
 
 def without_rest(play: Play, scene: Scene) -> None:
-    """Commit and abort while ours scans and Kafka's tool runs."""
+    """Commit and abort while the exporter scans and Kafka's tool runs."""
     scene.situation.plant(scene)
     (topic,) = scene.topics
     enough = threading.Event()

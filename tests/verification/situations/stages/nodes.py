@@ -1,4 +1,4 @@
-"""Situations of brokers that are gone: three nodes, one of which falls silent, is given up by the others, and comes back.
+"""Situations of brokers that are down: one of three nodes stops, its leaders move, and it comes back.
 
 `__transaction_state` has one replica, its last partition on node 3 and all others on node 1; node 2 leads data only.
 """
@@ -68,7 +68,7 @@ def hang(scene: Scene, topic: str, partition: int, coordinator: int, what: str =
 def coordinator_silent(scene: Scene) -> None:
     """One coordinator, of a live transaction elsewhere, has stopped (SIGSTOP): its sockets accept and stay silent."""
     topic = topic_on(scene, 1, 1, 1, 1)
-    # The second: where the machine is so slow that the others have given it up before we ask.
+    # The second: on a machine so slow that the others have already replaced it before the scan.
     unanswered = InconclusiveReason.COORDINATOR_UNANSWERED, InconclusiveReason.STATE_PARTITION_OFFLINE, UNSURE
     scene.expect(live(scene, topic, 0, coordinator=3), Truth.LIVE, (), *unanswered)
     scene.live(live(scene, topic, 1, coordinator=1, what="other"))
@@ -83,7 +83,7 @@ def in_sync_replica_silent(scene: Scene) -> None:
     topic = replicated_topic(scene, {"min.insync.replicas": "1"})
     planted = hang(scene, topic, 0, coordinator=1)
     reasons = InconclusiveReason.REPLICA_UNREAD, UNSURE
-    # Proved where the machine is so slow that the replica has been given up before we ask.
+    # Proved on a machine so slow that the replica has already left the in-sync set before the scan.
     scene.expect(planted, Truth.HANGING, HANGING, *reasons)
 
 

@@ -1,4 +1,4 @@
-"""Situations that keep still while they are scanned: one node, planted side by side, scanned and asked about once."""
+"""Situations that do not change during the scan: one node, all planted together, scanned once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.verification.situations.words import Collection, Truth
 
 STILL = Collection("still")
 ASKED = Collection("still")
-"""One hang, and Kafka's tool asked for it in each way that it offers."""
+"""One hang, and one run of Kafka's tool for each of its options."""
 
 MINUTE_MS = 60_000
 YEAR_MS = 365 * 86_400_000
@@ -279,7 +279,7 @@ ARGUMENTS = {
 
 
 def timeline(play: play.Play) -> None:
-    """Everything is planted, then scanned in two cycles, then asked about; the truth is checked before and after."""
+    """Plant everything, scan it in two cycles, then run the tool; check the truth before and after."""
     still, asked = play.some(STILL.situations), play.some(ASKED.situations)
     play.plant([*still, *asked])
     play.scan([*still, *asked])
