@@ -1,4 +1,4 @@
-"""The table of rooms in ARCHITECTURE.md, made of the real packages; `make generate` writes it.
+"""Makes the table of rooms in ARCHITECTURE.md from the real packages; `make generate` writes it.
 
 A room's sentence is the first line of its `__init__.py`, what it imports is what its files import.
 """
