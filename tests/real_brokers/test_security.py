@@ -200,7 +200,7 @@ BAD: dict[str, tuple[Callable[[SecureCluster], tuple[str, Settings]], str]] = {
     ),
     "TLS to a plaintext port": (
         lambda c: (c.bootstrap, tls_by_pem(c)),
-        "where no TLS is spoken: set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT if that is so",
+        "as a listener without TLS does: in that case set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT",
     ),
     "login at a port without": (
         lambda c: (c.bootstrap, {"security.protocol": "SASL_PLAINTEXT", **login("PLAIN")}),

@@ -149,7 +149,7 @@ def test_a_damaged_state_file_is_set_aside(
     with serving(kafka_4_3_1.bootstrap, tmp_path) as exporter:
         exporter.until(lambda m: len(suspects_on(m, topic)) == 1)
 
-        assert "first-seen times start again" in exporter.log
+        assert "first-seen times start from now" in exporter.log
         assert (tmp_path / "state.json.damaged-1").read_text() == "of use to somebody"
 
 
