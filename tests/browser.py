@@ -1,4 +1,4 @@
-"""Headless Chromium: what it makes of a page, and a picture of it, kept in `build/artefacts/` to be looked at."""
+"""Renders a page in headless Chromium, and keeps a picture of it in `build/artefacts/`."""
 
 from __future__ import annotations
 

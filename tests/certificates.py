@@ -1,4 +1,4 @@
-"""Certificates of the tests' own authorities, made afresh for each test."""
+"""Makes certificates of the tests' own authorities, new for each test."""
 
 from __future__ import annotations
 

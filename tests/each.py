@@ -1,4 +1,4 @@
-"""One test for many cases that say one thing: it goes through all of them and lists those that fail."""
+"""Runs one test for many cases: it goes through all of them and lists those that fail."""
 
 from __future__ import annotations
 

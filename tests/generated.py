@@ -1,4 +1,4 @@
-"""Every file that is made from other files of the project, without a broker: `make generate` writes them all.
+"""Makes every file that is generated from other files of the project, without a broker: `make generate` writes them all.
 
 A step reads what the steps before it have written. tests/test_generated.py compares every file with what is made now.
 """

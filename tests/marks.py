@@ -1,4 +1,4 @@
-"""Marks say which foreign programs a test starts: a fixture carries them to its tests, and a test without one starts none.
+"""Marks say which programs a test starts: a fixture gives them to its tests, and a test without one starts none.
 
 `@starts("broker")` below `@pytest.fixture` marks every test that uses the fixture, directly or through other fixtures. A
 test that starts a program by itself carries the mark. While a test without a mark runs, this process starts Python only,

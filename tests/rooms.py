@@ -1,4 +1,4 @@
-"""The table of rooms in ARCHITECTURE.md, made of the real packages; `make generate` writes it.
+"""Makes the table of rooms in ARCHITECTURE.md from the real packages; `make generate` writes it.
 
 A room's sentence is the first line of its `__init__.py`, what it imports is what its files import.
 """
@@ -19,7 +19,7 @@ def table() -> str:
     lines = ["| room | what it does | imports |", "|---|---|---|"]
     for path in rooms[1:]:
         used = ", ".join(f"`{it}`" for it in sorted(imports[_name(path)]))
-        lines.append(f"| `{_name(path)}/` | {_sentence(path / '__init__.py')} | {used or 'nothing of ours'} |")
+        lines.append(f"| `{_name(path)}/` | {_sentence(path / '__init__.py')} | {used or 'none'} |")
     loose = sorted((ROOT / "exporter").glob("[!_]*.py"))
     lines += [f"| `{path.name}` | {_sentence(path)} | {_used_by_file(path, rooms)} |" for path in loose]
     return "\n".join(lines) + "\n"
@@ -41,7 +41,7 @@ def _imports(names: dict[Path, str]) -> dict[str, set[str]]:
 def _used_by_file(path: Path, rooms: list[Path]) -> str:
     names = {room: _name(room) for room in rooms}
     used = {_room_of(module, names) for module in _modules(path)}
-    return ", ".join(f"`{it}`" for it in sorted(used)) or "nothing of ours"
+    return ", ".join(f"`{it}`" for it in sorted(used)) or "none"
 
 
 def _modules(path: Path) -> set[str]:

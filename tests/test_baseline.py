@@ -1,4 +1,4 @@
-"""What is usual: read, looked up, and never believed when something is wrong with the file."""
+"""Baselines: read, looked up, and never used if the file has an error."""
 
 from __future__ import annotations
 

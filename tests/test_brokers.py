@@ -1,4 +1,4 @@
-"""The room of real brokers does what the other tests rely on."""
+"""The tests' real brokers work as the other tests require."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What contributors find beside the code: the forge's files are valid, and name targets and metrics that exist."""
+"""Files for contributors: the forge's files are valid, and name targets and metrics that exist."""
 
 from __future__ import annotations
 

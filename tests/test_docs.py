@@ -1,4 +1,4 @@
-"""What the documents say is what the code does: commands, flags, files, settings, reasons and names."""
+"""The documents match the code: commands, flags, files, settings, reasons and names."""
 
 from __future__ import annotations
 

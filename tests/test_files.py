@@ -1,4 +1,4 @@
-"""Files of ours are for nobody else; what is named in a setting is read only where it is a file, and a small one."""
+"""The exporter's files are private; a path in a setting is read only if it is a small regular file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every generated file is what the project makes of its sources now."""
+"""Every generated file matches its current sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that is cut off from its controller goes on as it was, and comes back when it is mended."""
+"""A broker that is cut off from its controller continues as before, and comes back when the network is repaired."""
 
 from __future__ import annotations
 

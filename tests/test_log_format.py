@@ -1,4 +1,4 @@
-"""Lines of the log: one a record in every format, whatever is in it."""
+"""Log lines: one per record in every format, whatever it contains."""
 
 from __future__ import annotations
 

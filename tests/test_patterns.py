@@ -1,4 +1,4 @@
-"""Regular expressions from settings: what could take long is refused, and what is taken ends soon for every name."""
+"""Regular expressions from settings: slow ones are refused, and accepted ones are quick for every name."""
 
 from __future__ import annotations
 

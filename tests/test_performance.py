@@ -1,4 +1,4 @@
-"""`docs/performance.md` is what the figures say, also where they say that a goal is missed."""
+"""`docs/performance.md` matches the figures, also if they say that a goal is missed."""
 
 from __future__ import annotations
 

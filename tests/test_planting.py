@@ -1,4 +1,4 @@
-"""What is planted looks to a client, and to the Java tool, like the real thing."""
+"""A planted transaction looks real to a client, and to the Java tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tests stay together when `make` runs tests in two workers."""
+"""Keeps tests with a common session together when `make` runs tests in two workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example for Alertmanager on its own tools: it loads, routes as it says, and holds no secret."""
+"""The example for Alertmanager: Alertmanager's own tools load it, its routes are as documented, and it has no secret."""
 
 from __future__ import annotations
 

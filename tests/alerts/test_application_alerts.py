@@ -1,4 +1,4 @@
-"""What applications do to a real broker, told by its log, as warnings: the exporter, the shipped rules and routes."""
+"""Warnings about applications on a real broker, from its log: the exporter, the shipped rules and routes."""
 
 from __future__ import annotations
 

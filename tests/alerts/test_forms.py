@@ -1,4 +1,4 @@
-"""What is made of the rule files: the mixin on the real jsonnet, PrometheusRules, and what can be chosen."""
+"""Files generated from the rules: the mixin with real jsonnet, PrometheusRules, and the chart's choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule files as text: what they name exists, and what they promise is there."""
+"""The rule files as text: every name in them exists, and they contain what the documents promise."""
 
 from __future__ import annotations
 

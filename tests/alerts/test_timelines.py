@@ -1,4 +1,4 @@
-"""Every alert along its time lines, on promtool: when it fires, when it does not, and what it says."""
+"""Every alert along its time lines, with promtool: when it fires, when it does not, and its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real cluster of N brokers and one controller of its own, any broker of which can be cut off from all other nodes.
+"""A real cluster of N brokers and a separate controller; any broker can be cut off from all other nodes.
 
 A broker that is cut off goes on answering its clients as leader and coordinator, with the metadata that it had.
 

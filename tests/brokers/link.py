@@ -1,4 +1,4 @@
-"""A TCP connection to one node of a test cluster that can be made as bad as networks are."""
+"""A TCP connection to one node of a test cluster that can delay, drop, refuse and cut data."""
 
 from __future__ import annotations
 

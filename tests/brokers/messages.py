@@ -1,4 +1,4 @@
-"""What a reader gets who comes after the fact: all messages of some partitions, or of the coordinators' log."""
+"""Reads all messages of some partitions, or of the transaction log, from the beginning."""
 
 from __future__ import annotations
 

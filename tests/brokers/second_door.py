@@ -1,4 +1,4 @@
-"""Clusters whose brokers have a second listener beside the plain one: for users with passwords, or behind a go-between."""
+"""Clusters whose brokers have a second listener: for users with passwords, or behind a proxy."""
 
 from __future__ import annotations
 

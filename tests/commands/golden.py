@@ -1,4 +1,4 @@
-"""What each command prints, as text files in tests/commands/golden/, reviewed as a diff.
+"""The output of each command, as text files in tests/commands/golden/, reviewed as a diff.
 
 `make generate` writes them. Everything is built; no broker is asked.
 """

@@ -1,4 +1,4 @@
-"""The schema of `--format json`: what it lists is made of the code, and printed values are held to it."""
+"""The schema of `--format json`: its lists come from the code, and printed values are checked with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluations, records and stand-ins that the tests of commands share; all of it built, none of it read from a broker."""
+"""Evaluations, records and stand-ins for tests of commands; all of it built, none of it read from a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`abort --plan-file`: who is refused, who goes on, and what the log holds."""
+"""`abort --plan-file`: which transactions it refuses, which it aborts, and the audit log."""
 
 from __future__ import annotations
 

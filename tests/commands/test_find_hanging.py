@@ -1,4 +1,4 @@
-"""Which rows find-hanging prints, how, and how often."""
+"""The rows of find-hanging: which, in which format, and how often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each command prints is what the text files show."""
+"""Each command prints exactly the text files."""
 
 from __future__ import annotations
 

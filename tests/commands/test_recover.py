@@ -1,4 +1,4 @@
-"""`abort` and `complete`: asking, judging once more, and what is logged when somebody leaves."""
+"""`abort` and `complete`: the question, the second judgement, and the audit log after Ctrl-C."""
 
 from __future__ import annotations
 

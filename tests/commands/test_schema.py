@@ -1,4 +1,4 @@
-"""`--format json` is what docs/schema/find-hanging.schema.json says: no key more, no key less."""
+"""`--format json` matches docs/schema/find-hanging.schema.json: no key more, no key less."""
 
 from __future__ import annotations
 

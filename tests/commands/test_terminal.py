@@ -1,4 +1,4 @@
-"""What a person sees on a terminal: the table, durations, progress."""
+"""The output on a terminal: the table, durations, progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clusters of a fleet: what is theirs, what they share, and what is said of mistakes."""
+"""The clusters of a fleet: their own settings, the common ones, and the messages about mistakes."""
 
 from __future__ import annotations
 

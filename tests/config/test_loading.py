@@ -1,4 +1,4 @@
-"""Settings from defaults, file, environment and flags: who wins, and what is said of what is wrong."""
+"""Settings from defaults, file, environment and flags: which one wins, and the messages about mistakes."""
 
 from __future__ import annotations
 

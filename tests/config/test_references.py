@@ -1,4 +1,4 @@
-"""Values that stand elsewhere: files, variables, and the file of a secret."""
+"""References in values: files, variables, and the file of a secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of the table for others: the schema, the example file, and `config dump`."""
+"""Documents made from the table of settings: the schema, the example file, and `config dump`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop's own conduct: what is published after failures, when it is stale, and when it is dead."""
+"""The daemon's loop: what it publishes after failures, when data is stale, and when the loop is dead."""
 
 from __future__ import annotations
 

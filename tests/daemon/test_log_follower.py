@@ -1,4 +1,4 @@
-"""The reader of the transaction log over a stand-in for the log: what is counted, when it is told, what ends nothing."""
+"""The reader of the transaction log over a stand-in: its counts, when it publishes them, and that no error ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads share their heaps: asked of the C library itself, in a process of its own."""
+"""Threads share their heaps, according to the C library, in a separate process."""
 
 from __future__ import annotations
 

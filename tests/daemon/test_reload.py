@@ -1,4 +1,4 @@
-"""Reading settings again: when, what stays when they are bad, and what a restart is needed for."""
+"""Reloading settings: when, what stays if they are invalid, and which settings need a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""First-seen times on disk: what is written is read back, and nothing that could be of use is lost."""
+"""First-seen times on disk: what is written is read back, and useful data is never lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durations, lateness, what is remembered, and how partitions add up; verdicts as a snapshot leads to them."""
+"""Durations, lateness, the memory, and sums of partitions; verdicts as a snapshot gives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an evaluation takes from the coordinators' log: starts, decisions, names, endings. No hang is proved by it."""
+"""What an evaluation uses of the transaction log: starts, decisions, names, outcomes. It proves no hang."""
 
 from __future__ import annotations
 

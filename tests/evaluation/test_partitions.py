@@ -1,4 +1,4 @@
-"""A partition is found where its row says, also where others of its topic are gone."""
+"""A partition is found by its row, also if others of its topic are missing."""
 
 from __future__ import annotations
 

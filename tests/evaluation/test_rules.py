@@ -1,4 +1,4 @@
-"""One table: each row runs every predicate and the whole, and says in a sentence what it stands for."""
+"""One table of verdicts: each row runs every predicate, and has a sentence that says what it is."""
 
 from __future__ import annotations
 

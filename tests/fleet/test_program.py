@@ -1,4 +1,4 @@
-"""The programs of a fleet, as somebody starts them: `serve --engine=spark`, and what spark-submit is given."""
+"""The programs of a fleet, as users start them: `serve --engine=spark`, and with spark-submit."""
 
 from __future__ import annotations
 

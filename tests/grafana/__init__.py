@@ -1,1 +1,1 @@
-"""The dashboards: linted, asked of a real Prometheus in every scenario, and drawn."""
+"""Tests the dashboards: linted, queried on a real Prometheus in every scenario, and drawn."""

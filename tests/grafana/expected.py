@@ -1,4 +1,4 @@
-"""Which questions have no answer in which scenario. Every other question has one, and these have none."""
+"""Lists the queries that have no result in a scenario. All other queries have one, and these have none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of Grafana's dashboard-linter, under their names, as functions from a dashboard to what is wrong with it.
+"""The rules of Grafana's dashboard-linter, under their names, as functions from a dashboard to its problems.
 
 Stricter than the linter where that costs nothing: panels of every type need title, description and the templated source,
 every override's unit must be one, too, and a query variable is asked of the templated source.

@@ -1,4 +1,4 @@
-"""What every dashboard is held to: generated, identified, laid out, linked, and green only where it means something."""
+"""Rules for every dashboard: generated, identified, laid out, linked, and green only with a meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every question of every dashboard, asked of a real Prometheus in every scenario; and what the answers must say."""
+"""Runs every query of every dashboard on a real Prometheus in every scenario, and checks the results."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The chart: what both majors of Helm make of it, and what the programs it is for say to that."""
+"""Tests the chart: with both majors of Helm, and with the programs that use its output."""

@@ -1,4 +1,4 @@
-"""What a node would run is run: the rendered command, settings, files and probes, as a process against a real broker.
+"""Runs what a node would run: the rendered command, settings, files and probes, with a real broker.
 
 No pod is started: there is no container here, no other root and no other user.
 """

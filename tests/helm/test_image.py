@@ -1,4 +1,4 @@
-"""The image's file: what can be said of it without an engine, and its steps run as they stand.
+"""The image's file, without a container engine, and its steps.
 
 No image is built here. `make test-all` runs every RUN of the exporter's image in a folder, and what comes of it from a tree
 that cannot be written, as a user that is nobody. The image with Spark has been built in this way by hand alone.

@@ -1,4 +1,4 @@
-"""What the chart takes from elsewhere is what lies there."""
+"""The chart's generated files match their sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the chart hands to Prometheus, Alertmanager and Grafana is what the project ships."""
+"""The chart gives Prometheus, Alertmanager and Grafana the files that the project ships."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the chart makes for Spark, and its command run as a node would."""
+"""The chart's objects for Spark, and their command run as on a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every example renders alike on both majors of Helm, and is what Kubernetes and the Prometheus operator take."""
+"""Every example renders alike on both majors of Helm, and is valid for Kubernetes and the Prometheus operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod of this chart may do, asked of every pod of every rendering."""
+"""The rights of every pod of every rendering of the chart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The history on disk: whole files, a stated loss, limits that hold, and a disk that fails and costs nobody else."""
+"""The history on disk: whole files, a stated loss, limits, and a disk that fails without other effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories written as YAML, and what is expected of them: one folder of tests/pipeline/cases for each case.
+"""Histories written as YAML, and the expected tables: one folder of tests/pipeline/cases for each case.
 
 Instants are seconds after midnight of 2026-11-01, UTC. `history.yaml` is a list of files, each with its cycles; a cycle has
 `at`, what is `open` and what is `unread`; an open row is completed from ROW. Each case is a cluster of its own, named after

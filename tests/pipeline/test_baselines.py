@@ -1,4 +1,4 @@
-"""What is usual: the rule of the threshold by itself, and the file that is made of tables."""
+"""Baselines: the rule of the threshold alone, and the file that is made from tables."""
 
 from __future__ import annotations
 

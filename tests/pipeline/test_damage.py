@@ -1,4 +1,4 @@
-"""Files of the history that cannot be read are left out and said, and cost nothing else; once whole they are taken."""
+"""Unreadable files of the history are left out and reported, without other effects, and read once repaired."""
 
 from __future__ import annotations
 

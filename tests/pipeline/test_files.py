@@ -1,4 +1,4 @@
-"""A file of the history that is not what its name says: why, in a phrase, and never an exception."""
+"""A file of the history that does not match its name: a phrase says why, and no exception is raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suspects into incidents: who is joined, how far it reached, how long it took to see."""
+"""Incidents from suspects: which are joined, their extent, and the time until they were seen."""
 
 from __future__ import annotations
 

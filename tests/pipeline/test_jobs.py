@@ -1,4 +1,4 @@
-"""The jobs on a folder: what is compacted stays the same, what breaks loses and doubles nothing, two do not meet."""
+"""The jobs on a folder: compaction changes nothing, a failure loses and doubles nothing, two runs exclude each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The canary of `tests/test_canary.py` in what Spark writes: its Kafka source is handed a password as an option."""
+"""The canary of `tests/test_canary.py` in Spark's output: its Kafka source gets a password as an option."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builders of snapshots and evaluations: a test names what matters to it and nothing else.
+"""Builders of snapshots and evaluations: a test names only the values that matter to it.
 
 Simplified: columns that evaluation derives (durations, late, counts by partition) are derived here by the plainest loop.
 """

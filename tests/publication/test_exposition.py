@@ -1,4 +1,4 @@
-"""What `/metrics` says: whole texts, both formats read back, and the large family."""
+"""The text of `/metrics`: whole texts, both formats read back, and the large family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status page: what it claims, in words; how it looks is seen in `test_page_in_browser`."""
+"""The status page: its statements, as text; `test_page_in_browser` checks how it looks."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_a_cluster_without_transactions_is_waited_for(monkeypatch: pytest.Monkey
     with KafkaCluster("4.3.1", properties=QUICK) as empty:
         empty.topics.create("t")
         with reading(empty.bootstrap) as reader:
-            waiting = until(reader, lambda report: "nobody has used" in (report.failure or ""))
+            waiting = until(reader, lambda report: "no client has used" in (report.failure or ""))
             run_transaction(empty.bootstrap, "app", [("t", 0)])
             until(reader, lambda report: outcomes(report) == {"commit": 1})
 

@@ -82,7 +82,7 @@ def test_a_follower_with_the_marker_makes_it_diverged(make_cluster: MakeCluster,
         after = verdict_until(watch, Verdict.REPLICA_DIVERGED)
 
     assert before.producer_id == after.producer_id == hang.producer_id
-    assert "the replica on broker 2 has its end" in after.reason
+    assert "the replica on broker 2 has its marker" in after.reason
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A partition that answers by script, and counts the markers that it is given. It simplifies: nobody else writes to it."""
+"""A partition with scripted responses that counts its markers. It simplifies: no other client writes to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One marker at most, and the truth about what it did, whatever the partition does."""
+"""One marker at most, and a true report about it, whatever the partition does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would be written about one transaction, and what stands against it."""
+"""The plan for one transaction, and the reasons to refuse it."""
 
 from __future__ import annotations
 

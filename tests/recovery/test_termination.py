@@ -1,4 +1,4 @@
-"""Nothing is fenced but what was shown, whatever the coordinator says in between."""
+"""Only the transaction that was shown is fenced, whatever the coordinator responds in between."""
 
 from __future__ import annotations
 

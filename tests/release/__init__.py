@@ -1,1 +1,1 @@
-"""What is handed to users: the wheel, the packages beside it, and what is said of them."""
+"""Tests the release: the wheel, its packages, and their descriptions."""

@@ -1,4 +1,4 @@
-"""The wheel is the same bytes whoever builds it, works in an empty environment, and all that comes with it may be used."""
+"""The wheel has the same bytes in every build, works in an empty environment, and all its licences are allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clusters that runbooks are followed on, and the desk of who follows them."""
+"""The clusters on which runbooks are followed, and the operator's desk."""
 
 from __future__ import annotations
 

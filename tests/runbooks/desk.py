@@ -1,4 +1,4 @@
-"""A person at a shell with a runbook: pastes its commands one after another, and types yes where that is asked."""
+"""An operator at a shell with a runbook: pastes its commands one after another, and types yes at a question."""
 
 from __future__ import annotations
 

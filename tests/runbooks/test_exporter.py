@@ -1,4 +1,4 @@
-"""The runbooks of alerts about the exporter itself, followed while a real one is in the state that the alert tells."""
+"""Follows the runbooks of alerts about the exporter, while a real exporter is in the state of the alert."""
 
 from __future__ import annotations
 

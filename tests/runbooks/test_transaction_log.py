@@ -1,4 +1,4 @@
-"""The runbooks of alerts about the transaction log and the history, followed while they are in the state that is told."""
+"""Follows the runbooks of alerts about transaction log and history, while these are in the state of the alert."""
 
 from __future__ import annotations
 

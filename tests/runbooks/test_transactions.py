@@ -1,4 +1,4 @@
-"""The runbooks of alerts about transactions, followed command by command on a broker in the state that the alert tells."""
+"""Follows the runbooks of alerts about transactions, command by command, on a broker in the state of the alert."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted, and under which name."""
+"""The counts of transactions, and their names."""
 
 from __future__ import annotations
 

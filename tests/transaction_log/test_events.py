@@ -1,4 +1,4 @@
-"""What happened, from records: whole histories, and histories with pieces missing, doubled or cut off."""
+"""Events from records: whole histories, and histories with pieces missing, doubled or cut off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a producer id is and was, what it does now and how it ended: as asked, and never more than is known."""
+"""The present and former owner of a producer id, its state and its outcomes, and never more than the log shows."""
 
 from __future__ import annotations
 

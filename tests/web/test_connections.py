@@ -1,4 +1,4 @@
-"""The listener's caps and deadlines, without any web server: whoever holds the sockets, these hold."""
+"""The listener's limits and deadlines, independent of any web server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which representation is sent: real clients' headers, and a table of the corners."""
+"""Which representation is sent: real clients' headers, and a table of special cases."""
 
 from __future__ import annotations
 

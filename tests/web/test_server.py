@@ -1,4 +1,4 @@
-"""The web server on real sockets: what it answers, and what bad peers can do to others (nothing).
+"""The web server on real sockets: its responses, and that bad peers do not affect others.
 
 No test measures time against a limit: a scrape must be answered *while* the bad peers are still connected.
 """

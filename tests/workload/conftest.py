@@ -1,4 +1,4 @@
-"""A broker whose coordinators look for time-outs all the time, and what can be read of it."""
+"""A broker whose coordinators check for time-outs all the time, and what can be read from it."""
 
 from __future__ import annotations
 

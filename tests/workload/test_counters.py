@@ -1,4 +1,4 @@
-"""The workload knows what became of each of its transactions; the exporter's counters say the same: equal, not close."""
+"""The workload's outcomes and the exporter's counters are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`docs/workload.md`: its options exist, and its code runs as it stands there."""
+"""`docs/workload.md`: its options exist, and its code runs as written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recovery template: what an error asks for, and what a real broker makes of it."""
+"""The recovery template: the reaction to each error, and with a real broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is planned beforehand, and how a transaction ended as its coordinator's words have it."""
+"""The plan of the workload, and the outcome of a transaction as derived from its coordinator's state."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class SimConnections:
         except (MalformedAnswerError, TypeError) as error:
             raise BrokerFault(
                 FaultReason.MALFORMED_ANSWER,
-                f"broker at {received.address} sent an answer to {received.api} that cannot be read: {error}",
+                f"broker at {received.address} sent a response to {received.api} that cannot be decoded: {error}",
             ) from error
 
     def send_ahead(self, _address: Address, _request: Any, *, timeout_s: float) -> None:  # noqa: ARG002
