@@ -15,6 +15,17 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
 DAY = dt.timedelta(days=1)
+_CERTIFICATE_SIGNING = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +49,12 @@ class Authority:
         self.certificate = (
             _builder(self._name, self._name, self._key.public_key(), days=1)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_CERTIFICATE_SIGNING, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
+        # Python 3.13 verifies by RFC 5280: an authority names its key, and certificates name the key of their authority.
+        self._identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         self.path = folder / f"{name}.pem"
         self.path.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
 
@@ -58,6 +73,7 @@ class Authority:
         certificate = (
             _builder(subject, self._name, key.public_key(), days=days)
             .add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False)
+            .add_extension(self._identifier, critical=False)
             .sign(self._key, hashes.SHA256())
         )
         folder = to or self._folder
