@@ -355,8 +355,14 @@ def test_a_renewed_certificate_is_used_without_a_restart(
 ) -> None:
     """Loading a new certificate into the context changes what the next peer is shown."""
 
-    def shown(web: WebServer) -> str:
-        return ssl.get_server_certificate(("127.0.0.1", web.port))
+    def shown(web: WebServer) -> bytes | None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with socket.create_connection(("127.0.0.1", web.port)) as connection, context.wrap_socket(connection) as peer:
+            peer.sendall(b"GET /-/healthy HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            while peer.recv(4096):
+                pass
+            return peer.getpeercert(binary_form=True)
 
     with WebServer("127.0.0.1:0", _site(healthy()), tls=tls) as web:
         before = shown(web)
