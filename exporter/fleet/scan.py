@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from exporter.baseline import Baseline
@@ -196,7 +197,9 @@ def read(share: Share, budget: Budget, clients: Clients, *, clock: Callable[[], 
     return pa.concat_tables([about, *tables])
 
 
-def _ask(share: Share, scan: LeaderScan, at: np.ndarray, budget: Budget, clients: Clients) -> tuple[ApiStatistics, ...]:
+def _ask(
+    share: Share, scan: LeaderScan, at: npt.NDArray[np.intp], budget: Budget, clients: Clients
+) -> tuple[ApiStatistics, ...]:
     """Request the rows `at` from the broker, put its responses into `scan`, and return the statistics of the requests."""
 
     async def read_share(cluster_client: ClusterClient) -> None:

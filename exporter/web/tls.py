@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+import sys
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,8 +16,9 @@ from exporter.web.config import ServerTls
 log = logging.getLogger("exporter")
 
 # A connection that ends within its handshake leaves a cycle of references: its buffer, 256 KiB, stays until the garbage
-# collector runs on old objects. Many silent connections made that 300 MB within seconds.
-SSLProtocol.max_size = 16 * 1024
+# collector runs on old objects. Many silent connections made that 300 MB within seconds. Python 3.10 has no such buffer.
+if sys.version_info >= (3, 11):
+    SSLProtocol.max_size = 16 * 1024
 
 _AUTH = {
     "NoClientCert": ssl.CERT_NONE,

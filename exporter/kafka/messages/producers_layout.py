@@ -102,7 +102,9 @@ class Layout:
             return entry_at[bytes_[entry_at + start_offset_at] < _SIGN_BIT]
         found = [_NOWHERE]
         for first, partitions, entries, step in self.runs:
-            table = np.ndarray((partitions, entries, size), np.uint8, bytes_, first, (step, size, 1))
+            table: npt.NDArray[np.uint8] = np.ndarray(
+                (partitions, entries, size), np.uint8, bytes_, first, (step, size, 1)
+            )
             if table[..., tags_at].any():
                 raise MalformedBytesError("tagged fields")
             partition, entry = np.nonzero(table[..., start_offset_at] < _SIGN_BIT)
