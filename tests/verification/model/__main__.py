@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STORIES_MAX = 12
 PART_SCHEDULES = 5_000
 DEPTH_PARTS = 64
-"""At least one for each situation."""
+"""At least one for each situation; the longest are the last ones, and are begun first."""
 RESULT = Path("build/model.json")
 
 
@@ -44,7 +44,7 @@ def _tasks(options: argparse.Namespace, depth: int) -> list[Task]:
     if options.processes == 1:
         return [Task(schedules=options.schedules, seed=options.seed, **common)]
     if depth:
-        return [Task(schedules=0, seed=number, step=DEPTH_PARTS, **common) for number in range(DEPTH_PARTS)]
+        return [Task(schedules=0, seed=number, step=DEPTH_PARTS, **common) for number in reversed(range(DEPTH_PARTS))]
     size = max(min(PART_SCHEDULES, options.schedules // options.processes), 1)
     return [
         Task(schedules=min(size, options.schedules - first), seed=options.seed + first, **common)

@@ -95,7 +95,8 @@ def _tells_how_current(cluster: Cluster) -> bool:
 def _last_reads(cycle: Cycle, key: OpenKey) -> list[int]:
     """The moments of the reads after the coordinators responded; the last read if there are none."""
     reads = cycle.world.reads.get((key.topic, key.partition), [])
-    return [it for it in reads if it >= cycle.world.last_asked_coordinator] or reads[-1:]
+    last = [it for it in reads if it.request > cycle.world.last_asked_coordinator] or reads[-1:]
+    return [it.moment for it in last]
 
 
 def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:

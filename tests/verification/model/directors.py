@@ -46,15 +46,10 @@ class Schedule(NamedTuple):
         return f"[{told or 'no events'}] order {self.order}, ending {self.ending or 'none'}"
 
 
-class ImpossibleError(Exception):
-    """An event of the schedule cannot happen at its moment."""
-
-
 class Played:
-    """Plays a schedule, and is the base of chance. `strictly`: ends with ImpossibleError where an event cannot happen."""
+    """Plays a schedule, and is the base of chance."""
 
-    def __init__(self, schedule: Schedule, *, strictly: bool = False) -> None:
-        self._is_strict = strictly
+    def __init__(self, schedule: Schedule) -> None:
         self.order = schedule.order
         self.position = 0
         self.has_stopped = False
@@ -77,11 +72,10 @@ class Played:
         self.places.append(place)
         self.decide(world, place)
 
-    def decide(self, world: World, place: str) -> None:  # noqa: ARG002 - chance looks at the place
+    def decide(self, world: World, place: str) -> None:  # noqa: ARG002 - others look at the place
         """Have happen what the schedule says."""
         for event in self._by_position.get(self.position, ()):
-            if not self.happen(world, event) and self._is_strict:
-                raise ImpossibleError
+            self.happen(world, event)
 
     def happen(self, world: World, event: Event) -> bool:
         """True where it could; then it is part of the schedule."""

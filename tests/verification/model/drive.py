@@ -39,8 +39,8 @@ from tests.verification.model.connections import SimConnections
 from tests.verification.model.world import World
 
 POLICY = Policy()
-COMPLETE_POLICY = Policy(stuck_after_ms=30_000)
-"""That of `complete` without options."""
+COMPLETE_POLICY = Policy(stuck_after_ms=5_000)
+"""That of `complete --stuck-after 5s`: without options it looks for 30 seconds, which adds only looks."""
 OPTIONS = CollectOptions(deadline_s=60.0, request_timeout_s=5.0)
 INTERVAL_S = 30.0
 REMEMBERED_MAX = 20_000
@@ -115,7 +115,7 @@ class Exporter:
         return self._run(command)
 
     def _means(self, policy: Policy) -> recover_command.Means:
-        judge = Judge(self.collector, policy, sleep=self.world.sleep)
+        judge = Judge(self.collector, policy, sleep=self.world.sleep, clock=self.world.clock)
         return recover_command.Means(judge=judge.judge, partition=self._partition)
 
     def _partition(self, topic: str, partition: int) -> Any:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tests.verification.model.checks import Violation
-from tests.verification.model.directors import HEALED, QUIET, Chance, ImpossibleError, Played, Schedule
+from tests.verification.model.directors import HEALED, QUIET, Chance, Played, Schedule
 from tests.verification.model.drive import TOKENS
 from tests.verification.model.events import Event, alphabet
+from tests.verification.model.placements import Scout
 from tests.verification.model.runs import Run, run
 from tests.verification.model.situations import BY_NAME, SITUATIONS, Situation, make
 from tests.verification.model.world import World
@@ -39,6 +40,8 @@ class Reached:
     """What was seen on the way: an unreachable corner must not be taken for a safe one."""
 
     schedules: int = 0
+    left_out: int = 0
+    """Schedules that are the same as one of these."""
     exempt: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -62,6 +65,7 @@ class Reached:
     def merge(self, other: Reached) -> None:
         """Take in what another process has reached."""
         self.schedules += other.schedules
+        self.left_out += other.left_out
         self.exempt += other.exempt
         for name in ("verdicts", "reasons", "requests", "events", "pairs", "violations"):
             getattr(self, name).update(getattr(other, name))
@@ -71,10 +75,14 @@ class Reached:
         ]
 
 
-def replay(situation: Situation, schedule: Schedule, *, strictly: bool = False) -> Run:
-    """The run of a schedule. `strictly`: raises ImpossibleError where one of its events cannot happen."""
-    TOKENS.count = 1 + schedule.order
-    return run(situation, Played(schedule, strictly=strictly), schedule.ending)
+def replay(situation: Situation, schedule: Schedule) -> Run:
+    """The run of a schedule."""
+    return _run(situation, Played(schedule), schedule.ending)
+
+
+def _run(situation: Situation, director: Played, ending: str, tell: Callable[[str], None] | None = None) -> Run:
+    TOKENS.count = 1 + director.order
+    return run(situation, director, ending, tell)
 
 
 def alphabet_of(situation: Situation) -> dict[str, tuple[Event, ...]]:
@@ -111,8 +119,7 @@ def by_chance(
         situation = rng.choice(situations)
         ending = rng.choice(endings)
         director = Chance(rng, letters[situation.name], situation.weights, reached.pairs, situation.places)
-        TOKENS.count = 1 + director.order
-        _note(reached, situation, run(situation, director, ending), one)
+        _note(reached, situation, _run(situation, director, ending), one)
 
 
 def _note(reached: Reached, situation: Situation, ran: Run, seed: int) -> None:
@@ -136,7 +143,7 @@ def exhaustively(
     places: Collection[str] | None = None,
     ending: str = "",
 ) -> None:
-    """Every placement of up to `depth` events over the moments of each situation's run.
+    """Every placement of up to `depth` events over the moments of each situation's run; see placements.py.
 
     Only events of those `kinds`, which may name the very events, and only before those requests or pauses (`places`).
     """
@@ -159,23 +166,15 @@ def _placements(
     depth: int,
 ) -> Iterator[Schedule]:
     """Run `schedule`, then those that are longer by one event that comes last, and so on."""
-    try:
-        ran = replay(situation, schedule, strictly=True)
-    except ImpossibleError:
-        return
-    if len(ran.schedule.events) < len(schedule.events):
-        return  # what came before has made the run shorter
-    _note(reached, situation, ran, -1)
+    scout = Scout(schedule, events if depth else (), places, reduces=depth == 1)
+    _note(reached, situation, _run(situation, scout, schedule.ending), -1)
+    reached.left_out += scout.left_out
     for (_, one), (_, other) in zip(schedule.events, schedule.events[1:], strict=False):
         reached.pairs[one.name, other.name] += 1
     yield schedule
-    if depth == 0:
-        return
-    first = schedule.events[-1][0] if schedule.events else 1
-    for position in range(first, len(ran.places) + 1):
-        for event in events if places is None or ran.places[position - 1] in places else ():
-            longer = schedule._replace(events=(*schedule.events, (position, event)))
-            yield from _placements(reached, situation, longer, events, places, depth - 1)
+    for placement in scout.placements:
+        longer = schedule._replace(events=(*schedule.events, placement))
+        yield from _placements(reached, situation, longer, events, places, depth - 1)
 
 
 def shrunk(found: Found) -> Schedule:
@@ -230,8 +229,7 @@ def story(situation: Situation, schedule: Schedule) -> str:
             chapters.append([])
         chapters[-1].append(line)
 
-    TOKENS.count = 1 + schedule.order
-    ran = run(situation, Played(schedule), schedule.ending, tell)
+    ran = _run(situation, Played(schedule), schedule.ending, tell)
     lines = chapters[0]
     for chapter in chapters[1:]:
         is_dull = not any(line.startswith(("* ", "LIE")) for line in chapter) and len(chapters) > 2

@@ -19,7 +19,8 @@ def figures(reached: Reached, seconds: float) -> str:
     kinds = names()
     pairs = sum(1 for first, _ in reached.pairs if first != "begin")
     lines = [
-        f"{reached.schedules} schedules in {seconds:.1f} s: {reached.schedules / max(seconds, 0.001):.0f} a second",
+        f"{reached.schedules} schedules in {seconds:.1f} s: {reached.schedules / max(seconds, 0.001):.0f} a second"
+        + (f"; {reached.left_out} more are the same as one of these" if reached.left_out else ""),
         f"{sum(reached.requests.values())} requests, {sum(reached.events.values())} events",
         f"{reached.exempt} writes did harm in a window that cannot be closed",
         f"{pairs} of {len(kinds) ** 2} pairs of neighbouring events",
@@ -38,6 +39,7 @@ def document(parts: list[tuple[str, Reached, float]]) -> dict[str, Any]:
         title: {
             "seconds": round(seconds, 1),
             "schedules": reached.schedules,
+            "schedules_left_out": reached.left_out,
             "requests": sum(reached.requests.values()),
             "events": dict(reached.events.most_common()),
             "verdicts": dict(reached.verdicts.most_common()),

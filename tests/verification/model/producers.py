@@ -10,9 +10,13 @@ from tests.verification.model.world import World
 
 
 def begin(world: World, name: str, topic: str, index: int) -> bool:
-    return world.cluster.image.partition(topic, index) is not None and coordinator.add_partition(
-        world.cluster, name, (topic, index)
-    )
+    """Its transaction takes the partition in; a producer begins no two transactions in one millisecond."""
+    txn = coordinator.truth_of(world.cluster, name)
+    if world.cluster.image.partition(topic, index) is None:
+        return False
+    if txn is None or txn.state != "Ongoing":
+        world.pass_time(1)
+    return coordinator.add_partition(world.cluster, name, (topic, index))
 
 
 def append(world: World, topic: str, index: int, credentials: tuple[int, int, int]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -17,12 +18,14 @@ from tests.verification.model import coordinator, defects, drive, rights, wire
 from tests.verification.model.defects import DEFECTS, Defect, put_back
 from tests.verification.model.directors import HEALED, QUIET, Played, Schedule
 from tests.verification.model.events import Event, happen, names
-from tests.verification.model.explore import Reached, by_chance, replay, shrunk, story
+from tests.verification.model.explore import Reached, alphabet_of, by_chance, replay, shrunk, story
 from tests.verification.model.image import STATE_TOPIC
 from tests.verification.model.lies import LIES, Lie, search
 from tests.verification.model.logs import Batch, Entry
+from tests.verification.model.placements import Scout
 from tests.verification.model.records import records_of
 from tests.verification.model.rights import FULL, Acl, Rights, allows
+from tests.verification.model.runs import run
 from tests.verification.model.situations import BY_NAME, make
 from tests.verification.model.truth import Fate, standings
 from tests.verification.model.workers import Task, reached_by
@@ -259,6 +262,24 @@ def test_a_schedule_is_the_same_when_it_is_played_again() -> None:
         ran = replay(BY_NAME[found.situation], found.schedule)
         assert ran.schedule.events == found.schedule.events
         assert found.violation in ran.violations
+
+
+@pytest.mark.parametrize(
+    "situation", ["late write", "expired id", "force-terminate", "cut-off leader", "visible by prefix"]
+)
+def test_a_placement_that_is_left_out_is_the_same_schedule_as_a_later_one(situation: str) -> None:
+    it = BY_NAME[situation]
+    events = tuple(event for some in alphabet_of(it).values() for event in some)
+    every, reduced = (Scout(Schedule(), events, None, reduces=reduces) for reduces in (False, True))
+    for scout in (every, reduced):
+        drive.TOKENS.count = 1
+        run(it, scout)
+    left_out = sorted(set(every.placements) - set(reduced.placements), key=str)
+    assert len(left_out) == reduced.left_out > len(every.placements) // 4
+    for position, event in random.Random(1).sample(left_out, 40):
+        stands_for_it = min(place for place, other in reduced.placements if other == event and place > position)
+        this, that = (replay(it, Schedule(events=((at, event),))) for at in (position, stands_for_it))
+        assert this._replace(schedule=Schedule()) == that._replace(schedule=Schedule()), f"{position}: {event}"
 
 
 @pytest.fixture(scope="module")

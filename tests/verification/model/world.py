@@ -13,7 +13,6 @@ from tests.verification.model.rights import Rights
 from tests.verification.model.truth import Standings, standings
 from tests.verification.model.wire import body_of, read_offsets, read_producers
 
-REQUEST_MS = 1
 LATEST = -1
 PRODUCERS, OFFSETS, METADATA, LIST, DESCRIBE, MARKERS, FENCE = 61, 2, 3, 66, 65, 27, 22
 API_NAMES = {
@@ -52,8 +51,16 @@ class Moment(NamedTuple):
     rights: Rights
 
 
+class Read(NamedTuple):
+    """Something that a broker was asked for."""
+
+    request: int
+    """How many requests were sent before its response."""
+    moment: int
+
+
 class World:
-    """The state of one run."""
+    """The state of one run. A request takes no time: time passes in pauses, in time-outs and by events."""
 
     def __init__(self, cluster: Cluster, director: Director, *, tell: Callable[[str], None] | None = None) -> None:
         self.cluster = cluster
@@ -68,18 +75,22 @@ class World:
         self.running_s = 1000.0
         """The exporter's monotonic clock."""
         self.moments: list[Moment] = []
-        self.reads: dict[tuple[str, int], list[int]] = {}
-        """(topic, partition) -> the moments at which a leader in its own view was queried for its producers."""
-        self.stable_reads: dict[tuple[str, int], tuple[int, int]] = {}
-        """(topic, partition) -> (moment, last stable offset) of the last response."""
+        self.reads: dict[tuple[str, int], list[Read]] = {}
+        """(topic, partition) -> when a leader in its own view was queried for its producers."""
+        self.stable_reads: dict[tuple[str, int], tuple[Read, int]] = {}
+        """(topic, partition) -> (read, last stable offset) of the last response."""
         self.described: dict[str, list[int]] = {}
         """Transactional id -> the transactions in its descriptions, by serial."""
         self.last_asked_coordinator = 0
-        """The moment of it."""
+        """How many requests were sent before its response."""
         self.metadata_at = 0
         """The moment at which the metadata were read whose partitions the cycle then read."""
         self.requests: list[int] = []
         """API keys in order."""
+        self.next_request: tuple[int, Any, float] | None = None
+        """(port, request, time-out in seconds) while the director decides what happens before it; None before a pause."""
+        self.cycles = 0
+        """How many cycles and commands have begun."""
         self.failed = 0
         self.locked_from = 0
         """The moment at which a command last got the audit log's lock: its writes were judged after it."""
@@ -120,7 +131,8 @@ class World:
         self.reads.clear()
         self.stable_reads.clear()
         self.described.clear()
-        self.last_asked_coordinator = len(self.moments) - 1
+        self.last_asked_coordinator = len(self.requests)
+        self.cycles += 1
         self.was_told_everywhere = self.is_told_everywhere()
         return len(self.moments) - 1
 
@@ -132,8 +144,9 @@ class World:
     def answer(self, port: int, request: Any, timeout_s: float) -> Any:
         """What the broker at `port` answers to `request`, after whatever happens first. Raises BrokerFault."""
         key = request.API_KEY
+        self.next_request = port, request, timeout_s
         self.director.before(self, API_NAMES.get(key, "unknown"))
-        self.pass_time(REQUEST_MS)
+        self.next_request = None
         self.requests.append(key)
         if self.tell is not None:
             self.tell(f"  -> {API_NAMES.get(key, key)} to broker {port - PORT}{_asked(key, request)}")
@@ -158,22 +171,22 @@ class World:
 
     def _remember(self, key: int, broker: int, request: Any) -> None:
         """What was read, and at which moment."""
-        now = len(self.moments) - 1
+        read = Read(len(self.requests), len(self.moments) - 1)
         it = self.cluster.brokers[broker]
         if key == PRODUCERS:
             for topic, indexes in _named(request):
                 for index in indexes:
                     partition = it.view.partition(topic, index)
                     if partition is not None and partition.leader == broker:
-                        self.reads.setdefault((topic, index), []).append(now)
+                        self.reads.setdefault((topic, index), []).append(read)
         elif key == METADATA and not self.reads:
-            self.metadata_at = now
+            self.metadata_at = read.moment
         elif key in {LIST, DESCRIBE}:
-            self.last_asked_coordinator = now
+            self.last_asked_coordinator = read.request
             if key == DESCRIBE:
                 self._remember_descriptions(it, request)
         elif key == OFFSETS:
-            self._remember_offsets(it, request, now)
+            self._remember_offsets(it, request, read)
 
     def _remember_descriptions(self, broker: Broker, request: Any) -> None:
         for name in request.transactional_ids:
@@ -181,13 +194,13 @@ class World:
                 if name in held.transactions:
                     self.described.setdefault(name, []).append(held.transactions[name].serial)
 
-    def _remember_offsets(self, broker: Broker, request: Any, now: int) -> None:
+    def _remember_offsets(self, broker: Broker, request: Any, read: Read) -> None:
         is_stable, asked = read_offsets(body_of(request))
         for it in asked if is_stable else ():
             topic = broker.view.topics.get(it.partition[0])
             replica = None if topic is None else broker.logs.get((topic.topic_id, it.partition[1]))
             if replica is not None and it.timestamp_ms == LATEST:
-                self.stable_reads[it.partition] = now, replica.stable
+                self.stable_reads[it.partition] = read, replica.stable
 
 
 def _reached(cluster: Cluster, port: int) -> Broker:

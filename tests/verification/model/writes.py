@@ -51,13 +51,13 @@ class Watch:
         topic_id, start = self._told.get((topic, index), (-1, -1))
         is_another = topic_id not in {-1, standing.topic_id}
         reads = world.reads.get((topic, index), [])
-        then = self._harm(reads[-1], topic, index, producer_id, commit=commit) if reads else None
+        then = self._harm(reads[-1].moment, topic, index, producer_id, commit=commit) if reads else None
         marker = "a COMMIT" if commit else "an ABORT"
         what = f"{marker} marker on {topic}-{index} ends records of producer {producer_id} that are {kind}"
         if not reads or (then is not None and then[1].identity == standing.identity and then[0] == kind):
             return [Violation("I3", "made again" if is_another else kind, what)]
         told = world.stable_reads.get((topic, index))
-        if told is not None and told[0] > reads[-1] and told[1] > start:
+        if told is not None and told[0].request > reads[-1].request and told[1] > start:
             return [Violation("I3", "last stable offset", f"{what}, and the last stable offset had told")]
         self.exempt += 1
         return []
