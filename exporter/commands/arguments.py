@@ -18,6 +18,7 @@ from exporter.commands.options import (
     add_describe_producers,
     add_find_hanging,
     add_force_terminate,
+    add_incident,
     add_list,
     add_once,
     add_pipeline,
@@ -200,6 +201,13 @@ _COMMANDS: Final = {
         usage="--transactional-id ID [options]",
         examples=("force-terminate --bootstrap-server kafka:9092 --transactional-id orders-7 --dry-run",),
         statuses=WRITES,
+    ),
+    "incident": Command(
+        "incident",
+        "print an incident that `serve` on this machine has followed",
+        add_incident,
+        usage="[ID] [options]",
+        examples=("incident", "incident 20270115T080000123Z --format markdown"),
     ),
     "config": Command(
         "config",

@@ -11,14 +11,10 @@ from exporter.commands.context import Context
 from exporter.commands.report import complain
 from exporter.recovery.audit import AuditLog
 
-AUDIT_FILE = "audit.jsonl"
-
 
 def audit_log(context: Context) -> AuditLog | None:
     """The log of `--audit-log`, or of the state directory; None, with a message, if neither is known."""
-    path = context.options.audit_log
-    if path is None and context.state_folder is not None:
-        path = context.state_folder / AUDIT_FILE
+    path = context.options.audit_log or context.audit_path
     if path is None:
         complain("there is no state directory for the audit log: name a file with --audit-log")
         return None

@@ -44,6 +44,11 @@ class Context:
         assert self.configured is not None
         return self.configured
 
+    @property
+    def audit_path(self) -> Path | None:
+        """The audit log of commands without `--audit-log`; None if there is no state directory."""
+        return None if self.state_folder is None else self.state_folder / "audit.jsonl"
+
     def state_path(self, settings: Settings, kafka: KafkaSettings) -> Path | None:
         """The state file; None for no file. `auto` takes a separate file for each set of brokers."""
         if settings.state_file == "none":

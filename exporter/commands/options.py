@@ -52,6 +52,18 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_incident(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "id", nargs="?", metavar="ID", help="its id, as on the page and in the log; without one all are listed"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("markdown", "json"),
+        default="markdown",
+        help="markdown: to paste into a post-mortem. Default: markdown",
+    )
+
+
 def add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",

@@ -56,6 +56,7 @@ def run(context: Context, settings: Settings) -> int:
         settings,
         collector,
         state_path=context.state_path(settings, settings.kafka),
+        audit_path=context.audit_path,
         follow=partial(_follow, settings) if settings.transaction_log.enabled else None,
         history=history_of(settings),
         baseline=baseline_of(settings),

@@ -15,6 +15,7 @@ from exporter.baseline import NO_BASELINE
 from exporter.config.settings import Settings
 from exporter.daemon.baseline_file import BaselineFile
 from exporter.daemon.cluster_state import ClusterState
+from exporter.daemon.incidents_file import IncidentsFile
 from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.reload import Reloader
 from exporter.daemon.scheduler import Orders, Scheduler
@@ -24,6 +25,7 @@ from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
 from exporter.publication.exposition import Renderer
+from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import render_page
 from exporter.publication.publication import Publication
 from exporter.snapshot import Snapshot
@@ -57,6 +59,7 @@ class Daemon:
         collector: Collector,
         *,
         state_path: Path | None,
+        audit_path: Path | None = None,
         follow: Follow | None = None,
         history: Recorder | None = None,
         baseline: BaselineFile | None = None,
@@ -69,6 +72,8 @@ class Daemon:
         self._collector = collector
         self.routes = Routes(self.scheduler.liveness, reload=self.scheduler.reload_on_request)
         self._renderer = Renderer()
+        self._incident_pages = IncidentPages()
+        self._incidents = IncidentsFile(state_path, audit_path)
         self._wall_clock = wall_clock
         self._clock = clock
         self._publishing = threading.Lock()
@@ -113,6 +118,7 @@ class Daemon:
         )
         if self._history is not None:
             self._history.record(evaluation)
+        self._incidents.take(evaluation)
         self._publish()
         self._record.keep()
 
@@ -169,8 +175,9 @@ class Daemon:
                 status=status,
                 options=publish_options_of(self.scheduler.settings),
             )
-            self.routes.publish(
-                self._renderer.render(publication), render_page(publication), is_ready=status.cycles > 0
-            )
+            incidents = self._incidents
+            pages = self._incident_pages.render(incidents.incidents, incidents.operator_steps, status.interval_ms)
+            pages = {"/": render_page(publication), **pages}
+            self.routes.publish(self._renderer.render(publication), pages, is_ready=status.cycles > 0)
             if report is not None and report.counted is not None:
                 self._record.log_position = report.position

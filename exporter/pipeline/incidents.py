@@ -1,7 +1,4 @@
-"""Joins suspects to incidents: suspects of one cluster that begin within minutes of each other are one incident.
-
-Overlap alone does not join: a hang may stay for days, and is not the cause of a suspect that begins on the third.
-"""
+"""Joins suspects to incidents, by the definition and under the names that the daemon's own incidents have."""
 
 from __future__ import annotations
 
@@ -10,15 +7,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from exporter.evaluation.verdicts import Verdict
+from exporter.incidents.incident import HANGING, JOINED_SECONDS, SUSPECTS
 from exporter.pipeline import schemas
 from exporter.pipeline.transactions import CLOSED
 
-JOINED_SECONDS: Final = 600
-"""A suspect that begins within this time after the previous one belongs to its incident."""
-SUSPECTS: Final = tuple(it.label for it in Verdict if it.is_suspect)
-"""Worst first."""
-HANGING: Final = tuple(it.label for it in Verdict if it.is_hanging)
 _INCIDENT: Final = ("cluster_id", "number")
 
 

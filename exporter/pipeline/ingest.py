@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
+from exporter.incidents.incident import SUSPECTS
 from exporter.pipeline import schemas
 from exporter.pipeline.closings import with_closings
 from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
@@ -31,7 +32,6 @@ from exporter.pipeline.identities import (
     wanted_of,
     write_identities,
 )
-from exporter.pipeline.incidents import SUSPECTS
 from exporter.pipeline.manifest import Bucket, DamagedFile, Manifest, Tables
 from exporter.pipeline.partition_transactions import exact_start, updated_partition_transactions
 from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of

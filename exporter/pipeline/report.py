@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
+from exporter.incidents.incident import HANGING
 from exporter.pipeline import schemas
-from exporter.pipeline.incidents import HANGING
 
 APPLICATIONS_MAX: Final = 25
 INCIDENTS_MAX: Final = 200

@@ -14,7 +14,7 @@ import matplotlib as mpl
 from matplotlib.dates import date2num
 from matplotlib.figure import Figure
 
-from exporter.pipeline.incidents import HANGING
+from exporter.incidents.incident import HANGING
 from exporter.pipeline.report import CoverageGap, Durations, Incident, ReportData
 
 Plot = Callable[[Sequence[Any]], str]

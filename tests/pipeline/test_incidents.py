@@ -8,7 +8,8 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from exporter.pipeline.incidents import JOINED_SECONDS, incidents_of_transactions
+from exporter.incidents.incident import JOINED_SECONDS
+from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.ingest import all_transactions
 from exporter.pipeline.manifest import Tables
 from tests.pipeline import cases

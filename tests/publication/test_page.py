@@ -333,7 +333,7 @@ def test_the_page_fetches_nothing() -> None:
     """No script, picture, font or sheet from anywhere: it works where the cluster's network is all there is."""
     page = _page(three_hangs())
     assert re.findall(r"<script|<img|<link|url\(|@import|https?://", page) == []
-    assert set(re.findall(r'href="([^"]*)"', page)) == {"/metrics", "/-/healthy", "/-/ready"}
+    assert set(re.findall(r'href="([^"]*)"', page)) == {"/incidents", "/metrics", "/-/healthy", "/-/ready"}
 
 
 def test_the_page_renews_itself_once_a_cycle_and_not_more_than_every_ten_seconds() -> None:

@@ -15,7 +15,7 @@ from examples.workload.planting import plant_hang, plant_producers
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import Verdict
 from tests.brokers.cluster import KafkaCluster, free_ports
-from tests.real_brokers.exporting import Exporter, Series, command, serving
+from tests.real_brokers.exporting import Exporter, Series, command, ended, serving
 
 HOUR_MS = 3_600_000
 FreshName = Callable[[str], str]
@@ -85,6 +85,30 @@ def test_every_situation_gives_its_promised_series(
     seen = {(row["partition"], row["verdict"], row["transactional_id"]) for row in rows if row.get("topic") == topic}
     assert {(3, verdict, hang_id), (4, verdict, old_id)} <= seen, "what waits is written at the end"
     assert metrics["kafka_transaction_exporter_history_writing"][()] == 1
+
+
+def test_an_incident_is_told_from_its_first_record_to_the_abort_that_ended_it(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """On its page and by `incident`, with the operator's own steps, also after a restart."""
+    topic = make_topic(broker)
+    hang = plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
+    with serving(broker.bootstrap, tmp_path) as exporter:
+        exporter.until(lambda m: len(suspects_on(m, topic)) == 1)
+        place = ("--topic", topic, "--partition", "0", "--start-offset", str(hang.start_offset))
+        run = ended(tmp_path, "--bootstrap-server", broker.bootstrap, "abort", *place, "--yes")
+        assert run.returncode == 0, run.stderr
+        exporter.until(lambda m: not suspects_on(m, topic))
+    where = ("--bootstrap-server", broker.bootstrap, f"--state.file={tmp_path / 'state.json'}")
+    listed = ended(tmp_path, "incident", *where)
+    (name,) = [line.split()[0] for line in listed.stdout.splitlines()]
+    told = ended(tmp_path, "incident", name, *where).stdout
+    with serving(broker.bootstrap, tmp_path) as exporter:
+        page = exporter.get(f"/incidents/{name}")[1]
+    steps = ("was last written to", "first cycle that saw it open", "is hanging", "sends the marker", "no longer open")
+    for text in (told.replace("\\", ""), page):
+        places = [text.index(step, text.index("ime line")) for step in steps]
+        assert places == sorted(places), text
 
 
 def test_a_dead_cluster_makes_rows_vanish_and_nothing_else(

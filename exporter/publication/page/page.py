@@ -68,7 +68,7 @@ def _head(publication: Publication) -> str:
     title = cluster_id if name is None else name
     of = "" if name is None else f' <span class="quiet">{_e(cluster_id)}</span>'
     heading = f'Kafka transactions of cluster <code id="cluster">{_e(title)}</code>{of}'
-    links = () if name is None else (("/", "all clusters"),)
+    links = (("/incidents", "incidents"),) if name is None else (("/", "all clusters"),)
     return head(f"Kafka transactions: {title}", heading, publication.status.interval_ms, links)
 
 

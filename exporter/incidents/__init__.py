@@ -1,0 +1,1 @@
+"""Pure: joins suspects to incidents over partitions and time, and follows each from its first record to its end."""

@@ -1,0 +1,131 @@
+"""Writes incidents as JSON documents, and reads them back: the file of the daemon, and `incident --format json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from exporter.evaluation.memory import TransactionKey
+from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
+from exporter.incidents.incident import Event, EventKind, Incident, Incidents, Suspect
+
+FORMAT: Final = "kafka-transaction-exporter incidents"
+VERSION: Final = 1
+_BY_LABEL: Final = {it.label: it for it in Verdict}
+
+
+def document(incidents: Incidents) -> dict[str, Any]:
+    """All of them, with the format's name."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "cluster_id": incidents.cluster_id,
+        "incidents": [of_incident(it) for it in incidents.all],
+    }
+
+
+def of_incident(it: Incident) -> dict[str, Any]:
+    """One incident; instants in milliseconds."""
+    return {
+        "id": it.id,
+        "started_ms": it.started_ms,
+        "ended_ms": it.ended_ms,
+        "worst_verdict": it.worst.label,
+        "partitions": list(it.partitions),
+        "groups": list(it.groups),
+        "records_held_back": it.records_held_back,
+        "suspects": [_of_suspect(suspect) for suspect in it.suspects],
+        "more_suspects": it.more_suspects,
+        "events": [{"at_ms": event.at_ms, "kind": event.kind.value, "sentence": event.sentence} for event in it.events],
+        "more_events": it.more_events,
+    }
+
+
+def _of_suspect(it: Suspect) -> dict[str, Any]:
+    return {
+        "topic": it.key.topic,
+        "partition": it.key.partition,
+        "topic_id": it.key.topic_id,
+        "producer_id": it.key.producer_id,
+        "producer_epoch": it.producer_epoch,
+        "start_offset": it.key.start_offset,
+        "transactional_id": it.transactional_id,
+        "start_ms": it.start_ms,
+        "suspect_at_ms": it.suspect_at_ms,
+        "ended_at_ms": it.ended_at_ms,
+        "verdict": it.verdict.label,
+        "worst_verdict": it.worst.label,
+        "reason": it.reason,
+        "outcome_evidence": it.outcome,
+        "records_held_back": it.records_held_back,
+        "groups": list(it.groups),
+    }
+
+
+def incidents_of(document: Any) -> Incidents:
+    """The incidents of a document. Raises ValueError, KeyError or TypeError for anything else."""
+    if document["format"] != FORMAT or document["version"] != VERSION:
+        raise ValueError(f"format {document['format']!r}, version {document['version']!r}")
+    return Incidents(
+        cluster_id=_text(document, "cluster_id"), all=tuple(_incident(it) for it in _list(document, "incidents"))
+    )
+
+
+def _incident(told: Mapping[str, Any]) -> Incident:
+    suspects = tuple(_suspect(it) for it in _list(told, "suspects"))
+    if not suspects:
+        raise ValueError("an incident has no suspect")
+    return Incident(
+        started_ms=_number(told, "started_ms"),
+        suspects=suspects,
+        more_suspects=_number(told, "more_suspects"),
+        events=tuple(
+            Event(_number(it, "at_ms"), EventKind(it["kind"]), _text(it, "sentence")) for it in _list(told, "events")
+        ),
+        more_events=_number(told, "more_events"),
+    )
+
+
+def _suspect(told: Mapping[str, Any]) -> Suspect:
+    key = TransactionKey(
+        topic=_text(told, "topic"),
+        partition=_number(told, "partition"),
+        producer_id=_number(told, "producer_id"),
+        start_offset=_number(told, "start_offset"),
+        topic_id=_text(told, "topic_id"),
+    )
+    return Suspect(
+        key=key,
+        producer_epoch=_number(told, "producer_epoch"),
+        transactional_id=None if told["transactional_id"] is None else _text(told, "transactional_id"),
+        suspect_at_ms=_number(told, "suspect_at_ms"),
+        start_ms=_number(told, "start_ms"),
+        verdict=_BY_LABEL[told["verdict"]],
+        worst=_BY_LABEL[told["worst_verdict"]],
+        reason=_text(told, "reason"),
+        outcome=OutcomeEvidence(told["outcome_evidence"]).value,
+        records_held_back=None if told["records_held_back"] is None else _number(told, "records_held_back"),
+        groups=tuple(_text({"group": it}, "group") for it in _list(told, "groups")),
+        ended_at_ms=None if told["ended_at_ms"] is None else _number(told, "ended_at_ms"),
+    )
+
+
+def _number(told: Mapping[str, Any], name: str) -> int:
+    value = told[name]
+    if type(value) is not int:
+        raise TypeError(f"{name} is not a number")
+    return value
+
+
+def _text(told: Mapping[str, Any], name: str) -> str:
+    value = told[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is not a text")
+    return value
+
+
+def _list(told: Mapping[str, Any], name: str) -> list[Any]:
+    value = told[name]
+    if not isinstance(value, list):
+        raise TypeError(f"{name} is not a list")
+    return value

@@ -1,0 +1,247 @@
+"""Takes one evaluation into the incidents: new suspects, changed verdicts, blocked groups, ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from exporter.evaluation.memory import TransactionKey
+from exporter.evaluation.verdicts import Evaluation, OutcomeEvidence, StartSource, TransactionRow, Verdict
+from exporter.incidents.incident import (
+    EVENTS_MAX,
+    INCIDENTS_MAX,
+    JOINED_SECONDS,
+    SUSPECTS_MAX,
+    Event,
+    EventKind,
+    Incident,
+    Incidents,
+    Suspect,
+    by_time,
+)
+from exporter.snapshot import Answer
+
+_BEGAN = {
+    StartSource.COORDINATOR: "began, by its coordinator",
+    StartSource.TRANSACTION_LOG: "began, by the transaction log",
+    StartSource.LAST_WRITE: "was last written to, by the client's clock",
+}
+
+
+def followed(before: Incidents, evaluation: Evaluation) -> Incidents:
+    """The incidents after this evaluation; the same object if nothing has changed."""
+    cluster_id = evaluation.snapshot.cluster_id
+    if before.cluster_id != cluster_id:
+        before = Incidents(cluster_id=cluster_id)
+    rows = {_key(it): it for it in evaluation.suspects}
+    if not rows and all(it.is_over for it in before.all):
+        return before
+    other_verdicts = _verdicts_of_others(before, rows, evaluation)
+    followed_ = [it if it.is_over else _after(it, rows, other_verdicts, evaluation) for it in before.all]
+    known = {it.key for incident in before.all for it in incident.suspects if it.ended_at_ms is None}
+    for row in evaluation.suspects:
+        if _key(row) not in known:
+            _take_in(followed_, row, evaluation)
+    kept = tuple(followed_)
+    return before if kept == before.all else Incidents(cluster_id=cluster_id, all=_newest(kept))
+
+
+def _key(row: TransactionRow) -> TransactionKey:
+    return TransactionKey(row.topic, row.partition, row.producer_id, row.start_offset, row.topic_id)
+
+
+def _verdicts_of_others(
+    before: Incidents, rows: Mapping[TransactionKey, TransactionRow], evaluation: Evaluation
+) -> Mapping[TransactionKey, Verdict]:
+    """The verdicts of followed transactions that are open, and no suspects in this cycle."""
+    wanted = {it.key for incident in before.all for it in incident.suspects if it.ended_at_ms is None} - rows.keys()
+    if not wanted:
+        return {}
+    verdicts = zip(evaluation.evidence, evaluation.transactions.verdict.tolist(), strict=True)
+    return {evidence.key: Verdict.ranked(rank) for evidence, rank in verdicts if evidence.key in wanted}
+
+
+def _after(
+    incident: Incident,
+    rows: Mapping[TransactionKey, TransactionRow],
+    other_verdicts: Mapping[TransactionKey, Verdict],
+    evaluation: Evaluation,
+) -> Incident:
+    suspects, events = [], []
+    for it in incident.suspects:
+        if it.ended_at_ms is not None:
+            suspects.append(it)
+            continue
+        row = rows.get(it.key)
+        if row is not None:
+            after, told = _seen(it, row, evaluation)
+        elif it.key in other_verdicts:
+            after, told = _no_suspect(it, other_verdicts[it.key], evaluation)
+        else:
+            after, told = _missing(it, evaluation)
+        suspects.append(after)
+        events += told
+    return _with_events(replace(incident, suspects=tuple(suspects)), events)
+
+
+def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, list[Event]]:
+    """It is still a suspect."""
+    now_ms = evaluation.snapshot.taken_at_ms
+    after = replace(
+        before,
+        producer_epoch=row.producer_epoch,
+        transactional_id=row.transactional_id or before.transactional_id,
+        verdict=row.verdict,
+        worst=min(before.worst, row.verdict),
+        reason=row.reason,
+        outcome=row.outcome_evidence.value,
+        records_held_back=max(
+            (it for it in (before.records_held_back, row.last_stable_offset_lag) if it is not None), default=None
+        ),
+        groups=tuple(sorted({*before.groups, *_blocked(row)})),
+    )
+    events = []
+    if row.verdict is not before.verdict:
+        events.append(Event(now_ms, EventKind.VERDICT, f"{before.name} is {row.verdict.label}: {row.reason}"))
+    events += _groups_blocked(row, _blocked(row).keys() - set(before.groups), evaluation)
+    if after.outcome not in {before.outcome, OutcomeEvidence.NONE.value}:
+        events.append(_outcome(row, now_ms))
+    return after, events
+
+
+def _no_suspect(before: Suspect, verdict: Verdict, evaluation: Evaluation) -> tuple[Suspect, list[Event]]:
+    if verdict is before.verdict:
+        return before, []
+    sentence = f"{before.name} is no suspect any more: {verdict.label}"
+    return replace(before, verdict=verdict), [Event(evaluation.snapshot.taken_at_ms, EventKind.VERDICT, sentence)]
+
+
+def _missing(before: Suspect, evaluation: Evaluation) -> tuple[Suspect, list[Event]]:
+    """It is not open where its partition was read; otherwise nothing is known."""
+    now_ms, key = evaluation.snapshot.taken_at_ms, before.key
+    partitions = evaluation.snapshot.partitions
+    if key.topic not in partitions.topics:
+        if key.topic in evaluation.snapshot.visibility.hidden_topics or not evaluation.snapshot.is_complete:
+            return before, []
+        sentence = f"{before.name} does not exist any more"
+    elif not _was_read(key, evaluation) or _is_unexamined(key, evaluation):
+        return before, []
+    else:
+        sentence = f"{before.name}: the transaction from offset {key.start_offset} is no longer open"
+    return replace(before, ended_at_ms=now_ms), [Event(now_ms, EventKind.ENDED, sentence)]
+
+
+def _was_read(key: TransactionKey, evaluation: Evaluation) -> bool:
+    partitions = evaluation.snapshot.partitions
+    at = (partitions.topic == partitions.topics.index(key.topic)) & (partitions.partition == key.partition)
+    return bool((partitions.answer[at] == Answer.READ).any())
+
+
+def _is_unexamined(key: TransactionKey, evaluation: Evaluation) -> bool:
+    """Open, but beyond the number that a cycle examines."""
+    keys = evaluation.memory.unexamined.keys
+    at = (
+        (keys.partition == key.partition)
+        & (keys.producer_id == key.producer_id)
+        & (keys.start_offset == key.start_offset)
+    )
+    return any(keys.topics[index] == key.topic for index in keys.topic[at].tolist())
+
+
+def _take_in(incidents: list[Incident], row: TransactionRow, evaluation: Evaluation) -> None:
+    """A new suspect: to the incident of its producer or to the newest one, or the first of a new one."""
+    now_ms = evaluation.snapshot.taken_at_ms
+    suspect, events = _first_seen(row, evaluation)
+    at = next((at for at, it in enumerate(incidents) if not it.is_over and _has_producer(it, row)), None)
+    if at is None and incidents and now_ms - incidents[-1].last_suspect_ms <= JOINED_SECONDS * 1000:
+        at = len(incidents) - 1
+    if at is None:
+        incidents.append(_with_events(Incident(started_ms=now_ms, suspects=(suspect,)), events))
+    elif len(incidents[at].suspects) < SUSPECTS_MAX:
+        it = incidents[at]
+        incidents[at] = _with_events(replace(it, suspects=(*it.suspects, suspect)), events)
+    else:
+        others = len(evaluation.suspects) - SUSPECTS_MAX
+        incidents[at] = replace(incidents[at], more_suspects=max(incidents[at].more_suspects, others))
+
+
+def _has_producer(incident: Incident, row: TransactionRow) -> bool:
+    """True if it is the same transaction on another partition."""
+    producer = row.producer_id, row.producer_epoch
+    return any(
+        (it.key.producer_id, it.producer_epoch) == producer for it in incident.suspects if it.ended_at_ms is None
+    )
+
+
+def _first_seen(row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, list[Event]]:
+    key, now_ms = _key(row), evaluation.snapshot.taken_at_ms
+    offset_ms = evaluation.snapshot.clock_offset_ms
+    start_ms = row.start_timestamp_ms - offset_ms
+    suspect = Suspect(
+        key=key,
+        producer_epoch=row.producer_epoch,
+        transactional_id=row.transactional_id,
+        suspect_at_ms=now_ms,
+        start_ms=start_ms,
+        verdict=row.verdict,
+        worst=row.verdict,
+        reason=row.reason,
+        outcome=row.outcome_evidence.value,
+        records_held_back=row.last_stable_offset_lag,
+        groups=tuple(sorted(_blocked(row))),
+    )
+    events = []
+    if row.start_source in _BEGAN:
+        began = f"{suspect.name}: the transaction from offset {row.start_offset} {_BEGAN[row.start_source]}"
+        events.append(Event(start_ms, EventKind.FIRST_RECORD, began))
+    remembered = evaluation.memory.of(key)
+    seen_ms = now_ms if remembered is None else remembered.first_seen_ms - offset_ms
+    events.append(Event(seen_ms, EventKind.FIRST_SEEN, f"{suspect.name}: first cycle that saw it open"))
+    events.append(Event(now_ms, EventKind.VERDICT, f"{suspect.name} is {row.verdict.label}: {row.reason}"))
+    events += _groups_blocked(row, _blocked(row), evaluation)
+    if row.outcome_evidence is not OutcomeEvidence.NONE:
+        events.append(_outcome(row, now_ms))
+    return suspect, events
+
+
+def _blocked(row: TransactionRow) -> Mapping[str, int]:
+    """Since when each group is blocked, by the cluster's clock."""
+    return {it.group: it.blocked_since_ms for it in row.groups if it.blocked_since_ms is not None}
+
+
+def _groups_blocked(row: TransactionRow, groups: Iterable[str], evaluation: Evaluation) -> list[Event]:
+    wanted, offset_ms = set(groups), evaluation.snapshot.clock_offset_ms
+    events = []
+    for it in row.groups:
+        if it.group in wanted and it.blocked_since_ms is not None:
+            waiting = "" if it.waiting_records is None else f", {it.waiting_records:,} records wait"
+            sentence = f"group {it.group} is blocked on {row.topic}-{row.partition}{waiting}"
+            events.append(Event(it.blocked_since_ms - offset_ms, EventKind.GROUP_BLOCKED, sentence))
+    return events
+
+
+def _outcome(row: TransactionRow, now_ms: int) -> Event:
+    seen = f" ({'; '.join(row.outcome_seen)})" if row.outcome_seen else ""
+    of = f"{row.topic}-{row.partition}"
+    return Event(
+        now_ms,
+        EventKind.OUTCOME,
+        f"{of}: on other partitions this producer's transaction was {row.outcome_evidence.value}{seen}",
+    )
+
+
+def _with_events(incident: Incident, events: list[Event]) -> Incident:
+    if not events:
+        return incident
+    room = EVENTS_MAX - len(incident.events)
+    kept = by_time((*incident.events, *events[:room]))
+    return replace(incident, events=kept, more_events=incident.more_events + max(len(events) - room, 0))
+
+
+def _newest(incidents: tuple[Incident, ...]) -> tuple[Incident, ...]:
+    """At most INCIDENTS_MAX: those that are not over, and of the others the newest."""
+    too_many = len(incidents) - INCIDENTS_MAX
+    if too_many <= 0:
+        return incidents
+    dropped = {it.started_ms for it in [it for it in incidents if it.is_over][:too_many]}
+    return tuple(it for it in incidents if it.started_ms not in dropped)[-INCIDENTS_MAX:]

@@ -1,0 +1,168 @@
+"""Defines an incident: suspects of one cluster that begin within minutes of each other, and what happened to them.
+
+The pipeline makes its table of incidents by the same definition, so that both give an incident the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from enum import Enum
+from typing import Final
+
+from exporter.evaluation.memory import TransactionKey
+from exporter.evaluation.verdicts import Verdict
+
+JOINED_SECONDS: Final = 600
+"""A suspect that begins within this time after the previous one belongs to its incident.
+
+Overlap alone does not join: a hang may stay for days, and is not the cause of a suspect that begins on the third.
+"""
+SUSPECTS: Final = tuple(it.label for it in Verdict if it.is_suspect)
+"""Worst first."""
+HANGING: Final = tuple(it.label for it in Verdict if it.is_hanging)
+ID_FORMAT: Final = "%Y%m%dT%H%M%S"
+"""Of its start in UTC; milliseconds and `Z` follow: `20270115T080000123Z`."""
+
+INCIDENTS_MAX: Final = 100
+"""Kept; those that ended longest ago are dropped first."""
+SUSPECTS_MAX: Final = 100
+"""Followed in one incident; the others are counted."""
+EVENTS_MAX: Final = 500
+"""In the time line of one incident; the later ones are counted."""
+
+
+class EventKind(Enum):
+    """What happened."""
+
+    FIRST_RECORD = "first_record"
+    FIRST_SEEN = "first_seen"
+    VERDICT = "verdict"
+    GROUP_BLOCKED = "group_blocked"
+    OUTCOME = "outcome"
+    OPERATOR = "operator"
+    """A step of a command, from the audit log on the same machine."""
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the time line."""
+
+    at_ms: int
+    kind: EventKind
+    sentence: str
+
+
+def by_time(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Events of one instant stay in their order."""
+    return tuple(sorted(events, key=lambda it: it.at_ms))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """One open transaction on one partition, as it was seen last. Instants in milliseconds, by this machine's clock."""
+
+    key: TransactionKey
+    producer_epoch: int
+    transactional_id: str | None
+    suspect_at_ms: int
+    """The first cycle in which it was a suspect."""
+    start_ms: int
+    """By the source that its duration is measured from."""
+    verdict: Verdict
+    worst: Verdict
+    reason: str
+    """The evidence, in a sentence."""
+    outcome: str
+    """`OutcomeEvidence`."""
+    records_held_back: int | None
+    """The most that were seen; None if never known."""
+    groups: tuple[str, ...]
+    """Every group that was seen blocked."""
+    ended_at_ms: int | None = None
+    """The first cycle in which it was no longer open; None while it is, or while its partition cannot be read."""
+
+    @property
+    def name(self) -> str:
+        """Its partition."""
+        return f"{self.key.topic}-{self.key.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """Suspects that began together."""
+
+    started_ms: int
+    """When its first suspect became one."""
+    suspects: tuple[Suspect, ...]
+    """In the order in which they became suspects."""
+    more_suspects: int = 0
+    """Not followed, beyond SUSPECTS_MAX."""
+    events: tuple[Event, ...] = ()
+    """By time."""
+    more_events: int = 0
+    """Not kept, beyond EVENTS_MAX."""
+
+    @property
+    def id(self) -> str:
+        """`20270115T080000123Z`."""
+        start = datetime.fromtimestamp(self.started_ms // 1000, timezone.utc)
+        return f"{start.strftime(ID_FORMAT)}{self.started_ms % 1000:03}Z"
+
+    @property
+    def is_over(self) -> bool:
+        """True if none of its suspects is open."""
+        return all(it.ended_at_ms is not None for it in self.suspects)
+
+    @property
+    def ended_ms(self) -> int | None:
+        """When the last of its suspects ended; None while one is open."""
+        ends = [it.ended_at_ms for it in self.suspects if it.ended_at_ms is not None]
+        return max(ends) if len(ends) == len(self.suspects) else None
+
+    @property
+    def last_suspect_ms(self) -> int:
+        """When its newest suspect became one."""
+        return max(it.suspect_at_ms for it in self.suspects)
+
+    @property
+    def worst(self) -> Verdict:
+        """The worst verdict that any of its suspects had."""
+        return min(it.worst for it in self.suspects)
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Their names, sorted."""
+        return tuple(sorted({it.name for it in self.suspects}))
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Every group that it blocked, sorted."""
+        return tuple(sorted({group for it in self.suspects for group in it.groups}))
+
+    @property
+    def records_held_back(self) -> int | None:
+        """The maximum of each partition, added up; None if none is known."""
+        most: dict[str, int] = {}
+        for it in self.suspects:
+            if it.records_held_back is not None:
+                most[it.name] = max(most.get(it.name, 0), it.records_held_back)
+        return sum(most.values()) if most else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incidents:
+    """Incidents of one cluster, the oldest first."""
+
+    cluster_id: str = ""
+    """Empty before the first cycle."""
+    all: tuple[Incident, ...] = ()
+
+    def named(self, name: str) -> Incident | None:
+        """The incident with this id."""
+        return next((it for it in self.all if it.id == name), None)
+
+
+NO_INCIDENTS: Final = Incidents()

@@ -1,0 +1,125 @@
+"""Makes the pages of incidents: the list, and for each its suspects with the evidence, who waited, and the time line.
+
+`_e` escapes every text from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from html import escape as _e
+from typing import Final
+
+from exporter.incidents.incident import Event, Incident, Incidents, Suspect, by_time
+from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_instant
+from exporter.publication.page.page import Page, as_bytes, head
+from exporter.publication.page.summary import Level
+
+PATH: Final = "/incidents"
+_NAMES_SHOWN_MAX: Final = 5
+_LINKS: Final = (("/", "status"), (PATH, "incidents"))
+
+Steps = Callable[[Incident], tuple[Event, ...]]
+"""What operators did about an incident, where the audit log is on this machine."""
+
+
+class IncidentPages:
+    """Makes each page again only when its incident has changed."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[tuple[Incident, tuple[Event, ...]], Page]] = {}
+
+    def render(self, incidents: Incidents, steps: Steps, interval_ms: int) -> Mapping[str, Page]:
+        """The list and every incident, by path."""
+        made = {}
+        for it in incidents.all:
+            content = it, steps(it)
+            before = self._made.get(it.id)
+            page = before[1] if before is not None and before[0] == content else _page(*content, interval_ms)
+            made[it.id] = content, page
+        self._made = made
+        pages = {path_of(name): page for name, (_, page) in made.items()}
+        return {PATH: _list(incidents, interval_ms), **pages}
+
+
+def path_of(incident: str) -> str:
+    """Where the page of an incident is."""
+    return f"{PATH}/{incident}"
+
+
+def in_one_sentence(it: Incident) -> str:
+    """What it was, for the top of a page or of a text."""
+    lasted = "" if it.ended_ms is None else f" for {humanize_duration(it.ended_ms - it.started_ms)}"
+    groups = f", {humanize_count(len(it.groups), 'group')} blocked" if it.groups else ""
+    held = "" if it.records_held_back is None else f", up to {it.records_held_back:,} records held back"
+    count = humanize_count(len(it.suspects) + it.more_suspects, "suspect transaction")
+    return f"{count} on {humanize_count(len(it.partitions), 'partition')}{lasted}{groups}{held}"
+
+
+def _list(incidents: Incidents, interval_ms: int) -> Page:
+    parts = [head("Incidents", "Incidents", interval_ms, _LINKS)]
+    if not incidents.all:
+        parts.append('<p id="none">No suspect transaction has been seen yet.</p>')
+    else:
+        rows = "".join(_row(it) for it in reversed(incidents.all))
+        names = ("started", "lasted", "worst verdict", "partitions", "groups blocked")
+        heads = "".join(f'<th scope="col">{it}</th>' for it in names)
+        parts.append(f'<table id="incidents"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>')
+    return Page(head=as_bytes(parts), rest=as_bytes(["</body></html>"]))
+
+
+def _row(it: Incident) -> str:
+    lasted = "open" if it.ended_ms is None else humanize_duration(it.ended_ms - it.started_ms)
+    cells = (it.worst.label, _some(it.partitions), _some(it.groups) or "none seen")
+    link = f'<a href="{_e(path_of(it.id))}">{humanize_instant(it.started_ms)}</a>'
+    return f"<tr><td>{link}</td><td>{lasted}</td>{''.join(f'<td>{_e(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = len(names) - _NAMES_SHOWN_MAX
+    return ", ".join(names[:_NAMES_SHOWN_MAX]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _page(it: Incident, steps: tuple[Event, ...], interval_ms: int) -> Page:
+    level = Level.GOOD if it.is_over else Level.BAD if it.worst.is_hanging else Level.WARNING
+    state = "Over" if it.is_over else "Open"
+    heading = f'Incident <code id="incident">{_e(it.id)}</code>'
+    headline = f"<strong>{state}: {_e(in_one_sentence(it))}</strong>"
+    parts = [
+        head(f"Incident {it.id}", heading, interval_ms, _LINKS),
+        f'<div class="banner {level.value}" id="headline" role="status">{headline}</div>',
+        "<h2>Suspect transactions</h2>",
+        f'<section id="suspects">{"".join(_suspect(one) for one in it.suspects)}</section>',
+    ]
+    if it.more_suspects:
+        parts.append(f'<p id="hidden">{humanize_count(it.more_suspects, "more suspect")} not followed.</p>')
+    rows = "".join(
+        f"<tr><td>{_e(humanize_instant(event.at_ms))}</td><td>{_e(event.sentence)}</td></tr>"
+        for event in by_time((*it.events, *steps))
+    )
+    parts.append(f'<h2>Time line</h2><table id="events"><tbody>{rows}</tbody></table>')
+    if it.more_events:
+        parts.append(f"<p>{humanize_count(it.more_events, 'later event')} not kept.</p>")
+    parts.append(
+        f"<p>To paste into a post-mortem: <code>ktx incident {_e(it.id)} --format markdown</code>, on this machine.</p>"
+    )
+    return Page(head=as_bytes(parts), rest=as_bytes(["</body></html>"]))
+
+
+def _suspect(it: Suspect) -> str:
+    level = Level.BAD if it.worst.is_hanging else Level.WARNING
+    ended = "open" if it.ended_at_ms is None else humanize_instant(it.ended_at_ms)
+    facts = (
+        ("suspect since", humanize_instant(it.suspect_at_ms)),
+        ("ended", ended),
+        ("start offset", str(it.key.start_offset)),
+        ("producer id / epoch", f"{it.key.producer_id} / {it.producer_epoch}"),
+        ("transactional id", it.transactional_id or "unknown"),
+        ("records held back", "unknown" if it.records_held_back is None else f"{it.records_held_back:,} at most"),
+        ("consumer groups blocked", _some(it.groups) or "none seen"),
+    )
+    listed = "".join(f"<div><dt>{_e(name)}</dt><dd>{_e(text)}</dd></div>" for name, text in facts)
+    return (
+        f'<article class="suspect"><h3><code>{_e(it.name)}</code>'
+        f'<span class="tag {level.value}">{_e(it.worst.label)}</span></h3>'
+        f"<p>{_e(it.reason)}</p><dl>{listed}</dl></article>"
+    )

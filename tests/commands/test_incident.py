@@ -1,0 +1,71 @@
+"""`incident`: the list, one incident as Markdown and JSON, and what to do where none is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from exporter.commands.incident import run
+from exporter.commands.status import ExitStatus
+from exporter.config.loading import load
+from exporter.daemon.incidents_file import IncidentsFile
+from tests.commands.scenes import context_of
+from tests.daemon.test_incidents_file import hanging
+
+SETTINGS = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "localhost:1"})
+ID = "20270115T080000000Z"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A state directory in which a daemon has followed a hang."""
+    context = context_of(tmp_path, ["incident"])
+    IncidentsFile(context.state_path(SETTINGS, SETTINGS.kafka), None).take(hanging())
+    return tmp_path
+
+
+def test_without_an_id_all_are_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(context_of(folder, ["incident"]), SETTINGS) == ExitStatus.ANSWERED
+    sentence = "1 suspect transaction on 1 partition, up to 50 records held back"
+    assert capsys.readouterr().out == f"{ID}  open  {sentence}\n"
+
+
+def test_as_markdown_it_is_a_post_mortem_to_fill_in(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(context_of(folder, ["incident", ID]), SETTINGS) == ExitStatus.ANSWERED
+    told = capsys.readouterr().out
+    assert told.startswith(f"# Incident {ID}\n\nOpen: 1 suspect transaction on 1 partition")
+    assert r"| orders-0 | 100 | 7 / 3 | unknown | hanging\_no\_transactional\_id | open |" in told
+    headings = [line for line in told.splitlines() if line.startswith("## ")]
+    assert headings == [
+        f"## {it}" for it in ("Who waited", "Evidence", "Time line", "Cause", "What prevents the next one")
+    ]
+
+
+def test_as_json_it_has_the_documented_names(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(context_of(folder, ["incident", ID, "--format", "json"]), SETTINGS) == ExitStatus.ANSWERED
+    told = json.loads(capsys.readouterr().out)
+    assert (told["id"], told["worst_verdict"], told["ended_ms"]) == (ID, "hanging_no_transactional_id", None)
+
+
+def test_an_unknown_id_gets_the_nearest_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(context_of(folder, ["incident", f"{ID[:-3]}9Z"]), SETTINGS) == ExitStatus.COULD_NOT_RUN
+    assert f"did you mean {ID}?" in capsys.readouterr().err
+
+
+def test_where_no_daemon_has_run_it_says_where_to_run_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(context_of(tmp_path, ["incident"]), SETTINGS) == ExitStatus.COULD_NOT_RUN
+    assert "run this where `serve` runs" in capsys.readouterr().err
+
+
+def test_names_from_brokers_break_neither_a_table_nor_a_terminal(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = folder.rglob("*.incidents.json")
+    path.write_text(path.read_text().replace('"orders"', r'"or|de\u001brs\n# x"'))
+    assert run(context_of(folder, ["incident", ID]), SETTINGS) == ExitStatus.ANSWERED
+    told = capsys.readouterr().out
+    assert "\x1b" not in told
+    assert r"| or\|de" in told
+    assert "\n# x" not in told

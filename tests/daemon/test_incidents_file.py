@@ -1,0 +1,105 @@
+"""Incidents on disk: a restart goes on with them, a damaged file is set aside, a full disk stops nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from exporter.daemon.incidents_file import IncidentsFile, path_beside
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation, Policy
+from exporter.web.routes import Request
+from tests.daemon.test_daemon import Clock, Script, daemon_on, healthy
+from tests.evaluation.builders import NOW_MS, proof, snapshot
+from tests.incidents.cycles import hang
+
+
+def hanging(at_s: int = 0) -> Evaluation:
+    taken = snapshot([hang()], proof=proof(), taken_at_ms=NOW_MS + at_s * 1000)
+    return evaluate(taken, Memory(), Policy())
+
+
+def test_a_restart_goes_on_with_the_incidents_of_the_file(tmp_path: Path) -> None:
+    state = tmp_path / "state-a.json"
+    first = IncidentsFile(state, None)
+    first.take(hanging())
+    again = IncidentsFile(state, None)
+    assert again.incidents == first.incidents
+    again.take(hanging(30))
+    assert [it.id for it in again.incidents.all] == ["20270115T080000000Z"]
+    assert path_beside(state) == tmp_path / "state-a.incidents.json"
+
+
+def test_the_file_is_written_only_when_something_has_changed(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    kept = IncidentsFile(state, None)
+    kept.take(hanging())
+    written = tmp_path / "state.incidents.json"
+    written.unlink()
+    kept.take(hanging(30))
+    assert not written.exists()
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"format": "x"}', json.dumps({"format": 1, "version": 1})])
+def test_a_damaged_file_is_set_aside(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    written = tmp_path / "state.incidents.json"
+    written.write_text(damage)
+    kept = IncidentsFile(tmp_path / "state.json", None)
+    assert kept.incidents.all == ()
+    assert (tmp_path / "state.incidents.json.damaged-1").read_text() == damage
+    assert "incidents start from now" in caplog.text
+    kept.take(hanging())
+    assert IncidentsFile(tmp_path / "state.json", None).incidents == kept.incidents
+
+
+def test_where_the_file_cannot_be_written_incidents_are_followed_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = IncidentsFile(tmp_path / "state.json", None)
+    (tmp_path / "state.incidents.json").mkdir()
+    kept.take(hanging())
+    assert len(kept.incidents.all) == 1
+    assert "a restart would lose the incidents" in caplog.text
+
+
+def test_begin_and_end_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    kept = IncidentsFile(None, None)
+    kept.take(hanging())
+    kept.take(evaluate(snapshot(taken_at_ms=NOW_MS + 30_000), Memory(), Policy()))
+    first, last = caplog.messages
+    assert first.startswith("incident 20270115T080000000Z begins: orders-0 is hanging_no_transactional_id: ")
+    assert last == "incident 20270115T080000000Z is over"
+
+
+def test_the_audit_log_is_read_again_when_it_has_grown(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    kept = IncidentsFile(None, audit)
+    kept.take(hanging())
+    (incident,) = kept.incidents.all
+    assert kept.operator_steps(incident) == ()
+    plan = {"topic": "orders", "partition": 0, "start_offset": 100, "action": "abort"}
+    step = {"at": "2027-01-15T08:00:00+00:00", "who": "a@b", "step": "planned", "plan": plan}
+    for number in (1, 2):
+        with audit.open("a") as file:
+            file.write(json.dumps(step) + "\n")
+        assert len(kept.operator_steps(incident)) == number
+
+
+def test_the_daemon_publishes_a_page_for_each_incident() -> None:
+    script = Script(healthy(), snapshot([hang()], proof=proof(), taken_at_ms=NOW_MS + 30_000))
+    daemon = daemon_on(script, Clock())
+    daemon.cycle()
+    assert daemon.routes.answer(request("/incidents")).status == 200
+    daemon.cycle()
+    response = daemon.routes.answer(request("/incidents/20270115T080030000Z"))
+    assert (response.status, b"hanging_no_transactional_id" in b"".join(response.chunks)) == (200, True)
+    assert daemon.routes.answer(request("/incidents/other")).status == 404
+
+
+def request(path: str) -> Request:
+    return Request(method="GET", path=path, headers={})

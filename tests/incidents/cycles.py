@@ -1,0 +1,48 @@
+"""Cycles of one cluster as real evaluations, one after the other with their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Policy
+from exporter.incidents.follow import followed
+from exporter.incidents.incident import NO_INCIDENTS, Incidents
+from exporter.snapshot import GroupOffset, Impact, Partitions, SecondRead
+from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot
+
+SECOND_MS = 1000
+
+
+def hang(partition: int = 0, **fields: Any) -> Entry:
+    """Proved, on orders-`partition`: nobody knows its producer id."""
+    return Entry(partition=partition, second_read=SecondRead.UNCHANGED, **fields)
+
+
+def blocked(group: str, partition: int = 0) -> Impact:
+    """A group that stands at the last stable offset."""
+    offset = GroupOffset(group=group, topic="orders", partition=partition, offset=100)
+    return Impact(offsets=(offset,), residents=(), failures=())
+
+
+class Cycles:
+    """A cluster's incidents, cycle after cycle."""
+
+    def __init__(self, incidents: Incidents = NO_INCIDENTS) -> None:
+        self.memory = Memory()
+        self.incidents = incidents
+
+    def cycle(
+        self, at_s: int, entries: Sequence[Entry] = (), *, columns: Partitions | None = None, **fields: Any
+    ) -> Incidents:
+        """The incidents after a cycle at `NOW_MS` plus so many seconds; `columns` are other partitions than orders'."""
+        taken = snapshot(entries, taken_at_ms=NOW_MS + at_s * SECOND_MS, **{"proof": proof(), **fields})
+        if columns is not None:
+            taken = replace(taken, partitions=columns)
+        evaluation = evaluate(taken, self.memory, Policy())
+        self.memory = evaluation.memory
+        self.incidents = followed(self.incidents, evaluation)
+        return self.incidents

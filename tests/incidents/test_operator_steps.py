@@ -1,0 +1,43 @@
+"""Steps of an audit log: those on the incident's own transactions, and no line that cannot be read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from exporter.incidents.operator_steps import operator_steps
+from exporter.recovery.audit import AuditLog
+from tests.evaluation.builders import NOW_MS
+from tests.incidents.cycles import Cycles, hang
+
+PLAN = {"action": "abort", "topic": "orders", "partition": 0, "start_offset": 100}
+
+
+def test_steps_on_its_transactions_are_told_in_the_order_of_time(tmp_path: Path) -> None:
+    (incident,) = Cycles().cycle(0, [hang()]).all
+    clock = iter([NOW_MS / 1000 + it for it in (1, 2, 3, 4)])
+    audit = AuditLog(tmp_path / "audit.jsonl", wall_clock=lambda: next(clock))
+    audit.step("planned", plan=PLAN)
+    audit.step("sending", plan={**PLAN, "start_offset": 7})
+    audit.step("confirmed", by="terminal")
+    audit.step("ended", topic="orders", partition=0, start_offset=100, done=True, sentence="the marker was written")
+    steps = operator_steps((tmp_path / "audit.jsonl").read_text().splitlines(), incident)
+    assert [it.at_ms - NOW_MS for it in steps] == [1000, 4000]
+    assert steps[0].sentence.endswith("planned: abort")
+    assert steps[1].sentence.endswith("ended: the marker was written")
+
+
+def test_a_line_that_nobody_can_read_is_left_out() -> None:
+    (incident,) = Cycles().cycle(0, [hang()]).all
+    step = {"at": "2027-01-15T08:00:00+00:00", "who": "a@b", "step": "planned", "plan": PLAN}
+    lines = (
+        "",
+        "{",
+        "[1]",
+        json.dumps({**step, "at": "yesterday"}),
+        json.dumps({**step, "step": ["planned"]}),
+        json.dumps({**step, "plan": {**PLAN, "topic": ["orders"]}}),
+        json.dumps({**step, "plan": 7}),
+    )
+    assert operator_steps(lines, incident) == ()
+    assert len(operator_steps([json.dumps(step)], incident)) == 1

@@ -1,0 +1,75 @@
+"""The pages of incidents: what they say, that names from brokers cannot break them, and that they are made once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from exporter.incidents.incident import NO_INCIDENTS, Event, EventKind, Incident, Incidents
+from exporter.publication.page.incidents import IncidentPages, in_one_sentence, path_of
+from exporter.publication.page.page import Page
+from tests.evaluation.builders import NOW_MS
+from tests.incidents.cycles import Cycles, blocked, hang
+
+INTERVAL_MS = 30_000
+EVIL = '<script>alert("1")</script>'
+
+
+def ended() -> Incidents:
+    cycles = Cycles()
+    cycles.cycle(0, [hang()], impact=blocked("readers"))
+    return cycles.cycle(120)
+
+
+def shown(page: Page) -> str:
+    return page.with_alarm(None).decode()
+
+
+def nobody(_: Incident) -> tuple[Event, ...]:
+    return ()
+
+
+def test_without_incidents_the_list_says_so() -> None:
+    pages = IncidentPages().render(NO_INCIDENTS, nobody, INTERVAL_MS)
+    assert list(pages) == ["/incidents"]
+    assert "No suspect transaction has been seen yet." in shown(pages["/incidents"])
+
+
+def test_an_incident_has_a_page_that_the_list_links_to() -> None:
+    incidents = ended()
+    (it,) = incidents.all
+    pages = IncidentPages().render(incidents, nobody, INTERVAL_MS)
+    assert f'href="{path_of(it.id)}"' in shown(pages["/incidents"])
+    page = shown(pages[path_of(it.id)])
+    sentence = "1 suspect transaction on 1 partition for 2 min 0 s, 1 group blocked, up to 50 records held back"
+    assert in_one_sentence(it) == sentence
+    assert f"Over: {sentence}" in page
+    for words in (it.suspects[0].reason, "readers", "is no longer open", "2027-01-15 08:02:00 UTC"):
+        assert words in page
+
+
+def test_operators_steps_stand_in_the_time_line() -> None:
+    step = Event(NOW_MS + 60_000, EventKind.OPERATOR, "orders-0: a command of a@b planned: abort")
+    pages = IncidentPages().render(incidents := ended(), lambda _: (step,), INTERVAL_MS)
+    page = shown(pages[path_of(incidents.all[0].id)])
+    assert page.index("is hanging") < page.index("planned: abort") < page.index("is no longer open")
+
+
+def test_names_from_brokers_are_escaped() -> None:
+    incidents = ended()
+    (it,) = incidents.all
+    suspect = replace(
+        it.suspects[0], key=it.suspects[0].key._replace(topic=EVIL), transactional_id=EVIL, reason=EVIL, groups=(EVIL,)
+    )
+    events = (Event(NOW_MS, EventKind.VERDICT, EVIL),)
+    evil = replace(incidents, all=(replace(it, suspects=(suspect,), events=events),))
+    for page in IncidentPages().render(evil, nobody, INTERVAL_MS).values():
+        assert "<script" not in shown(page)
+
+
+def test_a_page_is_made_again_only_when_its_incident_has_changed() -> None:
+    pages, incidents = IncidentPages(), ended()
+    path = path_of(incidents.all[0].id)
+    first = pages.render(incidents, nobody, INTERVAL_MS)[path]
+    assert pages.render(ended(), nobody, INTERVAL_MS)[path] is first
+    step = Event(NOW_MS, EventKind.OPERATOR, "planned")
+    assert pages.render(incidents, lambda _: (step,), INTERVAL_MS)[path] is not first
