@@ -23,6 +23,7 @@ from exporter.commands.options import (
     add_once,
     add_pipeline,
     add_serve,
+    add_timeouts,
 )
 from exporter.commands.parser import HelpSettings, Parser
 from exporter.config.loading import flag_name
@@ -201,6 +202,13 @@ _COMMANDS: Final = {
         usage="--transactional-id ID [options]",
         examples=("force-terminate --bootstrap-server kafka:9092 --transactional-id orders-7 --dry-run",),
         statuses=WRITES,
+    ),
+    "timeouts": Command(
+        "timeouts",
+        "list transactions that their coordinators timed out or fenced",
+        add_timeouts,
+        examples=("timeouts --bootstrap-server kafka:9092 --since 2h",),
+        statuses=READS,
     ),
     "incident": Command(
         "incident",

@@ -13,6 +13,7 @@ VERDICT: Final = "VERDICT"
 FILE: Final = "FILE"
 DIRECTORY: Final = "DIRECTORY"
 """Placeholders of values in the help; `completion` completes values by them."""
+DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 def add_serve(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +63,17 @@ def add_incident(parser: argparse.ArgumentParser) -> None:
         default="markdown",
         help="markdown: to paste into a post-mortem. Default: markdown",
     )
+
+
+def add_timeouts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--since",
+        type=duration,
+        default=DAY_MS,
+        metavar="DURATION",
+        help="how far back, such as 30m or 7d. Default: 1d",
+    )
+    add_format(parser)
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from exporter.config.kafka_section import KafkaSettings
@@ -19,12 +19,14 @@ from exporter.transaction_log.journal import Journal
 from exporter.transaction_log.ledger import Ledger
 from exporter.transaction_log.records import MalformedRecordError, UnknownVersion, decode
 from exporter.transaction_log.report import LogPosition, LogReport
+from exporter.transaction_log.timeouts import EndedByCoordinator, LastTimeouts, in_words
 
 log = logging.getLogger("exporter")
 
 READ_SECONDS = 0.2
 OPEN_AGAIN_SECONDS = 5.0
 END_SECONDS = 0.5
+TOLD_OF_A_BATCH_MAX = 5
 NOT_YET = "it was not read yet"
 
 OpenLog = Callable[..., StateLog]
@@ -54,6 +56,7 @@ class LogFollower:
         self._thread = threading.Thread(target=self._run, name="transaction-log", daemon=True)
         self._ledger = Ledger()
         self._counts = Counts(settings.groups)
+        self._timeouts = LastTimeouts()
         self._cluster_id = ""
         self._partitions: tuple[int, ...] = ()
         self._positions: dict[int, int] = {}
@@ -100,6 +103,7 @@ class LogFollower:
                 partitions_behind=len(told) - len(current),
                 partitions_unread=len(self._partitions) - len(told),
                 transactional_ids=self._ledger.transactional_ids,
+                timeouts=self._timeouts.newest_first(),
                 position=LogPosition(cluster_id=self._cluster_id, offsets=MappingProxyType(self._counted_positions())),
                 failure=self._failure,
             )
@@ -167,8 +171,9 @@ class LogFollower:
             )
             self._ledger.forget(partition)
             self._counted_before.pop(partition, None)
-        for record in batch.records:
-            self._take_record(record)
+        ended = [it for record in batch.records for it in self._take_record(record)]
+        if self._is_caught_up:
+            _tell_timeouts(ended)
         self._positions = dict(source.positions)
         self._ends = source.ends
         for partition, end in self._ends.items():
@@ -178,20 +183,22 @@ class LogFollower:
         if not self._is_caught_up and self._ends:
             self._is_caught_up = self._reached_end >= self._ends.keys()
 
-    def _take_record(self, record: LogRecord) -> None:
+    def _take_record(self, record: LogRecord) -> Iterable[EndedByCoordinator]:
+        """What their coordinators ended."""
         self._records += 1
         try:
             decoded = decode(record.key, record.value)
         except MalformedRecordError:
             self._malformed += 1
-            return
+            return ()
         if isinstance(decoded, UnknownVersion):
             self._unknown_versions += 1
-            return
+            return ()
         events = self._ledger.take(record.partition, decoded, record.written_at_ms)
         if record.offset >= self._counted_before.get(record.partition, 0):
             for event in events:
                 self._counts.count(event)
+        return tuple(it for event in events if (it := self._timeouts.take(event)) is not None)
 
     def _say(self, sentence: str | None) -> None:
         """Logs one line per change."""
@@ -203,6 +210,15 @@ class LogFollower:
                 log.info("the transaction log is read", extra={"subject": "transaction_log"})
             else:
                 log.warning("__transaction_state cannot be read: %s", sentence, extra={"subject": "transaction_log"})
+
+
+def _tell_timeouts(ended: Sequence[EndedByCoordinator]) -> None:
+    """A line for each of the first few of a batch: hundreds at once have one cause, and the page has the last hundred."""
+    for it in ended[:TOLD_OF_A_BATCH_MAX]:
+        log.warning("%s", in_words(it), extra={"subject": "transaction_log"})
+    more = len(ended) - TOLD_OF_A_BATCH_MAX
+    if more > 0:
+        log.warning("%d more transactions were ended by their coordinators", more, extra={"subject": "transaction_log"})
 
 
 def _what_is_wrong(source: StateLog) -> str | None:

@@ -64,6 +64,8 @@ class Event:
     """-1 if the log does not show it."""
     duration_ms: int = -1
     """PREPARED: from start to decision; COMPLETED: from decision to last marker; -1 if that was not seen."""
+    timeout_ms: int = -1
+    """PREPARED: the transaction's own time-out; -1 for the others."""
     partitions: frozenset[tuple[str, int]] = frozenset()
     """BEGUN and PARTITIONS_ADDED: the new ones; PREPARED: all of them."""
 
@@ -176,6 +178,7 @@ def _prepared(record: TransactionRecord, known: Known, same: Known | None) -> It
         outcome=known.outcome,
         start_ms=record.start_ms,
         duration_ms=_between(record.start_ms, record.last_update_ms),
+        timeout_ms=record.timeout_ms,
         partitions=record.partitions,
     )
 

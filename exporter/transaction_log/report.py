@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from exporter.transaction_log.counts import Counted
+from exporter.transaction_log.timeouts import EndedByCoordinator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,8 @@ class LogReport:
     """Partitions whose leader does not respond, so their state is unknown."""
     transactional_ids: int = 0
     """Live ones in memory."""
+    timeouts: tuple[EndedByCoordinator, ...] = ()
+    """The last that coordinators timed out or fenced, newest first."""
     position: LogPosition = LogPosition()
     """The position of `counted`."""
     failure: str | None = None

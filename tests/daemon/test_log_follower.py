@@ -264,3 +264,20 @@ def test_what_is_wrong_with_partitions_is_one_sentence() -> None:
     log.failures = {4: "Broker: Topic authorization failed", 9: "x"}
 
     assert read_through(log).failure == "partition 4: Broker: Topic authorization failed, and 1 more"
+
+
+def timed_out(offset: int, name: str) -> list[LogRecord]:
+    """Begun, and aborted by its coordinator after its time-out of a second."""
+    begun = LogRecord(0, offset, 1000, key(name), value(1, 1000))
+    return [begun, LogRecord(0, offset + 1, 3000, key(name), value(3, 1000, epoch=1, updated_ms=3000))]
+
+
+def test_time_outs_are_logged_with_their_names_once_the_log_is_caught_up(caplog: pytest.LogCaptureFixture) -> None:
+    """Those from before the start are on the page; of many at once the log has the first few and their number."""
+    many = [record for number in range(7) for record in timed_out(4 + 2 * number, f"new-{number}")]
+    log = Log([Batch((*timed_out(0, "old-0"), *timed_out(2, "old-1"))), Batch(tuple(many))], {0: 4})
+    report = read_through(log)
+    assert len(report.timeouts) == 9
+    said = [line for line in caplog.messages if "transaction" in line and "coordinator" in line]
+    assert [line.split("'")[1] for line in said[:-1]] == [f"new-{number}" for number in range(5)]
+    assert said[-1] == "2 more transactions were ended by their coordinators"

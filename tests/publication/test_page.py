@@ -17,6 +17,7 @@ from exporter.publication.page.humanize import humanize_duration, humanize_insta
 from exporter.publication.page.page import render_page
 from exporter.publication.page.style import DARK, LIGHT, style_sheet
 from exporter.publication.page.summary import GAPS_SHOWN_MAX, Level, coverage_gaps, summarize
+from exporter.publication.page.timeouts import SHOWN_MAX
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
     CoordinatorCoverage,
@@ -27,6 +28,9 @@ from exporter.snapshot import (
     StateTopic,
 )
 from exporter.status import ClusterStatus
+from exporter.transaction_log.events import Outcome
+from exporter.transaction_log.report import LogReport
+from exporter.transaction_log.timeouts import EndedByCoordinator
 from tests.publication.builders import (
     TAKEN_AT_MS,
     Partition,
@@ -412,3 +416,17 @@ def test_transactional_ids_can_be_kept_from_readers() -> None:
     assert all("payments-7" in text for text in texts(shown))
     assert not any("payments-7" in text for text in texts(hidden))
     assert "Coordinator 1 has transactional id (hidden) Empty" in texts(hidden)[0]
+
+
+def test_time_outs_are_listed_by_name_and_cannot_break_the_page() -> None:
+    """The newest of them, the number of the others, and nothing where there is none."""
+    ended = EndedByCoordinator(
+        transactional_id="<orders-7>", outcome=Outcome.TIMED_OUT, at_ms=TAKEN_AT_MS, duration_ms=61_000,
+        timeout_ms=60_000, partitions=tuple(f"orders-{number}" for number in range(7)),
+    )  # fmt: skip
+    page = _page(published(None, status=status(transaction_log=LogReport(timeouts=(ended,) * (SHOWN_MAX + 3)))))
+    assert page.count("&lt;orders-7&gt;") == SHOWN_MAX
+    assert "1 min 1 s (time-out 1 min 0 s)" in page
+    assert "orders-4 and 2 more" in page
+    assert "3 earlier ones not shown here" in page
+    assert 'id="timeouts"' not in _page(published(None, status=status(transaction_log=LogReport())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from exporter.kafka.state_log import LogRecord, StateLog
 from exporter.transaction_log.report import LogPosition
 from tests.brokers.cluster import KafkaCluster
 from tests.marks import starts
-from tests.real_brokers.exporting import PATIENCE_S
+from tests.real_brokers.exporting import PATIENCE_S, ended
 from tests.real_brokers.log_reading import MINE, completed, counting, outcomes, reading, until
 from tests.real_brokers.test_transaction_log import QUICK
 
@@ -78,6 +79,27 @@ def test_what_the_log_is_asked_of_it_tells_to_verdicts(cluster: KafkaCluster) ->
     assert logged.latest.partitions == {("t", 1)}
     assert logged.ended[("t", 0)].outcome.value == "commit"
     assert logged.ended[("t", 0)].decided_ms <= logged.latest.start_ms
+
+
+def test_time_outs_and_fences_are_named(cluster: KafkaCluster, tmp_path: Path) -> None:
+    """By `timeouts`, on the page and in the log of the daemon: id, how it ended, and its partitions."""
+    with counting(cluster.bootstrap, tmp_path, "named") as exporter:
+        exporter.until(lambda m: m[READING][()] == 1 and m[PARTITIONS][("current",)] == 5)
+        for name in ("named-fenced", "named-late"):
+            OpenTransaction(cluster.bootstrap, name, [("t", 1)], timeout_ms=TIMEOUT_MS).__enter__()
+        init_producer_id(cluster.bootstrap, "named-fenced")
+        exporter.until(lambda m: completed(m).get("timeout") == 1 and completed(m).get("fenced") == 1)
+        page = exporter.get("/")[1]
+        log = exporter.log
+    run = ended(tmp_path, "timeouts", "--bootstrap-server", cluster.bootstrap, "--format", "json")
+    assert run.returncode == 0, run.stderr
+    told = {it["transactional_id"]: it for it in json.loads(run.stdout)}
+    assert told["named-late"]["outcome"] == "timeout"
+    assert told["named-late"]["duration_ms"] >= TIMEOUT_MS == told["named-late"]["timeout_ms"]
+    assert (told["named-fenced"]["outcome"], told["named-fenced"]["partitions"]) == ("fenced", ["t-1"])
+    for name in ("named-late", "named-fenced"):
+        assert f"transaction of '{name}'" in log
+        assert name in page[page.index('id="timeouts"') :]
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from exporter.publication.page.humanize import humanize_count, humanize_duration
 from exporter.publication.page.sections import coverage_section, exporter_section, figures_section, verdicts_section
 from exporter.publication.page.style import style_sheet
 from exporter.publication.page.summary import Level, Summary, summarize
+from exporter.publication.page.timeouts import timeouts_section
 from exporter.publication.publication import Publication
 
 SUSPECTS_SHOWN_MAX = 200
@@ -53,7 +54,7 @@ def render_page(publication: Publication) -> Page:
             verdicts_section(evaluation),
         ]
         rest += [coverage_section(evaluation), "</div>"]
-    rest += [exporter_section(publication), "</body></html>"]
+    rest += [timeouts_section(publication.status), exporter_section(publication), "</body></html>"]
     return Page(head=as_bytes([_head(publication)]), rest=as_bytes(rest))
 
 

@@ -1,0 +1,121 @@
+"""`timeouts`: lists transactions that their coordinators timed out or fenced, from the transaction log."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from exporter.commands.context import Context
+from exporter.commands.report import complain, complain_of_gaps
+from exporter.commands.rows import Row, in_format
+from exporter.commands.status import ExitStatus
+from exporter.config.settings import Settings
+from exporter.kafka.state_log import LogRecord, LogUnreadableError, StateLog
+from exporter.publication.page.humanize import humanize_duration, humanize_instant
+from exporter.transaction_log.ledger import Ledger
+from exporter.transaction_log.records import MalformedRecordError, UnknownVersion, decode
+from exporter.transaction_log.timeouts import EndedByCoordinator, ended_by_coordinator
+
+READ_SECONDS = 0.2
+BEGINNINGS_MS = 60 * 60 * 1000
+"""Read before the wanted time: only a transaction whose beginning is read can be told from one that its client aborted."""
+KEYS = ("at_ms", "transactional_id", "outcome", "duration_ms", "timeout_ms", "partitions")
+HEADINGS = {
+    "at": "Ended",
+    "transactional_id": "TransactionalId",
+    "outcome": "Outcome",
+    "duration": "After",
+    "timeout": "TimeOut",
+    "partitions": "TopicPartitions",
+}
+
+
+def run(context: Context, settings: Settings) -> int:
+    """Print them, newest first; returns the exit status."""
+    options = context.options
+    since_ms = int(time.time() * 1000) - options.since
+    try:
+        found = _read(settings, since_ms - BEGINNINGS_MS, until=time.monotonic() + settings.scan.deadline_ms / 1000)
+    except LogUnreadableError as error:
+        complain(f"__transaction_state cannot be read: {error}")
+        return ExitStatus.COULD_NOT_RUN
+    recent = sorted((it for it in found.ended if it.at_ms >= since_ms), key=lambda it: -it.at_ms)
+    rows = [row(it) for it in recent]
+    if options.format == "table" and not rows:
+        print(f"No transaction was ended by its coordinator in the last {humanize_duration(options.since)}.")
+    else:
+        headings = HEADINGS if options.format == "table" else dict.fromkeys(KEYS, "")
+        print(in_format(options.format, headings, rows, for_table=in_words(rows)))
+    return ExitStatus.INCOMPLETE if complain_of_gaps(found.gaps) else ExitStatus.ANSWERED
+
+
+@dataclass(slots=True)
+class _Found:
+    ended: list[EndedByCoordinator] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    undecoded: int = 0
+
+
+def _read(settings: Settings, from_ms: int, *, until: float) -> _Found:
+    """From the first record written at `from_ms` to the present end of the log. Raises LogUnreadableError."""
+    log = StateLog(settings.kafka, since_ms=from_ms, positions={})
+    ledger, found = Ledger(), _Found()
+    ends: dict[int, int] = {}
+    try:
+        while True:
+            for record in log.read(READ_SECONDS).records:
+                _take(record, ledger, found)
+            if log.failure is not None:
+                raise LogUnreadableError(log.failure)
+            for partition, end in log.ends.items():
+                ends.setdefault(partition, end)  # what is written later is not waited for
+            unread = [it for it in log.partitions if it not in ends or log.positions.get(it, -1) < ends[it]]
+            if not unread or time.monotonic() >= until:
+                why = {it: log.failures.get(it, "it was not read to its end in scan.deadline") for it in unread}
+                found.gaps = [f"partition {it} of __transaction_state: {reason}" for it, reason in why.items()]
+                break
+    finally:
+        log.close()
+    if found.undecoded:
+        found.gaps.append(f"{found.undecoded} records of __transaction_state could not be decoded")
+    return found
+
+
+def _take(record: LogRecord, ledger: Ledger, found: _Found) -> None:
+    try:
+        decoded = decode(record.key, record.value)
+    except MalformedRecordError:
+        found.undecoded += 1
+        return
+    if isinstance(decoded, UnknownVersion):
+        found.undecoded += 1
+        return
+    events = ledger.take(record.partition, decoded, record.written_at_ms)
+    found.ended += [it for event in events if (it := ended_by_coordinator(event)) is not None]
+
+
+def row(it: EndedByCoordinator) -> Row:
+    """Under the documented names; instants and durations in milliseconds."""
+    return {
+        "at_ms": it.at_ms,
+        "transactional_id": it.transactional_id,
+        "outcome": it.outcome.value,
+        "duration_ms": None if it.duration_ms < 0 else it.duration_ms,
+        "timeout_ms": it.timeout_ms,
+        "partitions": list(it.partitions),
+    }
+
+
+def in_words(rows: list[Row]) -> list[Row]:
+    """For people."""
+    return [
+        {
+            "at": humanize_instant(it["at_ms"]),
+            "transactional_id": it["transactional_id"],
+            "outcome": it["outcome"],
+            "duration": None if it["duration_ms"] is None else humanize_duration(it["duration_ms"]),
+            "timeout": humanize_duration(it["timeout_ms"]),
+            "partitions": ",".join(it["partitions"]),
+        }
+        for it in rows
+    ]

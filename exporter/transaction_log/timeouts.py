@@ -1,0 +1,74 @@
+"""Keeps the last transactions that their coordinator ended: timed out, or fenced for a newer producer of the id."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from exporter.transaction_log.events import Event, Happening, Outcome
+
+KEPT_MAX: Final = 100
+PARTITIONS_TOLD_MAX: Final = 3
+_BY_THE_COORDINATOR: Final = frozenset({Outcome.TIMED_OUT, Outcome.FENCED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedByCoordinator:
+    """A transaction whose client did not end it. Instants and durations in milliseconds, by the coordinator's clock."""
+
+    transactional_id: str
+    outcome: Outcome
+    """TIMED_OUT or FENCED."""
+    at_ms: int
+    """When the coordinator decided it."""
+    duration_ms: int
+    """Since its start; -1 if the log does not show it."""
+    timeout_ms: int
+    partitions: tuple[str, ...]
+    """`orders-0`, sorted."""
+
+
+def ended_by_coordinator(event: Event) -> EndedByCoordinator | None:
+    """The transaction, if the event is such an end."""
+    if event.happening is not Happening.PREPARED or event.outcome not in _BY_THE_COORDINATOR:
+        return None
+    return EndedByCoordinator(
+        transactional_id=event.transactional_id,
+        outcome=event.outcome,
+        at_ms=event.at_ms,
+        duration_ms=event.duration_ms,
+        timeout_ms=event.timeout_ms,
+        partitions=tuple(f"{topic}-{partition}" for topic, partition in sorted(event.partitions)),
+    )
+
+
+def in_words(it: EndedByCoordinator) -> str:
+    """For a log line."""
+    how = "timed out" if it.outcome is Outcome.TIMED_OUT else "was fenced"
+    after = "" if it.duration_ms < 0 else f" after {it.duration_ms / 1000:.1f} s"
+    where = ", ".join(it.partitions[:PARTITIONS_TOLD_MAX]) or "no partition"
+    more = len(it.partitions) - PARTITIONS_TOLD_MAX
+    others = f" and {more} more" if more > 0 else ""
+    return (
+        f"transaction of {it.transactional_id!r} {how}{after} (time-out {it.timeout_ms / 1000:g} s): its coordinator "
+        f"aborts it on {where}{others}"
+    )
+
+
+class LastTimeouts:
+    """The last KEPT_MAX, in the order in which they were read."""
+
+    def __init__(self) -> None:
+        self._kept: deque[EndedByCoordinator] = deque(maxlen=KEPT_MAX)
+
+    def take(self, event: Event) -> EndedByCoordinator | None:
+        """Keep it, and hand it back, if it is such an end."""
+        ended = ended_by_coordinator(event)
+        if ended is not None:
+            self._kept.append(ended)
+        return ended
+
+    def newest_first(self) -> tuple[EndedByCoordinator, ...]:
+        """By the time of the decision."""
+        return tuple(sorted(self._kept, key=lambda it: -it.at_ms))
