@@ -73,8 +73,7 @@ class Exporter:
         self.collector = self._collector()
         kept = json.loads(json.dumps(state_file._document(state_file.State(self.memory))))
         self.memory = state_file._memory(kept)
-        if hasattr(self.collector, "recall"):  # not at 0105d82
-            self.collector.recall(self.memory.cluster_id, self.topics)
+        self.collector.recall(self.memory.cluster_id, self.topics)
 
     def cycle(self, *, search_logs: bool = False) -> Evaluation | None:
         """One cycle of the daemon; None where it failed."""
@@ -86,8 +85,7 @@ class Exporter:
             return None
         evaluation = evaluate(snapshot, self.memory, POLICY)
         self.memory = evaluation.memory
-        hidden = getattr(getattr(snapshot, "visibility", None), "hidden_topics", ())
-        self.topics = (*snapshot.partitions.topics, *hidden)
+        self.topics = (*snapshot.partitions.topics, *snapshot.visibility.hidden_topics)
         return evaluation
 
     def abort(self, row: TransactionRow) -> int:
