@@ -6,12 +6,13 @@ import argparse
 from collections.abc import Iterable
 
 from exporter.commands.context import Context
-from exporter.commands.report import with_collector
+from exporter.commands.names import meant
+from exporter.commands.report import visible_topics, with_collector
 from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.kafka.collect.collector import Collector
-from exporter.kafka.lookups import producers_of
+from exporter.kafka.lookups import KafkaRequestError, producers_of
 from exporter.snapshot import OneEntry
 
 HEADINGS = {
@@ -31,7 +32,13 @@ def run(context: Context, settings: Settings) -> int:
 
 
 def _describe(options: argparse.Namespace, collector: Collector) -> int:
-    entries = collector.query(lambda client: producers_of(client, options.topic, options.partition, options.broker_id))
+    try:
+        entries = collector.query(
+            lambda client: producers_of(client, options.topic, options.partition, options.broker_id)
+        )
+    except KafkaRequestError as error:
+        error.sentence += meant(options.topic, visible_topics(collector))
+        raise
     print(printed(entries, options.format))
     return ExitStatus.ANSWERED
 

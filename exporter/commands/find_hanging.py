@@ -11,7 +11,8 @@ from exporter.commands.colour import paint_for
 from exporter.commands.context import Context
 from exporter.commands.document import TRANSACTION_KEYS, document, transaction
 from exporter.commands.examine import Judge, completing, policy
-from exporter.commands.report import complain, complain_of_gaps, with_collector
+from exporter.commands.names import meant
+from exporter.commands.report import complain, complain_of_gaps, visible_topics, with_collector
 from exporter.commands.rows import Paint, Row, as_csv, as_json, as_table, plain
 from exporter.commands.states import UNKNOWN, states
 from exporter.commands.status import ExitStatus
@@ -83,9 +84,10 @@ def _find(context: Context, settings: Settings, collector: Collector) -> int:
         return watch(options, lambda: judge.look(scope), lambda evaluation: _shown(context, evaluation))
     evaluation = judge.judge(scope)
     if len(evaluation.snapshot.partitions) == 0 and scope != Scope():
+        hint = "" if options.topic is None else meant(options.topic, visible_topics(collector))
         complain(
             "no partition matches these options: the topic, partition or broker does not exist, or the topic is not "
-            "visible (needs DESCRIBE on it)"
+            f"visible (needs DESCRIBE on it){hint}"
         )
         return ExitStatus.COULD_NOT_RUN
     rows = _rows(options, evaluation)

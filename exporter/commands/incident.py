@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 
 from exporter.commands.context import Context
+from exporter.commands.names import meant
 from exporter.commands.report import complain
 from exporter.commands.rows import printable
 from exporter.commands.status import ExitStatus
@@ -31,16 +31,12 @@ def run(context: Context, settings: Settings) -> int:
         return ExitStatus.ANSWERED
     incident = kept.incidents.named(options.id)
     if incident is None:
-        complain(f"no incident {options.id} is known{_meant(options.id, kept.incidents)}")
+        hint = meant(options.id, [it.id for it in kept.incidents.all]) or ": `ktx incident` lists them"
+        complain(f"no incident {options.id} is known{hint}")
         return ExitStatus.COULD_NOT_RUN
     steps = kept.operator_steps(incident)
     print(_told(incident, steps, options.format))
     return ExitStatus.ANSWERED
-
-
-def _meant(name: str, incidents: Incidents) -> str:
-    close = difflib.get_close_matches(name, [it.id for it in incidents.all], n=1)
-    return f": did you mean {close[0]}?" if close else ": `ktx incident` lists them"
 
 
 def _listed(incidents: Incidents, form: str) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 import textwrap
-from collections.abc import Iterable
 from typing import Any, Final, NoReturn
 
+from exporter.commands.names import meant
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
 
@@ -46,7 +45,7 @@ class Parser(argparse.ArgumentParser):
                 hint = "; secrets have no flag: name a file or a variable"
             else:
                 settings = (flag_name(setting.name) for setting in SETTINGS if not setting.is_secret)
-                hint = _meant(names[0], [*re.findall(r"--[\w.-]+", of.format_help()), *settings])
+                hint = meant(names[0], [*re.findall(r"--[\w.-]+", of.format_help()), *settings])
             of.error(f"unrecognized arguments: {' '.join(names)}{hint}")
         return options
 
@@ -55,7 +54,7 @@ class Parser(argparse.ArgumentParser):
         choice = _INVALID_CHOICE.fullmatch(message)
         if choice is not None:
             known = re.findall(r"[\w-]+", choice["known"])
-            hint = _meant(choice["given"], known) or f": choose from {', '.join(known)}"
+            hint = meant(choice["given"], known) or f": choose from {', '.join(known)}"
             message = f"{choice['what']}: there is no {choice['given']!r}{hint}"
         self.exit(2, f"{self.prog}: {message}\nHelp: {self.prog} --help\n")
 
@@ -76,8 +75,3 @@ class HelpSettings(argparse.Action):
                 lines.append(f"  {flag_name(setting.name)} VALUE\n{text}")
         print("\n".join(lines))
         parser.exit()
-
-
-def _meant(given: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(given, list(known), n=1)
-    return f": did you mean {close[0]}?" if close else ""

@@ -6,11 +6,13 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from exporter.commands.consent import agrees, audit_log
 from exporter.commands.context import Context
 from exporter.commands.examine import Judge, policy
-from exporter.commands.report import complain, with_collector
+from exporter.commands.names import meant
+from exporter.commands.report import complain, visible_topics, with_collector
 from exporter.commands.rows import printable
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import GROUPS_MAX
@@ -35,6 +37,8 @@ class Means:
 
     judge: Callable[[Scope], Evaluation]
     partition: Callable[[str, int], Partition]
+    topics: Callable[[], tuple[str, ...]] = tuple
+    """The visible ones, to find out which one was meant."""
 
 
 def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | None = 0) -> Means:
@@ -42,6 +46,7 @@ def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | 
     return Means(
         judge=Judge(collector, policy(settings, stuck_after_ms=stuck_after_ms)).judge,
         partition=lambda topic, partition: PartitionOnBrokers(collector, topic, partition),
+        topics=partial(visible_topics, collector),
     )
 
 
@@ -63,7 +68,7 @@ def recover(context: Context, means: Means, action: Action, *, forced: Verdict |
     options = context.options
     scope = Scope(topic=options.topic, partition=options.partition)
     evaluation = means.judge(scope)
-    row = chosen(options, evaluation)
+    row = chosen(options, evaluation, means.topics)
     if row is None:
         return ExitStatus.COULD_NOT_RUN
     plan = plan_for(action, row)
@@ -96,7 +101,7 @@ def _judged_and_done(
     options: argparse.Namespace, means: Means, shown: Plan, forced: Verdict | None, audit: AuditLog
 ) -> int:
     """Judge again while the lock excludes other writers: the question and the lock may have taken time."""
-    row = chosen(options, means.judge(Scope(topic=options.topic, partition=options.partition)))
+    row = chosen(options, means.judge(Scope(topic=options.topic, partition=options.partition)), means.topics)
     if row is None:
         audit.step("ended", done=False, sentence="the transaction was not open any more at the second evaluation")
         return ExitStatus.COULD_NOT_RUN
@@ -130,7 +135,9 @@ def logged_failure(audit: AuditLog, plan: Plan) -> Iterator[None]:
         raise
 
 
-def chosen(options: argparse.Namespace, evaluation: Evaluation) -> TransactionRow | None:
+def chosen(
+    options: argparse.Namespace, evaluation: Evaluation, topics: Callable[[], tuple[str, ...]]
+) -> TransactionRow | None:
     """The open transaction that the options name; None, with a message, if it does not exist."""
     rows = all_rows(evaluation)
     if options.start_offset is not None:
@@ -148,7 +155,10 @@ def chosen(options: argparse.Namespace, evaluation: Evaluation) -> TransactionRo
     if len(named) == 1:
         return named[0]
     if len(evaluation.snapshot.partitions) == 0:
-        complain(f"{options.topic}-{options.partition} does not exist or is not visible (needs DESCRIBE on the topic)")
+        hint = meant(options.topic, topics())
+        complain(
+            f"{options.topic}-{options.partition} does not exist or is not visible (needs DESCRIBE on the topic){hint}"
+        )
         return None
     missing = "; ".join(gaps(evaluation.snapshot))
     complain(

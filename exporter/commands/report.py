@@ -29,6 +29,11 @@ def complain_of_gaps(gaps: Iterable[str]) -> bool:
     return told
 
 
+def visible_topics(collector: Collector) -> tuple[str, ...]:
+    """Which topic may have been meant. Raises BrokerFault and ClusterUnavailableError."""
+    return tuple(collector.query(lambda client: client.topology()).topics)
+
+
 def with_collector(settings: Settings, command: Callable[[Collector], int]) -> int:
     """Run `command` on its own collector; a cluster or broker that does not respond is one sentence and status 1."""
     with closing(open_collector(settings.kafka, settings.scan)) as collector:

@@ -124,6 +124,26 @@ def test_find_hanging_covers_the_named_scope_or_everything(
     assert on_topic(everything) == ["hanging_not_in_transaction", "open_within_timeout"]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("find-hanging",),
+        ("describe-producers", "--partition", "0"),
+        ("abort", "--partition", "0", "--start-offset", "0"),
+    ],
+    ids=lambda it: it[0],
+)
+def test_a_topic_that_does_not_exist_gets_the_name_that_was_meant(
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, tool: Tool, arguments: tuple[str, ...]
+) -> None:
+    topic = make_topic(kafka_4_3_1)
+    run = tool(kafka_4_3_1, *arguments, "--topic", topic + "x")
+    assert run.returncode == 1
+    assert f": did you mean {topic}?" in run.stderr
+    there = tool(kafka_4_3_1, "describe-producers", "--topic", topic, "--partition", "77")
+    assert "did you mean" not in there.stderr
+
+
 def test_csv_has_the_keys_of_json(
     kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
 ) -> None:
