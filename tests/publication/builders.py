@@ -165,6 +165,9 @@ def evaluation(
                 (row for row in transactions if row.verdict.is_suspect), key=lambda row: (row.verdict, -row.duration_ms)
             )
         ),
+        longest_others=tuple(
+            sorted((row for row in transactions if not row.verdict.is_suspect), key=lambda row: -row.duration_ms)[:10]
+        ),
         blocked_groups=tuple(
             BlockedGroup(
                 group=it.group,
