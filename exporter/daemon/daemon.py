@@ -168,6 +168,7 @@ class Daemon:
                 process=process,
                 status=status,
                 options=publish_options_of(self.scheduler.settings),
+                bootstrap=self.scheduler.settings.kafka.bootstrap,
             )
             self.routes.publish(
                 self._renderer.render(publication), render_page(publication), is_ready=status.cycles > 0

@@ -195,6 +195,7 @@ def published(
     status: ClusterStatus | None = None,
     options: PublishOptions | None = None,
     cluster: str | None = None,
+    bootstrap: str = "",
 ) -> Publication:
     """What such a daemon publishes of an evaluation."""
     return Publication(
@@ -203,6 +204,7 @@ def published(
         status=_usual_status() if status is None else status,
         options=PublishOptions() if options is None else options,
         cluster=cluster,
+        bootstrap=bootstrap,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape as _e
 
 from exporter.publication.page.humanize import humanize_count, humanize_instant
-from exporter.publication.page.page import Page, as_bytes, head, render_page
+from exporter.publication.page.page import Page, as_bytes, foot, head, render_page
 from exporter.publication.page.sections import table
 from exporter.publication.page.summary import Level, summarize
 from exporter.publication.publication import Publication
@@ -29,9 +29,7 @@ def _overview(publications: Sequence[Publication]) -> Page:
     )
     rows = (_row(it, found.level, found.title) for found, it in lines)
     heading = f"Kafka transactions of {humanize_count(len(publications), 'cluster')}"
-    body = (
-        table(("cluster", "found", "#open", "#suspect", "newest snapshot"), rows, ' id="clusters"') + "</body></html>"
-    )
+    body = table(("cluster", "found", "#open", "#suspect", "newest snapshot"), rows, ' id="clusters"') + foot()
     interval_ms = max((it.status.interval_ms for it in publications), default=0)
     return Page(head=as_bytes([head("Kafka transactions", heading, interval_ms)]), rest=as_bytes([body]))
 
