@@ -36,6 +36,8 @@ class Publication:
     options: PublishOptions
     cluster: str | None = None
     """The value of the label `cluster` in a fleet; None without this label."""
+    cluster_name: str | None = None
+    """The setting `cluster.name`."""
     bootstrap: str = ""
     """The brokers for commands on the page; empty where an operator has to know them."""
 

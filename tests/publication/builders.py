@@ -195,6 +195,7 @@ def published(
     status: ClusterStatus | None = None,
     options: PublishOptions | None = None,
     cluster: str | None = None,
+    cluster_name: str | None = None,
     bootstrap: str = "",
 ) -> Publication:
     """What such a daemon publishes of an evaluation."""
@@ -204,6 +205,7 @@ def published(
         status=_usual_status() if status is None else status,
         options=PublishOptions() if options is None else options,
         cluster=cluster,
+        cluster_name=cluster_name,
         bootstrap=bootstrap,
     )
 
