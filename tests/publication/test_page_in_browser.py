@@ -14,7 +14,8 @@ import pytest
 
 from exporter.evaluation.verdicts import Verdict
 from exporter.publication.exposition import Renderer
-from exporter.publication.page.page import render_page
+from exporter.publication.page.fleet import render_pages
+from exporter.publication.page.page import Page, render_page
 from exporter.publication.publication import Publication
 from exporter.web.routes import Routes
 from exporter.web.server import WebServer
@@ -139,6 +140,27 @@ def test_the_button_selects_the_whole_command(browser: Browser) -> None:
 
 def _html(publication: Publication) -> str:
     return render_page(publication).with_alarm(None).decode()
+
+
+@pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_a_fleet_fits_too(screen: tuple[int, int], browser: Browser) -> None:
+    """Long names and failures of clusters included."""
+    overview = _fleet()["/"].with_alarm(None).decode()
+    assert browser.measured(overview, NOT_CUT, *screen) == [0]
+
+
+def test_a_fleet_can_be_read_in_both_colour_schemes(browser: Browser) -> None:
+    """Its pages have the style of a single cluster's page."""
+    routes = Routes(lambda: None)
+    routes.publish(Renderer().render(healthy()), _fleet(), is_ready=True)
+    with WebServer("127.0.0.1:0", routes) as web:
+        for picture in browser.pictures(web.url, "page-fleet").values():
+            assert_painted(picture)
+
+
+def _fleet() -> dict[str, Page]:
+    names = {"payments": three_hangs, "x" * 100: stale, "orders": partial_coverage, "stock": healthy, "mail": healthy}
+    return render_pages([replace(publication(), cluster=name) for name, publication in names.items()])
 
 
 def test_partial_coverage_is_seen_first(browser: Browser) -> None:

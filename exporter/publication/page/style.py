@@ -61,7 +61,7 @@ dt{color:var(--quiet);font-size:.85rem}dd{margin:0;font-weight:600}
 dd small{display:block;font-weight:400;color:var(--quiet)}
 .suspect{border:1px solid var(--line);border-radius:.25rem;margin:0 0 .6rem;padding:.55rem .8rem}
 .suspect h3{margin:0;font-size:1rem;display:flex;flex-wrap:wrap;gap:.3rem .8rem;align-items:baseline}
-.suspect h3 code{font-weight:700;min-width:0}
+.suspect h3 code,.suspect h3 a{font-weight:700;min-width:0}
 .suspect p{margin:.3rem 0 0}
 .tag{padding:.05rem .5rem;border-radius:.25rem;font-size:.85rem;font-weight:600}
 .suspect dl{display:flex;flex-wrap:wrap;gap:.15rem 1.6rem;margin:.35rem 0 0}
