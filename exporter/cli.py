@@ -155,7 +155,8 @@ def state_folder(environment: Mapping[str, str]) -> Path | None:
 def _configure_logging(settings: Settings) -> None:
     level = settings.log_level
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter_of(settings.log_format, on_terminal=sys.stderr.isatty()))
+    on_terminal = sys.stderr.isatty()
+    handler.setFormatter(formatter_of(settings.log_format, on_terminal=on_terminal, cluster=settings.cluster_name))
     logging.basicConfig(handlers=[handler], level=level.upper())
     # The exporter reports the state of a broker itself, once per change, with the consequence.
     quiet = logging.DEBUG if level == "debug" else logging.CRITICAL

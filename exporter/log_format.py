@@ -11,11 +11,15 @@ _BARE = re.compile(r"[^\s\"=\\\x00-\x1f\x7f]+")
 
 
 class StructuredFormatter(logging.Formatter):
-    """One line per record, whatever it contains: `ts`, `level`, `logger`, `subject` if there is one, `msg`, `error`."""
+    """One line per record, whatever it contains.
 
-    def __init__(self, *, as_json: bool) -> None:
+    Keys are `ts`, `level`, `logger` and `msg`; where there is one, also `cluster`, `subject` and `error`.
+    """
+
+    def __init__(self, *, as_json: bool, cluster: str | None = None) -> None:
         super().__init__()
         self._as_json = as_json
+        self._constant = {} if cluster is None else {"cluster": cluster}
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, without a line end."""
@@ -23,6 +27,7 @@ class StructuredFormatter(logging.Formatter):
             "ts": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
+            **self._constant,
         }
         subject = getattr(record, "subject", None)
         if subject is not None:
@@ -38,8 +43,9 @@ class StructuredFormatter(logging.Formatter):
 class TextFormatter(logging.Formatter):
     """For a terminal; a record stays one line, and cannot contain control characters."""
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
+    def __init__(self, cluster: str | None = None) -> None:
+        of = "" if cluster is None else f"{cluster}: ".replace("%", "%%")
+        super().__init__(f"%(asctime)s %(levelname)s {of}%(message)s", "%H:%M:%S")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         """The line without a traceback."""
@@ -53,8 +59,8 @@ def _logfmt(value: str) -> str:
     return value if _BARE.fullmatch(value) else json.dumps(value)
 
 
-def formatter_of(log_format: str, *, on_terminal: bool) -> logging.Formatter:
-    """The formatter for the setting `log.format`."""
+def formatter_of(log_format: str, *, on_terminal: bool, cluster: str | None = None) -> logging.Formatter:
+    """The formatter for the settings `log.format` and `cluster.name`."""
     if log_format == "text" or (log_format == "auto" and on_terminal):
-        return TextFormatter()
-    return StructuredFormatter(as_json=log_format == "json")
+        return TextFormatter(cluster)
+    return StructuredFormatter(as_json=log_format == "json", cluster=cluster)

@@ -42,6 +42,33 @@ def test_json_is_one_object_a_line() -> None:
     assert told["error"].endswith("ValueError: why\nnot")
 
 
+@pytest.mark.parametrize(
+    ("log_format", "begins"),
+    [
+        (
+            "logfmt",
+            'ts=2027-01-15T08:00:00.250+00:00 level=warning logger=exporter cluster="50% of\\nall" subject=cycle ',
+        ),
+        (
+            "json",
+            '{"ts": "2027-01-15T08:00:00.250+00:00", "level": "warning", "logger": "exporter", "cluster": "50% of\\nall"',
+        ),
+    ],
+)
+def test_the_cluster_s_name_is_a_key_of_every_line(log_format: str, begins: str) -> None:
+    """As it is configured, in the same place always."""
+    line = formatter_of(log_format, on_terminal=True, cluster="50% of\nall").format(record("ended", subject="cycle"))
+
+    assert line.startswith(begins)
+
+
+def test_on_a_terminal_the_cluster_s_name_is_before_the_sentence() -> None:
+    """It is no format of its own, and cannot end the line."""
+    line = formatter_of("text", on_terminal=True, cluster="50% of\nall").format(record("ended"))
+
+    assert line.endswith(" WARNING 50% of\\nall: ended")
+
+
 @pytest.mark.parametrize(("log_format", "on_terminal"), [("text", False), ("auto", True), ("logfmt", True)])
 def test_nothing_in_a_line_ends_it_or_commands_a_terminal(log_format: str, *, on_terminal: bool) -> None:
     """Names come from the cluster: they must not forge a line."""

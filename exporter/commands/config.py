@@ -38,8 +38,9 @@ def dump(loaded: Loaded) -> str:
     """Every setting as YAML that can be used as a file, without secrets; each with its origin."""
     lines = []
     for section, settings in groupby(SETTINGS, key=lambda setting: setting.name.split(".", 1)[0]):
-        lines.append(f"{section}:")
-        lines += [_line(setting, loaded) for setting in settings]
+        below = [_line(setting, loaded) for setting in settings]
+        is_empty = all(line.lstrip().startswith("#") for line in below)
+        lines += [f"# {section}:" if is_empty else f"{section}:", *below]
     return "\n".join(lines) + "\n"
 
 

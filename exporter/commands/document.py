@@ -12,11 +12,14 @@ from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.snapshot import Answer, Snapshot
 
 
-def document(evaluation: Evaluation, rows: Iterable[TransactionRow]) -> dict[str, Any]:
+def document(
+    evaluation: Evaluation, rows: Iterable[TransactionRow], *, cluster_name: str | None = None
+) -> dict[str, Any]:
     """`evaluation` with the open transactions `rows`. Instants and durations are in milliseconds."""
     snapshot = evaluation.snapshot
     return {
         "cluster_id": snapshot.cluster_id,
+        "cluster_name": cluster_name,
         "taken_at_ms": snapshot.taken_at_ms,
         "coverage": coverage(snapshot),
         "transaction_max_timeout_ms": evaluation.max_timeout_ms,

@@ -81,7 +81,7 @@ def _find(context: Context, settings: Settings, collector: Collector) -> int:
     known = policy(settings, stuck_after_ms=options.stuck_after, overdue_slack_ms=options.overdue_slack)
     judge = Judge(collector, known)
     if options.watch is not None:
-        return watch(options, lambda: judge.look(scope), lambda evaluation: _shown(context, evaluation))
+        return watch(options, lambda: judge.look(scope), lambda evaluation: _shown(context, settings, evaluation))
     evaluation = judge.judge(scope)
     if len(evaluation.snapshot.partitions) == 0 and scope != Scope():
         hint = "" if options.topic is None else meant(options.topic, visible_topics(collector))
@@ -91,7 +91,7 @@ def _find(context: Context, settings: Settings, collector: Collector) -> int:
         )
         return ExitStatus.COULD_NOT_RUN
     rows = _rows(options, evaluation)
-    print(printed(evaluation, rows, output_format(options), paint_for(context)))
+    print(_printed(context, settings, evaluation, rows))
     _tell_unwaited(len(completing(evaluation)))
     is_incomplete = complain_of_gaps(gaps_of(evaluation.snapshot))
     if options.plan_file is not None and not _write_plan(Path(options.plan_file), evaluation, rows):
@@ -119,9 +119,13 @@ def _rows(options: argparse.Namespace, evaluation: Evaluation) -> tuple[Transact
     )
 
 
-def _shown(context: Context, evaluation: Evaluation) -> str:
-    options = context.options
-    return printed(evaluation, _rows(options, evaluation), output_format(options), paint_for(context))
+def _shown(context: Context, settings: Settings, evaluation: Evaluation) -> str:
+    return _printed(context, settings, evaluation, _rows(context.options, evaluation))
+
+
+def _printed(context: Context, settings: Settings, evaluation: Evaluation, rows: Sequence[TransactionRow]) -> str:
+    output = output_format(context.options)
+    return printed(evaluation, rows, output, paint_for(context), cluster_name=settings.cluster_name)
 
 
 def output_format(options: argparse.Namespace) -> str:
@@ -146,11 +150,18 @@ def _state(row: TransactionRow) -> str:
     return row.coordinator_state if is_known and row.coordinator_state is not None else UNKNOWN
 
 
-def printed(evaluation: Evaluation, rows: Sequence[TransactionRow], output: str, paint: Paint = plain) -> str:
+def printed(
+    evaluation: Evaluation,
+    rows: Sequence[TransactionRow],
+    output: str,
+    paint: Paint = plain,
+    *,
+    cluster_name: str | None = None,
+) -> str:
     """The rows for people, as Kafka's tab-separated columns, as CSV or the promised JSON object."""
     if output == "table":
         return with_summary(evaluation, rows, paint)
-    told = document(evaluation, rows)
+    told = document(evaluation, rows, cluster_name=cluster_name)
     if output == "json":
         return as_json(told)
     transactions: list[Row] = told["transactions"]

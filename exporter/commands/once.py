@@ -38,7 +38,7 @@ def _once(options: argparse.Namespace, settings: Settings, collector: Collector)
 
 def _printed(settings: Settings, evaluation: Evaluation, output: str) -> str:
     if output == "json":
-        return as_json(document(evaluation, all_rows(evaluation)))
+        return as_json(document(evaluation, all_rows(evaluation), cluster_name=settings.cluster_name))
     if output == "prometheus":
         return _exposition(settings, evaluation)
     rows = worst_first(evaluation)

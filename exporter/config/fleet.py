@@ -55,6 +55,10 @@ def load_fleet(sources: Sources, read: ReadText = read_text) -> Loaded:
             )
         except ConfigurationError as error:
             problems += [it for it in error.problems if it not in problems]
+    if any(it.settings.cluster_name is not None for it in loaded.values()):
+        problems.append(
+            f"cluster.name: cannot be given for a fleet, whose clusters have the names in {sources.clusters[0]}"
+        )
     if problems:
         raise ConfigurationError(problems)
     first = next(iter(loaded.values()))

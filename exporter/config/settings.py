@@ -228,6 +228,13 @@ class Settings:
     """All settings, validated."""
 
     kafka: KafkaSettings
+    cluster_name: str | None = setting(
+        "cluster.name",
+        values.NAME,
+        "The cluster's name on the status page, in log lines and in JSON, next to its id. Metrics have no such label: "
+        "that is Prometheus' configuration.",
+        needs_restart=True,
+    )
     scan: ScanSettings
     verdicts: VerdictSettings
     publish: PublishSettings

@@ -67,6 +67,11 @@ def text(value: Any) -> str:
     return str(value)
 
 
+def name(value: Any) -> str | None:
+    """A string; an empty one is none, because a template may have nothing to put there."""
+    return text(value) or None
+
+
 def switch(value: Any) -> bool:
     """`true` or `false`, as a YAML value or as text."""
     if str(value).lower() not in {"true", "false"}:
@@ -189,6 +194,7 @@ DURATION = Kind(duration_ms, _DURATION_SCHEMA)
 POSITIVE_DURATION = Kind(positive_duration_ms, _DURATION_SCHEMA)
 SIZE = Kind(size_bytes, {"type": ["string", "number"], "pattern": f"^{_SIZE.pattern}$"})
 TEXT = Kind(text, {"type": ["string", "number"]})
+NAME = Kind(name, {"type": ["string", "number"]})
 URL = Kind(url, {"type": ["string", "number"]})
 SWITCH = Kind(switch, {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]})
 SERVERS = Kind(bootstrap_servers, {"type": ["string", "array"], "items": {"type": "string"}})

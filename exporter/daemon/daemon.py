@@ -69,6 +69,7 @@ class Daemon:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.scheduler = Scheduler(settings, self, reloader=reloader, orders=orders, wall_clock=wall_clock, clock=clock)
+        self._cluster_name = settings.cluster_name
         self._collector = collector
         self.routes = Routes(self.scheduler.liveness, reload=self.scheduler.reload_on_request)
         self._renderer = Renderer()
@@ -174,6 +175,8 @@ class Daemon:
                 process=process,
                 status=status,
                 options=publish_options_of(self.scheduler.settings),
+                cluster_name=self._cluster_name,
+                bootstrap=self.scheduler.settings.kafka.bootstrap,
             )
             incidents = self._incidents
             pages = self._incident_pages.render(incidents.incidents, incidents.operator_steps, status.interval_ms)

@@ -27,7 +27,7 @@ from exporter.fleet.scan import ClusterCycle
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.fleet import render_pages
 from exporter.publication.publication import Publication
-from exporter.status import ApiStatistics, ClusterStatus, ProcessStatus, total
+from exporter.status import ApiStatistics, total
 from exporter.web.routes import Routes
 
 
@@ -160,20 +160,18 @@ class FleetDaemon:
                 baseline=None if self._baseline is None else self._baseline.status,
                 history=None if self._history is None else self._history.status(),
             )
+            brokers = {it.name: it.kafka.bootstrap for it in settings.clusters}
             publications = [
-                self._publication(name, record, process, record.status(settings, self._requests[name]))
+                Publication(
+                    evaluation=None if status.is_stale else record.evaluation,
+                    process=process,
+                    status=status,
+                    options=publish_options_of(settings),
+                    cluster=name,
+                    bootstrap=brokers.get(name, ""),
+                )
                 for name, record in self._records.items()
+                for status in (record.status(settings, self._requests[name]),)
             ]
             exposition = self._renderer.render(*publications)
             self.routes.publish(exposition, render_pages(publications), is_ready=self._cycles_ended > 0)
-
-    def _publication(
-        self, name: str, record: ClusterState, process: ProcessStatus, status: ClusterStatus
-    ) -> Publication:
-        return Publication(
-            evaluation=None if status.is_stale else record.evaluation,
-            process=process,
-            status=status,
-            options=publish_options_of(self.scheduler.settings),
-            cluster=name,
-        )

@@ -35,6 +35,8 @@ from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
 FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
 """A transaction on an unread partition stays in the memory for a day."""
+LONGEST_OTHERS_MAX = 10
+"""Transactions that are not suspects and have a row all the same."""
 
 _OWNED = frozenset({Ownership.OWNED, Ownership.COMPLETING})
 
@@ -62,14 +64,20 @@ def evaluate(
         _remember(snapshot, memory, evidence, verdicts, seen),
         blocked=remembered_groups(snapshot, suspect_rows, memory, blocked),
     )
-    suspects = _suspects(snapshot, evidence, transactions, partitions, usual, policy, remembered)
+
+    def row(number: int) -> TransactionRow:
+        return transaction_row(
+            snapshot, evidence[number], transactions, partitions, number, usual[number], policy, remembered
+        )
+
     return Evaluation(
         snapshot=snapshot,
         transactions=transactions,
         unexamined=unexamined,
         partitions=partitions,
         evidence=evidence,
-        suspects=suspects,
+        suspects=tuple(map(row, _worst_first(transactions))),
+        longest_others=tuple(map(row, _longest_others(transactions))),
         blocked_groups=blocked,
         max_timeout_ms=max_timeout_ms,
         max_timeout_is_fallback=told_ms is None,
@@ -158,22 +166,18 @@ def partition_columns(
     )
 
 
-def _suspects(
-    snapshot: Snapshot,
-    evidence: tuple[Evidence, ...],
-    transactions: TransactionColumns,
-    partitions: PartitionColumns,
-    usual: tuple[Usual | None, ...],
-    policy: Policy,
-    memory: Memory,
-) -> tuple[TransactionRow, ...]:
-    """Worst first: by verdict, then the longest open."""
+def _worst_first(transactions: TransactionColumns) -> list[int]:
+    """The suspects: by verdict, then the longest open."""
     rows = np.flatnonzero(IS_SUSPECT[transactions.verdict])
-    order = np.lexsort((-transactions.duration_ms[rows], transactions.verdict[rows]))
-    return tuple(
-        transaction_row(snapshot, evidence[row], transactions, partitions, int(row), usual[row], policy, memory)
-        for row in rows[order]
-    )
+    chosen: list[int] = rows[np.lexsort((-transactions.duration_ms[rows], transactions.verdict[rows]))].tolist()
+    return chosen
+
+
+def _longest_others(transactions: TransactionColumns) -> list[int]:
+    """The longest open of those that are not suspects."""
+    rows = np.flatnonzero(~IS_SUSPECT[transactions.verdict])
+    chosen: list[int] = rows[np.argsort(-transactions.duration_ms[rows], kind="stable")[:LONGEST_OTHERS_MAX]].tolist()
+    return chosen
 
 
 def all_rows(evaluation: Evaluation) -> tuple[TransactionRow, ...]:

@@ -278,6 +278,8 @@ class Evaluation:
     """The usual duration of each open transaction."""
     suspects: tuple[TransactionRow, ...]
     """Every suspect that was examined, worst first: by verdict, then the longest duration."""
+    longest_others: tuple[TransactionRow, ...] = ()
+    """The examined transactions that are not suspects, longest first, as many as a reader looks at."""
     blocked_groups: tuple[BlockedGroup, ...] = ()
     """The visible groups that suspects block, most waiting records first."""
     max_timeout_ms: int

@@ -118,7 +118,7 @@ def _no_suspect(before: Suspect, verdict: Verdict, evaluation: Evaluation) -> tu
 
 def _missing(before: Suspect, evaluation: Evaluation) -> tuple[Suspect, list[Event]]:
     """It is not open where its partition was read; otherwise nothing is known."""
-    now_ms, key = evaluation.snapshot.taken_at_ms, before.key
+    key, now_ms = before.key, evaluation.snapshot.finished_at_ms  # its marker may have come during the cycle
     partitions = evaluation.snapshot.partitions
     if key.topic not in partitions.topics:
         if key.topic in evaluation.snapshot.visibility.hidden_topics or not evaluation.snapshot.is_complete:

@@ -82,7 +82,7 @@ class Suspect:
     groups: tuple[str, ...]
     """Every group that was seen blocked."""
     ended_at_ms: int | None = None
-    """The first cycle in which it was no longer open; None while it is, or while its partition cannot be read."""
+    """The end of the first cycle in which it was no longer open; None while it is, or while its partition cannot be read."""
 
     @property
     def name(self) -> str:

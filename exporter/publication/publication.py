@@ -36,13 +36,22 @@ class Publication:
     options: PublishOptions
     cluster: str | None = None
     """The value of the label `cluster` in a fleet; None without this label."""
+    cluster_name: str | None = None
+    """The setting `cluster.name`."""
+    bootstrap: str = ""
+    """The brokers for commands on the page; empty where an operator has to know them."""
 
     @property
     def suspects(self) -> tuple[TransactionRow, ...]:
         """The suspects, worst first, without transactional ids where these are not shown."""
-        if self.evaluation is None:
-            return ()
-        rows = self.evaluation.suspects
+        return () if self.evaluation is None else self._shown(self.evaluation.suspects)
+
+    @property
+    def longest_others(self) -> tuple[TransactionRow, ...]:
+        """The longest transactions that are not suspects, likewise."""
+        return () if self.evaluation is None else self._shown(self.evaluation.longest_others)
+
+    def _shown(self, rows: tuple[TransactionRow, ...]) -> tuple[TransactionRow, ...]:
         return rows if self.options.transactional_ids else tuple(map(without_transactional_id, rows))
 
 

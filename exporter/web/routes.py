@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from exporter.publication.exposition import Exposition
 from exporter.publication.page.page import Page
+from exporter.publication.page.script import SCRIPT_SOURCE
 from exporter.web.negotiation import chosen
 
 RELOAD_PATH = "/-/reload"
@@ -21,13 +22,15 @@ HEADER_BYTES_MAX = 16 * 1024
 _PLAIN = "text/plain; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
 _COMMON_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
-_PAGE_HEADERS = (
-    (
-        "Content-Security-Policy",
-        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
-    ("Referrer-Policy", "no-referrer"),
+_PAGE_POLICY = (
+    "default-src 'none'",
+    "style-src 'unsafe-inline'",
+    f"script-src {SCRIPT_SOURCE}",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
 )
+_PAGE_HEADERS = (("Content-Security-Policy", "; ".join(_PAGE_POLICY)), ("Referrer-Policy", "no-referrer"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

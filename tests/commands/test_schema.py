@@ -18,7 +18,7 @@ from tests.evaluation.builders import snapshot
 
 def printed() -> Any:
     evaluation = every_kind()
-    return json.loads(json.dumps(document(evaluation, all_rows(evaluation))))
+    return json.loads(json.dumps(document(evaluation, all_rows(evaluation), cluster_name="payments")))
 
 
 def test_what_is_printed_is_what_the_schema_describes() -> None:
@@ -28,6 +28,7 @@ def test_what_is_printed_is_what_the_schema_describes() -> None:
     assert len(told["transactions"]) >= 4
     assert told["coverage"]["unread_partitions"] != []
     assert problems(told) == []
+    assert told["cluster_name"] == "payments"
     nothing = evaluate(snapshot(coordinators=(CoordinatorCoverage(broker=1, failure="down"),)), Memory(), Policy())
     assert problems(document(nothing, ())) == []
 

@@ -82,6 +82,12 @@ def test_a_mistake_is_reported_with_its_place(clusters: str, sentence: str) -> N
     assert any(problem.startswith(sentence) for problem in problems_of(clusters)), problems_of(clusters)
 
 
+def test_a_fleet_has_no_second_name() -> None:
+    """The name of one cluster would be ignored: it is refused."""
+    (problem,) = problems_of(TWO, SHARED + "cluster: {name: payments}\n")
+    assert problem == "cluster.name: cannot be given for a fleet, whose clusters have the names in fleet.yaml"
+
+
 def test_a_mistake_that_all_clusters_share_is_reported_once() -> None:
     """It stands in the settings, not in each cluster."""
     assert len(problems_of(TWO, SHARED + "web: 1\n")) == 1

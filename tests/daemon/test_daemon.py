@@ -20,10 +20,10 @@ from exporter.daemon.reload import Reloaded, Reloader
 from exporter.daemon.scheduler import CYCLE_JOB, Order, Orders
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
-from exporter.snapshot import Snapshot, TransactionKeys
+from exporter.snapshot import SecondRead, Snapshot, TransactionKeys
 from exporter.status import ApiStatistics, ReloadStatus
 from exporter.web.routes import Request
-from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
+from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
 
 FLAGS = {"kafka.bootstrap.servers": "a:1", "scan.interval": "10s", "scan.deadline": "9s"}
 
@@ -71,6 +71,10 @@ def healthy(at_s: float = 0) -> Snapshot:
     return snapshot([Entry()], transactions=(transaction(),), taken_at_ms=NOW_MS + int(at_s * 1000))
 
 
+def hang() -> Snapshot:
+    return snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proof())
+
+
 def down() -> ClusterUnavailableError:
     return ClusterUnavailableError("no broker responded: broker at a:1 cannot be connected to (unreachable)")
 
@@ -89,6 +93,27 @@ def values(daemon: Daemon) -> dict[str, float]:
     """Metric -> value, of those without labels or with one series."""
     families = text_string_to_metric_families(get(daemon, "/metrics")[1])
     return {sample.name: sample.value for family in families for sample in family.samples}
+
+
+@pytest.mark.parametrize(("name", "heading"), [("payments", "payments"), ("", "cluster-1")])
+def test_the_page_has_the_cluster_s_name(name: str, heading: str) -> None:
+    """The setting, with the id next to it; the id alone without one. Metrics have no such label."""
+    settings = load(file=None, environment={}, flags={**FLAGS, "cluster.name": name})
+    daemon = Daemon(settings, cast("Collector", Script(healthy())), state_path=None)
+    daemon.cycle()
+
+    page = get(daemon, "/")[1]
+    assert f'<code id="cluster">{heading}</code>' in page
+    assert ('<span class="quiet">cluster-1</span>' in page) == bool(name)
+    assert "payments" not in get(daemon, "/metrics")[1]
+
+
+def test_the_page_s_commands_have_the_brokers_of_the_settings() -> None:
+    """An operator copies them as they are."""
+    daemon = daemon_on(Script(hang()), Clock())
+    daemon.cycle()
+
+    assert f"--bootstrap-server</span> {FLAGS['kafka.bootstrap.servers']} <span>--topic" in get(daemon, "/")[1]
 
 
 def test_a_failed_cycle_keeps_the_rows_until_the_third(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from exporter.evaluation.evaluate import FORGET_UNREAD_AFTER_MS, all_rows, evaluate
+from exporter.evaluation.evaluate import FORGET_UNREAD_AFTER_MS, LONGEST_OTHERS_MAX, all_rows, evaluate
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
 from exporter.snapshot import ClockSource, IdVisibility, SecondRead, Snapshot
@@ -219,6 +219,23 @@ def test_suspects_come_worst_first() -> None:
         (1, Verdict.OVERDUE_AT_COORDINATOR),
     ]
     assert len(all_rows(result)) == 4
+
+
+def test_the_longest_of_the_others_have_a_row() -> None:
+    """Longest first, as many as the limit, and never a suspect, however old it is."""
+    owned = [
+        transaction(
+            producer_id=number, partitions=frozenset({("orders", number)}), start_time_ms=NOW_MS - number * 1000
+        )
+        for number in range(1, LONGEST_OTHERS_MAX + 3)
+    ]
+    entries = [Entry(partition=it.producer_id, producer_id=it.producer_id) for it in owned]
+    suspect = Entry(partition=0, producer_id=99, second_read=SecondRead.UNCHANGED, last_timestamp_ms=NOW_MS - 10**8)
+
+    result = run(snapshot([suspect, *entries], partitions=20, transactions=tuple(owned), proof=proof()))
+
+    assert [row.producer_id for row in result.suspects] == [99]
+    assert [row.producer_id for row in result.longest_others] == list(range(LONGEST_OTHERS_MAX + 2, 2, -1))
 
 
 def test_every_row_has_a_sentence_of_its_own_verdict() -> None:

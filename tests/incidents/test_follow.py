@@ -34,7 +34,7 @@ def test_an_incident_is_followed_from_its_first_cycle_to_its_end() -> None:
     (it,) = cycles.cycle(60, [hang(high_watermark=400)], impact=blocked("readers")).all
     assert (it.id, it.is_over, it.ended_ms) == ("20270115T080000000Z", False, None)
     (it,) = cycles.cycle(90).all
-    assert (it.is_over, it.ended_ms) == (True, NOW_MS + 90 * SECOND_MS)
+    assert (it.is_over, it.ended_ms) == (True, NOW_MS + 90 * SECOND_MS + 40), "its marker may have come in the cycle"
     assert (it.worst, it.partitions, it.groups) == (Verdict.HANGING_NO_TRANSACTIONAL_ID, ("orders-0",), ("readers",))
     assert it.records_held_back == 300
     assert kinds(it) == [

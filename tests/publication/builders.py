@@ -165,6 +165,9 @@ def evaluation(
                 (row for row in transactions if row.verdict.is_suspect), key=lambda row: (row.verdict, -row.duration_ms)
             )
         ),
+        longest_others=tuple(
+            sorted((row for row in transactions if not row.verdict.is_suspect), key=lambda row: -row.duration_ms)[:10]
+        ),
         blocked_groups=tuple(
             BlockedGroup(
                 group=it.group,
@@ -192,6 +195,8 @@ def published(
     status: ClusterStatus | None = None,
     options: PublishOptions | None = None,
     cluster: str | None = None,
+    cluster_name: str | None = None,
+    bootstrap: str = "",
 ) -> Publication:
     """What such a daemon publishes of an evaluation."""
     return Publication(
@@ -200,6 +205,8 @@ def published(
         status=_usual_status() if status is None else status,
         options=PublishOptions() if options is None else options,
         cluster=cluster,
+        cluster_name=cluster_name,
+        bootstrap=bootstrap,
     )
 
 

@@ -9,7 +9,7 @@ from exporter.publication.exposition import Renderer
 from exporter.publication.page.fleet import render_pages
 from exporter.publication.publication import Publication
 from exporter.web.routes import Request, Routes
-from tests.publication.scenarios import before_first_cycle, healthy, three_hangs
+from tests.publication.scenarios import before_first_cycle, healthy, partial_coverage, stale, three_hangs
 
 NASTY = 'a/../b <i>"&\n%41'
 
@@ -40,6 +40,26 @@ def test_the_worst_cluster_comes_first_and_has_its_page() -> None:
     assert (status, "hanging: proved" in page, "<i>" in page) == (200, True, False)
     assert '<a href="/">all clusters</a>' in page
     assert answer(routes, "/clusters/b")[0] == 404
+
+
+def test_a_cluster_that_needs_attention_says_why() -> None:
+    """A dead one has its last failure, and the fleet's state counts the clusters at each level."""
+    publications = [named(healthy(), "well"), named(stale(), "dead"), named(three_hangs(), "hung")]
+    overview = render_pages(publications)["/"].with_alarm(None).decode()
+
+    assert '<div class="banner bad" id="headline"' in overview
+    assert "<strong>1 cluster with hanging transactions; 1 cluster without a current snapshot</strong>" in overview
+    cards = re.findall(r'<article class="suspect">.*?</article>', overview, re.DOTALL)
+    assert [re.search("/clusters/([a-z]+)", card)[1] for card in cards] == ["hung", "dead"]  # type: ignore[index]
+    assert "The last cycle failed: No broker of kafka-1.example:9092 could be reached." in cards[1]
+    assert "well" not in "".join(cards)
+
+
+def test_a_fleet_is_green_only_if_every_cluster_is() -> None:
+    """One that is partly unread makes it a warning."""
+    well, partial = named(healthy(), "well"), named(partial_coverage(), "partial")
+    assert '<div class="banner good"' in render_pages([well])["/"].with_alarm(None).decode()
+    assert '<div class="banner warning"' in render_pages([well, partial])["/"].with_alarm(None).decode()
 
 
 def test_every_series_of_a_cluster_is_labelled_and_escaped() -> None:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from exporter.baseline import Usual
 from exporter.evaluation.verdicts import InconclusiveReason, StartSource, TransactionRow, Verdict, WaitingGroup
 from exporter.publication.exposition import Renderer
+from exporter.publication.page.advice import RUNBOOKS
 from exporter.publication.page.humanize import humanize_duration, humanize_instant
 from exporter.publication.page.page import render_page
+from exporter.publication.page.script import SCRIPT
 from exporter.publication.page.style import DARK, LIGHT, style_sheet
 from exporter.publication.page.summary import GAPS_SHOWN_MAX, Level, coverage_gaps, summarize
 from exporter.publication.page.timeouts import SHOWN_MAX
@@ -54,7 +56,8 @@ def _page(publication: Publication) -> str:
 
 def _text(publication: Publication) -> str:
     """What a reader sees."""
-    return re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]*>", " ", _page(publication), flags=re.DOTALL))
+    page = re.sub(r"<wbr>|</?span>", "", _page(publication))
+    return re.sub(r"\s+", " ", re.sub(r"<(style|script)>.*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL))
 
 
 # The headline
@@ -130,7 +133,7 @@ def test_gaps_beyond_a_number_are_counted() -> None:
     """A cluster of many brokers that are down leaves the page readable."""
     brokers = tuple(broker(number, f"broker {number} is down") for number in range(GAPS_SHOWN_MAX + 3))
     *shown, last = coverage_gaps(evaluation(brokers=brokers))
-    assert (len(shown), last) == (GAPS_SHOWN_MAX, "3 more gaps, see Not read.")
+    assert (len(shown), last) == (GAPS_SHOWN_MAX, "3 more gaps, see Unread.")
 
 
 def test_a_failed_proof_is_a_gap() -> None:
@@ -165,6 +168,71 @@ def test_green_is_a_statement_of_completeness(name: str, drop: bool, succeeded: 
 
 
 # The page
+
+
+def test_the_page_answers_questions_in_the_order_of_an_incident() -> None:
+    """State, suspects, what is unread; figures and tables are below."""
+    page = _page(three_hangs())
+    places = [
+        page.index(f'id="{name}"') for name in ("headline", "suspects", "coverage", "facts", "others", "verdicts")
+    ]
+    assert places == sorted(places)
+
+
+def test_a_suspect_says_first_what_an_operator_decides_by() -> None:
+    """Age, who waits, the next command and the runbook; then the evidence."""
+    group = WaitingGroup(group="readers", committed_offset=1, waiting_records=2)
+    text = _text(published(evaluation([Partition()], [hanging(groups=(group,))]), bootstrap="kafka-1:9092,[::1]:9093"))
+    parts = (
+        "age 3 h 0 min",
+        "consumer groups readers (2 records wait)",
+        "next (dry run) runbook kafka-transaction-exporter abort",
+        "--bootstrap-server &#x27;kafka-1:9092,[::1]:9093&#x27; --topic orders --partition 0 --start-offset 1234 --dry-run",
+        "No coordinator knows producer id 4000",
+        "idle 3 h 0 min",
+    )
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_the_number_agrees() -> None:
+    """One transaction has its marker, two have theirs."""
+    titles = [summarize(evaluation([Partition()], [hanging()] * count), status()).title for count in (1, 2)]
+    assert titles == [
+        "1 transaction hanging: proved, no coordinator will write its marker",
+        "2 transactions hanging: proved, no coordinator will write their markers",
+    ]
+
+
+def test_many_gaps_do_not_hide_the_suspects() -> None:
+    """Two in the headline, the number of the others; all are below the suspects."""
+    brokers = tuple(broker(number, f"broker {number} is down") for number in range(5))
+    it = summarize(evaluation([Partition()], [hanging()], brokers=brokers), status())
+    assert it.notes[:3] == ("Broker 0 is down.", "Broker 1 is down.", "3 more gaps, see Unread.")
+
+
+def test_the_longest_of_the_others_are_listed() -> None:
+    """Transactions that are not suspects: longest first, ten of all, with the id only where ids are shown."""
+    rows = [transaction(duration_ms=n * 1000, transactional_id=f"app-{n}") for n in range(1, 13)]
+    publication = published(evaluation([Partition()], [*rows, inconclusive()]))
+    text = _text(publication)
+    assert "Open transactions that are not suspects (the 10 longest of 12)" in text
+    assert re.findall(r"app-(\d+)", text) == [str(n) for n in range(12, 2, -1)]
+    assert "orders-0 app-12 12 s open_within_timeout" in text
+    assert "app-12" not in _text(replace(publication, options=PublishOptions(transactional_ids=False)))
+    assert "Open transactions that are not suspects None." in _text(published(evaluation([Partition()], [hanging()])))
+
+
+def test_only_verdicts_with_a_transaction_are_counted() -> None:
+    """Nine zeros would take more room than the suspects."""
+    section = re.search('<section id="verdicts">.*?</section>', _page(three_hangs()).replace("<wbr>", ""), re.DOTALL)
+    assert section is not None
+    assert re.findall(r"<td class=\"word\">(\w+)</td>", section[0]) == [
+        "hanging_stale_epoch",
+        "hanging_no_transactional_id",
+        "inconclusive",
+        "open_within_timeout",
+    ]
 
 
 def test_a_suspect_shows_all_that_a_person_needs() -> None:
@@ -334,10 +402,15 @@ def test_a_dead_loop_is_shown_above_everything() -> None:
 
 
 def test_the_page_fetches_nothing() -> None:
-    """No script, picture, font or sheet from anywhere: it works where the cluster's network is all there is."""
+    """No picture, font, sheet or script from anywhere: it works where the cluster's network is all there is.
+
+    Only a reader who follows the link to a runbook leaves the exporter.
+    """
     page = _page(three_hangs())
-    assert re.findall(r"<script|<img|<link|url\(|@import|https?://", page) == []
-    assert set(re.findall(r'href="([^"]*)"', page)) == {"/incidents", "/metrics", "/-/healthy", "/-/ready"}
+    assert re.findall(r"<img|<link|<script [^>]*|src=|url\(|@import", page) == []
+    assert re.findall(r"<script>(.*?)</script>", page, re.DOTALL) == [SCRIPT]
+    links = set(re.findall(r'href="([^"]*)"', page))
+    assert {it for it in links if not it.startswith(RUNBOOKS)} == {"/incidents", "/metrics", "/-/healthy", "/-/ready"}
 
 
 def test_the_page_renews_itself_once_a_cycle_and_not_more_than_every_ten_seconds() -> None:

@@ -6,24 +6,25 @@ Pictures are written to `build/artefacts/`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from html import unescape
 
 import pytest
 
 from exporter.evaluation.verdicts import Verdict
 from exporter.publication.exposition import Renderer
-from exporter.publication.page.page import render_page
+from exporter.publication.page.fleet import render_pages
+from exporter.publication.page.page import Page, render_page
 from exporter.publication.publication import Publication
 from exporter.web.routes import Routes
 from exporter.web.server import WebServer
-from tests.browser import Browser, assert_painted, open_browser
+from tests.browser import DESKTOP, NOT_CUT, PHONE, Browser, assert_painted, open_browser
 from tests.marks import starts
-from tests.publication.builders import Partition, evaluation, hanging, inconclusive, published
+from tests.publication.builders import Partition, broker, evaluation, hanging, inconclusive, published
 from tests.publication.scenarios import healthy, partial_coverage, stale, three_hangs
 
 LONG_TOPIC = "x" * 249
-DARK = ("--blink-settings=preferredColorScheme=0",)
-PHONE = ("--window-size=412,900",)
 
 
 def two_hundred_suspects() -> Publication:
@@ -42,6 +43,10 @@ def two_hundred_suspects() -> Publication:
     ]
     partitions = [Partition(topic=topic) for topic in topics]
     return published(evaluation(partitions, rows))
+
+
+def _name(of: Callable[..., object]) -> str:
+    return of.__name__
 
 
 @pytest.fixture(scope="module")
@@ -70,25 +75,92 @@ def test_three_suspects_can_be_read_in_both_colour_schemes(browser: Browser) -> 
     """Each suspect is an article with its partition and verdict; light, dark and narrow are all painted."""
     with WebServer("127.0.0.1:0", _site(three_hangs())) as web:
         document = browser.elements(web.url)
-        light = browser.picture(web.url, "page-three-suspects")
-        dark = browser.picture(web.url, "page-three-suspects-dark", "--window-size=1280,1400", *DARK)
-        phone = browser.picture(web.url, "page-three-suspects-phone", *PHONE)
+        pictures = browser.pictures(web.url, "page-three-suspects")
     assert document.count('<article class="suspect">') == 3
     assert 'we"ird\\topic-0' in unescape(document)
     assert "2 transactions hanging" in _text(document)
-    for picture in (light, dark, phone):
+    for picture in pictures.values():
         assert_painted(picture)
-    assert light != dark
+    assert pictures[""] != pictures["-dark"]
 
 
 def test_two_hundred_suspects_can_be_read(browser: Browser) -> None:
     """All are there, and the longest topic name that Kafka allows does not widen the page."""
     with WebServer("127.0.0.1:0", _site(two_hundred_suspects())) as web:
         document = browser.elements(web.url)
-        assert_painted(browser.picture(web.url, "page-200-suspects"))
-        assert_painted(browser.picture(web.url, "page-200-suspects-phone", *PHONE))
+        for picture in browser.pictures(web.url, "page-200-suspects").values():
+            assert_painted(picture)
     assert document.count('<article class="suspect">') == 200
     assert f"{LONG_TOPIC}-0" in document
+
+
+def test_the_script_runs_under_the_policy_of_the_server(browser: Browser) -> None:
+    """Every command has its button, which only the script makes: the server allows it, and no other."""
+    with WebServer("127.0.0.1:0", _site(three_hangs())) as web:
+        assert browser.elements(web.url).count("<button>copy</button>") == 3
+
+
+LONG = "kafka-1.payments.example:9092,kafka-2.payments.example:9092,kafka-3.payments.example:9092"
+
+
+@pytest.mark.parametrize("publication", [three_hangs, two_hundred_suspects, partial_coverage, healthy], ids=_name)
+@pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_nothing_is_wider_than_its_place(
+    publication: Callable[[], Publication], screen: tuple[int, int], browser: Browser
+) -> None:
+    """On a phone and on a desk nobody scrolls sideways, and no word is cut."""
+    assert browser.measured(_html(replace(publication(), bootstrap=LONG)), NOT_CUT, *screen) == [0]
+
+
+def test_the_first_suspect_is_on_the_first_screen_of_a_phone(browser: Browser) -> None:
+    """Its age, the groups that wait and the whole next command, although coverage is incomplete in many ways."""
+    gaps = tuple(broker(number, f"broker {number} did not respond to DescribeProducers") for number in range(2, 9))
+    it = three_hangs()
+    assert it.evaluation is not None
+    incomplete = replace(it.evaluation, snapshot=replace(it.evaluation.snapshot, brokers=gaps))
+    page = _html(replace(it, bootstrap=LONG, evaluation=incomplete))
+    bottom = browser.measured(page, "return document.querySelector('.command').getBoundingClientRect().bottom", *PHONE)
+    assert 0 < bottom <= PHONE[1]
+
+
+def test_the_button_selects_the_whole_command(browser: Browser) -> None:
+    """A browser that refuses the clipboard still leaves the command selected: one key copies it."""
+    click = """
+    const button = document.querySelector("button");
+    button.click();
+    return [getSelection().toString(), button.textContent];
+    """
+    selected, words = browser.measured(_html(replace(three_hangs(), bootstrap="kafka-1:9092")), click, *PHONE)
+    assert selected == (
+        "kafka-transaction-exporter abort --bootstrap-server kafka-1:9092 --topic 'we\"ird\\topic' --partition 0 "
+        "--start-offset 1234 --dry-run"
+    )
+    assert words in ("copied", "selected")
+
+
+def _html(publication: Publication) -> str:
+    return render_page(publication).with_alarm(None).decode()
+
+
+@pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_a_fleet_fits_too(screen: tuple[int, int], browser: Browser) -> None:
+    """Long names and failures of clusters included."""
+    overview = _fleet()["/"].with_alarm(None).decode()
+    assert browser.measured(overview, NOT_CUT, *screen) == [0]
+
+
+def test_a_fleet_can_be_read_in_both_colour_schemes(browser: Browser) -> None:
+    """Its pages have the style of a single cluster's page."""
+    routes = Routes(lambda: None)
+    routes.publish(Renderer().render(healthy()), _fleet(), is_ready=True)
+    with WebServer("127.0.0.1:0", routes) as web:
+        for picture in browser.pictures(web.url, "page-fleet").values():
+            assert_painted(picture)
+
+
+def _fleet() -> dict[str, Page]:
+    names = {"payments": three_hangs, "x" * 100: stale, "orders": partial_coverage, "stock": healthy, "mail": healthy}
+    return render_pages([replace(publication(), cluster=name) for name, publication in names.items()])
 
 
 def test_partial_coverage_is_seen_first(browser: Browser) -> None:

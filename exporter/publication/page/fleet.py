@@ -1,4 +1,4 @@
-"""Makes the status pages of a fleet: an overview with one row per cluster, worst first, and the page of each cluster."""
+"""Makes the status pages of a fleet: an overview, worst cluster first with its reason, and a page for each cluster."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from collections.abc import Sequence
 from html import escape as _e
 
 from exporter.publication.page.humanize import humanize_count, humanize_instant
-from exporter.publication.page.page import Page, as_bytes, head, render_page
+from exporter.publication.page.page import Page, as_bytes, banner, foot, head, render_page
 from exporter.publication.page.sections import table
-from exporter.publication.page.summary import Level, summarize
+from exporter.publication.page.summary import Level, Summary, summarize
 from exporter.publication.publication import Publication
 
 _BELOW = "/clusters/"
 _WORST_FIRST = (Level.BAD, Level.UNKNOWN, Level.WARNING, Level.GOOD)
+_COUNTED = {
+    Level.BAD: "with hanging transactions",
+    Level.UNKNOWN: "without a current snapshot",
+    Level.WARNING: "with a suspect, or partly unread",
+}
+_Found = tuple[Summary, Publication]
 
 
 def render_pages(publications: Sequence[Publication]) -> dict[str, Page]:
@@ -23,28 +29,64 @@ def render_pages(publications: Sequence[Publication]) -> dict[str, Page]:
 
 
 def _overview(publications: Sequence[Publication]) -> Page:
-    lines = sorted(
+    found = sorted(
         ((summarize(it.evaluation, it.status), it) for it in publications),
         key=lambda line: (_WORST_FIRST.index(line[0].level), line[1].cluster or ""),
     )
-    rows = (_row(it, found.level, found.title) for found, it in lines)
     heading = f"Kafka transactions of {humanize_count(len(publications), 'cluster')}"
-    body = (
-        table(("cluster", "found", "#open", "#suspect", "newest snapshot"), rows, ' id="clusters"') + "</body></html>"
-    )
     interval_ms = max((it.status.interval_ms for it in publications), default=0)
-    return Page(head=as_bytes([head("Kafka transactions", heading, interval_ms)]), rest=as_bytes([body]))
+    attention = [it for it in found if it[0].level is not Level.GOOD]
+    healthy = [it for it in found if it[0].level is Level.GOOD]
+    cards = "\n".join(_card(*it) for it in attention)
+    body = [
+        banner(_state_of_all(found)),
+        f'<section id="clusters">{cards}</section>',
+        _healthy_section(healthy),
+        foot(),
+    ]
+    return Page(head=as_bytes([head("Kafka transactions", heading, interval_ms)]), rest=as_bytes(body))
 
 
-def _row(publication: Publication, level: Level, title: str) -> str:
+def _state_of_all(found: Sequence[_Found]) -> Summary:
+    """The worst level, and the number of clusters at each."""
+    levels = [summary.level for summary, _ in found]
+    counts = [(level, levels.count(level)) for level in _WORST_FIRST if level in _COUNTED and level in levels]
+    if counts:
+        title = "; ".join(f"{humanize_count(count, 'cluster')} {_COUNTED[level]}" for level, count in counts)
+        return Summary(level=counts[0][0], title=title, notes=())
+    return Summary(level=Level.GOOD, title=f"No suspect in {humanize_count(len(found), 'cluster')}, all read", notes=())
+
+
+def _card(summary: Summary, publication: Publication) -> str:
+    """A cluster that needs attention: its state, and everything that limits it."""
+    notes = "".join(f"<p>{_e(note)}</p>" for note in summary.notes)
+    facts = "".join(f"<div><dt>{_e(name)}</dt><dd>{_e(value)}</dd></div>" for name, value in _facts(publication))
+    return (
+        f'<article class="suspect"><h3>{_link(publication)} <span class="tag {summary.level.value}">'
+        f"{_e(summary.title)}</span></h3>{notes}<dl>{facts}</dl></article>"
+    )
+
+
+def _healthy_section(healthy: Sequence[_Found]) -> str:
+    if not healthy:
+        return ""
+    rows = []
+    for _, publication in healthy:
+        (_, open_), _, (_, when) = _facts(publication)
+        rows.append(f'<tr><td>{_link(publication)}</td><td class="number">{open_}</td><td>{_e(when)}</td></tr>')
+    listed = table(("cluster", "#open", "newest snapshot"), rows)
+    return f'<section id="healthy"><h2>Without a suspect, all read</h2>{listed}</section>'
+
+
+def _link(publication: Publication) -> str:
+    name = publication.cluster or ""
+    return f'<a href="{_e(_BELOW + urllib.parse.quote(name, safe=""))}">{_e(name)}</a>'
+
+
+def _facts(publication: Publication) -> tuple[tuple[str, str], tuple[str, str], tuple[str, str]]:
     evaluation, taken_at_ms = publication.evaluation, publication.status.snapshot_taken_at_ms
     open_ = suspects = "unknown"
     if evaluation is not None:
         open_, suspects = f"{evaluation.open_count:,}", f"{evaluation.suspect_count:,}"
     when = "none yet" if taken_at_ms is None else humanize_instant(taken_at_ms)
-    link = _BELOW + urllib.parse.quote(publication.cluster or "", safe="")
-    return (
-        f'<tr><td><a href="{_e(link)}">{_e(publication.cluster or "")}</a></td>'
-        f'<td><span class="tag {level.value}">{_e(title)}</span></td><td class="number">{open_}</td>'
-        f'<td class="number">{suspects}</td><td>{_e(when)}</td></tr>'
-    )
+    return ("open transactions", open_), ("suspects", suspects), ("newest snapshot", when)

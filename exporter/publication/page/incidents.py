@@ -11,7 +11,7 @@ from typing import Final
 
 from exporter.incidents.incident import Event, Incident, Incidents, Suspect, by_time
 from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_instant
-from exporter.publication.page.page import Page, as_bytes, head
+from exporter.publication.page.page import Page, as_bytes, foot, head
 from exporter.publication.page.summary import Level
 
 PATH: Final = "/incidents"
@@ -64,7 +64,7 @@ def _list(incidents: Incidents, interval_ms: int) -> Page:
         names = ("started", "lasted", "worst verdict", "partitions", "groups blocked")
         heads = "".join(f'<th scope="col">{it}</th>' for it in names)
         parts.append(f'<table id="incidents"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>')
-    return Page(head=as_bytes(parts), rest=as_bytes(["</body></html>"]))
+    return Page(head=as_bytes(parts), rest=as_bytes([foot()]))
 
 
 def _row(it: Incident) -> str:
@@ -102,7 +102,7 @@ def _page(it: Incident, steps: tuple[Event, ...], interval_ms: int) -> Page:
     parts.append(
         f"<p>To paste into a post-mortem: <code>ktx incident {_e(it.id)} --format markdown</code>, on this machine.</p>"
     )
-    return Page(head=as_bytes(parts), rest=as_bytes(["</body></html>"]))
+    return Page(head=as_bytes(parts), rest=as_bytes([foot()]))
 
 
 def _suspect(it: Suspect) -> str:

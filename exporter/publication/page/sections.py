@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape as _e
 
@@ -30,7 +31,8 @@ def figures_section(publication: Publication) -> str:
     if evaluation is not None:
         figures += [*_coverage_figures(evaluation), _timeout_figure(evaluation), _late_figure(evaluation)]
     cells = "".join(
-        f"<div><dt>{_e(name)}</dt><dd>{_e(value)}<small>{_e(note)}</small></dd></div>" for name, value, note in figures
+        f"<div><dt>{breakable(name)}</dt><dd>{_e(value)}<small>{breakable(note)}</small></dd></div>"
+        for name, value, note in figures
     )
     return f'<dl class="facts" id="facts">{cells}</dl>'
 
@@ -104,12 +106,14 @@ def _late_figure(evaluation: Evaluation) -> Figure:
 
 
 def verdicts_section(evaluation: Evaluation) -> str:
-    """Open transactions by verdict, the worst first."""
+    """Open transactions by verdict, the worst first; verdicts without one are left out."""
     rows = [
-        f'<tr class="{"zero" if sample.value == 0 else "some"}"><td>{_e(verdict.label)}</td>'
-        f'<td class="number">{int(sample.value):,}</td></tr>'
+        f'<tr><td class="word">{breakable(verdict.label)}</td><td class="number">{int(sample.value):,}</td></tr>'
         for verdict, sample in zip(Verdict, open_by_verdict(evaluation), strict=True)
+        if sample.value
     ]
+    if not rows:
+        return ""
     return _table("verdicts", "Open transactions by verdict", ("verdict", "#transactions"), rows)
 
 
@@ -124,11 +128,13 @@ def coverage_section(evaluation: Evaluation) -> str:
         (f"transaction.max.timeout.ms of broker {broker}", reason) for broker, reason in snapshot.max_timeout.unread
     ]
     rows = [
-        f"<tr><td>{humanize_count(int(sample.value), 'partition')} unread</td><td>{_e(sample.labels[0])}"
+        f"<tr><td>{humanize_count(int(sample.value), 'partition')} unread</td><td>{breakable(sample.labels[0])}"
         f'<br><span class="quiet">{_e(_examples(evaluation, sample.labels[0]))}</span></td></tr>'
         for sample in unread_by_reason(evaluation)
     ]
-    rows += [f"<tr><td>{_e(what)}</td><td>{_e(why)}</td></tr>" for what, why in failures[:_FAILURES_SHOWN_MAX]]
+    rows += [
+        f"<tr><td>{breakable(what)}</td><td>{breakable(why)}</td></tr>" for what, why in failures[:_FAILURES_SHOWN_MAX]
+    ]
     if len(failures) > _FAILURES_SHOWN_MAX:
         rows.append(f"<tr><td>{humanize_count(len(failures) - _FAILURES_SHOWN_MAX, 'more failure')}</td><td></td></tr>")
     if not rows:
@@ -175,11 +181,16 @@ def _api_row(statistics: ApiStatistics) -> str:
     mean = f"{1000 * statistics.seconds_total / answered:.1f} ms" if answered else ""
     figures = (f"{statistics.requests:,}", f"{statistics.failures:,}", mean)
     cells = "".join(f'<td class="number">{figure}</td>' for figure in figures)
-    return f"<tr><td>{_e(statistics.api)}</td>{cells}</tr>"
+    return f'<tr><td class="word">{breakable(statistics.api)}</td>{cells}</tr>'
 
 
 def _table(name: str, title: str, headings: Sequence[str], rows: Sequence[str]) -> str:
     return f'<section id="{name}"><h2>{_e(title)}</h2>{table(headings, rows)}</section>'
+
+
+def breakable(text: str) -> str:
+    """A line may end between the words of a name like `transaction.max.timeout.ms` or `DescribeProducers`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=\w[._])(?=\w)", "<wbr>", _e(text))
 
 
 def table(headings: Sequence[str], rows: Iterable[str], attributes: str = "") -> str:

@@ -39,11 +39,13 @@ DARK = {
 _RULES = """
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:84rem;padding:1rem 1.25rem 3rem;background:var(--page);color:var(--text);
- font:15px/1.45 system-ui,"DejaVu Sans",sans-serif;overflow-wrap:anywhere}
+ font:15px/1.45 system-ui,"DejaVu Sans",sans-serif;overflow-wrap:break-word}
 header{display:flex;flex-wrap:wrap;gap:.25rem 1.5rem;align-items:baseline;justify-content:space-between}
-h1{font-size:1.15rem;margin:0}h2{font-size:1.05rem;margin:1.75rem 0 .5rem}
+h1{font-size:1.15rem;margin:0;min-width:0;overflow-wrap:anywhere}h2{font-size:1.05rem;margin:1.5rem 0 .5rem}
+h2 .quiet{font-weight:400;font-size:.9rem}
 a{color:var(--link)}nav a{margin-left:1rem}nav a:first-child{margin-left:0}
-code,.number{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:.92em}
+code,td.number{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:.92em}
+code,td{overflow-wrap:anywhere}td.word{overflow-wrap:normal}
 .quiet{color:var(--quiet)}
 .banner{margin:.9rem 0;padding:.75rem 1rem;border-left:.5rem solid;border-radius:.25rem}
 .banner strong{display:block;font-size:1.3rem;line-height:1.3}
@@ -52,23 +54,31 @@ code,.number{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:.92
 .warning{color:var(--warning);background:var(--warning-page);border-color:var(--warning)}
 .unknown{color:var(--unknown);background:var(--unknown-page);border-color:var(--unknown)}
 .good{color:var(--good);background:var(--good-page);border-color:var(--good)}
-dl.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(13rem,45%),1fr));gap:.5rem;margin:0}
+dl.facts{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:.5rem;margin:1.5rem 0 0}
 dl.facts div{background:var(--panel);border-radius:.25rem;padding:.45rem .7rem}
+dl.facts div:last-child:nth-child(odd){grid-column:span 2}
 dt{color:var(--quiet);font-size:.85rem}dd{margin:0;font-weight:600}
 dd small{display:block;font-weight:400;color:var(--quiet)}
 .suspect{border:1px solid var(--line);border-radius:.25rem;margin:0 0 .6rem;padding:.55rem .8rem}
 .suspect h3{margin:0;font-size:1rem;display:flex;flex-wrap:wrap;gap:.3rem .8rem;align-items:baseline}
-.suspect h3 code{font-weight:700;min-width:0}
+.suspect h3 code,.suspect h3 a{font-weight:700;min-width:0}
 .suspect p{margin:.3rem 0 0}
-.tag{padding:.05rem .5rem;border-radius:.25rem;font-size:.85rem;font-weight:600;white-space:nowrap}
+.tag{padding:.05rem .5rem;border-radius:.25rem;font-size:.85rem;font-weight:600}
 .suspect dl{display:flex;flex-wrap:wrap;gap:.15rem 1.6rem;margin:.35rem 0 0}
-.suspect dl div{display:flex;gap:.4rem}.suspect dd{font-weight:400}.suspect .age dd{font-weight:700}
-.suspect dt{flex:none;font-size:inherit}
+.suspect dl div{display:flex;gap:.4rem}.suspect dd{font-weight:400;min-width:0;overflow-wrap:anywhere}
+.suspect .age dd{font-weight:700}.suspect dt{flex:none;font-size:inherit}
+.command{user-select:all;-webkit-user-select:all;display:block;margin-top:.2rem;background:var(--panel);
+ padding:.15rem .5rem;border-radius:.25rem}.command span{white-space:nowrap}
+button{font:inherit;font-size:.85rem;margin-left:.4rem;padding:.05rem .6rem;cursor:pointer;color:var(--link);
+ background:var(--page);border:1px solid var(--line);border-radius:.25rem}
 table{border-collapse:collapse;min-width:min(32rem,100%)}
 th,td{padding:.25rem .9rem .25rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
-th{font-weight:600;color:var(--quiet)}td.number,th.number{text-align:right;white-space:nowrap}
-tr.zero{color:var(--quiet)}
-@media (min-width:70rem){.columns{display:grid;grid-template-columns:1fr 1fr;gap:0 3rem}}
+th{font-weight:600;color:var(--quiet)}td.number,th.number{text-align:right}td.number{white-space:nowrap}
+@media (min-width:50rem){dl.facts{grid-template-columns:repeat(4,minmax(0,1fr))}}
+@media (min-width:70rem){.columns{display:grid;grid-template-columns:3fr 2fr;gap:0 3rem;align-items:start}}
+@media (max-width:30rem){body{padding:.6rem .7rem 2rem}.banner{margin:.6rem 0;padding:.5rem .7rem}
+ .banner strong{font-size:1.1rem}h2{margin-top:1rem}.suspect{padding:.5rem .6rem}
+ th,td{padding-right:.6rem}}
 """
 
 

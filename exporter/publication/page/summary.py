@@ -14,7 +14,9 @@ from exporter.publication.page.humanize import humanize_count, humanize_instant
 from exporter.status import ClusterStatus
 
 GAPS_SHOWN_MAX = 10
-"""In the first lines of the page; its section `Not read` and the log have more."""
+"""In the first lines of the page; its section `Unread` and the log have more."""
+GAPS_ABOVE_SUSPECTS_MAX = 2
+"""Where suspects follow: the first of them is to be seen at once."""
 
 
 class Level(Enum):
@@ -40,12 +42,13 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     failure = _failure_notes(status)
     if evaluation is None:
         return Summary(level=Level.UNKNOWN, title=_no_rows_title(status), notes=failure)
-    unread = coverage_gaps(evaluation)
+    unread = coverage_gaps(evaluation, GAPS_ABOVE_SUSPECTS_MAX if evaluation.suspect_count else GAPS_SHOWN_MAX)
     notes = (*unread, *_lateness_notes(evaluation), *failure)
     hanging = sum(row.verdict.is_hanging for row in evaluation.suspects)
     others = evaluation.suspect_count - hanging
     if hanging:
-        title = f"{humanize_count(hanging, 'transaction')} hanging: proved, no coordinator will write their markers"
+        markers = "its marker" if hanging == 1 else "their markers"
+        title = f"{humanize_count(hanging, 'transaction')} hanging: proved, no coordinator will write {markers}"
         return Summary(level=Level.BAD, title=title, notes=(*_other_suspects(others), *notes))
     if others:
         return Summary(level=Level.WARNING, title=f"{humanize_count(others, 'suspect transaction')}", notes=notes)
@@ -89,9 +92,9 @@ def _lateness_notes(evaluation: Evaluation) -> tuple[str, ...]:
     )
 
 
-def coverage_gaps(evaluation: Evaluation) -> tuple[str, ...]:
+def coverage_gaps(evaluation: Evaluation, shown_max: int = GAPS_SHOWN_MAX) -> tuple[str, ...]:
     """Gaps in coverage, in the sentences of the log and the command line; empty when coverage is complete."""
     sentences = gaps(evaluation.snapshot)
-    more = len(sentences) - GAPS_SHOWN_MAX
-    shown = tuple(f"{it[0].upper()}{it[1:].removesuffix('.')}." for it in sentences[:GAPS_SHOWN_MAX])
-    return (*shown, f"{humanize_count(more, 'more gap')}, see Not read.") if more > 0 else shown
+    more = len(sentences) - shown_max
+    shown = tuple(f"{it[0].upper()}{it[1:].removesuffix('.')}." for it in sentences[:shown_max])
+    return (*shown, f"{humanize_count(more, 'more gap')}, see Unread.") if more > 0 else shown

@@ -1,0 +1,58 @@
+"""Decides the next command and the runbook for a suspect. The command prints a list or a plan, and writes nothing."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from exporter.evaluation.verdicts import TransactionRow, Verdict
+
+PROGRAM = "kafka-transaction-exporter"
+RUNBOOKS = "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks"
+BOOTSTRAP_UNKNOWN = "$BOOTSTRAP"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What an operator does about a verdict."""
+
+    command: str
+    """`abort` and `complete` with `--dry-run`; `find-hanging` needs none."""
+    purpose: str
+    """What the command gives, in a word or two."""
+    runbook: str
+    """The name of the alert, which is the name of its runbook."""
+
+
+_PLAN = "dry run"
+_EVIDENCE = "evidence"
+_HANGING = Advice("abort", _PLAN, "KafkaTransactionHanging")
+_ADVICE = {
+    Verdict.HANGING_STALE_EPOCH: _HANGING,
+    Verdict.HANGING_NO_TRANSACTIONAL_ID: _HANGING,
+    Verdict.HANGING_NOT_IN_TRANSACTION: _HANGING,
+    Verdict.REPLICA_DIVERGED: Advice("find-hanging", _EVIDENCE, "KafkaTransactionReplicaDiverged"),
+    Verdict.STUCK_COMPLETING: Advice("complete", _PLAN, "KafkaTransactionStuckCompleting"),
+    Verdict.OVERDUE_AT_COORDINATOR: Advice("find-hanging", _EVIDENCE, "KafkaTransactionOverdueAtCoordinator"),
+    Verdict.INCONCLUSIVE: Advice("find-hanging", _EVIDENCE, "KafkaTransactionInconclusive"),
+}
+
+
+def advice_of(verdict: Verdict) -> Advice:
+    """The advice for the verdict of a suspect."""
+    return _ADVICE[verdict]
+
+
+def runbook_url(verdict: Verdict) -> str:
+    return f"{RUNBOOKS}/{advice_of(verdict).runbook}.md"
+
+
+def next_command(row: TransactionRow, bootstrap: str) -> str:
+    """A line for a shell. It has no text that a client can choose freely: topic names are quoted where they need it."""
+    command = advice_of(row.verdict).command
+    server = shlex.quote(bootstrap) if bootstrap else BOOTSTRAP_UNKNOWN
+    words = [PROGRAM, command, "--bootstrap-server", server, "--topic", shlex.quote(row.topic)]
+    words += ["--partition", str(row.partition)]
+    if command != "find-hanging":
+        words += ["--start-offset", str(row.start_offset), "--dry-run"]
+    return " ".join(words)

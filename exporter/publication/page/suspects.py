@@ -1,0 +1,137 @@
+"""Makes the list of suspects of the status page, and the table of the longest transactions that are not suspects.
+
+`_e` escapes every text from outside.
+"""
+
+from __future__ import annotations
+
+from html import escape as _e
+
+from exporter.evaluation.verdicts import StartSource, TransactionRow, Verdict
+from exporter.publication.page.advice import advice_of, next_command, runbook_url
+from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_group, humanize_instant
+from exporter.publication.page.sections import breakable, table
+from exporter.publication.page.summary import Level
+from exporter.publication.publication import Publication
+
+SUSPECTS_SHOWN_MAX = 200
+"""Suspects on the page; it shows the number of the others."""
+GROUPS_SHOWN_MAX = 5
+"""Of each suspect."""
+
+_START_SOURCE = {
+    StartSource.COORDINATOR: "start from its coordinator",
+    StartSource.FIRST_SEEN: "since first seen by this exporter",
+    StartSource.LAST_WRITE: "since its last write",
+    StartSource.TRANSACTION_LOG: "start from the transaction log",
+}
+
+
+def suspects_section(publication: Publication) -> str:
+    """Every suspect up to the maximum, worst first."""
+    evaluation, suspects = publication.evaluation, publication.suspects
+    if evaluation is None or not evaluation.suspect_count:
+        return ""
+    hidden = evaluation.suspect_count - min(len(suspects), SUSPECTS_SHOWN_MAX)
+    rest = f'<p id="hidden">{humanize_count(hidden, "more suspect")} not shown here.</p>' if hidden > 0 else ""
+    now_ms = evaluation.snapshot.cluster_time_ms
+    shown = "\n".join(_suspect(row, now_ms, publication.bootstrap) for row in suspects[:SUSPECTS_SHOWN_MAX])
+    when = humanize_instant(evaluation.snapshot.taken_at_ms)
+    title = humanize_count(evaluation.suspect_count, "suspect")
+    order = "worst first, " if evaluation.suspect_count > 1 else ""
+    return (
+        f'<section id="suspects"><h2>{title} <span class="quiet">({order}ages as of {when})</span></h2>\n'
+        f"{shown}</section>{rest}"
+    )
+
+
+def _suspect(row: TransactionRow, now_ms: int, bootstrap: str) -> str:
+    """First what an operator decides by, then the evidence."""
+    level = Level.BAD if row.verdict.is_hanging else Level.WARNING
+    late = ", late" if row.is_late else ""
+    first = [("age", f"{humanize_duration(row.duration_ms)} ({_START_SOURCE[row.start_source]}{late})"), *_unusual(row)]
+    if row.groups:
+        first.append(("consumer groups", _groups(row, now_ms)))
+    evidence = (
+        ("idle", humanize_duration(row.idle_ms)),
+        ("records held back", "unknown" if row.last_stable_offset_lag is None else f"{row.last_stable_offset_lag:,}"),
+        ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
+        ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}"),
+        ("start offset", str(row.start_offset)),
+        ("coordinator", _coordinator(row)),
+    )
+    return (
+        f'<article class="suspect"><h3><code>{_e(row.topic)}-{row.partition}</code>'
+        f'<span class="tag {level.value}">{_e(_verdict_words(row))}</span></h3>'
+        f"{_pairs(first)}{_next(row, bootstrap)}<p>{_e(row.reason)}</p>{_pairs(evidence)}</article>"
+    )
+
+
+def _pairs(pairs: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> str:
+    cells = (f'<div class="{_e(name.split()[0])}"><dt>{_e(name)}</dt><dd>{_e(text)}</dd></div>' for name, text in pairs)
+    return f"<dl>{''.join(cells)}</dl>"
+
+
+def _next(row: TransactionRow, bootstrap: str) -> str:
+    """The next command, which prints only, and the runbook. A line never ends within the name of an option."""
+    words = next_command(row, bootstrap).split(" ")
+    command = " ".join(f"<span>{_e(word)}</span>" if word.startswith("--") else _e(word) for word in words)
+    return (
+        f'<p class="next"><span class="quiet">next ({advice_of(row.verdict).purpose})</span> '
+        f'<a href="{_e(runbook_url(row.verdict))}" rel="noreferrer">runbook</a>'
+        f'<code class="command">{command}</code></p>'
+    )
+
+
+def _unusual(row: TransactionRow) -> tuple[tuple[str, str], ...]:
+    if row.unusual is None:
+        return ()
+    usual = row.unusual
+    words = f"{usual.of}: 99th percentile {humanize_duration(usual.p99_ms)} ({usual.samples:,} samples)"
+    return (("longer than usual", words),)
+
+
+def _verdict_words(row: TransactionRow) -> str:
+    words = row.verdict.label
+    return f"{words}: {row.inconclusive_reason.value}" if row.inconclusive_reason is not None else words
+
+
+def _groups(row: TransactionRow, now_ms: int) -> str:
+    """The groups with most waiting records by name, blocked ones with the time; the number of the others."""
+    named = [humanize_group(it, now_ms) for it in row.groups[:GROUPS_SHOWN_MAX]]
+    more = len(row.groups) - len(named)
+    return ", ".join(named) + (f" and {more:,} more" if more else "")
+
+
+def _coordinator(row: TransactionRow) -> str:
+    if row.coordinator is None:
+        return "none lists this producer id" if row.verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID else "unknown"
+    state = f", state {row.coordinator_state}" if row.coordinator_state is not None else ""
+    epoch = f", epoch {row.coordinator_producer_epoch}" if row.coordinator_producer_epoch is not None else ""
+    return f"broker {row.coordinator}{state}{epoch}"
+
+
+def others_section(publication: Publication) -> str:
+    """The longest transactions that are not suspects, and the number of all."""
+    evaluation = publication.evaluation
+    if evaluation is None:
+        return ""
+    count = evaluation.open_count - evaluation.suspect_count
+    rows = [
+        f"<tr><td><code>{_e(row.topic)}-{row.partition}</code>{_id_below(row)}</td>"
+        f'<td class="number">{humanize_duration(row.duration_ms)}</td>'
+        f'<td class="word">{breakable(row.verdict.label)}</td></tr>'
+        for row in publication.longest_others
+    ]
+    shown = f"the {len(rows)} longest of {count:,}" if len(rows) < count else f"{count:,}"
+    listed = table(("partition, transactional id", "#open for", "verdict"), rows) if rows else "<p>None.</p>"
+    title = (
+        f'Open transactions that are not suspects <span class="quiet">({shown})</span>'
+        if rows
+        else ("Open transactions that are not suspects")
+    )
+    return f'<section id="others"><h2>{title}</h2>{listed}</section>'
+
+
+def _id_below(row: TransactionRow) -> str:
+    return "" if row.transactional_id is None else f'<br><span class="quiet">{_e(row.transactional_id)}</span>'

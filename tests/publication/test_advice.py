@@ -1,0 +1,55 @@
+"""The next command and the runbook of every suspect: the command line takes the command, and it writes nothing."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alerts.rules import FOLDER, RUNBOOK_BASE
+from exporter.commands.arguments import build_parser
+from exporter.evaluation.verdicts import Verdict
+from exporter.publication.page.advice import RUNBOOKS, advice_of, next_command, runbook_url
+from grafana.suspects import ADVICE
+from tests.publication.builders import hanging, transaction
+
+SUSPECTS = [it for it in Verdict if it.is_suspect]
+
+
+@pytest.mark.parametrize("verdict", SUSPECTS, ids=lambda it: it.label)
+def test_the_next_command_is_accepted_and_only_prints(verdict: Verdict) -> None:
+    """What could write is a dry run; the transaction is that of the row."""
+    row = transaction(topic="orders", partition=3, verdict=verdict, start_offset=1234)
+    arguments = vars(build_parser().parse_args(shlex.split(next_command(row, "kafka-1:9092,kafka-2:9092"))[1:]))
+
+    assert arguments["setting:kafka.bootstrap.servers"] == "kafka-1:9092,kafka-2:9092"
+    assert (arguments["topic"], arguments["partition"]) == ("orders", 3)
+    if advice_of(verdict).command != "find-hanging":
+        assert (arguments["start_offset"], arguments["dry_run"]) == (1234, True)
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_no_name_is_executed_by_a_shell(topic: str, bootstrap: str) -> None:
+    """Whatever a name contains, it is one word of the command."""
+    words = shlex.split(next_command(hanging(topic), bootstrap))
+    assert (words[words.index("--topic") + 1], words[words.index("--bootstrap-server") + 1]) == (topic, bootstrap)
+
+
+def test_without_brokers_the_command_has_the_variable_of_the_runbooks() -> None:
+    """A reader sets it once."""
+    assert "--bootstrap-server $BOOTSTRAP --topic" in next_command(hanging(), "")
+
+
+@pytest.mark.parametrize("verdict", SUSPECTS, ids=lambda it: it.label)
+def test_page_alerts_and_dashboard_give_the_same_advice(verdict: Verdict) -> None:
+    """The same runbook, which exists, and the same command."""
+    (dashboard,) = (it for it in ADVICE if re.fullmatch(it.verdicts, verdict.label))
+    assert RUNBOOKS == RUNBOOK_BASE
+    assert runbook_url(verdict) == f"{RUNBOOK_BASE}/{dashboard.runbook}.md"
+    assert (Path(FOLDER) / "runbooks" / f"{dashboard.runbook}.md").is_file()
+    assert dashboard.command[0].split()[1] == advice_of(verdict).command
+    assert ("--dry-run" in dashboard.command) == (advice_of(verdict).command != "find-hanging")
