@@ -14,7 +14,7 @@ from exporter.daemon.incidents_file import IncidentsFile, path_beside
 from exporter.incidents.document import document, of_incident
 from exporter.incidents.incident import Event, Incident, Incidents, Suspect, by_time
 from exporter.publication.page.humanize import humanize_duration, humanize_instant
-from exporter.publication.page.incidents import in_one_sentence
+from exporter.publication.page.incidents import in_one_sentence, url_of
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -35,7 +35,7 @@ def run(context: Context, settings: Settings) -> int:
         complain(f"no incident {options.id} is known{hint}")
         return ExitStatus.COULD_NOT_RUN
     steps = kept.operator_steps(incident)
-    print(_told(incident, steps, options.format))
+    print(_told(incident, steps, options.format, url_of(settings.publish.external_url, incident.id)))
     return ExitStatus.ANSWERED
 
 
@@ -48,17 +48,18 @@ def _listed(incidents: Incidents, form: str) -> str:
     return "\n".join(lines)
 
 
-def _told(it: Incident, steps: tuple[Event, ...], form: str) -> str:
+def _told(it: Incident, steps: tuple[Event, ...], form: str, url: str | None) -> str:
     if form == "json":
-        told = of_incident(it)
+        told = {**of_incident(it), "url": url}
         told["events"] += [{"at_ms": one.at_ms, "kind": one.kind.value, "sentence": one.sentence} for one in steps]
         return json.dumps(told, indent=2)
-    return markdown(it, steps)
+    return markdown(it, steps, url)
 
 
-def markdown(it: Incident, steps: tuple[Event, ...]) -> str:
+def markdown(it: Incident, steps: tuple[Event, ...], url: str | None) -> str:
     """A post-mortem to fill in: what is known, and headings for what only people know."""
     lines = [f"# Incident {it.id}", "", f"{'Over' if it.is_over else 'Open'}: {in_one_sentence(it)}.", ""]
+    lines += [] if url is None else [f"<{url}>", ""]
     lines += ["| partition | start offset | producer id / epoch | transactional id | verdict | open as a suspect |"]
     lines += ["|---|---|---|---|---|---|", *(_row(one) for one in it.suspects), ""]
     lines += [

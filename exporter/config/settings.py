@@ -95,6 +95,13 @@ class PublishSettings:
         "TLS, client certificates, basic auth and headers of the web server, in the format of Prometheus' exporters.",
         needs_restart=True,
     )
+    external_url: str | None = setting(
+        "publish.external_url",
+        values.PAGE_URL,
+        "Where people reach the status page, such as https://ktx.example.org: for links to incidents in alerts, the log "
+        "and JSON.",
+        needs_restart=True,
+    )
     partition_series: Literal["all", "open"] = setting(
         "publish.partition_series",
         values.one_of_kind("all", "open"),

@@ -127,6 +127,14 @@ def url(value: Any) -> str:
     return written
 
 
+def page_url(value: Any) -> str | None:
+    """Where a browser finds a page, without the last slash; an empty one is none, as for `name`."""
+    written = url(value).rstrip("/")
+    if written and (urlsplit(written).scheme not in {"http", "https"} or not urlsplit(written).netloc):
+        raise ValueError("must begin with http:// or https:// and a host")
+    return written or None
+
+
 def pairs(value: Any) -> tuple[tuple[str, str], ...]:
     """`key=value[,key=value...]`, in order."""
     written = [part.strip() for part in str(value).split(",") if part.strip()]
@@ -196,6 +204,7 @@ SIZE = Kind(size_bytes, {"type": ["string", "number"], "pattern": f"^{_SIZE.patt
 TEXT = Kind(text, {"type": ["string", "number"]})
 NAME = Kind(name, {"type": ["string", "number"]})
 URL = Kind(url, {"type": ["string", "number"]})
+PAGE_URL = Kind(page_url, {"type": ["string", "number"]})
 SWITCH = Kind(switch, {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]})
 SERVERS = Kind(bootstrap_servers, {"type": ["string", "array"], "items": {"type": "string"}})
 PAIRS = Kind(pairs, {"type": "string"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +26,7 @@ from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
 from exporter.publication.exposition import Renderer
-from exporter.publication.page.incidents import IncidentPages
+from exporter.publication.page.incidents import IncidentPages, url_of
 from exporter.publication.page.page import render_page
 from exporter.publication.publication import Publication
 from exporter.snapshot import Snapshot
@@ -74,7 +75,7 @@ class Daemon:
         self.routes = Routes(self.scheduler.liveness, reload=self.scheduler.reload_on_request)
         self._renderer = Renderer()
         self._incident_pages = IncidentPages()
-        self._incidents = IncidentsFile(state_path, audit_path)
+        self._incidents = IncidentsFile(state_path, audit_path, url_of=partial(url_of, settings.publish.external_url))
         self._wall_clock = wall_clock
         self._clock = clock
         self._publishing = threading.Lock()
@@ -179,7 +180,12 @@ class Daemon:
                 bootstrap=self.scheduler.settings.kafka.bootstrap,
             )
             incidents = self._incidents
-            pages = self._incident_pages.render(incidents.incidents, incidents.operator_steps, status.interval_ms)
+            pages = self._incident_pages.render(
+                incidents.incidents,
+                incidents.operator_steps,
+                status.interval_ms,
+                transactional_ids=publication.options.transactional_ids,
+            )
             pages = {"/": render_page(publication), **pages}
             self.routes.publish(self._renderer.render(publication), pages, is_ready=status.cycles > 0)
             if report is not None and report.counted is not None:

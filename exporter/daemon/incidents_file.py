@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from exporter.daemon import state_file
@@ -43,8 +44,11 @@ def load(path: Path) -> Incidents:
 class IncidentsFile:
     """The incidents of one cluster. A file that cannot be used is logged once; they are followed all the same."""
 
-    def __init__(self, state_path: Path | None, audit_path: Path | None) -> None:
-        """`audit_path` is the commands' audit log; None if it is unknown."""
+    def __init__(
+        self, state_path: Path | None, audit_path: Path | None, *, url_of: Callable[[str], str | None] = lambda _: None
+    ) -> None:
+        """`audit_path` is the commands' audit log; None if it is unknown. `url_of` is the address of an incident's page."""
+        self._url_of = url_of
         self._path = path_beside(state_path)
         self._audit_path = audit_path
         self._audit: tuple[tuple[int, int], tuple[str, ...]] = ((-1, -1), ())
@@ -57,16 +61,22 @@ class IncidentsFile:
         if after is self.incidents:
             return
         for it in after.all:
-            if self.incidents.named(it.id) is None:
-                log.warning("incident %s begins: %s", it.id, it.events[-1].sentence if it.events else it.worst.label)
-            elif it.is_over and not (self.incidents.named(it.id) or it).is_over:
-                log.info("incident %s is over", it.id)
+            self._tell(self.incidents.named(it.id), it)
         self.incidents = after
         self._save()
 
     def operator_steps(self, incident: Incident) -> tuple[Event, ...]:
         """What the audit log has about it."""
         return operator_steps(self._audit_lines(), incident)
+
+    def _tell(self, before: Incident | None, after: Incident) -> None:
+        if before is None:
+            url = self._url_of(after.id)
+            where = "" if url is None else f" ({url})"
+            what = after.events[-1].sentence if after.events else after.worst.label
+            log.warning("incident %s%s begins: %s", after.id, where, what)
+        elif after.is_over and not before.is_over:
+            log.info("incident %s is over", after.id)
 
     def _save(self) -> None:
         if self._path is None:

@@ -26,6 +26,7 @@ def publish_options_of(settings: Settings) -> PublishOptions:
         suspects_limit=settings.publish.suspects_limit,
         blocked_groups_limit=settings.publish.blocked_groups_limit,
         transactional_ids=settings.publish.transactional_ids,
+        external_url=settings.publish.external_url,
     )
 
 

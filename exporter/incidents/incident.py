@@ -6,7 +6,7 @@ The pipeline makes its table of incidents by the same definition, so that both g
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from enum import Enum
 from typing import Final
@@ -82,7 +82,7 @@ class Suspect:
     groups: tuple[str, ...]
     """Every group that was seen blocked."""
     ended_at_ms: int | None = None
-    """The end of the first cycle in which it was no longer open; None while it is, or while its partition cannot be read."""
+    """The end of the first cycle without it; None while it is open, or while its partition cannot be read."""
 
     @property
     def name(self) -> str:
@@ -150,6 +150,22 @@ class Incident:
             if it.records_held_back is not None:
                 most[it.name] = max(most.get(it.name, 0), it.records_held_back)
         return sum(most.values()) if most else None
+
+
+def without_transactional_ids(it: Incident) -> Incident:
+    """The incident without any occurrence of its transactional ids."""
+    names = {repr(one.transactional_id) for one in it.suspects if one.transactional_id is not None}
+
+    def hidden(sentence: str) -> str:
+        for name in names:
+            sentence = sentence.replace(name, "(hidden)")
+        return sentence
+
+    return replace(
+        it,
+        suspects=tuple(replace(one, transactional_id=None, reason=hidden(one.reason)) for one in it.suspects),
+        events=tuple(replace(event, sentence=hidden(event.sentence)) for event in it.events),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

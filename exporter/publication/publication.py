@@ -23,6 +23,8 @@ class PublishOptions:
     """Series of blocked consumer groups, most waiting records first; a gauge counts the others."""
     transactional_ids: bool = True
     """Whether transactional ids are shown."""
+    external_url: str | None = None
+    """Where people reach the status page; None if that is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.commands.incident import run
 from exporter.commands.status import ExitStatus
-from exporter.config.loading import load
+from exporter.config.loading import ConfigurationError, load
 from exporter.daemon.incidents_file import IncidentsFile
 from tests.commands.scenes import context_of
 from tests.daemon.test_incidents_file import hanging
@@ -69,3 +69,19 @@ def test_names_from_brokers_break_neither_a_table_nor_a_terminal(
     assert "\x1b" not in told
     assert r"| or\|de" in told
     assert "\n# x" not in told
+
+
+def test_where_the_page_is_known_it_is_linked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = {"kafka.bootstrap.servers": "localhost:1", "publish.external_url": "https://ktx.example.org/"}
+    linked = load(file=None, environment={}, flags=flags)
+    url = f"https://ktx.example.org/incidents/{ID}"
+    assert run(context_of(folder, ["incident", ID]), linked) == ExitStatus.ANSWERED
+    assert f"\n<{url}>\n" in capsys.readouterr().out
+    assert run(context_of(folder, ["incident", ID, "--format", "json"]), linked) == ExitStatus.ANSWERED
+    assert json.loads(capsys.readouterr().out)["url"] == url
+
+
+@pytest.mark.parametrize("url", ["ktx.example.org", "ftp://ktx.example.org", "https://", "https://a:b@ktx.example.org"])
+def test_an_address_that_no_browser_can_open_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"publish\.external_url"):
+        load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1", "publish.external_url": url})

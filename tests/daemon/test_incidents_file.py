@@ -68,11 +68,12 @@ def test_where_the_file_cannot_be_written_incidents_are_followed_all_the_same(
 
 def test_begin_and_end_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    kept = IncidentsFile(None, None)
+    kept = IncidentsFile(None, None, url_of=lambda it: f"https://ktx/{it}")
     kept.take(hanging())
     kept.take(evaluate(snapshot(taken_at_ms=NOW_MS + 30_000), Memory(), Policy()))
     first, last = caplog.messages
-    assert first.startswith("incident 20270115T080000000Z begins: orders-0 is hanging_no_transactional_id: ")
+    link = "https://ktx/20270115T080000000Z"
+    assert first.startswith(f"incident 20270115T080000000Z ({link}) begins: orders-0 is hanging_no_transactional_id: ")
     assert last == "incident 20270115T080000000Z is over"
 
 

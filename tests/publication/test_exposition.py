@@ -291,3 +291,13 @@ def _of(exposition: Exposition, name: str) -> dict[tuple[tuple[str, str], ...], 
 
 def _same(one: float, other: float) -> bool:
     return one == other or (math.isnan(one) and math.isnan(other))
+
+
+def test_the_address_of_the_page_is_a_series_only_where_it_is_set() -> None:
+    """Alerts link to it."""
+    name = "kafka_transaction_exporter_page_info"
+    text = b"".join(Renderer().render(published(None)).text.chunks).decode()
+    assert f"\n{name}{{" not in text
+    options = PublishOptions(external_url="https://ktx.example.org")
+    text = b"".join(Renderer().render(replace(published(None), options=options)).text.chunks).decode()
+    assert f'\n{name}{{url="https://ktx.example.org"}} 1' in text

@@ -7,7 +7,7 @@ from dataclasses import replace
 from exporter.incidents.incident import NO_INCIDENTS, Event, EventKind, Incident, Incidents
 from exporter.publication.page.incidents import IncidentPages, in_one_sentence, path_of
 from exporter.publication.page.page import Page
-from tests.evaluation.builders import NOW_MS
+from tests.evaluation.builders import NOW_MS, proof, transaction
 from tests.incidents.cycles import Cycles, blocked, hang
 
 INTERVAL_MS = 30_000
@@ -73,3 +73,15 @@ def test_a_page_is_made_again_only_when_its_incident_has_changed() -> None:
     assert pages.render(ended(), nobody, INTERVAL_MS)[path] is first
     step = Event(NOW_MS, EventKind.OPERATOR, "planned")
     assert pages.render(incidents, lambda _: (step,), INTERVAL_MS)[path] is not first
+
+
+def test_transactional_ids_can_be_kept_from_readers() -> None:
+    """Also those in sentences of evidence and of the time line."""
+    cycles = Cycles()
+    known = transaction("Empty", start_time_ms=-1, partitions=frozenset())
+    incidents = cycles.cycle(0, [hang()], transactions=(known,), proof=proof(transactions=(known,)))
+    shown_pages = IncidentPages().render(incidents, nobody, INTERVAL_MS)
+    kept_back = IncidentPages().render(incidents, nobody, INTERVAL_MS, transactional_ids=False)
+    path = path_of(incidents.all[0].id)
+    assert shown(shown_pages[path]).count("app-1") >= 3
+    assert all("app-1" not in shown(page) for page in kept_back.values())

@@ -502,4 +502,6 @@ def test_time_outs_are_listed_by_name_and_cannot_break_the_page() -> None:
     assert "1 min 1 s (time-out 1 min 0 s)" in page
     assert "orders-4 and 2 more" in page
     assert "3 earlier ones not shown here" in page
+    kept_back = published(None, status=status(transaction_log=LogReport(timeouts=(ended,))))
+    assert "orders-7" not in _page(replace(kept_back, options=PublishOptions(transactional_ids=False)))
     assert 'id="timeouts"' not in _page(published(None, status=status(transaction_log=LogReport())))

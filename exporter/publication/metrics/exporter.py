@@ -35,7 +35,19 @@ def request_durations(status: ClusterStatus) -> Iterable[Distribution]:
     )
 
 
+def page_info(url: str) -> Iterable[Sample]:
+    return (Sample((url,), 1),)
+
+
 METRICS: tuple[Metric[Any], ...] = (
+    Metric(
+        name="kafka_transaction_exporter_page_info",
+        help="Value 1, labelled with publish.external_url, for links in alerts; only where that is set.",
+        kind="gauge",
+        labels=("url",),
+        of=Source(lambda publication: publication.options.external_url, is_of_process=True),
+        values=page_info,
+    ),
     Metric(
         name="kafka_transaction_exporter_build_info",
         help="Value 1, labelled with the versions of the exporter and of Python.",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from html import escape as _e
 from typing import Final
 
-from exporter.incidents.incident import Event, Incident, Incidents, Suspect, by_time
+from exporter.incidents.incident import Event, Incident, Incidents, Suspect, by_time, without_transactional_ids
 from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_instant
 from exporter.publication.page.page import Page, as_bytes, foot, head
 from exporter.publication.page.summary import Level
@@ -28,11 +28,13 @@ class IncidentPages:
     def __init__(self) -> None:
         self._made: dict[str, tuple[tuple[Incident, tuple[Event, ...]], Page]] = {}
 
-    def render(self, incidents: Incidents, steps: Steps, interval_ms: int) -> Mapping[str, Page]:
-        """The list and every incident, by path."""
+    def render(
+        self, incidents: Incidents, steps: Steps, interval_ms: int, *, transactional_ids: bool = True
+    ) -> Mapping[str, Page]:
+        """The list and every incident, by path; `transactional_ids` says whether they are shown."""
         made = {}
         for it in incidents.all:
-            content = it, steps(it)
+            content = it if transactional_ids else without_transactional_ids(it), steps(it)
             before = self._made.get(it.id)
             page = before[1] if before is not None and before[0] == content else _page(*content, interval_ms)
             made[it.id] = content, page
@@ -44,6 +46,11 @@ class IncidentPages:
 def path_of(incident: str) -> str:
     """Where the page of an incident is."""
     return f"{PATH}/{incident}"
+
+
+def url_of(external_url: str | None, incident: str) -> str | None:
+    """Its whole address, where that is known."""
+    return None if external_url is None else f"{external_url}{path_of(incident)}"
 
 
 def in_one_sentence(it: Incident) -> str:

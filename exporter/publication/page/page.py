@@ -44,7 +44,7 @@ def render_page(publication: Publication) -> Page:
     rest.append(figures_section(publication))
     if evaluation is not None:
         rest += ['<div class="columns">', others_section(publication), verdicts_section(evaluation), "</div>"]
-    rest += [timeouts_section(publication.status), exporter_section(publication), foot()]
+    rest += [timeouts_section(publication), exporter_section(publication), foot()]
     return Page(head=as_bytes([_head(publication)]), rest=as_bytes(rest))
 
 

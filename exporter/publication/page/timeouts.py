@@ -5,22 +5,23 @@ from __future__ import annotations
 from html import escape as _e
 
 from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_instant
-from exporter.status import ClusterStatus
+from exporter.publication.publication import Publication
 from exporter.transaction_log.timeouts import EndedByCoordinator
 
 SHOWN_MAX = 20
 _PARTITIONS_SHOWN_MAX = 5
 
 
-def timeouts_section(status: ClusterStatus) -> str:
+def timeouts_section(publication: Publication) -> str:
     """Nothing without the transaction log, or before the first one."""
-    ended = () if status.transaction_log is None else status.transaction_log.timeouts
+    report = publication.status.transaction_log
+    ended = () if report is None else report.timeouts
     if not ended:
         return ""
     heads = "".join(
         f'<th scope="col">{it}</th>' for it in ("ended", "transactional id", "outcome", "after", "partitions")
     )
-    rows = "".join(_row(it) for it in ended[:SHOWN_MAX])
+    rows = "".join(_row(it, is_named=publication.options.transactional_ids) for it in ended[:SHOWN_MAX])
     more = len(ended) - SHOWN_MAX
     rest = (
         f"<p>{humanize_count(more, 'earlier one')} not shown here: <code>ktx timeouts</code> has them.</p>"
@@ -33,12 +34,12 @@ def timeouts_section(status: ClusterStatus) -> str:
     )
 
 
-def _row(it: EndedByCoordinator) -> str:
+def _row(it: EndedByCoordinator, *, is_named: bool) -> str:
     after = "unknown" if it.duration_ms < 0 else humanize_duration(it.duration_ms)
     more = len(it.partitions) - _PARTITIONS_SHOWN_MAX
     cells = (
         humanize_instant(it.at_ms),
-        it.transactional_id,
+        it.transactional_id if is_named else "(hidden)",
         it.outcome.value,
         f"{after} (time-out {humanize_duration(it.timeout_ms)})",
         ", ".join(it.partitions[:_PARTITIONS_SHOWN_MAX]) + (f" and {more:,} more" if more > 0 else ""),
