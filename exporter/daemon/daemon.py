@@ -184,6 +184,7 @@ class Daemon:
                 incidents.incidents,
                 incidents.operator_steps,
                 status.interval_ms,
+                bootstrap=publication.bootstrap,
                 transactional_ids=publication.options.transactional_ids,
             )
             pages = {"/": render_page(publication), **pages}

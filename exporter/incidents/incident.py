@@ -87,7 +87,19 @@ class Suspect:
     @property
     def name(self) -> str:
         """Its partition."""
-        return f"{self.key.topic}-{self.key.partition}"
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def topic(self) -> str:
+        return self.key.topic
+
+    @property
+    def partition(self) -> int:
+        return self.key.partition
+
+    @property
+    def start_offset(self) -> int:
+        return self.key.start_offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,3 +85,13 @@ def test_transactional_ids_can_be_kept_from_readers() -> None:
     path = path_of(incidents.all[0].id)
     assert shown(shown_pages[path]).count("app-1") >= 3
     assert all("app-1" not in shown(page) for page in kept_back.values())
+
+
+def test_an_open_incident_has_the_next_command_and_one_that_is_over_has_none() -> None:
+    cycles = Cycles()
+    open_ = cycles.cycle(0, [hang()])
+    path = path_of(open_.all[0].id)
+    command = "abort <span>--bootstrap-server</span> kafka:9092 <span>--topic</span> orders"
+    assert command in shown(IncidentPages().render(open_, nobody, INTERVAL_MS, bootstrap="kafka:9092")[path])
+    over = cycles.cycle(120)
+    assert "--topic" not in shown(IncidentPages().render(over, nobody, INTERVAL_MS, bootstrap="kafka:9092")[path])

@@ -6,20 +6,25 @@ Pictures are written to `build/artefacts/`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from html import unescape
 
 import pytest
 
 from exporter.evaluation.verdicts import Verdict
+from exporter.incidents.incident import Event, EventKind
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.fleet import render_pages
+from exporter.publication.page.incidents import PATH, IncidentPages, path_of
 from exporter.publication.page.page import Page, render_page
 from exporter.publication.publication import Publication
+from exporter.snapshot import StatePartitionProof
 from exporter.web.routes import Routes
 from exporter.web.server import WebServer
 from tests.browser import DESKTOP, NOT_CUT, PHONE, Browser, assert_painted, open_browser
+from tests.evaluation.builders import proof
+from tests.incidents.cycles import Cycles, blocked, hang
 from tests.marks import starts
 from tests.publication.builders import Partition, broker, evaluation, hanging, inconclusive, published
 from tests.publication.scenarios import healthy, partial_coverage, stale, three_hangs
@@ -156,6 +161,43 @@ def test_a_fleet_can_be_read_in_both_colour_schemes(browser: Browser) -> None:
     with WebServer("127.0.0.1:0", routes) as web:
         for picture in browser.pictures(web.url, "page-fleet").values():
             assert_painted(picture)
+
+
+@pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_incidents_fit_too(screen: tuple[int, int], browser: Browser) -> None:
+    """The list, and an incident with the longest topic name and an operator's steps."""
+    for page in _incidents().values():
+        assert browser.measured(page.with_alarm(None).decode(), NOT_CUT, *screen) == [0]
+
+
+def test_incidents_can_be_read_in_both_colour_schemes(browser: Browser) -> None:
+    routes, pages = Routes(lambda: None), _incidents()
+    routes.publish(Renderer().render(healthy()), pages, is_ready=True)
+    with WebServer("127.0.0.1:0", routes) as web:
+        for path, name in zip(pages, ("list", "open", "over"), strict=True):
+            for picture in browser.pictures(web.url + path, f"incidents-{name}").values():
+                assert_painted(picture)
+
+
+def _incidents() -> Mapping[str, Page]:
+    """The list, one that is open and one that is over."""
+    cycles = Cycles()
+    cycles.cycle(0, [hang()], impact=blocked("orders-ledger"))
+    cycles.cycle(60, [hang(high_watermark=4_000)], impact=blocked("orders-ledger"))
+    cycles.cycle(600)
+    unknown = proof(state_partitions=(StatePartitionProof(partition=0, leader=1, failure="loading"),))
+    cycles.cycle(4_000, [hang(1, producer_id=8), hang(2, producer_id=8)], proof=unknown)
+    incidents = cycles.cycle(4_060, [hang(1, producer_id=8), hang(2, producer_id=8)], impact=blocked("billing", 1))
+    over, open_ = incidents.all
+    long = replace(open_.suspects[0], key=open_.suspects[0].key._replace(topic=LONG_TOPIC), groups=("g" * 200,))
+    open_ = replace(open_, suspects=(long, *open_.suspects[1:]))
+    step = Event(
+        open_.started_ms + 70_000, EventKind.OPERATOR, f"{LONG_TOPIC}-1: a command of anna@desk planned: abort"
+    )
+    pages = IncidentPages().render(
+        replace(incidents, all=(over, open_)), lambda it: (step,) if it is open_ else (), 30_000, bootstrap=LONG
+    )
+    return {path: pages[path] for path in (PATH, path_of(open_.id), path_of(over.id))}
 
 
 def _fleet() -> dict[str, Page]:

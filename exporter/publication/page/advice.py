@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from typing import Protocol
 
-from exporter.evaluation.verdicts import TransactionRow, Verdict
+from exporter.evaluation.verdicts import Verdict
 
 PROGRAM = "kafka-transaction-exporter"
 RUNBOOKS = "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks"
 BOOTSTRAP_UNKNOWN = "$BOOTSTRAP"
+
+
+class Suspected(Protocol):
+    """What a command names: a row of this cycle, or a suspect of an incident."""
+
+    @property
+    def verdict(self) -> Verdict: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def start_offset(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +61,7 @@ def runbook_url(verdict: Verdict) -> str:
     return f"{RUNBOOKS}/{advice_of(verdict).runbook}.md"
 
 
-def next_command(row: TransactionRow, bootstrap: str) -> str:
+def next_command(row: Suspected, bootstrap: str) -> str:
     """A line for a shell. It has no text that a client can choose freely: topic names are quoted where they need it."""
     command = advice_of(row.verdict).command
     server = shlex.quote(bootstrap) if bootstrap else BOOTSTRAP_UNKNOWN

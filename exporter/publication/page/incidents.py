@@ -13,6 +13,7 @@ from exporter.incidents.incident import Event, Incident, Incidents, Suspect, by_
 from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_instant
 from exporter.publication.page.page import Page, as_bytes, foot, head
 from exporter.publication.page.summary import Level
+from exporter.publication.page.suspects import next_step
 
 PATH: Final = "/incidents"
 _NAMES_SHOWN_MAX: Final = 5
@@ -26,15 +27,24 @@ class IncidentPages:
     """Makes each page again only when its incident has changed."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[tuple[Incident, tuple[Event, ...]], Page]] = {}
+        self._made: dict[str, tuple[tuple[Incident, tuple[Event, ...], str], Page]] = {}
 
     def render(
-        self, incidents: Incidents, steps: Steps, interval_ms: int, *, transactional_ids: bool = True
+        self,
+        incidents: Incidents,
+        steps: Steps,
+        interval_ms: int,
+        *,
+        bootstrap: str = "",
+        transactional_ids: bool = True,
     ) -> Mapping[str, Page]:
-        """The list and every incident, by path; `transactional_ids` says whether they are shown."""
+        """The list and every incident, by path; `transactional_ids` says whether they are shown.
+
+        Commands on the pages name the brokers in `bootstrap`, or leave them to the operator where it is empty.
+        """
         made = {}
         for it in incidents.all:
-            content = it if transactional_ids else without_transactional_ids(it), steps(it)
+            content = it if transactional_ids else without_transactional_ids(it), steps(it), bootstrap
             before = self._made.get(it.id)
             page = before[1] if before is not None and before[0] == content else _page(*content, interval_ms)
             made[it.id] = content, page
@@ -67,18 +77,25 @@ def _list(incidents: Incidents, interval_ms: int) -> Page:
     if not incidents.all:
         parts.append('<p id="none">No suspect transaction has been seen yet.</p>')
     else:
-        rows = "".join(_row(it) for it in reversed(incidents.all))
-        names = ("started", "lasted", "worst verdict", "partitions", "groups blocked")
-        heads = "".join(f'<th scope="col">{it}</th>' for it in names)
-        parts.append(f'<table id="incidents"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>')
+        parts.append(f'<ol class="events" id="list">{"".join(_row(it) for it in reversed(incidents.all))}</ol>')
     return Page(head=as_bytes(parts), rest=as_bytes([foot()]))
 
 
 def _row(it: Incident) -> str:
-    lasted = "open" if it.ended_ms is None else humanize_duration(it.ended_ms - it.started_ms)
-    cells = (it.worst.label, _some(it.partitions), _some(it.groups) or "none seen")
-    link = f'<a href="{_e(path_of(it.id))}">{humanize_instant(it.started_ms)}</a>'
-    return f"<tr><td>{link}</td><td>{lasted}</td>{''.join(f'<td>{_e(cell)}</td>' for cell in cells)}</tr>"
+    groups = f"; blocked: {_some(it.groups)}" if it.groups else ""
+    return (
+        f'<li><a href="{_e(path_of(it.id))}">{humanize_instant(it.started_ms)}</a> '
+        f'<span class="tag {_level(it).value}">{_e(it.worst.label)}</span> {_state(it)}: {_e(in_one_sentence(it))}'
+        f'<br><span class="quiet">{_e(_some(it.partitions))}{_e(groups)}</span></li>'
+    )
+
+
+def _level(it: Incident) -> Level:
+    return Level.GOOD if it.is_over else Level.BAD if it.worst.is_hanging else Level.WARNING
+
+
+def _state(it: Incident) -> str:
+    return "over" if it.is_over else "open"
 
 
 def _some(names: tuple[str, ...]) -> str:
@@ -86,24 +103,22 @@ def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_NAMES_SHOWN_MAX]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _page(it: Incident, steps: tuple[Event, ...], interval_ms: int) -> Page:
-    level = Level.GOOD if it.is_over else Level.BAD if it.worst.is_hanging else Level.WARNING
-    state = "Over" if it.is_over else "Open"
+def _page(it: Incident, steps: tuple[Event, ...], bootstrap: str, interval_ms: int) -> Page:
     heading = f'Incident <code id="incident">{_e(it.id)}</code>'
-    headline = f"<strong>{state}: {_e(in_one_sentence(it))}</strong>"
+    headline = f"<strong>{_state(it).capitalize()}: {_e(in_one_sentence(it))}</strong>"
     parts = [
         head(f"Incident {it.id}", heading, interval_ms, _LINKS),
-        f'<div class="banner {level.value}" id="headline" role="status">{headline}</div>',
+        f'<div class="banner {_level(it).value}" id="headline" role="status">{headline}</div>',
         "<h2>Suspect transactions</h2>",
-        f'<section id="suspects">{"".join(_suspect(one) for one in it.suspects)}</section>',
+        f'<section id="suspects">{"".join(_suspect(one, bootstrap) for one in it.suspects)}</section>',
     ]
     if it.more_suspects:
         parts.append(f'<p id="hidden">{humanize_count(it.more_suspects, "more suspect")} not followed.</p>')
     rows = "".join(
-        f"<tr><td>{_e(humanize_instant(event.at_ms))}</td><td>{_e(event.sentence)}</td></tr>"
+        f"<li><time>{_e(humanize_instant(event.at_ms))}</time> {_e(event.sentence)}</li>"
         for event in by_time((*it.events, *steps))
     )
-    parts.append(f'<h2>Time line</h2><table id="events"><tbody>{rows}</tbody></table>')
+    parts.append(f'<h2>Time line</h2><ol class="events" id="events">{rows}</ol>')
     if it.more_events:
         parts.append(f"<p>{humanize_count(it.more_events, 'later event')} not kept.</p>")
     parts.append(
@@ -112,7 +127,8 @@ def _page(it: Incident, steps: tuple[Event, ...], interval_ms: int) -> Page:
     return Page(head=as_bytes(parts), rest=as_bytes([foot()]))
 
 
-def _suspect(it: Suspect) -> str:
+def _suspect(it: Suspect, bootstrap: str) -> str:
+    """With the next command while it is open, and a suspect."""
     level = Level.BAD if it.worst.is_hanging else Level.WARNING
     ended = "open" if it.ended_at_ms is None else humanize_instant(it.ended_at_ms)
     facts = (
@@ -124,9 +140,10 @@ def _suspect(it: Suspect) -> str:
         ("records held back", "unknown" if it.records_held_back is None else f"{it.records_held_back:,} at most"),
         ("consumer groups blocked", _some(it.groups) or "none seen"),
     )
+    step = next_step(it, bootstrap) if it.ended_at_ms is None and it.verdict.is_suspect else ""
     listed = "".join(f"<div><dt>{_e(name)}</dt><dd>{_e(text)}</dd></div>" for name, text in facts)
     return (
         f'<article class="suspect"><h3><code>{_e(it.name)}</code>'
         f'<span class="tag {level.value}">{_e(it.worst.label)}</span></h3>'
-        f"<p>{_e(it.reason)}</p><dl>{listed}</dl></article>"
+        f"{step}<p>{_e(it.reason)}</p><dl>{listed}</dl></article>"
     )

@@ -43,7 +43,9 @@ body{margin:0 auto;max-width:84rem;padding:1rem 1.25rem 3rem;background:var(--pa
 header{display:flex;flex-wrap:wrap;gap:.25rem 1.5rem;align-items:baseline;justify-content:space-between}
 h1{font-size:1.15rem;margin:0;min-width:0;overflow-wrap:anywhere}h2{font-size:1.05rem;margin:1.5rem 0 .5rem}
 h2 .quiet{font-weight:400;font-size:.9rem}
-a{color:var(--link)}nav a{margin-left:1rem}nav a:first-child{margin-left:0}
+a{color:var(--link)}nav{display:flex;flex-wrap:wrap;gap:0 1rem}
+ol.events{list-style:none;margin:0;padding:0}ol.events li{padding:.3rem 0;border-bottom:1px solid var(--line)}
+time{color:var(--quiet);white-space:nowrap;margin-right:.8rem}
 code,td.number{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:.92em}
 code,td{overflow-wrap:anywhere}td.word{overflow-wrap:normal}
 .quiet{color:var(--quiet)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape as _e
 
 from exporter.evaluation.verdicts import StartSource, TransactionRow, Verdict
-from exporter.publication.page.advice import advice_of, next_command, runbook_url
+from exporter.publication.page.advice import Suspected, advice_of, next_command, runbook_url
 from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_group, humanize_instant
 from exporter.publication.page.sections import breakable, table
 from exporter.publication.page.summary import Level
@@ -63,7 +63,7 @@ def _suspect(row: TransactionRow, now_ms: int, bootstrap: str) -> str:
     return (
         f'<article class="suspect"><h3><code>{_e(row.topic)}-{row.partition}</code>'
         f'<span class="tag {level.value}">{_e(_verdict_words(row))}</span></h3>'
-        f"{_pairs(first)}{_next(row, bootstrap)}<p>{_e(row.reason)}</p>{_pairs(evidence)}</article>"
+        f"{_pairs(first)}{next_step(row, bootstrap)}<p>{_e(row.reason)}</p>{_pairs(evidence)}</article>"
     )
 
 
@@ -72,7 +72,7 @@ def _pairs(pairs: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> str:
     return f"<dl>{''.join(cells)}</dl>"
 
 
-def _next(row: TransactionRow, bootstrap: str) -> str:
+def next_step(row: Suspected, bootstrap: str) -> str:
     """The next command, which prints only, and the runbook. A line never ends within the name of an option."""
     words = next_command(row, bootstrap).split(" ")
     command = " ".join(f"<span>{_e(word)}</span>" if word.startswith("--") else _e(word) for word in words)
