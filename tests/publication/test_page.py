@@ -193,6 +193,13 @@ def test_a_suspect_says_first_what_an_operator_decides_by() -> None:
     assert places == sorted(places)
 
 
+def test_the_cluster_s_name_is_the_heading_of_a_fleet_of_one() -> None:
+    """Such a fleet has its brokers as the label `cluster`; the link to the overview stays."""
+    page = _page(published(evaluation(), cluster="kafka-1:9092", cluster_name="payments"))
+    assert '<code id="cluster">payments</code>' in page
+    assert '<a href="/">all clusters</a>' in page
+
+
 def test_the_number_agrees() -> None:
     """One transaction has its marker, two have theirs."""
     titles = [summarize(evaluation([Partition()], [hanging()] * count), status()).title for count in (1, 2)]
