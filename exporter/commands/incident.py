@@ -11,9 +11,10 @@ from exporter.commands.rows import printable
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.daemon.incidents_file import IncidentsFile, path_beside
+from exporter.evaluation.humanize import humanize_duration
 from exporter.incidents.document import document, of_incident
 from exporter.incidents.incident import Event, Incident, Incidents, Suspect, by_time
-from exporter.publication.page.humanize import humanize_duration, humanize_instant
+from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.incidents import in_one_sentence, url_of
 
 

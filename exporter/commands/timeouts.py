@@ -10,8 +10,9 @@ from exporter.commands.report import complain, complain_of_gaps
 from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
+from exporter.evaluation.humanize import humanize_duration
 from exporter.kafka.state_log import LogRecord, LogUnreadableError, StateLog
-from exporter.publication.page.humanize import humanize_duration, humanize_instant
+from exporter.publication.page.humanize import humanize_instant
 from exporter.transaction_log.ledger import Ledger
 from exporter.transaction_log.records import MalformedRecordError, UnknownVersion, decode
 from exporter.transaction_log.timeouts import EndedByCoordinator, ended_by_coordinator

@@ -8,8 +8,9 @@ import numpy as np
 
 from exporter.commands.document import transaction
 from exporter.commands.rows import Paint, Row, as_table, plain, printable
+from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
-from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_group
+from exporter.publication.page.humanize import humanize_group
 from exporter.snapshot import Answer
 
 HEADINGS = {

@@ -168,6 +168,7 @@ class FleetDaemon:
                     status=status,
                     options=publish_options_of(settings),
                     cluster=name,
+                    cluster_name=settings.cluster_name,
                     bootstrap=brokers.get(name, ""),
                 )
                 for name, record in self._records.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,8 +20,9 @@ from exporter.pipeline.files import history_files, left_out
 from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, read_history, read_transactions
 from exporter.pipeline.manifest import Manifest, Tables, write_whole
-from exporter.pipeline.outcomes import join_outcomes
+from exporter.pipeline.outcomes import JOINED, join_outcomes
 from exporter.pipeline.report import collect
+from exporter.pipeline.report_page import render
 
 WINDOW_MS: Final = 28 * 86_400_000
 """The span of history for baselines and the report."""
@@ -97,8 +98,6 @@ class Jobs:
 
     def report(self) -> None:
         """Makes the report of the last four weeks."""
-        from exporter.pipeline.report_page import render  # noqa: PLC0415 - loads matplotlib
-
         manifest, made_at_ms = self.tables.load(), self.now_ms()
         newest_ms = newest_closings_ms(manifest, made_at_ms)
         folders = [it.folder for it in buckets_since(manifest, newest_ms, WINDOW_MS)]
@@ -115,6 +114,7 @@ class Jobs:
             read_transactions(self.spark, self.tables, folders),
             read_incidents(self.spark, self.tables, manifest),
             read_history(self.spark, self.history, CYCLES, cycles),
+            outcomes=read_outcomes(self.spark, self.tables, manifest, folders),
             made_at=datetime.fromtimestamp(made_at_ms / 1000, timezone.utc),
             left_out=left,
         )
@@ -144,3 +144,12 @@ def read_incidents(spark: SparkSession, tables: Tables, manifest: Manifest) -> D
     if manifest.incidents is None:
         return spark.createDataFrame([], schemas.INCIDENTS)
     return spark.read.schema(schemas.INCIDENTS).parquet(str(tables.root / manifest.incidents))
+
+
+def read_outcomes(spark: SparkSession, tables: Tables, manifest: Manifest, folders: Sequence[str]) -> DataFrame | None:
+    """`JOINED` of the transactions in these folders; None if no transaction log was read."""
+    if not manifest.outcomes:
+        return None
+    joined = [tables.root / it.folder for it in manifest.outcomes if it.source in folders]
+    written = [str(folder) for folder in joined if folder.exists()]  # a part without rows has no folder
+    return spark.read.schema(JOINED).parquet(*written) if written else spark.createDataFrame([], JOINED)

@@ -1,4 +1,4 @@
-"""Collects the data of the report: durations, incidents and coverage gaps, in a few dozen rows."""
+"""Collects the data of the report: durations, outcomes, incidents and coverage gaps, in a few dozen rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from pyspark.sql import functions as f
 
 from exporter.incidents.incident import HANGING
 from exporter.pipeline import schemas
+from exporter.pipeline.outcomes import JOINED
 
 APPLICATIONS_MAX: Final = 25
 INCIDENTS_MAX: Final = 200
 COVERAGE_GAPS_MAX: Final = 100
+NO_ID: Final = "(unknown transactional id)"
 _Record = TypeVar("_Record")
 
 
@@ -29,11 +31,29 @@ class Durations:
     p50_ms: float | None
     p95_ms: float | None
     p99_ms: float | None
-    """Of transactions that did not hang; null if all did."""
-    max_ms: float
-    """Of all transactions."""
+    max_ms: float | None
+    """These four are of transactions that did not hang and whose duration is known; null if there is none."""
     hanging: int
     """Number of transactions that hung."""
+    hang_max_ms: float | None
+    """The longest of them; null if none did, or its duration is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The outcomes of one application's transactions, from the transaction log."""
+
+    cluster_id: str
+    application: str
+    """Transactional id."""
+    committed: int
+    aborted: int
+    timed_out: int
+    fenced: int
+    unknown: int
+    """Transactions that the log does not have."""
+    marker_p99_ms: float | None
+    """From the decision to the last marker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +97,11 @@ class ReportData:
     """Applications with most hangs, then with most transactions."""
     durations_cut: int = 0
     """Number of applications that are not shown; likewise below."""
+    interval_ms: int | None = None
+    """The longest interval of the recorded cycles."""
+    outcomes: tuple[Outcomes, ...] | None = None
+    """Applications with most time-outs and fences, then with most transactions; null if no transaction log was read."""
+    outcomes_cut: int = 0
     incidents: tuple[Incident, ...] = ()
     """The newest."""
     incidents_cut: int = 0
@@ -92,12 +117,16 @@ def collect(
     incidents: DataFrame,
     cycles: DataFrame,
     *,
+    outcomes: DataFrame | None = None,
     made_at: datetime,
     left_out: tuple[tuple[str, str], ...] = (),
 ) -> ReportData:
-    """`TRANSACTIONS`, `INCIDENTS` and `CYCLES` -> the content of the page."""
+    """`TRANSACTIONS`, `INCIDENTS`, `CYCLES` and, if the transaction log was read, `JOINED` -> the content of the page."""
     covered = schemas.shaped(cycles, schemas.CYCLES)
-    (span,) = covered.agg(f.min("taken_at"), f.max("taken_at"), f.sort_array(f.collect_set("cluster_id"))).collect()
+    (span,) = covered.agg(
+        f.min("taken_at"), f.max("taken_at"), f.sort_array(f.collect_set("cluster_id")), f.max("interval_ms")
+    ).collect()
+    ends, ends_cut = (None, 0) if outcomes is None else _outcomes(schemas.shaped(outcomes, JOINED))
     durations, durations_cut = _durations(schemas.shaped(transactions, schemas.TRANSACTIONS))
     joined, incidents_cut = _incidents(schemas.shaped(incidents, schemas.INCIDENTS), _utc(span[1]) or made_at)
     coverage_gaps, coverage_gaps_cut = _coverage_gaps(covered)
@@ -108,6 +137,9 @@ def collect(
         clusters=tuple(span[2]),
         durations=durations,
         durations_cut=durations_cut,
+        interval_ms=span[3],
+        outcomes=ends,
+        outcomes_cut=ends_cut,
         incidents=joined,
         incidents_cut=incidents_cut,
         coverage_gaps=coverage_gaps,
@@ -124,15 +156,18 @@ def _first(ordered: DataFrame, most: int) -> tuple[list[Row], int]:
 
 def _durations(transactions: DataFrame) -> tuple[tuple[Durations, ...], int]:
     hung = f.arrays_overlap("verdicts", f.array(*(f.lit(it) for it in HANGING)))
-    usual = f.when(~hung, f.col("duration_ms"))
+    # A transaction whose start is its first cycle, and that was not seen again, has 0: its duration is unknown.
+    known = f.when(f.col("duration_ms") > 0, f.col("duration_ms"))
+    usual = f.when(~hung, known)
     found = (
         transactions.withColumn("application", f.coalesce("transactional_id", f.col("partitions")[0]["topic"]))
         .groupBy("cluster_id", "application")
         .agg(
             f.count("*").alias("transactions"),
             f.percentile_approx(usual, [0.5, 0.95, 0.99]).alias("percentiles"),
-            f.max("duration_ms").alias("max_ms"),
+            f.max(usual).alias("max_ms"),
             f.count_if(hung).alias("hanging"),
+            f.max(f.when(hung, known)).alias("hang_max_ms"),
         )
     )
     percentiles = (
@@ -143,6 +178,23 @@ def _durations(transactions: DataFrame) -> tuple[tuple[Durations, ...], int]:
         APPLICATIONS_MAX,
     )
     return tuple(_record(Durations, row) for row in rows), cut
+
+
+def _outcomes(joined: DataFrame) -> tuple[tuple[Outcomes, ...], int]:
+    counted = {"committed": "commit", "aborted": "abort", "timed_out": "timeout", "fenced": "fenced"}
+    found = (
+        joined.withColumn("application", f.coalesce("transactional_id", f.lit(NO_ID)))
+        .groupBy("cluster_id", "application")
+        .agg(
+            *(f.count_if(f.col("outcome") == outcome).alias(name) for name, outcome in counted.items()),
+            f.count_if(f.col("outcome").isNull()).alias("unknown"),
+            f.percentile_approx("marker_ms", 0.99).alias("marker_p99_ms"),
+            f.count("*").alias("transactions"),
+        )
+    )
+    troubled = f.desc(f.col("timed_out") + f.col("fenced"))
+    rows, cut = _first(found.orderBy(troubled, f.desc("transactions"), "cluster_id", "application"), APPLICATIONS_MAX)
+    return tuple(_record(Outcomes, row) for row in rows), cut
 
 
 def _incidents(incidents: DataFrame, last: datetime) -> tuple[tuple[Incident, ...], int]:

@@ -1,84 +1,116 @@
-"""Renders the report as one HTML file that fetches nothing: plots by matplotlib, and their tables."""
+"""Renders the report as one HTML file that fetches nothing and needs no script: sentences, bars and tables."""
 
 from __future__ import annotations
 
-import base64
 import html
-import io
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timezone
-from typing import Any, Final, TypeVar
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
 
-import matplotlib as mpl
-from matplotlib.dates import date2num
-from matplotlib.figure import Figure
-
+from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.incidents.incident import HANGING
-from exporter.pipeline.report import CoverageGap, Durations, Incident, ReportData
+from exporter.pipeline.report import CoverageGap, Durations, Incident, Outcomes, ReportData
+from exporter.pipeline.report_style import style_sheet
 
-Plot = Callable[[Sequence[Any]], str]
-_Row = TypeVar("_Row")
+TIMELINE_MAX: Final = 20
+"""Incidents that have a bar."""
+_Line = TypeVar("_Line")
+_Row = TypeVar("_Row", Durations, Incident, CoverageGap, Outcomes)
 Columns = Mapping[str, Callable[[_Row], str]]
 """Head -> cell as HTML; a head that begins with # is of a column of numbers."""
-
-_STYLE: Final = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1c2430; background: #fff; }
-body { max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
-table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .25rem .75rem .25rem 0; }
-th { border-bottom: 2px solid #1c2430; } td { border-bottom: 1px solid #d5dae1; }
-td.number, th.number { text-align: right; }
-img { max-width: 100%; } .nothing { color: #4b5563; }
-"""
+_DASH: Final = "\N{EN DASH}"
+_CLUSTER: Final = "cluster"
 
 
 def render(data: ReportData) -> str:
-    """The whole page. Names come from clusters: all are escaped, and none is parsed as a formula."""
-    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "report", "text.parse_math": False}
-    with mpl.rc_context(settings), warnings.catch_warnings():
-        # Letters stay letters: what matplotlib's own font lacks, the browser's has.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        return _page(data)
-
-
-def _page(data: ReportData) -> str:
+    """The whole page. Names come from clusters: all are escaped."""
+    several = len(data.clusters) > 1
     body = [
         "<h1>Kafka transactions: the report</h1>",
+        f'<p class="summary">{_summary(data)}</p>',
         f"<p>{_span(data)}</p>",
         "<h2>Incidents</h2>",
-        _section(data.incidents, "No transaction was a suspect.", _INCIDENTS, _timeline),
+        _timeline(data.incidents),
+        _section(data.incidents, "No transaction was a suspect.", _INCIDENTS, several),
         _cut(data.incidents_cut, "older incidents"),
         "<h2>Durations by application</h2>",
-        _section(data.durations, "No transaction was recorded.", _DURATIONS, _duration_plot),
-        _DURATIONS_NOTE if data.durations else "",
+        _sampling(data),
+        _duration_bars(data.durations),
+        _section(data.durations, "No transaction was recorded.", _DURATIONS, several),
         _cut(data.durations_cut, "applications with fewer hangs and fewer transactions"),
+        "<h2>Outcomes by application</h2>",
+        _outcomes(data, several),
         "<h2>Coverage gaps</h2>",
-        _section(data.coverage_gaps, "Every cycle is recorded and read every partition.", _COVERAGE_GAPS),
+        _section(data.coverage_gaps, "Every cycle is recorded and read every partition.", _COVERAGE_GAPS, several),
         _cut(data.coverage_gaps_cut, "older hours"),
-        _section(data.left_out, "No file of the history is left out.", _LEFT_OUT),
+        _left_out(data.left_out),
     ]
-    head = f'<meta charset="utf-8"><title>Kafka transactions: the report</title><style>{_STYLE}</style>'
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Kafka transactions: the report</title><style>{style_sheet()}</style>"
+    )
+    text = "\n".join(part for part in body if part)
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{text}\n</body></html>\n'
+
+
+def _summary(data: ReportData) -> str:
+    """The report in a sentence: the number of incidents and their reach; missing data is never reported as healthy."""
+    if data.first is None:
+        return "Nothing was recorded."
+    gaps = len(data.coverage_gaps) + data.coverage_gaps_cut
+    limits = f" Coverage is incomplete in {humanize_count(gaps, 'hour')}." if gaps else ""
+    limits += f" {humanize_count(len(data.left_out), 'file')} could not be read." if data.left_out else ""
+    if not data.incidents:
+        return f"No incident.{limits}"
+    older = f", the newest {len(data.incidents):,} of them" if data.incidents_cut else ""
+    partitions = {(it.cluster_id, name) for it in data.incidents for name in it.partitions}
+    return (
+        f"{humanize_count(len(data.incidents) + data.incidents_cut, 'incident')}{older} on "
+        f"{humanize_count(len(partitions), 'partition')}; {_blocked(data.incidents)}.{limits}"
+    )
+
+
+def _blocked(incidents: Sequence[Incident]) -> str:
+    """The number of groups, and how long they waited at most: as long as the longest incident that has groups."""
+    groups = {(it.cluster_id, name) for it in incidents for name in it.groups}
+    if not groups:
+        return "no consumer group is known to have waited"
+    longest = max((it for it in incidents if it.groups), key=_length_ms)
+    many = humanize_count(len(groups), "consumer group")
+    so_far = "" if longest.is_over else " so far"
+    return f"{many} waited, for at most {humanize_duration(_length_ms(longest))}{so_far}"
+
+
+def _length_ms(incident: Incident) -> int:
+    return (incident.ended_at - incident.started_at) // timedelta(milliseconds=1)
 
 
 def _span(data: ReportData) -> str:
     made = f"Made {_minute(data.made_at)} UTC."
     if data.first is None or data.last is None:
-        return f"Nothing was recorded. {made}"
-    clusters = ", ".join(map(_text, data.clusters))
-    return f"From {_minute(data.first)} to {_minute(data.last)} UTC, of {clusters}. {made}"
+        return made
+    clusters = f"{'clusters' if len(data.clusters) > 1 else 'cluster'} {', '.join(map(_text, data.clusters))}"
+    return f"From {_minute(data.first)} to {_minute(data.last)} UTC, {clusters}. {made}"
 
 
-def _section(rows: Sequence[_Row], nothing: str, columns: Columns[_Row], plot: Plot | None = None) -> str:
+def _section(rows: Sequence[_Row], nothing: str, columns: Columns[_Row], several: bool) -> str:  # noqa: FBT001
+    """A table; the cluster is named in each row only where there are `several`."""
     if not rows:
         return f'<p class="nothing">{nothing}</p>'
-    kinds = [' class="number"' if head.startswith("#") else "" for head in columns]
-    head = "".join(f"<th{kind}>{it.removeprefix('#')}</th>" for kind, it in zip(kinds, columns, strict=True))
-    cells = list(zip(kinds, columns.values(), strict=True))
-    lines = ("".join(f"<td{kind}>{cell(row)}</td>" for kind, cell in cells) for row in rows)
-    table = f"<table><tr>{head}</tr>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
-    return ("" if plot is None else plot(rows)) + table
+    named: dict[str, Callable[[_Row], str]] = {_CLUSTER: lambda it: _text(it.cluster_id)} if several else {}
+    return _table({**named, **columns}, rows)
+
+
+def _table(columns: Mapping[str, Callable[[_Line], str]], rows: Iterable[_Line]) -> str:
+    heads = [(head.removeprefix("#"), ' class="number"' if head.startswith("#") else "") for head in columns]
+    head = "".join(f"<th{kind}>{name}</th>" for name, kind in heads)
+    cells = list(zip(heads, columns.values(), strict=True))
+    lines = (
+        "".join(f'<td{kind} data-head="{name}"><span>{cell(row)}</span></td>' for (name, kind), cell in cells)
+        for row in rows
+    )
+    return f"<table><tr>{head}</tr>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
 def _cut(count: int, what: str) -> str:
@@ -86,54 +118,100 @@ def _cut(count: int, what: str) -> str:
 
 
 def _timeline(incidents: Sequence[Incident]) -> str:
-    """One line per cluster, red where a transaction was proved hanging."""
-    clusters = sorted({it.cluster_id for it in incidents})
-    figure = Figure(figsize=(11, 1.2 + 0.5 * len(clusters)), layout="constrained")
-    axes = figure.subplots()
-    for incident in incidents:
-        start, end = (date2num(it) for it in (incident.started_at, incident.ended_at))  # type: ignore[no-untyped-call]
-        colour = "#b42318" if incident.worst_verdict in HANGING else "#b54708"
-        row = clusters.index(incident.cluster_id)
-        axes.broken_barh([(start, max(end - start, 1 / 1440))], (row - 0.35, 0.7), facecolors=colour)
-    axes.set_yticks(range(len(clusters)), clusters)
-    axes.set_ylim(-0.6, len(clusters) - 0.4)
-    axes.xaxis_date(tz=timezone.utc)
-    axes.grid(axis="x", alpha=0.3)
-    return _image(figure, "Incidents over time; red where a transaction was proved hanging")
+    """A bar for each of the newest incidents, with its partitions and length."""
+    shown = incidents[:TIMELINE_MAX]
+    if not shown:
+        return ""
+    first, last = min(it.started_at for it in shown), max(it.ended_at for it in shown)
+    whole = max((last - first).total_seconds(), 60.0)
+    bars = []
+    for it in shown:
+        left = 100 * (it.started_at - first).total_seconds() / whole
+        width = 100 * (it.ended_at - it.started_at).total_seconds() / whole
+        level = "bad" if it.worst_verdict in HANGING else "warning"
+        still = "" if it.is_over else ", still open"
+        label = f"{_some(it.partitions, 1)}: {humanize_duration(_length_ms(it))}{still}"
+        bars.append(_bar(label, f'<i class="{level}" style="left:{left:.2f}%;width:{width:.2f}%"></i>'))
+    note = "Red: a transaction was proved hanging."
+    return _plot(bars, _minute(first), _minute(last), note) + _cut(len(incidents) - len(shown), "bars")
 
 
-def _duration_plot(durations: Sequence[Durations]) -> str:
-    """A bar from the median to the 99th percentile, and a mark at the longest."""
-    figure = Figure(figsize=(11, 1 + 0.32 * len(durations)), layout="constrained")
-    axes = figure.subplots()
-    for row, it in enumerate(reversed(durations)):
+def _duration_bars(durations: Sequence[Durations]) -> str:
+    """A bar from the median to the 99th percentile, and a mark at the longest hang; the scale is logarithmic."""
+    values = [
+        max(value, 1.0) for it in durations for value in (it.p50_ms, it.p99_ms, it.hang_max_ms) if value is not None
+    ]
+    if not values:
+        return ""
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    high = max(high, low + 1)
+
+    def place(value_ms: float) -> float:
+        return 100 * (math.log10(max(value_ms, 1.0)) - low) / (high - low)
+
+    bars = []
+    for it in durations:
+        marks, words = [], []
         if it.p50_ms is not None and it.p99_ms is not None:
-            low, high = (max(value, 1) / 1000 for value in (it.p50_ms, it.p99_ms))
-            axes.plot([low, high], [row, row], linewidth=6, solid_capstyle="butt", color="#1570ef")
-        axes.plot([max(it.max_ms, 1) / 1000], [row], marker="|", markersize=12, color="#b42318")
-    axes.set_yticks(range(len(durations)), [it.application for it in reversed(durations)])
-    axes.set_ylim(-0.6, len(durations) - 0.4)
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("seconds: median to 99th percentile, and the longest")
-    axes.grid(axis="x", alpha=0.3)
-    return _image(figure, "Durations by application")
+            left, right = place(it.p50_ms), place(it.p99_ms)
+            marks.append(f'<i class="usual" style="left:{left:.2f}%;width:{right - left:.2f}%"></i>')
+            words.append(f"{_short(it.p50_ms)} to {_short(it.p99_ms)}")
+        if it.hang_max_ms is not None:
+            marks.append(f'<i class="bad" style="left:calc({place(it.hang_max_ms):.2f}% - 4px);width:4px"></i>')
+            words.append(f"hung {_short(it.hang_max_ms)}")
+        bars.append(_bar(f"{_text(it.application)}: {', '.join(words) or _DASH}", "".join(marks)))
+    note = "Blue: median to 99th percentile. Red: the longest hang. The scale is logarithmic."
+    return _plot(bars, _short(10.0**low), _short(10.0**high), note)
 
 
-def _image(figure: Figure, words: str) -> str:
-    file = io.BytesIO()
-    figure.savefig(file, format="svg", metadata={"Date": None})
-    encoded = base64.b64encode(file.getvalue()).decode()
-    return f'<img alt="{_text(words)}" src="data:image/svg+xml;base64,{encoded}">\n'
+def _bar(label: str, marks: str) -> str:
+    return f'<li><span>{label}</span><span class="track">{marks}</span></li>'
+
+
+def _plot(bars: Sequence[str], begin: str, end: str, note: str) -> str:
+    ends = f'<li><span></span><span class="ends"><span>{begin}</span><span>{end}</span></span></li>'
+    return f'<p class="quiet">{note}</p><ol class="plot">{"".join(bars)}{ends}</ol>'
+
+
+def _sampling(data: ReportData) -> str:
+    if data.interval_ms is None or not data.durations:
+        return ""
+    return (
+        f'<p class="quiet">A sample: a cycle every {humanize_duration(data.interval_ms)} sees only transactions that are '
+        "open then, so most short ones are missing. Median, p95, p99 and longest are of those that did not hang; "
+        "durations are in seconds.</p>"
+    )
+
+
+def _outcomes(data: ReportData, several: bool) -> str:  # noqa: FBT001
+    if data.outcomes is None:
+        return '<p class="nothing">Unknown: the transaction log was not read (pipeline transaction-log).</p>'
+    table = _section(data.outcomes, "No transaction was recorded.", _OUTCOMES, several)
+    return table + _cut(data.outcomes_cut, "applications with fewer time-outs and fences, and fewer transactions")
+
+
+def _left_out(files: Sequence[tuple[str, str]]) -> str:
+    if not files:
+        return '<p class="nothing">No file of the history is left out.</p>'
+    return _table({"file that is left out": lambda it: _text(it[0]), "why": lambda it: _text(it[1])}, files)
+
+
+def _short(duration_ms: float) -> str:
+    return humanize_duration(round(duration_ms))
 
 
 def _seconds(duration_ms: float | None) -> str:
-    return "\N{EN DASH}" if duration_ms is None else f"{duration_ms / 1000:,.3f}"
+    return _DASH if duration_ms is None else f"{duration_ms / 1000:,.3f}"
 
 
 def _some(names: Sequence[str], most: int = 3) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(_text, names[:most])) + more
+
+
+def _word(text: str) -> str:
+    """Text of the exporter itself, which stays on one line."""
+    return f'<span class="word">{_text(text)}</span>'
 
 
 def _text(name: str) -> str:
@@ -145,36 +223,36 @@ def _minute(instant: datetime) -> str:
 
 
 _INCIDENTS: Final[Columns[Incident]] = {
-    "cluster": lambda it: _text(it.cluster_id),
-    "from": lambda it: _minute(it.started_at),
-    "to": lambda it: _minute(it.ended_at) if it.is_over else "still open",
-    "worst verdict": lambda it: _text(it.worst_verdict),
+    "from": lambda it: _word(_minute(it.started_at)),
+    "to": lambda it: _word(_minute(it.ended_at) if it.is_over else "still open"),
+    "worst verdict": lambda it: _word(it.worst_verdict),
     "transactional ids": lambda it: _some(it.transactional_ids) or "unknown",
     "partitions": lambda it: _some(it.partitions),
     "blocked groups": lambda it: _some(it.groups) or "none known",
     "#records held back": lambda it: "unknown" if it.records_held_back is None else f"{it.records_held_back:,}",
 }
 _DURATIONS: Final[Columns[Durations]] = {
-    "cluster": lambda it: _text(it.cluster_id),
     "application": lambda it: _text(it.application),
-    "#transactions": lambda it: f"{it.transactions:,}",
-    "#median s": lambda it: _seconds(it.p50_ms),
+    "#seen": lambda it: f"{it.transactions:,}",
+    "#median": lambda it: _seconds(it.p50_ms),
     "#p95": lambda it: _seconds(it.p95_ms),
     "#p99": lambda it: _seconds(it.p99_ms),
     "#longest": lambda it: _seconds(it.max_ms),
     "#hung": lambda it: f"{it.hanging:,}",
+    "#longest hang": lambda it: _seconds(it.hang_max_ms),
 }
-_DURATIONS_NOTE: Final = (
-    '<p class="nothing">Median, p95 and p99 are of transactions that did not hang; the longest is of all.</p>'
-)
+_OUTCOMES: Final[Columns[Outcomes]] = {
+    "transactional id": lambda it: _text(it.application),
+    "#committed": lambda it: f"{it.committed:,}",
+    "#aborted": lambda it: f"{it.aborted:,}",
+    "#timed out": lambda it: f"{it.timed_out:,}",
+    "#fenced": lambda it: f"{it.fenced:,}",
+    "#unknown": lambda it: f"{it.unknown:,}",
+    "#markers p99, seconds": lambda it: _seconds(it.marker_p99_ms),
+}
 _COVERAGE_GAPS: Final[Columns[CoverageGap]] = {
-    "cluster": lambda it: _text(it.cluster_id),
-    "hour": lambda it: _minute(it.hour),
+    "hour": lambda it: _word(_minute(it.hour)),
     "#cycles": lambda it: f"{it.cycles} of {it.cycles_expected}",
     "#incomplete": lambda it: f"{it.incomplete:,}",
     "#most partitions unread": lambda it: f"{it.unread_partitions_max:,}",
-}
-_LEFT_OUT: Final[Columns[tuple[str, str]]] = {
-    "file that is left out": lambda it: _text(it[0]),
-    "why": lambda it: _text(it[1]),
 }

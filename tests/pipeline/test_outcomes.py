@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.manifest import Bucket, Joined, Manifest, Tables
 from exporter.pipeline.outcomes import JOINED, SETTLED_MS, join_outcomes, parts_to_join
 from exporter.pipeline.transaction_log import records_of
@@ -90,6 +92,24 @@ def test_a_part_is_joined_when_the_log_covers_it_and_never_again(spark: SparkSes
     assert join_outcomes(spark, tables, now_ms=0) == 0
     with tables.locked():
         assert len(joined_rows(spark, tables)) == 3
+
+
+def test_the_report_has_the_outcomes_of_its_transactions(spark: SparkSession, tmp_path: Path) -> None:
+    """Committed as the log says; without a log they are unknown."""
+    tables, lines = Tables(tmp_path / "tables"), list[str]()
+    jobs = Jobs(spark, tmp_path, tables, (), 10**12, lambda: cases.NOW_MS, lines.append)
+    write_hour(tmp_path, 0)
+    taken(spark, tmp_path, tables)
+    with tables.locked():
+        jobs.report()
+        before = tables.report.read_text()
+        write_log(spark, tables, commit(0), read_at_s=3600)
+        jobs.outcomes()
+        jobs.report()
+    cells = re.findall(r"<span>(.*?)</span>", tables.report.read_text().partition("Outcomes by application")[2])
+
+    assert "Unknown: the transaction log was not read" in before
+    assert cells[:7] == ["app", "1", "0", "0", "0", "0", "0.010"]
 
 
 def test_each_cluster_is_joined_as_far_as_its_own_log_is_read(spark: SparkSession, tmp_path: Path) -> None:

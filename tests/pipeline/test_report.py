@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from html import unescape
 from pathlib import Path
@@ -12,9 +14,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from exporter.pipeline import report, schemas
-from exporter.pipeline.report import CoverageGap, Durations, Incident, ReportData, collect
+from exporter.pipeline.outcomes import JOINED
+from exporter.pipeline.report import CoverageGap, Durations, Incident, Outcomes, ReportData, collect
 from exporter.pipeline.report_page import render
-from tests.browser import Browser, assert_painted, open_browser
+from exporter.pipeline.report_style import DARK, LIGHT
+from tests.browser import DESKTOP, NOT_CUT, PHONE, Browser, assert_painted, open_browser
+from tests.contrast import contrast
 from tests.marks import starts
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -52,6 +57,7 @@ def cycle(minutes: float, *, is_complete: bool = True, unread: int = 0) -> dict[
 def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
     """Applications by frequency, hung ones apart; an incident; an hour not wholly seen and one with too few cycles."""
     transactions = [transaction("app", ms) for ms in range(1, 101)]
+    transactions += [transaction("app", 0), transaction("once", 0)]
     transactions += [transaction("app", 10**9, "inconclusive", "hanging_stale_epoch"), transaction(None, 5, topic="t")]
     incident = {
         "cluster_id": "c",
@@ -75,10 +81,12 @@ def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
     )
 
     assert (data.first, data.last, data.clusters) == (NOON, NOON + timedelta(hours=3), ("c",))
-    first, second = data.durations
-    assert (first.application, first.transactions, first.hanging) == ("app", 101, 1)
-    assert (first.p50_ms, first.p95_ms, first.p99_ms, first.max_ms) == (50, 95, 99, 10**9)
-    assert (second.application, second.transactions) == ("t", 1)
+    first, once, second = data.durations
+    assert (first.application, first.transactions, first.hanging) == ("app", 102, 1)
+    assert once == Durations("c", "once", 1, None, None, None, None, 0, None)
+    assert (first.p50_ms, first.p95_ms, first.p99_ms, first.max_ms, first.hang_max_ms) == (50, 95, 99, 100, 10**9)
+    assert (second.application, second.transactions, second.hang_max_ms) == ("t", 1, None)
+    assert (data.interval_ms, data.outcomes) == (1_800_000, None)
     over, still_open = data.incidents
     assert (over.started_at, over.records_held_back, over.groups) == (NOON, 1234, ("readers",))
     assert [(it.is_over, it.ended_at) for it in (over, still_open)] == [
@@ -112,8 +120,27 @@ def test_what_is_cut_is_counted_and_a_hang_is_not_cut(spark: SparkSession, monke
         made_at=NOON,
     )
 
-    assert data.durations == (Durations("c", "hung", 1, None, None, None, 540_000, 1),)
+    assert data.durations == (Durations("c", "hung", 1, None, None, None, None, 1, 540_000),)
     assert (data.durations_cut, data.incidents_cut, data.coverage_gaps_cut) == (2, 1, 1)
+
+
+def test_outcomes_are_counted_by_application(spark: SparkSession) -> None:
+    """The one with most time-outs and fences first; what the log does not have is unknown, and not a commit."""
+    ends: list[tuple[str | None, str | None]] = [("calm", it) for it in ("commit", "commit", "abort", "commit")]
+    ends += [("ill", it) for it in ("timeout", "fenced", None)] + [(None, "commit")]
+    joined = [
+        {"cluster_id": "c", "transactional_id": name, "outcome": outcome, "marker_ms": number}
+        for number, (name, outcome) in enumerate(ends)
+    ]
+    empty = [frame(spark, schema) for schema in (schemas.TRANSACTIONS, schemas.INCIDENTS, schemas.CYCLES)]
+
+    data = collect(*empty, outcomes=frame(spark, JOINED, *joined), made_at=NOON)
+
+    assert data.outcomes == (
+        Outcomes("c", "ill", 0, 0, 1, 1, 1, 6),
+        Outcomes("c", "calm", 3, 1, 0, 0, 0, 3),
+        Outcomes("c", "(unknown transactional id)", 1, 0, 0, 0, 0, 7),
+    )
 
 
 def test_nothing_recorded_is_a_page_as_well(spark: SparkSession) -> None:
@@ -122,7 +149,8 @@ def test_nothing_recorded_is_a_page_as_well(spark: SparkSession) -> None:
 
     page = render(collect(*empty, made_at=NOON))
 
-    assert "Nothing was recorded. Made 2026-11-21 12:00 UTC." in page
+    assert '<p class="summary">Nothing was recorded.</p>\n<p>Made 2026-11-21 12:00 UTC.</p>' in page
+    assert "Unknown: the transaction log was not read" in page
     assert "No transaction was recorded." in page
 
 
@@ -134,9 +162,10 @@ def full() -> ReportData:
         last=NOON,
         clusters=(STRANGE, "b"),
         durations=(
-            Durations(STRANGE, STRANGE, 4000, 12.0, 90.0, 300.0, 2500.0, 1),
-            Durations("b", "billing", 10, 0.0, 0.0, 0.0, 0.0, 0),
-            Durations("b", "hung", 1, None, None, None, 540_000.0, 1),
+            Durations(STRANGE, STRANGE, 4000, 12.0, 90.0, 300.0, 2500.0, 1, 86_400_000.0),
+            Durations("b", "billing", 10, 0.4, 0.4, 0.4, 0.4, 0, None),
+            Durations("b", "once", 1, None, None, None, None, 0, None),
+            Durations("b", "hung", 1, None, None, None, None, 1, 540_000.0),
         ),
         incidents=tuple(
             Incident(
@@ -147,12 +176,15 @@ def full() -> ReportData:
                 worst_verdict=verdict,
                 transactional_ids=(STRANGE,),
                 partitions=tuple(f"orders-{number}" for number in range(5)),
-                groups=(),
+                groups=("readers",) if hours == 5 else (),
                 records_held_back=None,
             )
             for cluster, hours, verdict in ((STRANGE, 50, "hanging_stale_epoch"), ("b", 5, "stuck_completing"))
         ),
         coverage_gaps=(CoverageGap("b", NOON, 100, 120, 3, 42),),
+        interval_ms=30_000,
+        outcomes=(Outcomes(STRANGE, STRANGE, 4000, 3, 2, 1, 5, 42.0), Outcomes("b", "billing", 0, 0, 0, 0, 10, None)),
+        outcomes_cut=7,
         durations_cut=1_234,
         incidents_cut=2,
         coverage_gaps_cut=3,
@@ -169,8 +201,17 @@ def test_the_page_says_what_the_data_says() -> None:
         "still open",
         "orders-0, orders-1, orders-2 and 2 more",
         "none known",
-        "4,000 0.012 0.090 0.300 2.500 1",
-        "hung 1 – – – 540.000 1",  # noqa: RUF001
+        "4,000 0.012 0.090 0.300 2.500 1 86,400.000",
+        "hung 1 – – – – 1 540.000",  # noqa: RUF001
+        "hung: hung 9 min 0 s",
+        "once: – hung: hung",  # noqa: RUF001
+        "4 incidents, the newest 2 of them on 10 partitions; 1 consumer group waited, for at most 1 h 0 min so far.",
+        "Coverage is incomplete in 4 hours. 1 file could not be read.",
+        "A sample: a cycle every 30 s sees only transactions that are open then",
+        "orders-0 and 4 more: 1 h 0 min",
+        "4,000 3 2 1 5 0.042",
+        "b billing 0 0 0 0 10 –",  # noqa: RUF001
+        "Not shown: 7 more applications with fewer time-outs and fences, and fewer transactions.",
         "Not shown: 1,234 more applications with fewer hangs and fewer transactions.",
         "Not shown: 2 more older incidents.",
         "Not shown: 3 more older hours.",
@@ -179,7 +220,7 @@ def test_the_page_says_what_the_data_says() -> None:
         STRANGE,
     ):
         assert words in text
-    assert "<script>" not in render(full())
+    assert "<script" not in render(full())
     assert not re.findall(r'(?:src|href)="(?!data:)', render(full())), "it fetches nothing"
 
 
@@ -189,13 +230,85 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
     return open_browser(tmp_path_factory.mktemp("chromium"))
 
 
-def test_a_browser_shows_it_with_its_plots(browser: Browser, tmp_path: Path) -> None:
-    """Both plots are pictures that it can draw; the report as a whole is kept to be looked at."""
+def one_cluster() -> ReportData:
+    """The same of one cluster, whose names are as usual."""
+    it = full()
+    return replace(
+        it,
+        clusters=("b",),
+        durations=it.durations[1:],
+        incidents=it.incidents[1:],
+        incidents_cut=0,
+        coverage_gaps=(),
+        coverage_gaps_cut=0,
+        left_out=(),
+        outcomes=None,
+    )
+
+
+def test_the_summary_says_no_more_than_is_known() -> None:
+    """Without incidents, without groups, with an incident that is over."""
+    it = one_cluster()
+    over = replace(it.incidents[0], is_over=True)
+    data = [
+        it,
+        replace(it, incidents=(over,)),
+        replace(it, incidents=(replace(over, groups=()),)),
+        replace(it, incidents=()),
+        replace(it, incidents=(), coverage_gaps=full().coverage_gaps),
+    ]
+    assert [re.search('<p class="summary">(.*?)</p>', render(each))[1] for each in data] == [  # type: ignore[index]
+        "1 incident on 5 partitions; 1 consumer group waited, for at most 1 h 0 min so far.",
+        "1 incident on 5 partitions; 1 consumer group waited, for at most 1 h 0 min.",
+        "1 incident on 5 partitions; no consumer group is known to have waited.",
+        "No incident.",
+        "No incident. Coverage is incomplete in 1 hour.",
+    ]
+
+
+def test_one_cluster_is_named_once() -> None:
+    """Not in each row; several are."""
+    assert "<th>cluster</th>" not in render(one_cluster())
+    assert render(full()).count("<th>cluster</th>") == 4
+    assert "UTC, cluster b. Made" in render(one_cluster())
+
+
+def test_bars_stay_in_their_track() -> None:
+    """Whatever the durations: the scale has room for the smallest and the largest."""
+    for page in (render(full()), render(one_cluster())):
+        bars = re.findall(r"left:(?:calc\()?([\d.-]+)%(?:[^;]*);width:([\d.]+)(%|px)", page)
+        assert bars
+        for left, width, unit in bars:
+            assert 0 <= float(left) <= float(left) + (float(width) if unit == "%" else 0) <= 100.01
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_every_text_of_the_report_can_be_read(colours: dict[str, str]) -> None:
+    """4.5 to 1 or more for text, 3 to 1 for bars (WCAG 2, level AA)."""
+    assert all(contrast(colours[text], colours["page"]) >= 4.5 for text in ("text", "quiet"))
+    assert all(contrast(colours[bar], colours["panel"]) >= 3 for bar in ("bad", "warning", "usual"))
+
+
+@pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
+@pytest.mark.parametrize("data", [full, one_cluster], ids=["several", "one"])
+def test_nothing_is_wider_than_its_place(
+    data: Callable[[], ReportData], screen: tuple[int, int], browser: Browser
+) -> None:
+    """On a phone each row is a card; nobody scrolls sideways."""
+    assert browser.measured(render(data()), NOT_CUT, *screen) == [0]
+
+
+def test_a_browser_shows_it_with_its_bars(browser: Browser, tmp_path: Path) -> None:
+    """Every bar has a width; the report as a whole is kept to be looked at, light and dark."""
     path = tmp_path / "report.html"
-    look = "document.body.dataset.plots = [...document.images].filter(it => it.naturalWidth > 300).length"
-    path.write_text(render(full()).replace("</body>", f"<script>{look}</script></body>"), encoding="utf-8")
+    path.write_text(render(full()), encoding="utf-8")
+    look = "return [...document.querySelectorAll('.track i')].map(it => it.getBoundingClientRect().width)"
 
-    elements = browser.elements(path.as_uri())
-    assert_painted(browser.picture(path.as_uri(), "report", "--window-size=1280,1600"))
+    widths = browser.measured(render(full()), look, *PHONE)
+    pictures = browser.pictures(path.as_uri(), "report")
 
-    assert 'data-plots="2"' in elements
+    assert len(widths) == 6
+    assert min(widths) >= 3
+    for picture in pictures.values():
+        assert_painted(picture)
+    assert pictures[""] != pictures["-dark"]

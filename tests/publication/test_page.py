@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.baseline import Usual
+from exporter.evaluation.humanize import humanize_duration
 from exporter.evaluation.verdicts import InconclusiveReason, StartSource, TransactionRow, Verdict, WaitingGroup
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.advice import RUNBOOKS
-from exporter.publication.page.humanize import humanize_duration, humanize_instant
+from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import render_page
 from exporter.publication.page.script import SCRIPT
 from exporter.publication.page.style import DARK, LIGHT, style_sheet
@@ -33,6 +34,7 @@ from exporter.status import ClusterStatus
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.report import LogReport
 from exporter.transaction_log.timeouts import EndedByCoordinator
+from tests.contrast import contrast
 from tests.publication.builders import (
     TAKEN_AT_MS,
     Partition,
@@ -193,6 +195,13 @@ def test_a_suspect_says_first_what_an_operator_decides_by() -> None:
     )
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
+
+
+def test_the_cluster_s_name_is_the_heading_of_a_fleet_of_one() -> None:
+    """Such a fleet has its brokers as the label `cluster`; the link to the overview stays."""
+    page = _page(published(evaluation(), cluster="kafka-1:9092", cluster_name="payments"))
+    assert '<code id="cluster">payments</code>' in page
+    assert '<a href="/">all clusters</a>' in page
 
 
 def test_the_number_agrees() -> None:
@@ -425,22 +434,12 @@ def test_every_text_can_be_read(colours: dict[str, str]) -> None:
     """Text and background differ by 4.5 to 1 or more (WCAG 2, level AA), in both colour schemes."""
     pairs = [*itertools.product(("text", "quiet", "link"), ("page", "panel"))]
     pairs += [(level.value, f"{level.value}-page") for level in Level]
-    assert {pair: ratio for pair in pairs if (ratio := _contrast(*(colours[name] for name in pair))) < 4.5} == {}
+    assert {pair: ratio for pair in pairs if (ratio := contrast(*(colours[name] for name in pair))) < 4.5} == {}
 
 
 def test_every_colour_named_is_defined() -> None:
     """A rule with an unknown colour would silently fall back to black."""
     assert set(re.findall(r"var\(--([\w-]+)\)", style_sheet())) == LIGHT.keys() == DARK.keys()
-
-
-def _contrast(one: str, other: str) -> float:
-    def luminance(colour: str) -> float:
-        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
 
 
 # Words

@@ -6,7 +6,8 @@ import urllib.parse
 from collections.abc import Sequence
 from html import escape as _e
 
-from exporter.publication.page.humanize import humanize_count, humanize_instant
+from exporter.evaluation.humanize import humanize_count
+from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import Page, as_bytes, banner, foot, head, render_page
 from exporter.publication.page.sections import table
 from exporter.publication.page.summary import Level, Summary, summarize

@@ -1,25 +1,13 @@
-"""Formats durations, instants (UTC), counts and consumer groups for the status page and the command line."""
+"""Formats instants (UTC) and consumer groups for the status page and the command line."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
+from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.verdicts import WaitingGroup
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
-
-
-def humanize_duration(duration_ms: int) -> str:
-    """The two largest units: `3 h 0 min`, `45 s`, `250 ms`."""
-    if duration_ms < 1000:  # noqa: PLR2004  # one second
-        return f"{duration_ms} ms"
-    largest = next(index for index, (_, unit_ms) in enumerate(_UNITS_MS) if duration_ms >= unit_ms)
-    words = []
-    for name, unit_ms in _UNITS_MS[largest : largest + 2]:
-        words.append(f"{duration_ms // unit_ms} {name}")
-        duration_ms %= unit_ms
-    return " ".join(words)
 
 
 def humanize_instant(instant_ms: int) -> str:
@@ -28,11 +16,6 @@ def humanize_instant(instant_ms: int) -> str:
         return (_EPOCH + timedelta(milliseconds=instant_ms)).strftime("%Y-%m-%d %H:%M:%S UTC")
     except OverflowError:
         return f"{instant_ms} ms"
-
-
-def humanize_count(count: int, noun: str, plural: str | None = None) -> str:
-    """`1 broker`, `2 brokers`, `2,500 partitions`."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def humanize_group(group: WaitingGroup, now_ms: int) -> str:

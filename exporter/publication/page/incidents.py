@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from html import escape as _e
 from typing import Final
 
+from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.incidents.incident import Event, Incident, Incidents, Suspect, by_time, without_transactional_ids
-from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_instant
+from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import Page, as_bytes, foot, head
 from exporter.publication.page.summary import Level
 from exporter.publication.page.suspects import next_step

@@ -60,7 +60,7 @@ def as_bytes(parts: Iterable[str]) -> bytes:
 
 def _head(publication: Publication) -> str:
     cluster_id = "unknown" if publication.evaluation is None else publication.evaluation.snapshot.cluster_id
-    name = publication.cluster if publication.cluster is not None else publication.cluster_name
+    name = publication.cluster if publication.cluster_name is None else publication.cluster_name
     title = cluster_id if name is None else name
     of = "" if name is None else f' <span class="quiet">{_e(cluster_id)}</span>'
     heading = f'Kafka transactions of cluster <code id="cluster">{_e(title)}</code>{of}'

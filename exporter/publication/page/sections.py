@@ -11,11 +11,12 @@ from html import escape as _e
 
 import numpy as np
 
+from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.publication.metrics.coverage import unread_by_reason
 from exporter.publication.metrics.partitions import is_read
 from exporter.publication.metrics.transactions import late_transactions, open_by_verdict
-from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_instant
+from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.publication import Publication
 from exporter.status import ApiStatistics, ClusterStatus
 

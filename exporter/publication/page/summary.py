@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from exporter.evaluation.gaps import gaps
+from exporter.evaluation.humanize import humanize_count
 from exporter.evaluation.verdicts import Evaluation
-from exporter.publication.page.humanize import humanize_count, humanize_instant
+from exporter.publication.page.humanize import humanize_instant
 from exporter.status import ClusterStatus
 
 GAPS_SHOWN_MAX = 10

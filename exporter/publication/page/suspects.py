@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from html import escape as _e
 
+from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.verdicts import StartSource, TransactionRow, Verdict
 from exporter.publication.page.advice import Suspected, advice_of, next_command, runbook_url
-from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_group, humanize_instant
+from exporter.publication.page.humanize import humanize_group, humanize_instant
 from exporter.publication.page.sections import breakable, table
 from exporter.publication.page.summary import Level
 from exporter.publication.publication import Publication

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from html import escape as _e
 
-from exporter.publication.page.humanize import humanize_count, humanize_duration, humanize_instant
+from exporter.evaluation.humanize import humanize_count, humanize_duration
+from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.publication import Publication
 from exporter.transaction_log.timeouts import EndedByCoordinator
 

@@ -1,0 +1,22 @@
+"""Formats durations and counts for people."""
+
+from __future__ import annotations
+
+_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+
+
+def humanize_duration(duration_ms: int) -> str:
+    """The two largest units: `3 h 0 min`, `45 s`, `250 ms`."""
+    if duration_ms < 1000:  # noqa: PLR2004  # one second
+        return f"{duration_ms} ms"
+    largest = next(index for index, (_, unit_ms) in enumerate(_UNITS_MS) if duration_ms >= unit_ms)
+    words = []
+    for name, unit_ms in _UNITS_MS[largest : largest + 2]:
+        words.append(f"{duration_ms // unit_ms} {name}")
+        duration_ms %= unit_ms
+    return " ".join(words)
+
+
+def humanize_count(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 broker`, `2 brokers`, `2,500 partitions`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
