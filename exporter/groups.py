@@ -15,6 +15,17 @@ OTHER_GROUP: Final = "other"
 """Of ids that no rule matches."""
 
 
+PREFIXES_MAX: Final = 20
+"""Groups by prefix, where no group is configured."""
+_SEPARATORS: Final = "-_.:/"
+
+
+def prefix_of(transactional_id: str) -> str:
+    """The id up to its last separator: `orders` of `orders-7`; the id itself without one."""
+    at = max(transactional_id.rfind(it) for it in _SEPARATORS)
+    return transactional_id[:at] if at > 0 else transactional_id
+
+
 def group_of(rules: GroupRules, transactional_id: str) -> str:
     """The name of the group."""
     return next((name for name, match in rules if is_matched(match, transactional_id)), OTHER_GROUP)

@@ -1,6 +1,7 @@
 """Counts events: transactions by group and outcome, their durations, and the time until their markers were written.
 
-A group is a name for transactional ids, so that the number of series does not depend on the number of ids.
+A group is a name for transactional ids, so that the number of series does not depend on the number of ids. Without
+configured groups it is the id's prefix, for the first PREFIXES_MAX prefixes.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from exporter.groups import OTHER_GROUP, GroupRules, group_of
+from exporter.groups import OTHER_GROUP, PREFIXES_MAX, GroupRules, group_of, prefix_of
 from exporter.transaction_log.events import Event, Happening, Outcome
 
 DURATION_BUCKETS_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
@@ -33,6 +34,8 @@ class Counted:
     """From the beginning to the decision, if the log has both."""
     markers: tuple[tuple[str, Histogram], ...] = ()
     """From the decision to the last marker, if the log has both."""
+    prefixes_hidden: int = 0
+    """Ids whose prefix is beyond PREFIXES_MAX, which count as `other`; live ones only."""
 
 
 @dataclass(slots=True)
@@ -71,12 +74,14 @@ class Counts:
         self._rules = tuple(rules)
         self._groups = {name: _GroupCounts() for name in (*(name for name, _ in rules), OTHER_GROUP)}
         self._group_of: dict[str, _GroupCounts] = {}
+        self._hidden: set[str] = set()
 
     def count(self, event: Event) -> None:
         """Count one event."""
         happening = event.happening
         if happening is Happening.EXPIRED:
             self._group_of.pop(event.transactional_id, None)
+            self._hidden.discard(event.transactional_id)
         elif happening is Happening.COMPLETED and event.outcome is not None:
             group = self._group(event.transactional_id)
             group.completed[event.outcome] += 1
@@ -96,10 +101,22 @@ class Counts:
             initialized=tuple((name, group.initialized) for name, group in groups),
             durations=tuple((name, o, group.durations[o].frozen()) for name, group in groups for o in Outcome),
             markers=tuple((name, group.markers.frozen()) for name, group in groups),
+            prefixes_hidden=len(self._hidden),
         )
 
     def _group(self, transactional_id: str) -> _GroupCounts:
         group = self._group_of.get(transactional_id)
         if group is None:
-            group = self._group_of[transactional_id] = self._groups[group_of(self._rules, transactional_id)]
+            group = self._group_of[transactional_id] = self._groups[self._name_of(transactional_id)]
         return group
+
+    def _name_of(self, transactional_id: str) -> str:
+        if self._rules:
+            return group_of(self._rules, transactional_id)
+        prefix = prefix_of(transactional_id)
+        if prefix not in self._groups:
+            if len(self._groups) > PREFIXES_MAX:  # one of them is `other`
+                self._hidden.add(transactional_id)
+                return OTHER_GROUP
+            self._groups[prefix] = _GroupCounts()
+        return prefix

@@ -21,7 +21,8 @@ from tests.verification.situations.steps import Client
 
 pytestmark = pytest.mark.broker
 
-LOG = "transaction_log.enabled: true\n"
+LOG = "transaction_log.enabled: true\ntransaction_log.groups: [{name: none, match: none}]\n"
+"""One group for all ids, `other`: without any group each test's ids would have their own prefix."""
 COMPLETED = "kafka_transactions_completed_total"
 TAKEN = "kafka_transactional_id_initializations_total"
 LOG_METRICS = "kafka_transaction_exporter_transaction_log"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from exporter.groups import OTHER_GROUP, GroupRules
+import pytest
+
+from exporter.groups import OTHER_GROUP, PREFIXES_MAX, GroupRules, prefix_of
 from exporter.snapshot import TransactionState
 from exporter.transaction_log.counts import (
     DURATION_BUCKETS_SECONDS,
@@ -13,7 +16,7 @@ from exporter.transaction_log.counts import (
     Counts,
 )
 from exporter.transaction_log.events import Outcome, StateMachine
-from exporter.transaction_log.records import TransactionRecord
+from exporter.transaction_log.records import Tombstone, TransactionRecord
 from tests.transaction_log.builders import ABORTED, ABORTING, COMMITTED, COMMITTING, EMPTY, ONGOING, START_MS, record
 
 RULES = (
@@ -41,22 +44,51 @@ def test_the_first_rule_that_matches_the_whole_id_names_the_group() -> None:
     }, "each is there, or an increase from nothing would not be seen"
 
 
-def test_without_rules_all_are_others() -> None:
-    """Series do not depend on the number of ids."""
+def test_without_rules_a_group_is_the_prefix() -> None:
     told = counted(EMPTY, ONGOING, ABORTING, ABORTED, rules=())
 
-    assert [it for it in told.completed if it[2]] == [(OTHER_GROUP, Outcome.ABORTED, 1)]
-    assert told.initialized == ((OTHER_GROUP, 1),)
+    assert [it for it in told.completed if it[2]] == [("billing", Outcome.ABORTED, 1)]
+    assert told.initialized == ((OTHER_GROUP, 0), ("billing", 1))
+
+
+def test_prefixes_beyond_the_limit_are_others_and_their_ids_are_counted() -> None:
+    """Series do not depend on the number of ids: an id that was given by chance each time makes no group each time."""
+    counts, machine = Counts(()), StateMachine()
+    ids = [f"app{number}-{instance}" for number in range(PREFIXES_MAX + 3) for instance in range(2)]
+    for name in ids:
+        for event in machine.take(replace(EMPTY, transactional_id=name), START_MS):
+            counts.count(event)
+    told = counts.counted()
+    assert dict(told.initialized) == {OTHER_GROUP: 6, **{f"app{number}": 2 for number in range(PREFIXES_MAX)}}
+    assert told.prefixes_hidden == 6
+    for event in machine.take(Tombstone(ids[-1]), START_MS):
+        counts.count(event)
+    assert counts.counted().prefixes_hidden == 5
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "prefix"),
+    [
+        ("orders-7", "orders"),
+        ("orders", "orders"),
+        ("eu.orders_3", "eu.orders"),
+        ("-7", "-7"),
+        ("", ""),
+        ("app/1:2", "app/1"),
+    ],
+)
+def test_a_prefix_ends_at_the_last_separator(transactional_id: str, prefix: str) -> None:
+    assert prefix_of(transactional_id) == prefix
 
 
 def test_durations_and_markers_fall_into_their_buckets() -> None:
     """20 ms from beginning to decision, 20 ms more to the last marker."""
     told = counted(ONGOING, COMMITTING, COMMITTED, rules=())
 
-    (histogram,) = (it for name, outcome, it in told.durations if outcome is Outcome.COMMITTED)
+    (histogram,) = (it for name, outcome, it in told.durations if (name, outcome) == ("billing", Outcome.COMMITTED))
     assert histogram.counts[DURATION_BUCKETS_SECONDS.index(0.025)] == 1
     assert (sum(histogram.counts), histogram.total) == (1, 0.02)
-    ((_, markers),) = told.markers
+    (markers,) = (it for name, it in told.markers if name == "billing")
     assert markers.counts[MARKER_BUCKETS_SECONDS.index(0.025)] == 1
     assert (sum(markers.counts), markers.total) == (1, 0.02)
 
@@ -69,7 +101,7 @@ def test_what_is_longer_than_all_buckets_is_in_the_last() -> None:
         rules=(),
     )
 
-    (histogram,) = (it for name, outcome, it in told.durations if outcome is Outcome.COMMITTED)
+    (histogram,) = (it for name, outcome, it in told.durations if (name, outcome) == ("billing", Outcome.COMMITTED))
     assert histogram.counts[-2:] == (1, 1)
 
 
@@ -77,5 +109,5 @@ def test_an_unknown_duration_is_not_a_short_one() -> None:
     """A completion alone is counted, and no time is made up for it."""
     told = counted(COMMITTED, rules=())
 
-    assert [it for it in told.completed if it[2]] == [(OTHER_GROUP, Outcome.COMMITTED, 1)]
+    assert [it for it in told.completed if it[2]] == [("billing", Outcome.COMMITTED, 1)]
     assert sum(sum(it.counts) for _, _, it in told.durations) == sum(sum(it.counts) for _, it in told.markers) == 0

@@ -57,6 +57,15 @@ METRICS: tuple[Metric[Any], ...] = (
         values=lambda counted: tuple(Sample((name, it.value), count) for name, it, count in counted.completed),
     ),
     Metric(
+        name="kafka_transactional_ids_without_group",
+        help="Transactional ids that count as other: transaction_log.groups is empty, and their prefixes are too many; "
+        "only with transaction_log.enabled.",
+        kind="gauge",
+        labels=(),
+        of=_COUNTED,
+        values=lambda counted: (Sample((), counted.prefixes_hidden),),
+    ),
+    Metric(
         name="kafka_transaction_duration_seconds",
         help="Time from the start of a transaction to the decision on its outcome; only with transaction_log.enabled.",
         kind="histogram",
