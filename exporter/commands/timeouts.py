@@ -18,6 +18,7 @@ from exporter.transaction_log.records import MalformedRecordError, UnknownVersio
 from exporter.transaction_log.timeouts import EndedByCoordinator, ended_by_coordinator
 
 READ_SECONDS = 0.2
+SECONDS_MAX = 60
 BEGINNINGS_MS = 60 * 60 * 1000
 """Read before the wanted time: only a transaction whose beginning is read can be told from one that its client aborted."""
 KEYS = ("at_ms", "transactional_id", "outcome", "duration_ms", "timeout_ms", "partitions")
@@ -36,7 +37,7 @@ def run(context: Context, settings: Settings) -> int:
     options = context.options
     since_ms = int(time.time() * 1000) - options.since
     try:
-        found = _read(settings, since_ms - BEGINNINGS_MS, until=time.monotonic() + settings.scan.deadline_ms / 1000)
+        found = _read(settings, since_ms - BEGINNINGS_MS, until=time.monotonic() + SECONDS_MAX)
     except LogUnreadableError as error:
         complain(f"__transaction_state cannot be read: {error}")
         return ExitStatus.COULD_NOT_RUN
@@ -72,7 +73,7 @@ def _read(settings: Settings, from_ms: int, *, until: float) -> _Found:
                 ends.setdefault(partition, end)  # what is written later is not waited for
             unread = [it for it in log.partitions if it not in ends or log.positions.get(it, -1) < ends[it]]
             if not unread or time.monotonic() >= until:
-                why = {it: log.failures.get(it, "it was not read to its end in scan.deadline") for it in unread}
+                why = {it: log.failures.get(it, f"it was not read to its end in {SECONDS_MAX} s") for it in unread}
                 found.gaps = [f"partition {it} of __transaction_state: {reason}" for it, reason in why.items()]
                 break
     finally:

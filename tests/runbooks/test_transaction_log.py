@@ -62,6 +62,7 @@ def test_timeouts(
         exporter.until(lambda metrics: value(metrics, COMPLETED, "other", "timeout") == before + 1)
 
         with desk.reading("KafkaTransactionTimeouts") as person:
+            person.pastes("timeouts", shows=name)
             person.pastes("curl", shows='outcome="timeout"')
             person.pastes("find-hanging", "--all", shows=name)
             person.pastes("describe", shows="Ongoing")
