@@ -14,9 +14,11 @@ def begin(world: World, name: str, topic: str, index: int) -> bool:
     txn = coordinator.truth_of(world.cluster, name)
     if world.cluster.image.partition(topic, index) is None:
         return False
+    if not coordinator.add_partition(world.cluster, name, (topic, index)):
+        return False
     if txn is None or txn.state != "Ongoing":
         world.pass_time(1)
-    return coordinator.add_partition(world.cluster, name, (topic, index))
+    return True
 
 
 def append(world: World, topic: str, index: int, credentials: tuple[int, int, int]) -> bool:

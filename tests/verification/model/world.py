@@ -231,8 +231,7 @@ def _asked(key: int, request: Any) -> str:
 def _told(key: int, answer: Any) -> str:
     """The response in a few words."""
     if key == LIST:
-        rows = [f"{it.transactional_id} {it.producer_id} {it.transaction_state}" for it in answer.transaction_states]
-        return ("; ".join(rows) or "no ids") if not answer.error_code else f"error {int(answer.error_code)}"
+        return _told_listing(answer)
     if key == DESCRIBE:
         return "; ".join(
             f"error {int(it.error_code)}"
@@ -246,6 +245,16 @@ def _told(key: int, answer: Any) -> str:
     if key in {FENCE, 55}:
         return f"error {int(answer.error_code)}"
     return "answered"
+
+
+def _told_listing(answer: Any) -> str:
+    from exporter.kafka.messages import list_transactions  # noqa: PLC0415 - only where a story is told
+
+    told = list_transactions.decode(answer.body)
+    if told.error:
+        return f"error {told.error}"
+    rows = (f"{told.transactional_id(it)} {told.producer_id[it]} {told.state_of(it).value}" for it in range(len(told)))
+    return "; ".join(rows) or "no ids"
 
 
 def _told_producers(answer: Any) -> str:
