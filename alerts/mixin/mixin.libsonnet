@@ -96,6 +96,33 @@
           |||,
         },
         {
+          "record": "transaction:kafka_suspect_transaction_start_timestamp_seconds:proved",
+          "expr": |||
+            transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict=~"hanging_.+"}
+            or
+              last_over_time(transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict=~"hanging_.+"}[5m])
+              unless ignoring (
+                instance, pod, node, container, endpoint, pod_template_hash,
+                topic, partition, producer_id, producer_epoch, start_offset, transactional_id, verdict
+              )
+                (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+            or
+              last_over_time(transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict=~"hanging_.+"}[5m])
+              and ignoring (instance, pod, node, container, endpoint, pod_template_hash, transactional_id, verdict)
+                transaction:kafka_suspect_transaction_start_timestamp_seconds:age
+          |||,
+        },
+        {
+          "record": "partition:kafka_partition_max_active_transaction_duration_seconds:lasting",
+          "expr": |||
+            partition:kafka_partition_max_active_transaction_duration_seconds:late
+            or
+              last_over_time(partition:kafka_partition_max_active_transaction_duration_seconds:late[5m])
+              unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, topic, partition)
+                (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+          |||,
+        },
+        {
           "record": "instance:kafka_transaction_exporter_partitions:fresh",
           "expr": |||
             kafka_transaction_exporter_partitions
@@ -197,11 +224,11 @@
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
-                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict=~"hanging_.+"}
+                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:proved
                   )
                 )
               |||,
-              "keep_firing_for": "5m",
+              "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
                 "verdict": "",
@@ -235,10 +262,15 @@
               "alert": "KafkaPartitionsWithLateTransactions",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  partition:kafka_partition_max_active_transaction_duration_seconds:late
+                  partition:kafka_partition_max_active_transaction_duration_seconds:lasting
                 )
+                unless ignoring (
+                  instance, pod, node, container, endpoint, pod_template_hash,
+                  producer_id, producer_epoch, start_offset, transactional_id, verdict
+                )
+                  transaction:kafka_suspect_transaction_start_timestamp_seconds:proved
               |||,
-              "keep_firing_for": "5m",
+              "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
               },

@@ -17,6 +17,7 @@ import yaml
 
 from alerts.rules import Choices, Group, Rule, key_of, rule_groups, rules_of
 from tests.alerts.promtool import RUNBOOKS, play
+from tests.alerts.timeline import seconds
 
 pytestmark = pytest.mark.slow
 
@@ -84,9 +85,9 @@ def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
             yield f"{found[0]!r} at {found.start()} became {after!r}", changed
     for key in {"for", "keep_firing_for"} & set(rule):
         yield f"without {key}", {name: value for name, value in rule.items() if name != key}
-        minutes = int(rule[key].removesuffix("m"))
-        yield f"{key} twice as long", {**rule, key: f"{minutes * 2}m"}
-        yield f"{key} half as long", {**rule, key: f"{minutes * 30}s"}
+        length_s = seconds(rule[key])
+        yield f"{key} twice as long", {**rule, key: f"{length_s * 2}s"}
+        yield f"{key} half as long", {**rule, key: f"{length_s // 2}s"}
     for label in rule.get("labels", {}):
         labels = {name: value for name, value in rule["labels"].items() if name != label}
         yield f"without label {label}", {**rule, "labels": labels}
