@@ -75,11 +75,13 @@ async def unconfirmed(client: ClusterClient, claims: Collection[Claim]) -> Mappi
         return {}
     topics = tuple(sorted({it.topic for it in claims}))
     leaders = sorted({it.leader for it in claims} & (client.brokers or {}).keys())
-    views = await _metadata_of_all(client, topics)
+    # The controller first: metadata that is older than the contact with it may be from before a broker was cut off.
     quorum = dict(zip(leaders, await client.gather(quorum_through(client, it) for it in leaders), strict=True))
+    views = await _metadata_of_all(client, topics)
     named = views.keys() | {broker for view in views.values() if view is not None for broker in view.brokers}
     if any(views.get(broker) is None for broker in named):
         quorum = await _caught_up(client, quorum)
+        views.update(zip(leaders, await client.gather(_metadata(client, it, topics) for it in leaders), strict=True))
     found = {}
     for it in claims:  # 50,000 of them in a cluster of 100 brokers take 8 s
         is_in_time = client.remaining_s() > 0

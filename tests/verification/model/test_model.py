@@ -360,6 +360,17 @@ def test_no_schedule_that_found_a_lie_since_finds_one_now(
     assert len(ran.schedule.events) == len(events)
 
 
+def test_a_leader_that_reconnects_in_the_middle_of_its_confirmation_is_not_believed() -> None:
+    """Found once in 385,000 schedules: its metadata was from before, its contact with the controller from after."""
+    alone = [(1, Event("kill", (1,))), (1, Event("kill", (3,))), (1, Event("cut_off", (2,)))]
+    alone.append((2, Event("delete_topic", ("t",))))
+    places = len(replay(BY_NAME["expired id"], Schedule(events=tuple(alone))).places)
+    back = [Schedule(events=(*alone, (position, Event("reconnect", (2,))))) for position in range(2, places + 1)]
+    ran = [replay(BY_NAME["expired id"], it) for it in back]
+    assert [str(it.schedule) for it in ran if it.violations] == []
+    assert sum(len(it.schedule.events) == len(alone) + 1 for it in ran) > 40
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda it: it.name)
 def test_an_obligation_that_is_taken_away_is_missed(defect: Defect) -> None:
