@@ -19,6 +19,7 @@ from exporter.commands.transactions_table import GROUPS_MAX
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.gaps import gaps
+from exporter.evaluation.humanize import humanize_names
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scope import Scope
@@ -91,10 +92,9 @@ def recover(context: Context, means: Means, action: Action, *, forced: Verdict |
 
 def with_groups(plan: Plan, now_ms: int) -> str:
     """The plan in words, and the consumer groups behind the transaction."""
-    groups = plan.row.groups[:GROUPS_MAX]
-    waiting = ", ".join(printable(humanize_group(it, now_ms)) for it in groups) or "none visible"
-    more = len(plan.row.groups) - len(groups)
-    return f"{in_words(plan)}\n  consumer groups: {waiting}{f' and {more} more' if more else ''}"
+    groups = [printable(humanize_group(it, now_ms)) for it in plan.row.groups]
+    waiting = humanize_names(groups, shown_max=GROUPS_MAX) or "none visible"
+    return f"{in_words(plan)}\n  consumer groups: {waiting}"
 
 
 def _judged_and_done(

@@ -8,7 +8,7 @@ import numpy as np
 
 from exporter.commands.document import transaction
 from exporter.commands.rows import Paint, Row, as_table, plain, printable
-from exporter.evaluation.humanize import humanize_count, humanize_duration
+from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.publication.page.humanize import humanize_group
 from exporter.snapshot import Answer
@@ -68,8 +68,7 @@ def _below(row: TransactionRow, now_ms: int) -> Iterator[str]:
         return
     yield row.reason
     if row.groups:
-        more = len(row.groups) - GROUPS_MAX
-        named = ", ".join(humanize_group(it, now_ms) for it in row.groups[:GROUPS_MAX])
-        yield f"Consumer groups: {named}{f' and {more} more' if more > 0 else ''}."
+        named = humanize_names([humanize_group(it, now_ms) for it in row.groups], shown_max=GROUPS_MAX)
+        yield f"Consumer groups: {named}."
     if row.outcome_seen:
         yield f"Outcome elsewhere: {row.outcome_evidence.value}: {'; '.join(row.outcome_seen)}."

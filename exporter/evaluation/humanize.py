@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
 
@@ -20,3 +22,9 @@ def humanize_duration(duration_ms: int) -> str:
 def humanize_count(count: int, noun: str, plural: str | None = None) -> str:
     """`1 broker`, `2 brokers`, `2,500 partitions`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def humanize_names(names: Sequence[str], *, shown_max: int) -> str:
+    """`a, b and 3 more`; empty without a name."""
+    more = len(names) - shown_max
+    return ", ".join(names[:shown_max]) + (f" and {more:,} more" if more > 0 else "")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
-from exporter.evaluation.humanize import humanize_count, humanize_duration
+from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.incidents.incident import HANGING
 from exporter.pipeline.report import CoverageGap, Durations, Incident, Outcomes, ReportData
 from exporter.pipeline.report_style import style_sheet
@@ -204,9 +204,8 @@ def _seconds(duration_ms: float | None) -> str:
     return _DASH if duration_ms is None else f"{duration_ms / 1000:,.3f}"
 
 
-def _some(names: Sequence[str], most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(_text, names[:most])) + more
+def _some(names: Sequence[str], shown_max: int = 3) -> str:
+    return _text(humanize_names(names, shown_max=shown_max))
 
 
 def _word(text: str) -> str:

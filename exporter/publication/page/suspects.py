@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from html import escape as _e
 
-from exporter.evaluation.humanize import humanize_count, humanize_duration
+from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.verdicts import StartSource, TransactionRow, Verdict
 from exporter.publication.page.advice import Suspected, advice_of, next_command, runbook_url
 from exporter.publication.page.humanize import humanize_group, humanize_instant
@@ -99,9 +99,7 @@ def _verdict_words(row: TransactionRow) -> str:
 
 def _groups(row: TransactionRow, now_ms: int) -> str:
     """The groups with most waiting records by name, blocked ones with the time; the number of the others."""
-    named = [humanize_group(it, now_ms) for it in row.groups[:GROUPS_SHOWN_MAX]]
-    more = len(row.groups) - len(named)
-    return ", ".join(named) + (f" and {more:,} more" if more else "")
+    return humanize_names([humanize_group(it, now_ms) for it in row.groups], shown_max=GROUPS_SHOWN_MAX)
 
 
 def _coordinator(row: TransactionRow) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape as _e
 
-from exporter.evaluation.humanize import humanize_count, humanize_duration
+from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.publication import Publication
 from exporter.transaction_log.timeouts import EndedByCoordinator
@@ -37,12 +37,11 @@ def timeouts_section(publication: Publication) -> str:
 
 def _row(it: EndedByCoordinator, *, is_named: bool) -> str:
     after = "unknown" if it.duration_ms < 0 else humanize_duration(it.duration_ms)
-    more = len(it.partitions) - _PARTITIONS_SHOWN_MAX
     cells = (
         humanize_instant(it.at_ms),
         it.transactional_id if is_named else "(hidden)",
         it.outcome.value,
         f"{after} (time-out {humanize_duration(it.timeout_ms)})",
-        ", ".join(it.partitions[:_PARTITIONS_SHOWN_MAX]) + (f" and {more:,} more" if more > 0 else ""),
+        humanize_names(it.partitions, shown_max=_PARTITIONS_SHOWN_MAX),
     )
     return f"<tr>{''.join(f'<td>{_e(cell)}</td>' for cell in cells)}</tr>"
