@@ -20,7 +20,7 @@ from exporter.transaction_log.timeouts import EndedByCoordinator, ended_by_coord
 READ_SECONDS = 0.2
 SECONDS_MAX = 60
 BEGINNINGS_MS = 60 * 60 * 1000
-"""Read before the wanted time: only a transaction whose beginning is read can be told from one that its client aborted."""
+"""Read before the wanted time: a transaction whose beginning was not read may be one that its client aborted."""
 KEYS = ("at_ms", "transactional_id", "outcome", "duration_ms", "timeout_ms", "partitions")
 HEADINGS = {
     "at": "Ended",

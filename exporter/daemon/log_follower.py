@@ -26,7 +26,7 @@ log = logging.getLogger("exporter")
 READ_SECONDS = 0.2
 OPEN_AGAIN_SECONDS = 5.0
 END_SECONDS = 0.5
-TOLD_OF_A_BATCH_MAX = 5
+LOGGED_OF_A_BATCH_MAX = 5
 NOT_YET = "it was not read yet"
 
 OpenLog = Callable[..., StateLog]
@@ -173,7 +173,7 @@ class LogFollower:
             self._counted_before.pop(partition, None)
         ended = [it for record in batch.records for it in self._take_record(record)]
         if self._is_caught_up:
-            _tell_timeouts(ended)
+            _log_timeouts(ended)
         self._positions = dict(source.positions)
         self._ends = source.ends
         for partition, end in self._ends.items():
@@ -212,11 +212,11 @@ class LogFollower:
                 log.warning("__transaction_state cannot be read: %s", sentence, extra={"subject": "transaction_log"})
 
 
-def _tell_timeouts(ended: Sequence[EndedByCoordinator]) -> None:
+def _log_timeouts(ended: Sequence[EndedByCoordinator]) -> None:
     """A line for each of the first few of a batch: hundreds at once have one cause, and the page has the last hundred."""
-    for it in ended[:TOLD_OF_A_BATCH_MAX]:
+    for it in ended[:LOGGED_OF_A_BATCH_MAX]:
         log.warning("%s", in_words(it), extra={"subject": "transaction_log"})
-    more = len(ended) - TOLD_OF_A_BATCH_MAX
+    more = len(ended) - LOGGED_OF_A_BATCH_MAX
     if more > 0:
         log.warning("%d more transactions were ended by their coordinators", more, extra={"subject": "transaction_log"})
 

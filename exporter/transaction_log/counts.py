@@ -34,7 +34,7 @@ class Counted:
     """From the beginning to the decision, if the log has both."""
     markers: tuple[tuple[str, Histogram], ...] = ()
     """From the decision to the last marker, if the log has both."""
-    prefixes_hidden: int = 0
+    ids_without_group: int = 0
     """Ids whose prefix is beyond PREFIXES_MAX, which count as `other`; live ones only."""
 
 
@@ -101,7 +101,7 @@ class Counts:
             initialized=tuple((name, group.initialized) for name, group in groups),
             durations=tuple((name, o, group.durations[o].frozen()) for name, group in groups for o in Outcome),
             markers=tuple((name, group.markers.frozen()) for name, group in groups),
-            prefixes_hidden=len(self._hidden),
+            ids_without_group=len(self._hidden),
         )
 
     def _group(self, transactional_id: str) -> _GroupCounts:

@@ -60,10 +60,10 @@ def test_prefixes_beyond_the_limit_are_others_and_their_ids_are_counted() -> Non
             counts.count(event)
     told = counts.counted()
     assert dict(told.initialized) == {OTHER_GROUP: 6, **{f"app{number}": 2 for number in range(PREFIXES_MAX)}}
-    assert told.prefixes_hidden == 6
+    assert told.ids_without_group == 6
     for event in machine.take(Tombstone(ids[-1]), START_MS):
         counts.count(event)
-    assert counts.counted().prefixes_hidden == 5
+    assert counts.counted().ids_without_group == 5
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ METRICS: tuple[Metric[Any], ...] = (
         kind="gauge",
         labels=(),
         of=_COUNTED,
-        values=lambda counted: (Sample((), counted.prefixes_hidden),),
+        values=lambda counted: (Sample((), counted.ids_without_group),),
     ),
     Metric(
         name="kafka_transaction_duration_seconds",
