@@ -29,14 +29,18 @@ def signature(path: Path) -> Signature | None:
 
 def contents(path: Path, *, bytes_max: int = MEGABYTE) -> bytes:
     """The contents of a regular file. Raises OSError, also for another kind of file and for a larger one."""
-    # Waits neither for a FIFO without a writer nor for one that has replaced the file in the meantime.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    with os.fdopen(descriptor, "rb") as file:
-        _check(path, os.fstat(descriptor).st_mode)
+    with _opened(path) as file:
         read = file.read(bytes_max + 1)
     if len(read) > bytes_max:
         raise OSError(errno.EFBIG, f"it is larger than {bytes_max // MEGABYTE} MB", str(path))
     return read
+
+
+def ending(path: Path, *, bytes_max: int) -> str:
+    """At most the last bytes of a text file that grows. Raises OSError, also for another kind of file."""
+    with _opened(path) as file:
+        file.seek(max(os.fstat(file.fileno()).st_size - bytes_max, 0))
+        return file.read(bytes_max).decode("utf-8", "replace")
 
 
 def read_text(path: Path, *, bytes_max: int = MEGABYTE) -> str:
@@ -99,6 +103,18 @@ def make_private_folder(path: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     make_private_folder(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    # Waits neither for a FIFO without a writer nor for one that has replaced the file in the meantime.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    file = os.fdopen(descriptor, "rb")
+    try:
+        _check(path, os.fstat(descriptor).st_mode)
+    except OSError:
+        file.close()
+        raise
+    return file
 
 
 def _check(path: str | Path, mode: int) -> None:

@@ -13,8 +13,9 @@ import exporter
 from exporter.config.loading import ConfigurationError
 from exporter.config.settings import Settings
 from exporter.daemon import state_file
-from exporter.daemon.state_file import State, StateFileError
-from exporter.files import MEGABYTE, atomic_write, contents, made, read_text
+from exporter.daemon.kept_file import KeptFileError
+from exporter.daemon.state_file import State
+from exporter.files import MEGABYTE, atomic_write, contents, ending, made, read_text
 from exporter.kafka.client.credentials import CredentialsError, client_options
 from exporter.recovery import plan_file
 from exporter.recovery.audit import AuditError, AuditLog
@@ -28,6 +29,7 @@ from tests.test_canary import run
 
 READERS: dict[str, Callable[[Path], object]] = {
     "text": read_text,
+    "ending": lambda path: ending(path, bytes_max=MEGABYTE),
     "state": state_file.load,
     "plan": plan_file.load,
     "audit": lambda path: AuditLog(path, wall_clock=lambda: 0.0).step("planned"),
@@ -37,7 +39,7 @@ READERS: dict[str, Callable[[Path], object]] = {
         _settings(kafka__security__protocol="SSL", kafka__ssl__ca__location=str(path)).kafka
     ),
 }
-REFUSALS = (OSError, StateFileError, PlanFileError, AuditError, ConfigurationError, CredentialsError)
+REFUSALS = (OSError, KeptFileError, PlanFileError, AuditError, ConfigurationError, CredentialsError)
 
 
 def _settings(**flags: str) -> Settings:
@@ -100,6 +102,14 @@ def test_line_ends_are_ours(tmp_path: Path) -> None:
     path.write_bytes("a\r\nb\rc\né".encode())
 
     assert read_text(path) == "a\nb\nc\né"
+
+
+def test_of_a_long_file_only_the_end_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.write_bytes("é1\n2\n".encode())
+    assert ending(path, bytes_max=4) == "1\n2\n"
+    assert ending(path, bytes_max=5) == "\N{REPLACEMENT CHARACTER}1\n2\n"
+    assert ending(path, bytes_max=100) == "é1\n2\n"
 
 
 def test_files_of_ours_are_for_nobody_else(tmp_path: Path) -> None:

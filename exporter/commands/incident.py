@@ -10,10 +10,11 @@ from exporter.commands.report import complain
 from exporter.commands.rows import printable
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
-from exporter.daemon.incidents_file import IncidentsFile, path_beside
+from exporter.daemon.incidents_file import AuditReader, load, path_beside
+from exporter.daemon.kept_file import KeptFileError
 from exporter.evaluation.humanize import humanize_duration
 from exporter.incidents.document import document, of_incident
-from exporter.incidents.incident import Event, Incident, Incidents, Suspect, by_time
+from exporter.incidents.incident import Incident, Incidents, Suspect
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.incidents import in_one_sentence, url_of
 
@@ -26,21 +27,30 @@ def run(context: Context, settings: Settings) -> int:
         where = "there is no state directory" if path is None else f"{path} does not exist"
         complain(f"no incident is known on this machine: {where}; run this where `serve` runs, with the same settings")
         return ExitStatus.COULD_NOT_RUN
-    kept = IncidentsFile(context.state_path(settings, settings.kafka), context.audit_path)
+    try:
+        incidents = load(path)
+    except KeptFileError as error:
+        complain(str(error))
+        return ExitStatus.COULD_NOT_RUN
     if options.id is None:
-        print(_listed(kept.incidents, options.format))
+        print(_list_of(incidents, options.format))
         return ExitStatus.ANSWERED
-    incident = kept.incidents.named(options.id)
+    incident = incidents.named(options.id)
     if incident is None:
-        hint = meant(options.id, [it.id for it in kept.incidents.all]) or ": `ktx incident` lists them"
+        hint = meant(options.id, [it.id for it in incidents.all]) or ": `ktx incident` lists them"
         complain(f"no incident {options.id} is known{hint}")
         return ExitStatus.COULD_NOT_RUN
-    steps = kept.operator_steps(incident)
-    print(_told(incident, steps, options.format, url_of(settings.publish.external_url, incident.id)))
+    url = url_of(settings.publish.external_url, incident.id)
+    incident = AuditReader(context.audit_path).added_to(incident)
+    print(
+        json.dumps({**of_incident(incident), "url": url}, indent=2)
+        if options.format == "json"
+        else markdown(incident, url)
+    )
     return ExitStatus.ANSWERED
 
 
-def _listed(incidents: Incidents, form: str) -> str:
+def _list_of(incidents: Incidents, form: str) -> str:
     if form == "json":
         return json.dumps(document(incidents)["incidents"], indent=2)
     if not incidents.all:
@@ -49,15 +59,7 @@ def _listed(incidents: Incidents, form: str) -> str:
     return "\n".join(lines)
 
 
-def _told(it: Incident, steps: tuple[Event, ...], form: str, url: str | None) -> str:
-    if form == "json":
-        told = {**of_incident(it), "url": url}
-        told["events"] += [{"at_ms": one.at_ms, "kind": one.kind.value, "sentence": one.sentence} for one in steps]
-        return json.dumps(told, indent=2)
-    return markdown(it, steps, url)
-
-
-def markdown(it: Incident, steps: tuple[Event, ...], url: str | None) -> str:
+def markdown(it: Incident, url: str | None) -> str:
     """A post-mortem to fill in: what is known, and headings for what only people know."""
     lines = [f"# Incident {it.id}", "", f"{'Over' if it.is_over else 'Open'}: {in_one_sentence(it)}.", ""]
     lines += [] if url is None else [f"<{url}>", ""]
@@ -71,7 +73,7 @@ def markdown(it: Incident, steps: tuple[Event, ...], url: str | None) -> str:
     ]
     lines += ["## Evidence", "", *(f"- {_cell(one.name)}: {_cell(one.reason)}" for one in it.suspects), ""]
     lines += ["## Time line", ""]
-    lines += [f"- {humanize_instant(one.at_ms)}: {_cell(one.sentence)}" for one in by_time((*it.events, *steps))]
+    lines += [f"- {humanize_instant(one.at_ms)}: {_cell(one.sentence)}" for one in it.events]
     lines += ["", "## Cause", "", "## What prevents the next one", ""]
     return "\n".join(lines)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from exporter.config.settings import Settings
 from exporter.daemon import state_file
-from exporter.daemon.state_file import State, StateFileDamagedError, StateFileError
+from exporter.daemon.kept_file import KeptFileError, recalled
+from exporter.daemon.state_file import State
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation
@@ -24,7 +25,6 @@ class ClusterState:
     def __init__(self, state_path: Path | None, *, name: str | None = None) -> None:
         """`state_path` is the state file, None for no file; `name` is the name of the cluster in the log."""
         self._lock = threading.Lock()
-        self._state_path = state_path
         self._name = name
         self._cycles = self._failed_cycles = self._missed_cycles = 0
         self._missed_in_a_row = 0
@@ -36,7 +36,13 @@ class ClusterState:
         self._said: dict[str, str] = {}
         """The latest log line about each subject: a broker that is down for an hour gives one line, not 120."""
         self.evaluation: Evaluation | None = None
-        state = self._recall()
+        state, self._state_path = recalled(
+            state_path,
+            state_file.load,
+            State(),
+            contents="first-seen times",
+            warn=lambda sentence: log.warning("%s", self._of_this(sentence)),
+        )
         self.memory: Memory = state.memory
         self.log_position: LogPosition = state.log_position
         """Up to where the published counts include the transaction log."""
@@ -112,7 +118,7 @@ class ClusterState:
             return
         try:
             state_file.save(self._state_path, State(self.memory, self.log_position, self.topics))
-        except StateFileError as error:
+        except KeptFileError as error:
             self._say("state", f"a restart would lose first-seen times: {error}", logging.WARNING)
         else:
             self._say("state", f"first-seen times are saved in {self._state_path}", logging.INFO)
@@ -124,25 +130,3 @@ class ClusterState:
 
     def _of_this(self, sentence: str) -> str:
         return sentence if self._name is None else f"{self._name}: {sentence}"
-
-    def _recall(self) -> State:
-        """The state from the last run. An unreadable file is logged, kept, and not overwritten."""
-        if self._state_path is None:
-            return State()
-        try:
-            return state_file.load(self._state_path)
-        except StateFileDamagedError as error:
-            return self._set_aside(self._state_path, error)
-        except StateFileError as error:
-            log.warning(self._of_this(f"first-seen times are not saved in this run: {error}"))
-            self._state_path = None
-        return State()
-
-    def _set_aside(self, path: Path, damage: StateFileDamagedError) -> State:
-        try:
-            aside = state_file.set_aside(path)
-            log.warning(self._of_this(f"first-seen times start from now: {damage}; it was moved to {aside}"))
-        except StateFileError as error:
-            log.warning(self._of_this(f"first-seen times are not saved in this run: {damage}; {error}"))
-            self._state_path = None
-        return State()

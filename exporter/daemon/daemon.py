@@ -16,7 +16,7 @@ from exporter.baseline import NO_BASELINE
 from exporter.config.settings import Settings
 from exporter.daemon.baseline_file import BaselineFile
 from exporter.daemon.cluster_state import ClusterState
-from exporter.daemon.incidents_file import IncidentsFile
+from exporter.daemon.incidents_file import AuditReader, IncidentsFile
 from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.reload import Reloader
 from exporter.daemon.scheduler import Orders, Scheduler
@@ -75,7 +75,8 @@ class Daemon:
         self.routes = Routes(self.scheduler.liveness, reload=self.scheduler.reload_on_request)
         self._renderer = Renderer()
         self._incident_pages = IncidentPages()
-        self._incidents = IncidentsFile(state_path, audit_path, url_of=partial(url_of, settings.publish.external_url))
+        self._incidents = IncidentsFile(state_path, url_of=partial(url_of, settings.publish.external_url))
+        self._audit_reader = AuditReader(audit_path)
         self._wall_clock = wall_clock
         self._clock = clock
         self._publishing = threading.Lock()
@@ -179,10 +180,9 @@ class Daemon:
                 cluster_name=self._cluster_name,
                 bootstrap=self.scheduler.settings.kafka.bootstrap,
             )
-            incidents = self._incidents
             pages = self._incident_pages.render(
-                incidents.incidents,
-                incidents.operator_steps,
+                self._incidents.incidents,
+                self._audit_reader.added_to,
                 status.interval_ms,
                 bootstrap=publication.bootstrap,
                 transactional_ids=publication.options.transactional_ids,

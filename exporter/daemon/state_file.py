@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from exporter.daemon import kept_file
 from exporter.evaluation.memory import GroupKey, Memory, Remembered, TransactionKey
-from exporter.files import MEGABYTE, atomic_write, read_text
+from exporter.files import MEGABYTE
 from exporter.transaction_log.report import LogPosition
 
 FORMAT = "kafka-transaction-exporter state"
@@ -33,56 +32,24 @@ class State:
     """Of the memory's cluster: one that is hidden after the restart is reported."""
 
 
-class StateFileError(Exception):
-    """The file cannot be read or written; the sentence says why. No verdict depends on it."""
-
-
-class StateFileDamagedError(StateFileError):
-    """The file exists and can be read, but its contents are invalid."""
-
-
 def load(path: Path) -> State:
-    """The state in the file; empty if there is no file yet.
-
-    Raises StateFileDamagedError for a damaged or foreign file, StateFileError for one that cannot be read.
-    """
-    try:
-        text = read_text(path, bytes_max=BYTES_MAX)
-    except FileNotFoundError:
-        return State()
-    except OSError as error:
-        raise StateFileError(f"{path} cannot be read: {error}") from error
-    except UnicodeDecodeError as error:
-        raise StateFileDamagedError(f"{path} is not a state file of this exporter: {error}") from error
-    try:
-        document = json.loads(text)
-        return State(_memory(document), _log_position(document), _topics(document))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StateFileDamagedError(f"{path} is not a state file of this exporter: {error}") from error
-
-
-def set_aside(path: Path) -> Path:
-    """Move a damaged file away, so that an operator can examine it; returns its new path. Raises StateFileError."""
-    for number in range(1, 1000):
-        aside = path.with_name(f"{path.name}.damaged-{number}")
-        if not aside.exists():
-            try:
-                return path.rename(aside)
-            except OSError as error:
-                raise StateFileError(f"{path} cannot be moved to {aside}: {error}") from error
-    raise StateFileError(f"{path.parent} has too many damaged state files: remove some")
+    """The state in the file; empty if there is no file yet. Raises KeptFileError."""
+    state = kept_file.load(path, state_of, kind="state file", bytes_max=BYTES_MAX)
+    return State() if state is None else state
 
 
 def save(path: Path, state: State) -> None:
-    """Replace the file atomically: a reader, or a crash, sees the old one or the new one. Raises StateFileError."""
-    try:
-        with atomic_write(path, beside=f"{path.name}.{os.getpid()}.tmp") as file:
-            file.write(json.dumps(_document(state), separators=(",", ":")).encode())
-    except OSError as error:
-        raise StateFileError(f"{path} cannot be written: {error}") from error
+    """Replace the file atomically. Raises KeptFileError."""
+    kept_file.save(path, document_of(state))
 
 
-def _document(state: State) -> dict[str, Any]:
+def state_of(document: Any) -> State:
+    """The state in a document. Raises ValueError, KeyError or TypeError for anything else."""
+    return State(_memory(document), _log_position(document), _topics(document))
+
+
+def document_of(state: State) -> dict[str, Any]:
+    """The document in the file."""
     memory, position = state.memory, state.log_position
     return {
         "format": FORMAT,

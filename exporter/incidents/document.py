@@ -71,61 +71,62 @@ def incidents_of(document: Any) -> Incidents:
     )
 
 
-def _incident(told: Mapping[str, Any]) -> Incident:
-    suspects = tuple(_suspect(it) for it in _list(told, "suspects"))
+def _incident(document: Mapping[str, Any]) -> Incident:
+    suspects = tuple(_suspect(it) for it in _list(document, "suspects"))
     if not suspects:
         raise ValueError("an incident has no suspect")
     return Incident(
-        started_ms=_number(told, "started_ms"),
+        started_ms=_number(document, "started_ms"),
         suspects=suspects,
-        more_suspects=_number(told, "more_suspects"),
+        more_suspects=_number(document, "more_suspects"),
         events=tuple(
-            Event(_number(it, "at_ms"), EventKind(it["kind"]), _text(it, "sentence")) for it in _list(told, "events")
+            Event(_number(it, "at_ms"), EventKind(it["kind"]), _text(it, "sentence"))
+            for it in _list(document, "events")
         ),
-        more_events=_number(told, "more_events"),
+        more_events=_number(document, "more_events"),
     )
 
 
-def _suspect(told: Mapping[str, Any]) -> Suspect:
+def _suspect(document: Mapping[str, Any]) -> Suspect:
     key = TransactionKey(
-        topic=_text(told, "topic"),
-        partition=_number(told, "partition"),
-        producer_id=_number(told, "producer_id"),
-        start_offset=_number(told, "start_offset"),
-        topic_id=_text(told, "topic_id"),
+        topic=_text(document, "topic"),
+        partition=_number(document, "partition"),
+        producer_id=_number(document, "producer_id"),
+        start_offset=_number(document, "start_offset"),
+        topic_id=_text(document, "topic_id"),
     )
     return Suspect(
         key=key,
-        producer_epoch=_number(told, "producer_epoch"),
-        transactional_id=None if told["transactional_id"] is None else _text(told, "transactional_id"),
-        suspect_at_ms=_number(told, "suspect_at_ms"),
-        start_ms=_number(told, "start_ms"),
-        verdict=_BY_LABEL[told["verdict"]],
-        worst=_BY_LABEL[told["worst_verdict"]],
-        reason=_text(told, "reason"),
-        outcome=OutcomeEvidence(told["outcome_evidence"]).value,
-        records_held_back=None if told["records_held_back"] is None else _number(told, "records_held_back"),
-        groups=tuple(_text({"group": it}, "group") for it in _list(told, "groups")),
-        ended_at_ms=None if told["ended_at_ms"] is None else _number(told, "ended_at_ms"),
+        producer_epoch=_number(document, "producer_epoch"),
+        transactional_id=None if document["transactional_id"] is None else _text(document, "transactional_id"),
+        suspect_at_ms=_number(document, "suspect_at_ms"),
+        start_ms=_number(document, "start_ms"),
+        verdict=_BY_LABEL[document["verdict"]],
+        worst=_BY_LABEL[document["worst_verdict"]],
+        reason=_text(document, "reason"),
+        outcome=OutcomeEvidence(document["outcome_evidence"]).value,
+        records_held_back=None if document["records_held_back"] is None else _number(document, "records_held_back"),
+        groups=tuple(_text({"group": it}, "group") for it in _list(document, "groups")),
+        ended_at_ms=None if document["ended_at_ms"] is None else _number(document, "ended_at_ms"),
     )
 
 
-def _number(told: Mapping[str, Any], name: str) -> int:
-    value = told[name]
+def _number(document: Mapping[str, Any], name: str) -> int:
+    value = document[name]
     if type(value) is not int:
         raise TypeError(f"{name} is not a number")
     return value
 
 
-def _text(told: Mapping[str, Any], name: str) -> str:
-    value = told[name]
+def _text(document: Mapping[str, Any], name: str) -> str:
+    value = document[name]
     if not isinstance(value, str):
         raise TypeError(f"{name} is not a text")
     return value
 
 
-def _list(told: Mapping[str, Any], name: str) -> list[Any]:
-    value = told[name]
+def _list(document: Mapping[str, Any], name: str) -> list[Any]:
+    value = document[name]
     if not isinstance(value, list):
         raise TypeError(f"{name} is not a list")
     return value

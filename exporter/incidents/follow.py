@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -39,10 +40,8 @@ def followed(before: Incidents, evaluation: Evaluation) -> Incidents:
     other_verdicts = _verdicts_of_others(before, rows, evaluation)
     followed_ = [it if it.is_over else _after(it, rows, other_verdicts, evaluation) for it in before.all]
     known = {it.key for incident in before.all for it in incident.suspects if it.ended_at_ms is None}
-    for row in evaluation.suspects:
-        if _key(row) not in known:
-            _take_in(followed_, row, evaluation)
-    kept = tuple(followed_)
+    new = [row for key, row in rows.items() if key not in known]
+    kept = _with_new(followed_, new, evaluation) if new else tuple(followed_)
     return before if kept == before.all else Incidents(cluster_id=cluster_id, all=_newest(kept))
 
 
@@ -74,13 +73,13 @@ def _after(
             continue
         row = rows.get(it.key)
         if row is not None:
-            after, told = _seen(it, row, evaluation)
+            after, new = _seen(it, row, evaluation)
         elif it.key in other_verdicts:
-            after, told = _no_suspect(it, other_verdicts[it.key], evaluation)
+            after, new = _no_suspect(it, other_verdicts[it.key], evaluation)
         else:
-            after, told = _missing(it, evaluation)
+            after, new = _missing(it, evaluation)
         suspects.append(after)
-        events += told
+        events += new
     return _with_events(replace(incident, suspects=tuple(suspects)), events)
 
 
@@ -148,29 +147,40 @@ def _is_unexamined(key: TransactionKey, evaluation: Evaluation) -> bool:
     return any(keys.topics[index] == key.topic for index in keys.topic[at].tolist())
 
 
-def _take_in(incidents: list[Incident], row: TransactionRow, evaluation: Evaluation) -> None:
-    """A new suspect: to the incident of its producer or to the newest one, or the first of a new one."""
+def _with_new(
+    incidents: list[Incident], rows: Iterable[TransactionRow], evaluation: Evaluation
+) -> tuple[Incident, ...]:
+    """Each new suspect goes to the incident of its producer or to the newest one, or is the first of a new one.
+
+    An open incident with suspects that are not followed takes all: whether one of them is new is not known.
+    """
     now_ms = evaluation.snapshot.taken_at_ms
-    suspect, events = _first_seen(row, evaluation)
-    at = next((at for at, it in enumerate(incidents) if not it.is_over and _has_producer(it, row)), None)
-    if at is None and incidents and now_ms - incidents[-1].last_suspect_ms <= JOINED_SECONDS * 1000:
-        at = len(incidents) - 1
-    if at is None:
-        incidents.append(_with_events(Incident(started_ms=now_ms, suspects=(suspect,)), events))
-    elif len(incidents[at].suspects) < SUSPECTS_MAX:
-        it = incidents[at]
-        incidents[at] = _with_events(replace(it, suspects=(*it.suspects, suspect)), events)
-    else:
-        others = len(evaluation.suspects) - SUSPECTS_MAX
-        incidents[at] = replace(incidents[at], more_suspects=max(incidents[at].more_suspects, others))
-
-
-def _has_producer(incident: Incident, row: TransactionRow) -> bool:
-    """True if it is the same transaction on another partition."""
-    producer = row.producer_id, row.producer_epoch
-    return any(
-        (it.key.producer_id, it.producer_epoch) == producer for it in incident.suspects if it.ended_at_ms is None
-    )
+    joined_from_ms = now_ms - JOINED_SECONDS * 1000
+    at_of_producer = {
+        (it.key.producer_id, it.producer_epoch): at
+        for at, incident in reversed(list(enumerate(incidents)))
+        for it in incident.suspects
+        if it.ended_at_ms is None
+    }
+    newest = len(incidents) - 1
+    if newest >= 0 and incidents[newest].last_suspect_ms < joined_from_ms:
+        newest = next((at for at, it in enumerate(incidents) if it.more_suspects and not it.is_over), -1)
+    not_followed: Counter[int] = Counter()
+    for row in rows:
+        at = at_of_producer.get((row.producer_id, row.producer_epoch), newest)
+        if at < 0:
+            at = newest = len(incidents)
+            incidents.append(Incident(started_ms=now_ms, suspects=()))
+        if len(incidents[at].suspects) < SUSPECTS_MAX:
+            suspect, events = _first_seen(row, evaluation)
+            incidents[at] = _with_events(replace(incidents[at], suspects=(*incidents[at].suspects, suspect)), events)
+            at_of_producer.setdefault((row.producer_id, row.producer_epoch), at)
+        else:
+            not_followed[at] += 1
+    for at, count in not_followed.items():
+        if count > incidents[at].more_suspects:
+            incidents[at] = replace(incidents[at], more_suspects=count)
+    return tuple(incidents)
 
 
 def _first_seen(row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, list[Event]]:

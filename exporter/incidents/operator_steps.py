@@ -1,9 +1,11 @@
-"""Finds in an audit log what operators did about an incident: the steps of `abort` and `complete` on its transactions."""
+"""Finds in an audit log what operators did about suspects: the steps of `abort` and `complete` on their transactions."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,17 +19,30 @@ _WORDS = {
     "ended": "ended",
 }
 
+Steps = Mapping[tuple[str, str, str], tuple[Event, ...]]
+"""By topic, partition and start offset, as text: a foreign file may hold anything there."""
 
-def operator_steps(lines: Iterable[str], incident: Incident) -> tuple[Event, ...]:
-    """By time. A damaged line, and a step on anything else, is left out: the audit log itself is the record."""
-    wanted = {(it.key.topic, str(it.key.partition), str(it.key.start_offset)): it.name for it in incident.suspects}
-    events = []
+
+def steps_of(lines: Iterable[str]) -> Steps:
+    """A damaged line, and one about anything else, is left out: the audit log itself is the record."""
+    steps: defaultdict[tuple[str, str, str], tuple[Event, ...]] = defaultdict(tuple)
     for line in lines:
         step = _parsed(line)
-        name = None if step is None else wanted.get(_which(step))
-        if step is not None and name is not None and str(step.get("step")) in _WORDS:
-            events.append(_event(step, name))
-    return by_time(it for it in events if it is not None)
+        if step is not None and str(step.get("step")) in _WORDS:
+            plan = step.get("plan")
+            facts = plan if isinstance(plan, dict) else step
+            topic, partition, start_offset = (str(facts.get(it)) for it in ("topic", "partition", "start_offset"))
+            event = _event(step, f"{topic}-{partition}")
+            if event is not None:
+                steps[topic, partition, start_offset] += (event,)
+    return dict(steps)
+
+
+def with_steps(incident: Incident, steps: Steps) -> Incident:
+    """The incident with the steps on its transactions in its time line."""
+    keys = ((it.topic, str(it.partition), str(it.start_offset)) for it in incident.suspects)
+    found = tuple(event for key in keys for event in steps.get(key, ()))
+    return replace(incident, events=by_time((*incident.events, *found))) if found else incident
 
 
 def _parsed(line: str) -> Mapping[str, Any] | None:
@@ -36,13 +51,6 @@ def _parsed(line: str) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return step if isinstance(step, dict) else None
-
-
-def _which(step: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Topic, partition and start offset, as text: a foreign file may hold anything there."""
-    plan = step.get("plan")
-    facts = plan if isinstance(plan, dict) else step
-    return str(facts.get("topic")), str(facts.get("partition")), str(facts.get("start_offset"))
 
 
 def _event(step: Mapping[str, Any], name: str) -> Event | None:

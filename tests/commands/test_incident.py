@@ -22,7 +22,7 @@ ID = "20270115T080000000Z"
 def folder(tmp_path: Path) -> Path:
     """A state directory in which a daemon has followed a hang."""
     context = context_of(tmp_path, ["incident"])
-    IncidentsFile(context.state_path(SETTINGS, SETTINGS.kafka), None).take(hanging())
+    IncidentsFile(context.state_path(SETTINGS, SETTINGS.kafka)).take(hanging())
     return tmp_path
 
 
@@ -69,6 +69,17 @@ def test_names_from_brokers_break_neither_a_table_nor_a_terminal(
     assert "\x1b" not in told
     assert r"| or\|de" in told
     assert "\n# x" not in told
+
+
+@pytest.mark.parametrize("damage", ["{", "[]"])
+def test_a_damaged_file_is_an_error_and_stays_where_the_daemon_has_it(
+    folder: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = folder.rglob("*.incidents.json")
+    path.write_text(damage)
+    assert run(context_of(folder, ["incident"]), SETTINGS) == ExitStatus.COULD_NOT_RUN
+    assert "is not a file of incidents" in capsys.readouterr().err
+    assert path.read_text() == damage
 
 
 def test_where_the_page_is_known_it_is_linked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

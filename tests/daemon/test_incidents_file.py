@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from pathlib import Path
 
 import pytest
 
-from exporter.daemon.incidents_file import IncidentsFile, path_beside
+from exporter.daemon.incidents_file import AuditReader, IncidentsFile, path_beside
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
+from exporter.incidents.follow import followed
+from exporter.incidents.incident import NO_INCIDENTS, EventKind
 from exporter.web.routes import Request
 from tests.daemon.test_daemon import Clock, Script, daemon_on, healthy
 from tests.evaluation.builders import NOW_MS, proof, snapshot
@@ -25,9 +28,9 @@ def hanging(at_s: int = 0) -> Evaluation:
 
 def test_a_restart_goes_on_with_the_incidents_of_the_file(tmp_path: Path) -> None:
     state = tmp_path / "state-a.json"
-    first = IncidentsFile(state, None)
+    first = IncidentsFile(state)
     first.take(hanging())
-    again = IncidentsFile(state, None)
+    again = IncidentsFile(state)
     assert again.incidents == first.incidents
     again.take(hanging(30))
     assert [it.id for it in again.incidents.all] == ["20270115T080000000Z"]
@@ -36,7 +39,7 @@ def test_a_restart_goes_on_with_the_incidents_of_the_file(tmp_path: Path) -> Non
 
 def test_the_file_is_written_only_when_something_has_changed(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
-    kept = IncidentsFile(state, None)
+    kept = IncidentsFile(state)
     kept.take(hanging())
     written = tmp_path / "state.incidents.json"
     written.unlink()
@@ -48,18 +51,18 @@ def test_the_file_is_written_only_when_something_has_changed(tmp_path: Path) -> 
 def test_a_damaged_file_is_set_aside(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
     written = tmp_path / "state.incidents.json"
     written.write_text(damage)
-    kept = IncidentsFile(tmp_path / "state.json", None)
+    kept = IncidentsFile(tmp_path / "state.json")
     assert kept.incidents.all == ()
     assert (tmp_path / "state.incidents.json.damaged-1").read_text() == damage
     assert "incidents start from now" in caplog.text
     kept.take(hanging())
-    assert IncidentsFile(tmp_path / "state.json", None).incidents == kept.incidents
+    assert IncidentsFile(tmp_path / "state.json").incidents == kept.incidents
 
 
 def test_where_the_file_cannot_be_written_incidents_are_followed_all_the_same(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = IncidentsFile(tmp_path / "state.json", None)
+    kept = IncidentsFile(tmp_path / "state.json")
     (tmp_path / "state.incidents.json").mkdir()
     kept.take(hanging())
     assert len(kept.incidents.all) == 1
@@ -68,7 +71,7 @@ def test_where_the_file_cannot_be_written_incidents_are_followed_all_the_same(
 
 def test_begin_and_end_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    kept = IncidentsFile(None, None, url_of=lambda it: f"https://ktx/{it}")
+    kept = IncidentsFile(None, url_of=lambda it: f"https://ktx/{it}")
     kept.take(hanging())
     kept.take(evaluate(snapshot(taken_at_ms=NOW_MS + 30_000), Memory(), Policy()))
     first, last = caplog.messages
@@ -79,16 +82,27 @@ def test_begin_and_end_are_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_the_audit_log_is_read_again_when_it_has_grown(tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
-    kept = IncidentsFile(None, audit)
+    kept, reader = IncidentsFile(None), AuditReader(audit)
     kept.take(hanging())
     (incident,) = kept.incidents.all
-    assert kept.operator_steps(incident) == ()
+    assert reader.added_to(incident) is incident
     plan = {"topic": "orders", "partition": 0, "start_offset": 100, "action": "abort"}
     step = {"at": "2027-01-15T08:00:00+00:00", "who": "a@b", "step": "planned", "plan": plan}
     for number in (1, 2):
         with audit.open("a") as file:
             file.write(json.dumps(step) + "\n")
-        assert len(kept.operator_steps(incident)) == number
+        steps = [it for it in reader.added_to(incident).events if it.kind is EventKind.OPERATOR]
+        assert len(steps) == number
+
+
+def test_an_audit_log_that_cannot_be_read_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A FIFO without a writer would stop the daemon."""
+    os.mkfifo(tmp_path / "audit.jsonl")
+    reader = AuditReader(tmp_path / "audit.jsonl")
+    (incident,) = followed(NO_INCIDENTS, hanging()).all
+    assert reader.added_to(incident) is reader.added_to(incident) is incident
+    (warning,) = caplog.messages
+    assert "audit.jsonl cannot be read" in warning
 
 
 def test_the_daemon_publishes_a_page_for_each_incident() -> None:

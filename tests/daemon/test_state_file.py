@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.daemon import state_file
-from exporter.daemon.state_file import State, StateFileDamagedError, StateFileError
+from exporter.daemon.kept_file import KeptFileDamagedError, KeptFileError, set_aside
+from exporter.daemon.state_file import State
 from exporter.evaluation.memory import GroupKey, Memory, Remembered, TransactionKey
 from exporter.transaction_log.report import LogPosition
 
@@ -132,10 +133,10 @@ def test_a_damaged_or_foreign_file_is_reported_and_kept(tmp_path: Path, content:
     path = tmp_path / "state.json"
     path.write_bytes(content)
 
-    with pytest.raises(StateFileDamagedError, match="is not a state file of this exporter"):
+    with pytest.raises(KeptFileDamagedError, match="is not a state file of this exporter"):
         state_file.load(path)
 
-    assert state_file.set_aside(path).read_bytes() == content
+    assert set_aside(path).read_bytes() == content
     assert not path.exists()
 
 
@@ -144,7 +145,7 @@ def test_setting_aside_overwrites_nothing(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     for content in ("first", "second"):
         path.write_text(content)
-        state_file.set_aside(path)
+        set_aside(path)
 
     assert sorted(p.read_text() for p in tmp_path.iterdir()) == ["first", "second"]
 
@@ -153,7 +154,7 @@ def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
     """A folder that is a file gives one sentence that names the state file."""
     (tmp_path / "file").write_text("x")
 
-    with pytest.raises(StateFileError, match=r"state\.json cannot be written"):
+    with pytest.raises(KeptFileError, match=r"state\.json cannot be written"):
         state_file.save(tmp_path / "file" / "state.json", SOME)
 
 
@@ -166,7 +167,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StateFileError, match="No space left"):
+    with pytest.raises(KeptFileError, match="No space left"):
         state_file.save(path, State())
 
     assert state_file.load(path) == SOME

@@ -110,6 +110,17 @@ def test_suspects_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) 
     assert (len(it.suspects), it.more_suspects) == (2, 1)
 
 
+def test_suspects_beyond_the_limit_begin_no_incident_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are the same ones that were counted, for as long as the incident is open."""
+    monkeypatch.setattr("exporter.incidents.follow.SUSPECTS_MAX", 2)
+    cycles = Cycles()
+    hangs = [hang(partition, producer_id=partition) for partition in range(3)]
+    (before,) = cycles.cycle(0, hangs).all
+    assert cycles.cycle(JOINED_SECONDS + 30, hangs).all == (before,)
+    over, rest = cycles.cycle(JOINED_SECONDS + 60, hangs[2:]).all
+    assert (over.is_over, rest.is_over, rest.partitions) == (True, False, ("orders-2",))
+
+
 def test_events_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exporter.incidents.follow.EVENTS_MAX", 2)
     cycles = Cycles()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
-from exporter.incidents.operator_steps import operator_steps
+from exporter.incidents.incident import Event, EventKind, Incident
+from exporter.incidents.operator_steps import steps_of, with_steps
 from exporter.recovery.audit import AuditLog
 from tests.evaluation.builders import NOW_MS
 from tests.incidents.cycles import Cycles, hang
@@ -21,7 +23,7 @@ def test_steps_on_its_transactions_are_told_in_the_order_of_time(tmp_path: Path)
     audit.step("sending", plan={**PLAN, "start_offset": 7})
     audit.step("confirmed", by="terminal")
     audit.step("ended", topic="orders", partition=0, start_offset=100, done=True, sentence="the marker was written")
-    steps = operator_steps((tmp_path / "audit.jsonl").read_text().splitlines(), incident)
+    steps = steps_in(incident, (tmp_path / "audit.jsonl").read_text().splitlines())
     assert [it.at_ms - NOW_MS for it in steps] == [1000, 4000]
     assert steps[0].sentence.endswith("planned: abort")
     assert steps[1].sentence.endswith("ended: the marker was written")
@@ -39,5 +41,9 @@ def test_a_line_that_nobody_can_read_is_left_out() -> None:
         json.dumps({**step, "plan": {**PLAN, "topic": ["orders"]}}),
         json.dumps({**step, "plan": 7}),
     )
-    assert operator_steps(lines, incident) == ()
-    assert len(operator_steps([json.dumps(step)], incident)) == 1
+    assert steps_in(incident, lines) == []
+    assert len(steps_in(incident, [json.dumps(step)])) == 1
+
+
+def steps_in(incident: Incident, lines: Iterable[str]) -> list[Event]:
+    return [it for it in with_steps(incident, steps_of(lines)).events if it.kind is EventKind.OPERATOR]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from exporter.incidents.incident import NO_INCIDENTS, Event, EventKind, Incident, Incidents
+from exporter.incidents.incident import NO_INCIDENTS, Event, EventKind, Incident, Incidents, by_time
 from exporter.publication.page.incidents import IncidentPages, in_one_sentence, path_of
 from exporter.publication.page.page import Page
 from tests.evaluation.builders import NOW_MS, proof, transaction
@@ -24,8 +24,13 @@ def shown(page: Page) -> str:
     return page.with_alarm(None).decode()
 
 
-def nobody(_: Incident) -> tuple[Event, ...]:
-    return ()
+def nobody(incident: Incident) -> Incident:
+    return incident
+
+
+def somebody(incident: Incident) -> Incident:
+    step = Event(NOW_MS + 60_000, EventKind.OPERATOR, "orders-0: a command of a@b planned: abort")
+    return replace(incident, events=by_time((*incident.events, step)))
 
 
 def test_without_incidents_the_list_says_so() -> None:
@@ -48,8 +53,7 @@ def test_an_incident_has_a_page_that_the_list_links_to() -> None:
 
 
 def test_operators_steps_stand_in_the_time_line() -> None:
-    step = Event(NOW_MS + 60_000, EventKind.OPERATOR, "orders-0: a command of a@b planned: abort")
-    pages = IncidentPages().render(incidents := ended(), lambda _: (step,), INTERVAL_MS)
+    pages = IncidentPages().render(incidents := ended(), somebody, INTERVAL_MS)
     page = shown(pages[path_of(incidents.all[0].id)])
     assert page.index("is hanging") < page.index("planned: abort") < page.index("is no longer open")
 
@@ -71,8 +75,9 @@ def test_a_page_is_made_again_only_when_its_incident_has_changed() -> None:
     path = path_of(incidents.all[0].id)
     first = pages.render(incidents, nobody, INTERVAL_MS)[path]
     assert pages.render(ended(), nobody, INTERVAL_MS)[path] is first
-    step = Event(NOW_MS, EventKind.OPERATOR, "planned")
-    assert pages.render(incidents, lambda _: (step,), INTERVAL_MS)[path] is not first
+    with_step = pages.render(incidents, somebody, INTERVAL_MS)[path]
+    assert with_step is not first
+    assert pages.render(incidents, somebody, INTERVAL_MS)[path] is with_step
 
 
 def test_transactional_ids_can_be_kept_from_readers() -> None:

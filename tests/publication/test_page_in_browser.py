@@ -13,7 +13,7 @@ from html import unescape
 import pytest
 
 from exporter.evaluation.verdicts import Verdict
-from exporter.incidents.incident import Event, EventKind
+from exporter.incidents.incident import Event, EventKind, by_time
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.fleet import render_pages
 from exporter.publication.page.incidents import PATH, IncidentPages, path_of
@@ -194,8 +194,9 @@ def _incidents() -> Mapping[str, Page]:
     step = Event(
         open_.started_ms + 70_000, EventKind.OPERATOR, f"{LONG_TOPIC}-1: a command of anna@desk planned: abort"
     )
+    with_step = replace(open_, events=by_time((*open_.events, step)))
     pages = IncidentPages().render(
-        replace(incidents, all=(over, open_)), lambda it: (step,) if it is open_ else (), 30_000, bootstrap=LONG
+        replace(incidents, all=(over, open_)), lambda it: with_step if it is open_ else it, 30_000, bootstrap=LONG
     )
     return {path: pages[path] for path in (PATH, path_of(open_.id), path_of(over.id))}
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from html import escape as _e
 from typing import Final
 
-from exporter.evaluation.humanize import humanize_count, humanize_duration
-from exporter.incidents.incident import Event, Incident, Incidents, Suspect, by_time, without_transactional_ids
+from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
+from exporter.incidents.incident import Incident, Incidents, Suspect, without_transactional_ids
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import Page, as_bytes, foot, head
 from exporter.publication.page.summary import Level
@@ -20,20 +20,20 @@ PATH: Final = "/incidents"
 _NAMES_SHOWN_MAX: Final = 5
 _LINKS: Final = (("/", "status"), (PATH, "incidents"))
 
-Steps = Callable[[Incident], tuple[Event, ...]]
-"""What operators did about an incident, where the audit log is on this machine."""
+AddSteps = Callable[[Incident], Incident]
+"""Adds what operators did about an incident, where the audit log is on this machine."""
 
 
 class IncidentPages:
     """Makes each page again only when its incident has changed."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[tuple[Incident, tuple[Event, ...], str], Page]] = {}
+        self._made: dict[str, tuple[tuple[Incident, bool, str], Page]] = {}
 
     def render(
         self,
         incidents: Incidents,
-        steps: Steps,
+        add_steps: AddSteps,
         interval_ms: int,
         *,
         bootstrap: str = "",
@@ -45,7 +45,7 @@ class IncidentPages:
         """
         made = {}
         for it in incidents.all:
-            content = it if transactional_ids else without_transactional_ids(it), steps(it), bootstrap
+            content = add_steps(it), transactional_ids, bootstrap
             before = self._made.get(it.id)
             page = before[1] if before is not None and before[0] == content else _page(*content, interval_ms)
             made[it.id] = content, page
@@ -83,11 +83,11 @@ def _list(incidents: Incidents, interval_ms: int) -> Page:
 
 
 def _row(it: Incident) -> str:
-    groups = f"; blocked: {_some(it.groups)}" if it.groups else ""
+    groups = f"; blocked: {humanize_names(it.groups, shown_max=_NAMES_SHOWN_MAX)}" if it.groups else ""
     return (
         f'<li><a href="{_e(path_of(it.id))}">{humanize_instant(it.started_ms)}</a> '
         f'<span class="tag {_level(it).value}">{_e(it.worst.label)}</span> {_state(it)}: {_e(in_one_sentence(it))}'
-        f'<br><span class="quiet">{_e(_some(it.partitions))}{_e(groups)}</span></li>'
+        f'<br><span class="quiet">{_e(humanize_names(it.partitions, shown_max=_NAMES_SHOWN_MAX))}{_e(groups)}</span></li>'
     )
 
 
@@ -99,12 +99,8 @@ def _state(it: Incident) -> str:
     return "over" if it.is_over else "open"
 
 
-def _some(names: tuple[str, ...]) -> str:
-    more = len(names) - _NAMES_SHOWN_MAX
-    return ", ".join(names[:_NAMES_SHOWN_MAX]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _page(it: Incident, steps: tuple[Event, ...], bootstrap: str, interval_ms: int) -> Page:
+def _page(incident: Incident, transactional_ids: bool, bootstrap: str, interval_ms: int) -> Page:  # noqa: FBT001
+    it = incident if transactional_ids else without_transactional_ids(incident)
     heading = f'Incident <code id="incident">{_e(it.id)}</code>'
     headline = f"<strong>{_state(it).capitalize()}: {_e(in_one_sentence(it))}</strong>"
     parts = [
@@ -116,8 +112,7 @@ def _page(it: Incident, steps: tuple[Event, ...], bootstrap: str, interval_ms: i
     if it.more_suspects:
         parts.append(f'<p id="hidden">{humanize_count(it.more_suspects, "more suspect")} not followed.</p>')
     rows = "".join(
-        f"<li><time>{_e(humanize_instant(event.at_ms))}</time> {_e(event.sentence)}</li>"
-        for event in by_time((*it.events, *steps))
+        f"<li><time>{_e(humanize_instant(event.at_ms))}</time> {_e(event.sentence)}</li>" for event in it.events
     )
     parts.append(f'<h2>Time line</h2><ol class="events" id="events">{rows}</ol>')
     if it.more_events:
@@ -139,7 +134,7 @@ def _suspect(it: Suspect, bootstrap: str) -> str:
         ("producer id / epoch", f"{it.key.producer_id} / {it.producer_epoch}"),
         ("transactional id", it.transactional_id or "unknown"),
         ("records held back", "unknown" if it.records_held_back is None else f"{it.records_held_back:,} at most"),
-        ("consumer groups blocked", _some(it.groups) or "none seen"),
+        ("consumer groups blocked", humanize_names(it.groups, shown_max=_NAMES_SHOWN_MAX) or "none seen"),
     )
     step = next_step(it, bootstrap) if it.ended_at_ms is None and it.verdict.is_suspect else ""
     listed = "".join(f"<div><dt>{_e(name)}</dt><dd>{_e(text)}</dd></div>" for name, text in facts)

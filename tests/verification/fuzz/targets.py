@@ -21,6 +21,7 @@ from exporter.config.fleet import Sources, load_fleet
 from exporter.config.java_properties import from_java
 from exporter.config.loading import ConfigurationError, load
 from exporter.daemon import state_file
+from exporter.daemon.kept_file import KeptFileDamagedError
 from exporter.history.schema import TABLES, Kind, file_name
 from exporter.history.writer import arrow_schema
 from exporter.pipeline.files import HistoryFile, batch_of, damage_of
@@ -86,7 +87,7 @@ def _state(data: bytes) -> bool:
         file.flush()
         try:
             state_file.load(Path(file.name))
-        except state_file.StateFileDamagedError:
+        except KeptFileDamagedError:
             return False
     return True
 

@@ -71,8 +71,8 @@ class Exporter:
         """What the state file does not keep is gone, and so is what the collector knew."""
         self.world.is_restart_due = False
         self.collector = self._collector()
-        kept = json.loads(json.dumps(state_file._document(state_file.State(self.memory))))
-        self.memory = state_file._memory(kept)
+        kept = json.loads(json.dumps(state_file.document_of(state_file.State(self.memory))))
+        self.memory = state_file.state_of(kept).memory
         self.collector.recall(self.memory.cluster_id, self.topics)
 
     def cycle(self, *, search_logs: bool = False) -> Evaluation | None:
