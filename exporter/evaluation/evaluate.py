@@ -152,6 +152,7 @@ def partition_columns(
     for rows, columns in ((row, transactions), (aside, unexamined)):
         np.maximum.at(duration, rows, columns.duration_ms)
         np.maximum.at(idle, rows, columns.idle_ms)
+    is_prepared = transactions.verdict == Verdict.PREPARED_TWO_PHASE_COMMIT
     late = np.concatenate((row[transactions.is_late], aside[unexamined.is_late]))
     lag = np.full(count, -1, dtype=np.int64)
     known = (open_.high_watermark != UNKNOWN_OFFSET) & (open_.last_stable_offset != UNKNOWN_OFFSET)
@@ -159,6 +160,9 @@ def partition_columns(
     return PartitionColumns(
         open_transactions=np.bincount(np.concatenate((row, aside)), minlength=count).astype(np.int32),
         late_transactions=np.bincount(late, minlength=count).astype(np.int32),
+        late_prepared_transactions=np.bincount(row[transactions.is_late & is_prepared], minlength=count).astype(
+            np.int32
+        ),
         unusually_long_transactions=np.bincount(row[transactions.is_unusually_long], minlength=count).astype(np.int32),
         duration_ms_max=duration,
         idle_ms_max=idle,

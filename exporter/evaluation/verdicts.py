@@ -184,6 +184,8 @@ class PartitionColumns:
 
     open_transactions: Int32Column
     late_transactions: Int32Column
+    late_prepared_transactions: Int32Column
+    """(P,) those of the late ones that are prepared for two-phase commit: no coordinator ends them by a time-out."""
     unusually_long_transactions: Int32Column
     duration_ms_max: Int64Column
     """(P,) the longest duration of any open transaction, 0 where none is open."""

@@ -11,7 +11,7 @@ import pytest
 from exporter.evaluation.evaluate import FORGET_UNREAD_AFTER_MS, LONGEST_OTHERS_MAX, all_rows, evaluate
 from exporter.evaluation.memory import Memory, Remembered, TransactionKey
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
-from exporter.snapshot import ClockSource, IdVisibility, SecondRead, Snapshot
+from exporter.snapshot import TIMEOUT_MS_TWO_PHASE_COMMIT, ClockSource, IdVisibility, SecondRead, Snapshot
 from tests.evaluation.builders import (
     MINUTE_MS,
     MONOTONIC_MS,
@@ -111,6 +111,19 @@ def test_late_is_strictly_longer_than_the_limit_and_padding(age_ms: int, *, late
 
     assert result.transactions.is_late.tolist() == [late]
     assert result.partitions.late_transactions.tolist() == [int(late), 0, 0]
+
+
+@pytest.mark.parametrize(("age_ms", "late"), [(LATE_AFTER_MS, 0), (LATE_AFTER_MS + 1, 1)])
+def test_of_late_transactions_those_prepared_for_two_phase_commit_are_counted_apart(age_ms: int, late: int) -> None:
+    """Their owner holds them open, with an infinite time-out (KIP-939)."""
+    of_other = transaction(transactional_id="other", producer_id=8, start_time_ms=NOW_MS - age_ms)
+    prepared = transaction(timeout_ms=TIMEOUT_MS_TWO_PHASE_COMMIT, start_time_ms=NOW_MS - age_ms)
+    taken = snapshot([Entry(), Entry(producer_id=8)], transactions=(prepared, of_other))
+
+    result = run(taken)
+
+    assert result.partitions.late_transactions.tolist() == [2 * late, 0, 0]
+    assert result.partitions.late_prepared_transactions.tolist() == [late, 0, 0]
 
 
 def test_an_unreadable_limit_falls_back_visibly() -> None:

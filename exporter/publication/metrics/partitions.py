@@ -58,6 +58,11 @@ def partition_late(evaluation: Evaluation) -> Samples:
     return _series(evaluation, _rows_with_open(evaluation), evaluation.partitions.late_transactions)
 
 
+def partition_late_prepared(evaluation: Evaluation) -> Samples:
+    late = evaluation.partitions.late_prepared_transactions
+    return _series(evaluation, np.flatnonzero((late > 0) & is_read(evaluation.snapshot.partitions)), late)
+
+
 def partition_unusually_long(evaluation: Evaluation) -> Samples:
     """No series without a baseline."""
     if not evaluation.has_baseline:
@@ -116,6 +121,15 @@ METRICS: tuple[Metric[Any], ...] = (
         labels=PARTITION,
         of=CLUSTER,
         values=partition_late,
+    ),
+    Metric(
+        name="kafka_partition_late_prepared_transactions",
+        help="Late transactions that are prepared for two-phase commit, which no time-out ends; "
+        f"only partitions with one. {CACHED}",
+        kind="gauge",
+        labels=PARTITION,
+        of=CLUSTER,
+        values=partition_late_prepared,
     ),
     Metric(
         name="kafka_partition_unusually_long_transactions",
