@@ -15,7 +15,10 @@ def main() -> int:
     """Status 2 for a choice that names nothing."""
     arguments = _parser().parse_args()
     choices = Choices(
-        disabled=frozenset(arguments.disable), thresholds=dict(arguments.threshold), runbook_base=arguments.runbook_base
+        disabled=frozenset(arguments.disable),
+        thresholds=dict(arguments.threshold),
+        runbook_base=arguments.runbook_base,
+        grafana_url=arguments.grafana_url,
     )
     try:
         manifest = prometheus_rule(arguments.name, groups_for(choices))
@@ -32,6 +35,12 @@ def _parser() -> argparse.ArgumentParser:
     rule = commands.add_parser("prometheus-rule", help="print a PrometheusRule")
     rule.add_argument("--name", default="kafka-transaction-exporter", help="default: %(default)s")
     rule.add_argument("--runbook-base", default=RUNBOOK_BASE, metavar="URL", help="default: %(default)s")
+    rule.add_argument(
+        "--grafana-url",
+        default="",
+        metavar="URL",
+        help="where Grafana has the dashboards, for links; default: no links",
+    )
     rule.add_argument(
         "--disable", action="append", default=[], metavar="ALERT", help="leave this alert out; repeatable"
     )

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from alerts.rules import FOLDER, RUNBOOK_BASE, Group, thresholds, with_thresholds
+from alerts.rules import FOLDER, RUNBOOK_BASE, Group, Rule, dashboard_path, thresholds, with_thresholds
 
 MIXIN: Final = FOLDER / "mixin" / "mixin.libsonnet"
 DASHBOARDS: Final = ("overview", "partition", "fleet")
@@ -27,6 +27,8 @@ def mixin(recording: list[Group], alerting: list[Group]) -> str:
             "  _config+:: {",
             "    // One page for each alert, of the same name.",
             f"    runbookBase: {_text(RUNBOOK_BASE)},",
+            "    // Where Grafana has the dashboards, for links in alerts; empty: no links.",
+            "    grafanaUrl: '',",
             "    // Names of alerts to leave out.",
             "    disabledAlerts: [],",
             "    // Text, as it stands in the expressions.",
@@ -61,7 +63,8 @@ def _value(value: Any, key: str = "", alert: str = "") -> str:
         return "\n".join(["[", *(f"  {_indented(_value(item), 2)}," for item in value), "]"])
     if isinstance(value, dict):
         fields = [
-            f"  {_text(name)}: {_indented(_value(item, name, value.get('alert', alert)), 2)},"
+            f"  {_text(name)}: {_indented(_value(item, name, value.get('alert', alert)), 2)}"
+            f"{_dashboard(value) if name == 'annotations' else ''},"
             for name, item in value.items()
         ]
         return "\n".join(["{", *fields, "}"])
@@ -70,6 +73,12 @@ def _value(value: Any, key: str = "", alert: str = "") -> str:
     if key == "runbook_url":
         return f"$._config.runbookBase + {_text(f'/{alert}.md')}"
     return _text(value)
+
+
+def _dashboard(rule: Rule) -> str:
+    """Adds the link to the annotations where it is configured."""
+    link = f"$._config.grafanaUrl + {_text(dashboard_path(rule))}"
+    return f" + {{ [if $._config.grafanaUrl != '' then 'dashboard_url']: {link} }}"
 
 
 def _expression(expression: str) -> str:

@@ -40,6 +40,8 @@ class Choices:
     """`alert.severity` -> `for` and `keep_firing_for`, or one of them."""
     runbook_base: str = RUNBOOK_BASE
     """Where the runbooks are: one page for each alert, of the same name."""
+    grafana_url: str = ""
+    """Where Grafana has the dashboards, for the annotation dashboard_url; empty: none."""
 
 
 class UnknownChoiceError(Exception):
@@ -91,6 +93,14 @@ def key_of(rule: Rule) -> str:
     return f"{rule['alert']}.{rule['labels']['severity']}"
 
 
+def dashboard_path(rule: Rule) -> str:
+    """The dashboard of an alert, at the address of Grafana: that of its partition where it has one."""
+    if "$labels.partition" in rule["annotations"]["description"]:
+        chosen = "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
+        return f"/d/kafka-transactions-partition?{chosen}"
+    return "/d/kafka-transactions-overview"
+
+
 def prometheus_rule(name: str, groups: list[Group]) -> dict[str, Any]:
     """The manifest that the Prometheus operator takes."""
     return {
@@ -111,6 +121,8 @@ def _chosen_rule(rule: Rule, choices: Choices) -> Rule:
     if "alert" in rule:
         changed.update(choices.durations.get(key_of(rule), {}))
         changed["annotations"]["runbook_url"] = f"{choices.runbook_base}/{rule['alert']}.md"
+        if choices.grafana_url:
+            changed["annotations"]["dashboard_url"] = f"{choices.grafana_url}{dashboard_path(rule)}"
     return changed
 
 

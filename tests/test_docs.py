@@ -158,4 +158,4 @@ def test_the_alert_in_the_readme_is_the_one_that_prometheus_makes() -> None:
     ]
     quoted = [line.removeprefix("> ").strip("`*") for line in README.splitlines() if line.startswith("> ")]
 
-    assert quoted == [page["summary"], *page["description"].strip().splitlines()]
+    assert quoted == [page[name].strip() for name in ("summary", "description", "blocked_groups", "variables")]

@@ -3,6 +3,8 @@
   _config+:: {
     // One page for each alert, of the same name.
     runbookBase: "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks",
+    // Where Grafana has the dashboards, for links in alerts; empty: no links.
+    grafanaUrl: '',
     // Names of alerts to leave out.
     disabledAlerts: [],
     // Text, as it stands in the expressions.
@@ -15,6 +17,7 @@
       log_lag_records: "10000",
       lost_cycles_ratio: "0.2",
       marker_seconds: "1",
+      read_ratio: "0.8",
       stuck_critical_seconds: "900",
       timeouts_count: "5",
       timeouts_ratio: "0.05",
@@ -56,7 +59,23 @@
         {
           "record": "partition:kafka_partition_max_active_transaction_duration_seconds:late",
           "expr": |||
-            (kafka_partition_max_active_transaction_duration_seconds and kafka_partition_late_transactions > 0)
+            (
+              kafka_partition_max_active_transaction_duration_seconds
+              and kafka_partition_late_transactions > 0
+              unless kafka_partition_late_transactions == kafka_partition_late_prepared_transactions
+            )
+            * ignoring (topic, partition, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "partition:kafka_partition_max_active_transaction_duration_seconds:late_prepared",
+          "expr": |||
+            (
+              kafka_partition_max_active_transaction_duration_seconds
+              and kafka_partition_late_prepared_transactions > 0
+              and kafka_partition_late_transactions == kafka_partition_late_prepared_transactions
+            )
             * ignoring (topic, partition, cluster_id) group_left (cluster_id)
               instance:kafka_transaction_exporter_cluster_info:fresh
           |||,
@@ -96,16 +115,22 @@
           |||,
         },
         {
-          "record": "transaction:kafka_suspect_transaction_start_timestamp_seconds:proved",
+          "record": "transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting",
           "expr": |||
-            transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict=~"hanging_.+"}
+            transaction:kafka_suspect_transaction_start_timestamp_seconds:age
             or
-              last_over_time(transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict=~"hanging_.+"}[5m])
+              last_over_time(transaction:kafka_suspect_transaction_start_timestamp_seconds:age[5m])
               unless ignoring (
                 instance, pod, node, container, endpoint, pod_template_hash,
                 topic, partition, producer_id, producer_epoch, start_offset, transactional_id, verdict
               )
                 (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+          |||,
+        },
+        {
+          "record": "transaction:kafka_suspect_transaction_start_timestamp_seconds:proved",
+          "expr": |||
+            transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting{verdict=~"hanging_.+"}
             or
               last_over_time(transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict=~"hanging_.+"}[5m])
               and ignoring (instance, pod, node, container, endpoint, pod_template_hash, transactional_id, verdict)
@@ -123,10 +148,72 @@
           |||,
         },
         {
+          "record": "partition:kafka_partition_last_stable_offset_lag:lasting",
+          "expr": |||
+            partition:kafka_partition_last_stable_offset_lag:suspect
+            or
+              last_over_time(partition:kafka_partition_last_stable_offset_lag:suspect[5m])
+              unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, topic, partition)
+                (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+          |||,
+        },
+        {
+          "record": "group:kafka_consumer_group_blocked_records:fresh",
+          "expr": |||
+            kafka_consumer_group_blocked_records
+            * ignoring (group, topic, partition, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "group:kafka_consumer_group_blocked_records:lasting",
+          "expr": |||
+            group:kafka_consumer_group_blocked_records:fresh
+            or
+              last_over_time(group:kafka_consumer_group_blocked_records:fresh[5m])
+              unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, group, topic, partition)
+                (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+          |||,
+        },
+        {
+          "record": "instance:kafka_hanging_transactions:fresh",
+          "expr": |||
+            sum without (verdict) (instance:kafka_open_transactions:fresh{verdict=~"hanging_.+"})
+          |||,
+        },
+        {
+          "record": "instance:kafka_hanging_transactions:lasting",
+          "expr": |||
+            instance:kafka_hanging_transactions:fresh
+            and (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+            or
+              max_over_time(instance:kafka_hanging_transactions:fresh[5m])
+              unless ignoring (instance, pod, node, container, endpoint, pod_template_hash)
+                (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+          |||,
+        },
+        {
+          "record": "instance:kafka_hanging_transactions:cluster_wide",
+          "expr": |||
+            instance:kafka_hanging_transactions:lasting > 0
+            and ignoring (instance, pod, node, container, endpoint, pod_template_hash)
+              max_over_time(instance:kafka_hanging_transactions:lasting[1h])
+              > %(cluster_wide_transactions)s # threshold: cluster_wide_transactions
+          ||| % $._config.thresholds,
+        },
+        {
           "record": "instance:kafka_transaction_exporter_partitions:fresh",
           "expr": |||
             kafka_transaction_exporter_partitions
             * ignoring (answer, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "instance:kafka_transaction_exporter_visible_topics:fresh",
+          "expr": |||
+            kafka_transaction_exporter_visible_topics
+            * ignoring (cluster_id) group_left (cluster_id)
               instance:kafka_transaction_exporter_cluster_info:fresh
           |||,
         },
@@ -227,36 +314,46 @@
                     1, transaction:kafka_suspect_transaction_start_timestamp_seconds:proved
                   )
                 )
+                unless ignoring (
+                  instance, pod, node, container, endpoint, pod_template_hash,
+                  topic, partition, producer_id, producer_epoch, start_offset, transactional_id, verdict
+                )
+                  instance:kafka_hanging_transactions:cluster_wide
               |||,
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
+                "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
               },
               "annotations": {
                 "summary": "A Kafka transaction is proved hanging; no coordinator will write its marker.",
-                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} has a hanging transaction that began {{ humanizeDuration $value }} ago. Verdict: {{ $labels.verdict }}. read_committed consumers see no record from offset {{ $labels.start_offset }} on.\nNext, the evidence and the blocked groups:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}\nThen the plan of an abort, which writes nothing; the runbook has the cases that must not be aborted:\nkafka-transaction-exporter abort --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }} --start-offset {{ $labels.start_offset }} --dry-run",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} has a hanging transaction that began {{ humanizeDuration $value }} ago, verdict {{ $labels.verdict }}. read_committed consumers see no record from offset {{ $labels.start_offset }} on, and waiting does not help.",
+                "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} ({{ $it | value | printf \"%.0f\" }} records){{ end }}{{ else }}none seen{{ end }}.",
+                "variables": "export TOPIC={{ $labels.topic }} PARTITION={{ $labels.partition }} START_OFFSET={{ $labels.start_offset }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionHanging.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
               "alert": "KafkaTransactionHangingClusterWide",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  sum without (verdict) (instance:kafka_open_transactions:fresh{verdict=~"hanging_.+"})
+                  instance:kafka_hanging_transactions:cluster_wide
                 )
-                > %(cluster_wide_transactions)s # threshold: cluster_wide_transactions
-              ||| % $._config.thresholds,
-              "keep_firing_for": "5m",
+              |||,
+              "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
+                "component": "kafka-transactions",
               },
               "annotations": {
                 "summary": "Many transactions of one Kafka cluster are proved hanging.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} transactions are proved hanging, verdict hanging_*. They probably have one cause, which may still exist.\nNext, list all of them and write a plan file for abort:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --plan-file hanging.json\nThen, when what must not be aborted is deleted from the file, what aborting the rest would do, $COUNT of them; this writes nothing:\nkafka-transaction-exporter abort --bootstrap-server $BOOTSTRAP --plan-file hanging.json --max-aborts $COUNT --dry-run",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} transactions are proved hanging, verdict hanging_*. They probably have one cause, which may still exist.",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionHangingClusterWide.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaPartitionsWithLateTransactions",
@@ -269,109 +366,153 @@
                   producer_id, producer_epoch, start_offset, transactional_id, verdict
                 )
                   transaction:kafka_suspect_transaction_start_timestamp_seconds:proved
+                unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, topic, partition)
+                  instance:kafka_hanging_transactions:cluster_wide
               |||,
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
+                "component": "kafka-transactions",
               },
               "annotations": {
                 "summary": "A Kafka transaction is open for longer than transaction.max.timeout.ms allows.",
-                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: a transaction has been open for {{ humanizeDuration $value }}, longer than transaction.max.timeout.ms plus padding: it is late, with any verdict.\nNext, its verdict and the evidence:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }} --all",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: a transaction has been open for {{ humanizeDuration $value }}, longer than transaction.max.timeout.ms plus padding. It is late with any verdict: whether it hangs is not proved.",
+                "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} ({{ $it | value | printf \"%.0f\" }} records){{ end }}{{ else }}none seen{{ end }}.",
+                "variables": "export TOPIC={{ $labels.topic }} PARTITION={{ $labels.partition }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaPartitionsWithLateTransactions.md",
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+            },
+            {
+              "alert": "KafkaPartitionsWithLateTransactions",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  partition:kafka_partition_max_active_transaction_duration_seconds:late_prepared
+                )
+              |||,
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "warning",
+                "component": "kafka-transactions",
               },
+              "annotations": {
+                "summary": "A Kafka transaction that is prepared for two-phase commit is open for long.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: a transaction that is prepared for two-phase commit has been open for {{ humanizeDuration $value }}. No time-out ends it: its owner must commit or abort it.",
+                "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} ({{ $it | value | printf \"%.0f\" }} records){{ end }}{{ else }}none seen{{ end }}.",
+                "variables": "export TOPIC={{ $labels.topic }} PARTITION={{ $labels.partition }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
+                "runbook_url": $._config.runbookBase + "/KafkaPartitionsWithLateTransactions.md",
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
               "alert": "KafkaTransactionReplicaDiverged",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
-                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict="replica_diverged"}
+                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting{verdict="replica_diverged"}
                   )
                 )
               |||,
               "for": "1m",
-              "keep_firing_for": "5m",
+              "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
+                "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
               },
               "annotations": {
                 "summary": "The replicas of a Kafka partition disagree whether a transaction is open.",
-                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} has a transaction that began {{ humanizeDuration $value }} ago and is open on the leader, while a follower has its marker. Verdict: {{ $labels.verdict }}. Do not abort: that could hide committed records.\nNext, the state of each replica:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} has a transaction that began {{ humanizeDuration $value }} ago and is open on the leader, while a follower has its marker; verdict {{ $labels.verdict }}. Do not abort: that could hide committed records.",
+                "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} ({{ $it | value | printf \"%.0f\" }} records){{ end }}{{ else }}none seen{{ end }}.",
+                "variables": "export TOPIC={{ $labels.topic }} PARTITION={{ $labels.partition }} START_OFFSET={{ $labels.start_offset }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionReplicaDiverged.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
               "alert": "KafkaTransactionStuckCompleting",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
-                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict="stuck_completing"}
+                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting{verdict="stuck_completing"}
                   )
                 )
-              |||,
-              "keep_firing_for": "5m",
+                <= %(stuck_critical_seconds)s # threshold: stuck_critical_seconds
+              ||| % $._config.thresholds,
+              "keep_firing_for": "30s",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
               },
               "annotations": {
                 "summary": "The marker of a committed or aborted Kafka transaction does not reach a partition.",
-                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the transaction of producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} began {{ humanizeDuration $value }} ago; its coordinator has decided the outcome, and the marker is missing. Verdict: {{ $labels.verdict }}.\nNext, the coordinator's decision:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}\nThen what writing that marker would do; this writes nothing:\nkafka-transaction-exporter complete --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }} --start-offset {{ $labels.start_offset }} --dry-run",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the transaction of producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} began {{ humanizeDuration $value }} ago; its coordinator has decided the outcome, and the marker is missing, verdict {{ $labels.verdict }}. read_committed consumers see no record from offset {{ $labels.start_offset }} on until it is written.",
+                "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} ({{ $it | value | printf \"%.0f\" }} records){{ end }}{{ else }}none seen{{ end }}.",
+                "variables": "export TOPIC={{ $labels.topic }} PARTITION={{ $labels.partition }} START_OFFSET={{ $labels.start_offset }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionStuckCompleting.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
               "alert": "KafkaTransactionStuckCompleting",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
-                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict="stuck_completing"}
+                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting{verdict="stuck_completing"}
                   )
                 )
                 > %(stuck_critical_seconds)s # threshold: stuck_critical_seconds
               ||| % $._config.thresholds,
-              "keep_firing_for": "5m",
+              "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
+                "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
               },
               "annotations": {
                 "summary": "The marker of a committed or aborted Kafka transaction does not reach a partition.",
-                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the transaction of producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} began {{ humanizeDuration $value }} ago; its coordinator has decided the outcome, and the marker is missing. Verdict: {{ $labels.verdict }}.\nNext, the coordinator's decision:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}\nThen what writing that marker would do; this writes nothing:\nkafka-transaction-exporter complete --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }} --start-offset {{ $labels.start_offset }} --dry-run",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the transaction of producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} began {{ humanizeDuration $value }} ago; its coordinator has decided the outcome, and the marker is missing, verdict {{ $labels.verdict }}. read_committed consumers see no record from offset {{ $labels.start_offset }} on until it is written.",
+                "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} ({{ $it | value | printf \"%.0f\" }} records){{ end }}{{ else }}none seen{{ end }}.",
+                "variables": "export TOPIC={{ $labels.topic }} PARTITION={{ $labels.partition }} START_OFFSET={{ $labels.start_offset }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionStuckCompleting.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
               "alert": "KafkaTransactionOverdueAtCoordinator",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
-                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict="overdue_at_coordinator"}
+                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting{verdict="overdue_at_coordinator"}
                   )
                 )
               |||,
               "for": "2m",
-              "keep_firing_for": "5m",
+              "keep_firing_for": "30s",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
               },
               "annotations": {
                 "summary": "A Kafka transaction is open for longer than its own timeout, and its coordinator does not abort it.",
-                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} has a transaction that began {{ humanizeDuration $value }} ago and is Ongoing for longer than its own timeout. Verdict: {{ $labels.verdict }}.\nNext, its coordinator, its timeout and the blocked groups:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} has a transaction that began {{ humanizeDuration $value }} ago and is Ongoing for longer than its own timeout, verdict {{ $labels.verdict }}. read_committed consumers see no record from offset {{ $labels.start_offset }} on until its coordinator aborts it.",
+                "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} ({{ $it | value | printf \"%.0f\" }} records){{ end }}{{ else }}none seen{{ end }}.",
+                "variables": "export TOPIC={{ $labels.topic }} PARTITION={{ $labels.partition }} START_OFFSET={{ $labels.start_offset }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionOverdueAtCoordinator.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
               "alert": "KafkaTransactionBlocksConsumers",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  partition:kafka_partition_last_stable_offset_lag:suspect
+                  partition:kafka_partition_last_stable_offset_lag:lasting
                 )
                 > min without (instance, pod, node, container, endpoint, pod_template_hash) (
                   min_over_time(partition:kafka_partition_last_stable_offset_lag:suspect[10m])
@@ -379,66 +520,93 @@
                 and max without (
                   instance, pod, node, container, endpoint, pod_template_hash,
                   producer_id, producer_epoch, start_offset, transactional_id, verdict
-                ) (transaction:kafka_suspect_transaction_start_timestamp_seconds:age)
+                ) (transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting)
+                unless ignoring (
+                  instance, pod, node, container, endpoint, pod_template_hash,
+                  producer_id, producer_epoch, start_offset, transactional_id, verdict
+                )
+                  transaction:kafka_suspect_transaction_start_timestamp_seconds:proved
+                unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, topic, partition)
+                  instance:kafka_hanging_transactions:cluster_wide
               |||,
               "for": "5m",
-              "keep_firing_for": "10m",
+              "keep_firing_for": "30s",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transactions",
               },
               "annotations": {
                 "summary": "Records collect behind a Kafka transaction that stays open.",
-                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} records are hidden from read_committed consumers behind a suspect transaction (verdict not yet hanging_*). Their number grows.\nNext, its verdict and the blocked groups:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} records are hidden from read_committed consumers behind a suspect transaction, verdict not yet hanging_*. Their number grows.",
+                "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} ({{ $it | value | printf \"%.0f\" }} records){{ end }}{{ else }}none seen{{ end }}.",
+                "variables": "export TOPIC={{ $labels.topic }} PARTITION={{ $labels.partition }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionBlocksConsumers.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
-              "alert": "KafkaTransactionBlocksConsumers",
+              "alert": "KafkaTransactionBlocksGroup",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  partition:kafka_partition_last_stable_offset_lag:suspect
+                  group:kafka_consumer_group_blocked_records:lasting
                 )
-                > min without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  min_over_time(partition:kafka_partition_last_stable_offset_lag:suspect[10m])
-                )
-                and max without (
-                  instance, pod, node, container, endpoint, pod_template_hash,
-                  producer_id, producer_epoch, start_offset, transactional_id, verdict
-                ) (transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict=~"hanging_.+"})
+                > 0
               |||,
-              "for": "2m",
-              "keep_firing_for": "10m",
+              "for": "1m",
+              "keep_firing_for": "30s",
               "labels": {
-                "severity": "critical",
+                "severity": "info",
+                "component": "kafka-transactions",
               },
               "annotations": {
-                "summary": "Records collect behind a Kafka transaction that stays open.",
-                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} records are hidden from read_committed consumers behind a proved hanging transaction (verdict hanging_*). Their number grows.\nNext, the evidence and the blocked groups:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}",
-                "runbook_url": $._config.runbookBase + "/KafkaTransactionBlocksConsumers.md",
-              },
+                "summary": "A consumer group cannot read on, because a Kafka transaction stays open.",
+                "description": "Group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }}, topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} records wait for the group behind a suspect transaction. It notifies nobody unless you route it by its label group: the operator on call has the other alerts.",
+                "variables": "export TOPIC={{ $labels.topic }} PARTITION={{ $labels.partition }} GROUP={{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionBlocksGroup.md",
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
               "alert": "KafkaTransactionInconclusive",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
-                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict="inconclusive"}
+                    1, transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting{verdict="inconclusive"}
                   )
                 )
                 > %(inconclusive_seconds)s # threshold: inconclusive_seconds
+                unless ignoring (
+                  instance, pod, node, container, endpoint, pod_template_hash,
+                  producer_id, producer_epoch, start_offset, transactional_id, verdict
+                )
+                  transaction:kafka_suspect_transaction_start_timestamp_seconds:proved
+                unless ignoring (
+                  instance, pod, node, container, endpoint, pod_template_hash,
+                  topic, partition, producer_id, producer_epoch, start_offset, transactional_id, verdict, reason
+                )
+                  (
+                    instance:kafka_transaction_exporter_inconclusive_transactions:fresh{
+                      reason=~"transactional_ids_hidden|ids_may_be_denied|topics_hidden|transaction_state_hidden"
+                    }
+                    > 0
+                  )
               ||| % $._config.thresholds,
               "for": "5m",
-              "keep_firing_for": "5m",
+              "keep_firing_for": "30s",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
               },
               "annotations": {
                 "summary": "A Kafka transaction has been open for long, and part of the proof for a verdict is missing.",
-                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} has a transaction that began {{ humanizeDuration $value }} ago. Verdict: {{ $labels.verdict }}, so it may be healthy or hanging.\nNext, the missing part of the proof:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic {{ $labels.topic }} --partition {{ $labels.partition }}",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} has a transaction that began {{ humanizeDuration $value }} ago, verdict {{ $labels.verdict }}. It may be healthy or hanging: part of the proof is missing.",
+                "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} ({{ $it | value | printf \"%.0f\" }} records){{ end }}{{ else }}none seen{{ end }}.",
+                "variables": "export TOPIC={{ $labels.topic }} PARTITION={{ $labels.partition }} START_OFFSET={{ $labels.start_offset }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionInconclusive.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
               "alert": "KafkaTransactionSuspectsHidden",
@@ -447,40 +615,48 @@
                   instance:kafka_suspect_transactions_hidden:fresh
                 )
                 > 0
+                unless ignoring (instance, pod, node, container, endpoint, pod_template_hash)
+                  instance:kafka_hanging_transactions:cluster_wide
               |||,
               "for": "5m",
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transactions",
               },
               "annotations": {
                 "summary": "There are more suspect Kafka transactions than have series.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} suspects have no series because of publish.suspects_limit: no alert can fire for them. The worst have series.\nNext, list all of them:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} suspects have no series because of publish.suspects_limit. No alert can fire for them; the worst have series.",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionSuspectsHidden.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionSuspectsHidden",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  sum without (verdict) (instance:kafka_open_transactions:fresh{verdict=~"hanging_.+"})
+                  instance:kafka_hanging_transactions:fresh
                   - count without (
                       topic, partition, producer_id, producer_epoch, start_offset, transactional_id, verdict
                     ) (transaction:kafka_suspect_transaction_start_timestamp_seconds:age{verdict=~"hanging_.+"})
-                  or sum without (verdict) (instance:kafka_open_transactions:fresh{verdict=~"hanging_.+"})
+                  or instance:kafka_hanging_transactions:fresh
                 )
                 > 0
+                unless ignoring (instance, pod, node, container, endpoint, pod_template_hash)
+                  instance:kafka_hanging_transactions:cluster_wide
               |||,
               "for": "1m",
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "critical",
+                "component": "kafka-transactions",
               },
               "annotations": {
                 "summary": "Proved hanging Kafka transactions have no series.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} proved hanging transactions, verdict hanging_*, have no series because of publish.suspects_limit: KafkaTransactionHanging cannot fire for them.\nNext, list all of them:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} proved hanging transactions, verdict hanging_*, have no series because of publish.suspects_limit. KafkaTransactionHanging cannot fire for them.",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionSuspectsHidden.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionTimeouts",
@@ -498,12 +674,13 @@
               "keep_firing_for": "15m",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transactions",
               },
               "annotations": {
                 "summary": "Many Kafka transactions of one application time out.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ humanizePercentage $value }} of the transactions of group {{ $labels.group }} in the last 15 minutes were aborted by their coordinator, because they were open for longer than their transaction.timeout.ms. read_committed consumers will never see their records, and their producers get an error.\nNext, the open transactions and their durations:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --all",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ humanizePercentage $value }} of the transactions of group {{ $labels.group }} in the last 15 minutes were aborted by their coordinator, because they were open for longer than their transaction.timeout.ms. read_committed consumers will never see their records, and their producers get an error.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionTimeouts.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionFencingStorm",
@@ -517,12 +694,13 @@
               "keep_firing_for": "15m",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transactions",
               },
               "annotations": {
                 "summary": "Producers of one application keep fencing each other, as two with the same transactional id do.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producers of group {{ $labels.group }} initialize transactional ids {{ printf \"%.0f\" $value }} times a minute, for longer than a deployment takes. Each time the previous producer of the id is fenced, and its open transaction is aborted.\nNext, the ids; the runbook shows how to find the one with many initializations:\nkafka-transaction-exporter list --bootstrap-server $BOOTSTRAP",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producers of group {{ $labels.group }} initialize transactional ids {{ printf \"%.0f\" $value }} times a minute, for longer than a deployment takes. Each time the previous producer of the id is fenced, and its open transaction is aborted.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionFencingStorm.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionMarkersSlow",
@@ -536,12 +714,13 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transactions",
               },
               "annotations": {
                 "summary": "Kafka is slow to write the markers of committed or aborted transactions.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: one in a hundred transactions of group {{ $labels.group }} waits {{ humanizeDuration $value }} or longer for its last marker. Until then its producer cannot begin the next transaction, and read_committed consumers wait.\nNext, the transactions that wait for their markers now:\nkafka-transaction-exporter list --bootstrap-server $BOOTSTRAP --states PrepareCommit,PrepareAbort",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: one in a hundred transactions of group {{ $labels.group }} waits {{ humanizeDuration $value }} or longer for its last marker. Until then its producer cannot begin the next transaction, and read_committed consumers wait.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionMarkersSlow.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
           ],
         },
@@ -570,12 +749,13 @@
               "keep_firing_for": "5m",
               "labels": {
                 "severity": "critical",
+                "component": "kafka-transaction-exporter",
               },
               "annotations": {
                 "summary": "No exporter reads the transactions of a Kafka cluster.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id \"unknown\" }}, job {{ or $labels.job \"unknown\" }}: no instance of kafka-transaction-exporter responds to scrapes. No alert will fire for a hanging transaction.\nNext, the target in Prometheus and the exporter's log. Until it is back, use this command instead:\nkafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id \"unknown\" }}, job {{ or $labels.job \"unknown\" }}: no instance of kafka-transaction-exporter responds to scrapes. No alert will fire for a hanging transaction.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterDown.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionExporterSnapshotStale",
@@ -590,12 +770,13 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "critical",
+                "component": "kafka-transaction-exporter",
               },
               "annotations": {
                 "summary": "An exporter of Kafka transactions runs without a fresh snapshot of its cluster.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ $value }} instances of kafka-transaction-exporter have had no fresh snapshot for two minutes. No other alert about the cluster can fire.\nNext, run one cycle by hand to see its error, where the exporter runs and with its login:\nkafka-transaction-exporter once --config.file $CONFIG_FILE",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ $value }} instances of kafka-transaction-exporter have had no fresh snapshot for two minutes. No other alert about the cluster can fire.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterSnapshotStale.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionExporterCyclesFailing",
@@ -609,12 +790,13 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transaction-exporter",
               },
               "annotations": {
                 "summary": "Many cycles of an exporter of Kafka transactions fail.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ humanizePercentage $value }} of the cycles of the last 15 minutes failed or could not start. Hangs are found later than promised.\nNext, the duration of a cycle, or its error, where the exporter runs and with its login:\nkafka-transaction-exporter once --config.file $CONFIG_FILE",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ humanizePercentage $value }} of the cycles of the last 15 minutes failed or could not start. Hangs are found later than promised.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterCyclesFailing.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionExporterCoverageIncomplete",
@@ -623,17 +805,79 @@
                   instance:kafka_transaction_exporter_coverage_complete:fresh
                 )
                 == 0
+                unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, answer)
+                  (instance:kafka_transaction_exporter_partitions:fresh{answer="unauthorized"} > 0)
+                unless ignoring (instance, pod, node, container, endpoint, pod_template_hash)
+                  (instance:kafka_transaction_exporter_visible_topics:fresh == 0)
               |||,
               "for": "10m",
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transaction-exporter",
               },
               "annotations": {
                 "summary": "The transaction exporter cannot read a part of its Kafka cluster.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: for ten minutes, a part could not be read. No alert can fire for the unread part.\nNext, the gaps, on standard error, where the exporter runs and with its login:\nkafka-transaction-exporter once --config.file $CONFIG_FILE",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: for ten minutes, a part could not be read. No alert can fire for the unread part.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterCoverageIncomplete.md",
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+            },
+            {
+              "alert": "KafkaTransactionExporterNoTopicVisible",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  instance:kafka_transaction_exporter_visible_topics:fresh
+                )
+                == 0
+              |||,
+              "for": "5m",
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "critical",
+                "component": "kafka-transaction-exporter",
               },
+              "annotations": {
+                "summary": "The transaction exporter sees no topic of its Kafka cluster.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the brokers show no topic to the exporter; its principal probably lacks DESCRIBE. No hang can be found, and no other alert will fire.",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterNoTopicVisible.md",
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+            },
+            {
+              "alert": "KafkaTransactionExporterReadsLess",
+              "expr": |||
+                (
+                  max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                    instance:kafka_transaction_exporter_visible_topics:fresh
+                  )
+                  / max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                    max_over_time(instance:kafka_transaction_exporter_visible_topics:fresh[1d])
+                  )
+                  < %(read_ratio)s # threshold: read_ratio
+                  > 0
+                  or ignoring (answer)
+                    max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                      instance:kafka_transaction_exporter_partitions:fresh{answer="read"}
+                    )
+                    / max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                      max_over_time(instance:kafka_transaction_exporter_partitions:fresh{answer="read"}[1d])
+                    )
+                    < %(read_ratio)s # threshold: read_ratio
+                )
+                unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, answer)
+                  (instance:kafka_transaction_exporter_coverage_complete:fresh == 0)
+              ||| % $._config.thresholds,
+              "for": "15m",
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "warning",
+                "component": "kafka-transaction-exporter",
+                "answer": "",
+              },
+              "annotations": {
+                "summary": "The transaction exporter reads less of its Kafka cluster than it did within the last day.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ humanizePercentage $value }} of the topics or partitions that were read within the last day are read now. Where nobody deleted topics, hangs in the others are not seen.",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterReadsLess.md",
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionExporterPartitionsUnauthorized",
@@ -647,12 +891,13 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transaction-exporter",
               },
               "annotations": {
                 "summary": "The transaction exporter is not authorized to read some Kafka partitions.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} partitions are not authorized for DescribeProducers: the exporter's principal lacks READ on their topics. Hangs there are not seen.\nNext, the topics, on standard error, where the exporter runs and with its login:\nkafka-transaction-exporter once --config.file $CONFIG_FILE",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} partitions are not authorized for DescribeProducers: the exporter's principal lacks READ on their topics. Hangs there are not seen.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterPartitionsUnauthorized.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionExporterTransactionalIdsHidden",
@@ -668,12 +913,13 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transaction-exporter",
               },
               "annotations": {
                 "summary": "The transaction exporter lacks a grant to prove hangs.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} open transactions stay without a verdict because of {{ $labels.reason }}: the exporter's principal lacks a grant, or has a DENY. No hang can be proved there; only KafkaPartitionsWithLateTransactions fires, twenty minutes later.\nNext, the missing grant, where the exporter runs and with its login:\nkafka-transaction-exporter find-hanging --config.file $CONFIG_FILE",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} open transactions stay without a verdict because of {{ $labels.reason }}: the exporter's principal lacks a grant, or has a DENY. No hang can be proved there; only KafkaPartitionsWithLateTransactions fires, twenty minutes later.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterTransactionalIdsHidden.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionExporterConfigReloadFailed",
@@ -687,12 +933,13 @@
               "keep_firing_for": "5m",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transaction-exporter",
               },
               "annotations": {
                 "summary": "A transaction exporter refused its changed configuration and runs with the old one.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: the configuration in use was read {{ humanizeDuration $value }} ago, and the present one has an error. The exporter cannot start with it.\nNext, every error with its place, where the exporter runs; its log has them too:\nkafka-transaction-exporter config check --config.file $CONFIG_FILE",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: the configuration in use was read {{ humanizeDuration $value }} ago, and the present one has an error. The exporter cannot start with it.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterConfigReloadFailed.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionExporterClockSkew",
@@ -706,12 +953,13 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transaction-exporter",
               },
               "annotations": {
                 "summary": "The clock of a transaction exporter is ahead of Prometheus.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: the exporter's clock is {{ humanizeDuration $value }} ahead of Prometheus'. Ages are wrong by this difference, and a stopped exporter is noticed later by the same difference.\nNext, on both machines:\nchronyc tracking",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: the exporter's clock is {{ humanizeDuration $value }} ahead of Prometheus'. Ages are wrong by this difference, and a stopped exporter is noticed later by the same difference.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterClockSkew.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionExporterLogIncomplete",
@@ -733,12 +981,13 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transaction-exporter",
               },
               "annotations": {
                 "summary": "The transaction exporter cannot read or decode a part of Kafka's transaction log.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the exporter does not read all of the transaction log, __transaction_state, or cannot decode some of its records. Transactions by outcome and their durations are wrong; verdicts do not need the transaction log. The exporter's log lines have the reason.\nNext, the missing authorization, on standard error, where the exporter runs and with its login:\nkafka-transaction-exporter once --config.file $CONFIG_FILE",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the exporter does not read all of the transaction log, __transaction_state, or cannot decode some of its records. Transactions by outcome and their durations are wrong; verdicts do not need the transaction log.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterLogIncomplete.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionExporterLogBehind",
@@ -758,12 +1007,13 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transaction-exporter",
               },
               "annotations": {
                 "summary": "An exporter reads Kafka's transaction log more slowly than it is written.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ printf \"%.0f\" $value }} records of the transaction log, __transaction_state, are unread, and not fewer than ten minutes ago. Transactions by outcome are counted late.\nNext, the duration of a cycle, where the exporter runs and with its login:\nkafka-transaction-exporter once --config.file $CONFIG_FILE",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ printf \"%.0f\" $value }} records of the transaction log, __transaction_state, are unread, and not fewer than ten minutes ago. Transactions by outcome are counted late.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterLogBehind.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionExporterHistoryNotWritten",
@@ -779,12 +1029,13 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "component": "kafka-transaction-exporter",
               },
               "annotations": {
                 "summary": "A transaction exporter cannot write its history.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: the history is not written, or observations were dropped because too many waited. Waiting observations are in memory, and lost when the exporter is killed. The exporter's log lines have the reason.\nNext, the directory and its limits, where the exporter runs:\nkafka-transaction-exporter config dump --config.file $CONFIG_FILE",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: the history is not written, or observations were dropped because too many waited. Waiting observations are in memory, and lost when the exporter is killed.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterHistoryNotWritten.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionWatchdog",
@@ -796,12 +1047,13 @@
               "keep_firing_for": "5m",
               "labels": {
                 "severity": "none",
+                "component": "kafka-transaction-exporter",
               },
               "annotations": {
                 "summary": "Always fires while an exporter reads the transactions of a Kafka cluster.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }} is read, and alerts about it reach Alertmanager. Route this alert to a dead man's switch, which pages when it stops.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionWatchdog.md",
-              },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
           ],
         },

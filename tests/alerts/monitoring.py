@@ -171,7 +171,7 @@ def monitoring(
 
 
 def _alertmanager(receiver: str, route: Mapping[str, str]) -> dict[str, Any]:
-    """The example as it is shipped, but that every receiver is ours and needs no secret."""
+    """The example as it is shipped, but that every receiver is ours and needs no secret; nobody stays nobody."""
     shipped: dict[str, Any] = yaml.safe_load((FOLDER / "alertmanager.yaml").read_text())
     for each in (shipped["route"], *shipped["route"]["routes"]):
         each.update({name: value for name, value in route.items() if name in each})
@@ -179,8 +179,11 @@ def _alertmanager(receiver: str, route: Mapping[str, str]) -> dict[str, Any]:
         "route": shipped["route"],
         "inhibit_rules": shipped["inhibit_rules"],
         "receivers": [
-            {"name": name, "webhook_configs": [{"url": f"{receiver}/{name}", "send_resolved": True}]}
-            for name in (each["name"] for each in shipped["receivers"])
+            {
+                "name": name,
+                **({"webhook_configs": [{"url": f"{receiver}/{name}", "send_resolved": True}]} if ways else {}),
+            }
+            for name, *ways in (each.values() for each in shipped["receivers"])
         ],
     }
 

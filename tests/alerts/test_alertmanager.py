@@ -16,8 +16,14 @@ from alerts.rules import ALERTS, FOLDER, load, rules_of
 
 CONFIGURATION: Final = FOLDER / "alertmanager.yaml"
 HOSTILE: Final = "<!channel> & <b>bold</b>"
-COMMAND: Final = "kafka-transaction-exporter find-hanging --bootstrap-server $BOOTSTRAP --topic orders --partition 3"
-RECEIVERS: Final = {"critical": "pager", "warning": "team", "none": "dead-mans-switch"}
+VARIABLES: Final = "export TOPIC=orders PARTITION=3 START_OFFSET=1234"
+GROUPS: Final = 'Blocked consumer groups: "payments" (506 records).'
+LINKS: Final = {
+    "runbook_url": "https://wiki/runbook",
+    "page_url": "https://ktx/incidents",
+    "dashboard_url": "https://grafana/d",
+}
+RECEIVERS: Final = {"critical": "pager", "warning": "team", "info": "nobody", "none": "dead-mans-switch"}
 
 
 def amtool(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -35,7 +41,7 @@ def test_amtool_takes_it() -> None:
 
 @pytest.mark.programs
 def test_amlint_finds_nothing() -> None:
-    """No unreachable route, no inhibition that is too wide; one mutes alerts that come from elsewhere."""
+    """No unreachable route, no inhibition that is too wide; one mutes alerts of others, and one receiver is nobody."""
     program = Path(sys.executable).parent / "amlint"
     run = subprocess.run(
         [program, "check", "--strict", "--format", "json", "--rules", str(ALERTS), str(CONFIGURATION)],
@@ -45,7 +51,8 @@ def test_amlint_finds_nothing() -> None:
     )
     found = re.findall(r'"code": *"([^"]+)"', run.stdout)
 
-    assert found == ["inhibit-unknown-alertname"], run.stdout
+    assert found == ["empty-receiver", "inhibit-unknown-alertname"], run.stdout
+    assert "Receiver 'nobody'" in run.stdout
     assert "Consumer.*Lag" in run.stdout
 
 
@@ -54,7 +61,7 @@ def test_amlint_finds_nothing() -> None:
     "rule", [pytest.param(rule, id=f"{rule['alert']}-{rule['labels']['severity']}") for rule in rules_of(load(ALERTS))]
 )
 def test_every_alert_reaches_its_receiver(rule: dict[str, dict[str, str]]) -> None:
-    """Critical pages, a warning is mail, and the watchdog goes to the switch and nowhere else."""
+    """Critical pages, a warning is mail, info notifies nobody, and the watchdog goes to the switch and nowhere else."""
     severity = rule["labels"]["severity"]
     labels = [f"alertname={rule['alert']}", f"severity={severity}", "cluster_id=east", "topic=orders", "partition=3"]
     run = amtool(
@@ -101,13 +108,25 @@ def _matches(matchers: list[str], labels: dict[str, str]) -> bool:
     return True
 
 
-def rendered(template: str, folder: Path, *, kind: str = "text") -> str:
-    """What a template makes of one page whose description has another line than the command."""
+@pytest.mark.programs
+def test_a_group_s_owner_is_told_where_it_is_routed() -> None:
+    """The example's child route is by the label `group`."""
+    labels = ("alertname=KafkaTransactionBlocksGroup", "severity=info", "group=payments-eu")
+    run = amtool("config", "routes", "test", f"--config.file={CONFIGURATION}", "--verify.receivers=team", *labels)
+
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def rendered(template: str, folder: Path, *, kind: str = "text", **without: None) -> str:
+    """What a template makes of one page with all annotations but those of `without`."""
     annotations = {
         "summary": "A transaction hangs.",
-        "description": f"{HOSTILE}\n{COMMAND}",
-        "runbook_url": "https://wiki/KafkaTransactionHanging.md",
+        "description": HOSTILE,
+        "blocked_groups": GROUPS,
+        "variables": VARIABLES,
+        **LINKS,
     }
+    annotations = {name: text for name, text in annotations.items() if name not in without}
     alert = {
         "status": "firing",
         "labels": {"alertname": "KafkaTransactionHanging", "severity": "critical"},
@@ -144,18 +163,35 @@ def test_the_title_says_what_and_where(tmp_path: Path) -> None:
 @pytest.mark.programs
 @pytest.mark.parametrize(("template", "kind"), [("chat.text", "text"), ("email.html", "html")])
 def test_chat_and_mail_take_a_description_as_text(template: str, kind: str, tmp_path: Path) -> None:
-    """Nothing in it mentions everybody or makes anything bold, and the command can be pasted as it stands."""
+    """Nothing in it mentions everybody or makes anything bold; the variables can be pasted as they stand."""
     page = rendered(template, tmp_path, kind=kind)
 
     assert "&lt;!channel&gt; &amp; &lt;b&gt;bold" in page
-    assert COMMAND in page.replace("</pre>", "\n").splitlines()
-    assert "https://wiki/KafkaTransactionHanging.md" in page
+    assert VARIABLES in re.sub(r"</?pre>", "\n", page).splitlines()
+    assert GROUPS in page.replace("&#34;", '"')
+    assert all(link in page for link in LINKS.values())
 
 
 @pytest.mark.programs
 def test_the_text_holds_everything(tmp_path: Path) -> None:
     """For mail without HTML, and for a pager's details."""
-    page = rendered("text", tmp_path)
+    page = rendered("text", tmp_path).splitlines()
 
     assert "KafkaTransactionHanging, critical, since 2026-11-21 03:00:00 UTC" in page
-    assert COMMAND in page.splitlines()
+    assert {HOSTILE, GROUPS, VARIABLES} <= set(page)
+    assert {f"Runbook: {LINKS['runbook_url']}", f"Incidents: {LINKS['page_url']}"} <= set(page)
+    assert f"Dashboard: {LINKS['dashboard_url']}" in page
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize(
+    ("template", "kind"), [("text", "text"), ("chat.text", "text"), ("email.html", "html")], ids=lambda it: it
+)
+def test_what_an_alert_lacks_is_left_out(template: str, kind: str, tmp_path: Path) -> None:
+    """An alert about the exporter has neither groups nor variables, and no link but its runbook."""
+    less = rendered(
+        template, tmp_path, kind=kind, blocked_groups=None, variables=None, page_url=None, dashboard_url=None
+    )
+
+    assert LINKS["runbook_url"] in less
+    assert not re.search("incidents|dashboard|<pre>|```|export|<no value>", less, re.IGNORECASE)

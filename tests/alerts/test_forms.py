@@ -39,8 +39,11 @@ def test_the_mixin_agrees_with_the_files() -> None:
 @pytest.mark.programs
 def test_the_mixin_takes_its_configuration() -> None:
     """Thresholds, the base of the runbooks and the list of alerts are set as in every mixin."""
-    config = "{ _config+:: { runbookBase: 'https://wiki', disabledAlerts: ['KafkaTransactionWatchdog'], thresholds+: "
-    made = jsonnet(f"(mixin + {config} {{ inconclusive_seconds: '60' }} }} }}).prometheusAlerts.groups")
+    config = (
+        "{ runbookBase: 'https://wiki', grafanaUrl: 'https://grafana', disabledAlerts: ['KafkaTransactionWatchdog'], "
+        "thresholds+: { inconclusive_seconds: '60' } }"
+    )
+    made = jsonnet(f"(mixin + {{ _config+:: {config} }}).prometheusAlerts.groups")
 
     assert made == [
         group
@@ -49,6 +52,7 @@ def test_the_mixin_takes_its_configuration() -> None:
                 disabled=frozenset({"KafkaTransactionWatchdog"}),
                 thresholds={"inconclusive_seconds": "60"},
                 runbook_base="https://wiki",
+                grafana_url="https://grafana",
             )
         )
         if group["name"] != "kafka-transaction-signals"
@@ -87,11 +91,11 @@ def test_every_threshold_can_be_chosen() -> None:
 
 def test_durations_are_chosen_for_one_severity() -> None:
     """The two steps of an alert wait for as long as each is told."""
-    key = "KafkaTransactionBlocksConsumers.warning"
+    key = "KafkaTransactionSuspectsHidden.warning"
     changed = rule_groups(Choices(durations={key: {"for": "1h"}}))
-    waits = [rule["for"] for rule in rules_of(changed) if rule.get("alert") == "KafkaTransactionBlocksConsumers"]
+    waits = [rule["for"] for rule in rules_of(changed) if rule.get("alert") == "KafkaTransactionSuspectsHidden"]
 
-    assert waits == ["1h", "2m"]
+    assert waits == ["1h", "1m"]
 
 
 def test_an_alert_that_is_left_out_is_gone_at_every_severity() -> None:

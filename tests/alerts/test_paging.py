@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from alerts.rules import Choices, Group, key_of, rule_groups, rules_of
-from examples.workload.planting import PlantedTransaction, plant_hang
+from examples.workload.planting import PlantedTransaction, plant_hang, write_marker
+from examples.workload.producers import run_transaction
 from tests.alerts.monitoring import EXTERNAL_CLUSTER, Alert, Monitoring, Notification, monitoring, until
 from tests.brokers.cluster import KafkaCluster
-from tests.real_brokers.exporting import Exporter, command, serving
+from tests.real_brokers.exporting import Exporter, serving
+from tests.runbooks.desk import Desk
 
 HOUR_MS: Final = 3_600_000
 GOAL_S: Final = 90
+RESOLVE_GOAL_S: Final = 120
+GROUP_INTERVAL_S: Final = 30
+"""Of the example's route to the pager: the longest time that Alertmanager waits with a change."""
 SNAPSHOT_AT: Final = "kafka_transaction_exporter_snapshot_timestamp_seconds"
 MakeTopic = Callable[..., str]
 FreshName = Callable[[str], str]
@@ -56,21 +60,34 @@ def pages(alert: str, topic: str, status: str = "firing") -> Callable[[Notificat
     )
 
 
-def commands_in(alert: Alert, bootstrap: str) -> list[list[str]]:
-    """What a person would paste, with the brokers filled in, run as `python -m exporter`."""
-    lines = [line for line in alert["annotations"]["description"].splitlines() if line.startswith("kafka-transaction-")]
-    return [command(*shlex.split(line.replace("$BOOTSTRAP", bootstrap))[1:]) for line in lines]
+def firing_about(pair: Monitoring, topic: str) -> set[str]:
+    """Names of the alerts of Prometheus that fire about a topic."""
+    return {alert["alertname"] for alert in pair.query(f'ALERTS{{alertstate="firing", topic="{topic}"}}')}
 
 
-def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    home = {**os.environ, "HOME": str(folder)}
-    return subprocess.run(words, capture_output=True, text=True, check=False, env=home, stdin=subprocess.DEVNULL)
+def until_firing(pair: Monitoring, topic: str, names: set[str]) -> None:
+    """Wait until exactly these alerts fire about a topic."""
+    until(lambda: firing_about(pair, topic) == names, lambda: f"{firing_about(pair, topic)}", 4 * GOAL_S)
+
+
+def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    """A consumer group that has read partition 0 up to this offset."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def variables_in(alert: Alert) -> dict[str, str]:
+    """What a person's shell has after the line `variables` of a page."""
+    export, *words = shlex.split(alert["annotations"]["variables"])
+    assert export == "export"
+    return dict(word.split("=", 1) for word in words)
 
 
 def test_a_hang_pages_with_the_way_out_and_resolves_when_it_is_taken(
     kafka_4_3_1: KafkaCluster, hurried: Monitoring, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """The page has exactly its labels; its commands run as they stand; after `abort` it is resolved."""
+    """The page has exactly its labels; with its variables the runbook's commands run as they stand; then it is resolved."""
     topic, transactional_id = make_topic(kafka_4_3_1), fresh_name("billing")
     hang = plant_hang(kafka_4_3_1.bootstrap, topic, 0, transactional_id)
 
@@ -88,6 +105,7 @@ def test_a_hang_pages_with_the_way_out_and_resolves_when_it_is_taken(
         **page.payload["groupLabels"],
         "alertname": "KafkaTransactionHanging",
         "severity": "critical",
+        "component": "kafka-transactions",
         "partition": "0",
         "producer_id": str(hang.producer_id),
         "producer_epoch": "0",
@@ -98,17 +116,18 @@ def test_a_hang_pages_with_the_way_out_and_resolves_when_it_is_taken(
         f'partition 0, cluster {EXTERNAL_CLUSTER}: producer {hang.producer_id}, transactional id "{transactional_id}",'
         in description
     )
-    assert "Verdict: hanging_not_in_transaction." in description
-
-    find_hanging, abort = commands_in(alert, kafka_4_3_1.bootstrap)
-    found = run(find_hanging, tmp_path)
-    assert (found.returncode, transactional_id in found.stdout) == (0, True), found.stderr
-    planned = run(abort, tmp_path)
-    assert planned.returncode == 0, planned.stdout + planned.stderr
-
+    assert "verdict hanging_not_in_transaction." in description
     assert not any(pages("KafkaTransactionHanging", topic, "resolved")(each) for each in hurried.receiver.notifications)
-    done = run([*(word for word in abort if word != "--dry-run"), "--yes"], tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+
+    desk = Desk(tmp_path, {"BOOTSTRAP": kafka_4_3_1.bootstrap, **variables_in(alert)})
+    desk.has_tools_of(kafka_4_3_1)
+    with desk.reading("KafkaTransactionHanging") as person:
+        person.pastes("find-hanging", shows=transactional_id)
+        person.pastes("find-hanging", "json", shows='"outcome_evidence": "none"')
+        person.pastes("kafka-console-consumer.sh", shows="planted")
+        person.pastes("abort", "--dry-run", shows="dry run: nothing is written")
+        person.pastes("abort", shows="the transaction is closed")
+        person.pastes("find-hanging", "--exit-code", hides="hanging_")
     hurried.receiver.until(pages("KafkaTransactionHanging", topic, "resolved"))
 
 
@@ -116,17 +135,17 @@ def test_a_hang_pages_with_the_way_out_and_resolves_when_it_is_taken(
 def test_one_page_for_a_topic_and_none_for_what_a_hang_explains(
     kafka_4_3_1: KafkaCluster, hurried: Monitoring, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
-    """Hangs of one topic come together; late transactions and lagging groups on the partition of a hang are muted."""
+    """Hangs of one topic come together; that they are late and block consumers says no other alert; lag is muted."""
     topic = make_topic(kafka_4_3_1, partitions=2)
     long_ago = int(time.time() * 1000) - HOUR_MS
     for partition in (0, 1):
         plant_hang(kafka_4_3_1.bootstrap, topic, partition, fresh_name("billing"), timestamp_ms=long_ago)
+        run_transaction(kafka_4_3_1.bootstrap, fresh_name("behind"), [(topic, partition)], records=5)
 
     both = hurried.receiver.until(
         lambda notification: len(notification.alerts("firing", alertname="KafkaTransactionHanging", topic=topic)) == 2
     )
     assert both.payload["groupLabels"]["topic"] == topic
-    hurried.until_muted(alertname="KafkaPartitionsWithLateTransactions", topic=topic, partition="1")
 
     lag = {"alertname": "KafkaConsumerGroupLag", "severity": "warning", "cluster": EXTERNAL_CLUSTER, "topic": topic}
     hurried.post_alert(**lag, partition="1")
@@ -135,11 +154,58 @@ def test_one_page_for_a_topic_and_none_for_what_a_hang_explains(
     heard = hurried.receiver.until(lambda notification: bool(notification.alerts("firing", **lag)))
     assert [alert["labels"]["partition"] for alert in heard.alerts("firing", **lag)] == ["2"]
 
-    muted = ("KafkaPartitionsWithLateTransactions", "KafkaConsumerGroupLag")
-    for notification in hurried.receiver.notifications:
-        for name in muted:
-            told = notification.alerts("firing", alertname=name, topic=topic)
-            assert all(alert["labels"]["partition"] == "2" for alert in told), told
+    late = hurried.query(f'kafka_partition_late_transactions{{topic="{topic}"}} > 0')
+    assert {it["partition"] for it in late} == {"0", "1"}, "the other alert has its condition"
+    assert firing_about(hurried, topic) == {"KafkaTransactionHanging"}
+    told = {
+        (alert["labels"]["alertname"], alert["labels"].get("partition"))
+        for notification in hurried.receiver.notifications
+        for alert in notification.alerts("firing", topic=topic)
+    }
+    assert told == {
+        ("KafkaTransactionHanging", "0"),
+        ("KafkaTransactionHanging", "1"),
+        ("KafkaConsumerGroupLag", "2"),
+    }
+
+
+@pytest.mark.slow
+def test_after_an_abort_all_of_it_ends_within_two_minutes(
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """Settings, rules and routes as they are shipped: from the marker to no alert, and to the resolved page."""
+    settings: dict[str, Any] = {"scan.interval": "30s", "scan.deadline": "25s"}
+    ended, told = [], []
+    with (
+        serving(kafka_4_3_1.bootstrap, tmp_path, **settings) as running,
+        monitoring(
+            running.url.removeprefix("http://"), rule_groups(), tmp_path, scrape_interval="15s", route={}
+        ) as pair,
+    ):
+        pair.receiver.until(lambda notification: notification.receiver == "dead-mans-switch")
+        for after_s in (1, 8, 16, 24):
+            topic, group = make_topic(kafka_4_3_1), fresh_name("readers")
+            long_ago = int(time.time() * 1000) - HOUR_MS
+            hang = plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("billing"), timestamp_ms=long_ago)
+            commit_offset(kafka_4_3_1.bootstrap, group, topic, 0)
+            pair.receiver.until(pages("KafkaTransactionHanging", topic), patience_s=4 * GOAL_S)
+            until_firing(pair, topic, {"KafkaTransactionHanging", "KafkaTransactionBlocksGroup"})
+            _until_a_cycle_begins(running)
+            time.sleep(after_s)
+            write_marker(kafka_4_3_1.bootstrap, topic, 0, hang.producer_id, hang.producer_epoch, commit=False)
+            marked_at = time.time()
+            until_firing(pair, topic, set())
+            ended.append(time.time() - marked_at)
+            resolved = pair.receiver.until(pages("KafkaTransactionHanging", topic, "resolved"), patience_s=4 * GOAL_S)
+            told.append(resolved.received_at - marked_at)
+            print(
+                f"marker {after_s} s after a cycle began: no alert {ended[-1]:.1f} s later, told {told[-1]:.1f} s later"
+            )
+            about_it = [it for it in pair.receiver.notifications if it.alerts("firing", topic=topic)]
+            assert {it.receiver for it in about_it} == {"pager"}
+
+    assert max(ended) < RESOLVE_GOAL_S
+    assert max(told) < RESOLVE_GOAL_S + GROUP_INTERVAL_S
 
 
 @pytest.mark.slow

@@ -11,12 +11,13 @@ from typing import Final
 import pytest
 
 from alerts.rules import ALERTS, RECORDING, RUNBOOK_BASE, load, rules_of, thresholds
-from exporter.commands.arguments import PROGRAM, build_parser
+from exporter.commands.arguments import PROGRAM
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.publication.metrics.table import METRICS
 from exporter.snapshot import Answer
 from exporter.transaction_log.events import Outcome
 from tests.alerts.promtool import TIMELINES, timeline_file
+from tests.alerts.timeline import read_pages
 from tests.each import each
 
 RUNBOOKS: Final = Path(__file__).parents[2] / "alerts" / "runbooks"
@@ -41,10 +42,6 @@ LABEL_VALUES: Final = {
     "answer": {answer.label for answer in Answer}
     | {"current", "behind", "unread"},  # of partitions; of those of the log
     "outcome": {outcome.value for outcome in Outcome},
-}
-WITHOUT_COMMAND: Final = {
-    "KafkaTransactionExporterClockSkew",  # no business of ours
-    "KafkaTransactionWatchdog",  # nothing is to be done
 }
 
 
@@ -105,14 +102,14 @@ def test_a_new_pod_is_the_same_alert(rule: dict[str, str]) -> None:
 
 @every_step
 def test_every_alert_says_what_it_promises(rule: dict[str, dict[str, str]]) -> None:
-    """A constant summary, a description, a runbook, a severity; topic, partition, age and verdict where there are any."""
+    """A constant summary, a runbook, a severity and a team; topic, partition, age and verdict where there are any."""
     annotations = rule["annotations"]
     name = str(rule["alert"])
 
-    assert set(annotations) == {"summary", "description", "runbook_url"}
     assert "{{" not in annotations["summary"]
     assert annotations["runbook_url"] == f"{RUNBOOK_BASE}/{name}.md"
     assert rule["labels"]["severity"] in ({"none"} if name.endswith("Watchdog") else {"critical", "warning", "info"})
+    assert rule["labels"]["component"] in {"kafka-transactions", "kafka-transaction-exporter"}
     shown = re.split(r"\bunless\b", str(rule["expr"]))[0]
     if "transaction:kafka_suspect" in shown and "lag" not in shown and "count" not in shown:
         for word in (
@@ -126,9 +123,49 @@ def test_every_alert_says_what_it_promises(rule: dict[str, dict[str, str]]) -> N
 
 
 @every_step
+def test_a_description_is_two_sentences(rule: dict[str, dict[str, str]]) -> None:
+    """A page is read at three in the morning: what is wrong and what it means; the commands are in the runbook."""
+    description = re.sub(r"\{\{.*?\}\}", "X", rule["annotations"]["description"])
+
+    assert len(re.findall(r"[.](?= |$)", description)) in {1, 2}, description
+    assert not re.search(rf"{PROGRAM} [a-z-]+ --", description)
+    assert "\n" not in description
+
+
+@every_step
+def test_an_alert_about_a_partition_names_groups_variables_and_page(rule: dict[str, dict[str, str]]) -> None:
+    """What a page about a partition has besides; of the others only those that the incidents page shows have a link."""
+    optional = set(rule["annotations"]) - {"summary", "description", "runbook_url"}
+    name = str(rule["alert"])
+
+    if "$labels.partition" in rule["annotations"]["description"]:
+        blocked = set() if name == "KafkaTransactionBlocksGroup" else {"blocked_groups"}
+        assert optional == {"variables", "page_url", *blocked}
+    elif name in {"KafkaTransactionHangingClusterWide", "KafkaTransactionSuspectsHidden"}:
+        assert optional == {"page_url"}
+    else:
+        assert optional == set()
+
+
+@every_alert
+def test_the_variables_are_a_line_for_a_shell(name: str) -> None:
+    """`variables` of each page, pasted as it stands, sets names of the runbooks' table to the alert's values."""
+    file = timeline_file(name)
+    lines = [page["variables"] for page in file["pages"].values() if "variables" in page]
+
+    assert bool(lines) == ("partition" in file["labels"])
+    for line in lines:
+        export, *words = shlex.split(line)
+        assert export == "export"
+        variables = dict(word.split("=", 1) for word in words)
+        assert variables == {it: file["labels"][it.lower()] for it in variables}
+        assert {"TOPIC", "PARTITION"} <= set(variables)
+
+
+@every_step
 def test_a_transactional_id_is_never_shown_as_it_is(rule: dict[str, dict[str, str]]) -> None:
-    """It is whatever a client chose: always through the filter, and in no command."""
-    description = rule["annotations"]["description"]
+    """It is whatever a client chose: always through the filter."""
+    description = " ".join(rule["annotations"].values())
     safely = (
         '{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll "[^-_.:/=+a-zA-Z0-9]" "?" | printf'
     )
@@ -136,29 +173,14 @@ def test_a_transactional_id_is_never_shown_as_it_is(rule: dict[str, dict[str, st
     assert description.count("transactional_id") == description.count(safely)
 
 
-@every_alert
-def test_every_command_is_accepted_as_written(name: str) -> None:
-    """The next command in each description, with its values filled in, is one that the command line takes."""
-    parser = build_parser()
-    descriptions = [page["description"] for page in timeline_file(name)["pages"].values()]
-    commands = [line for text in descriptions for line in text.splitlines() if line.startswith(f"{PROGRAM} ")]
+@every_step
+def test_a_group_is_never_shown_as_it_is(rule: dict[str, dict[str, str]]) -> None:
+    """A consumer group's name is what its client chose; a group of the transaction log is a name from the settings."""
+    text = " ".join(rule["annotations"].values())
 
-    assert bool(commands) == (name not in WITHOUT_COMMAND)
-    for command in commands:
-        # A number is what the reader puts in place of $COUNT; the other two are taken as they stand.
-        arguments = vars(parser.parse_args(shlex.split(command.replace("$COUNT", "12"))[1:]))
-        assert (
-            arguments.get("setting:kafka.bootstrap.servers") == "$BOOTSTRAP"
-            or arguments["config_file"] == "$CONFIG_FILE"
-        )
-
-
-def test_what_writes_is_only_planned() -> None:
-    """A command that could write stands in a description with --dry-run alone."""
-    for rule in ALERTING:
-        for line in rule["annotations"]["description"].splitlines():
-            if re.match(f"{PROGRAM} (abort|complete|force-terminate)", line):
-                assert line.endswith(" --dry-run")
+    assert not re.search(r'label "group" }}|label "group" \| (?!reReplaceAll)', text)
+    if str(rule["alert"]) == "KafkaTransactionBlocksGroup":
+        assert text.count("$labels.group") == text.count('$labels.group | reReplaceAll "[^-_.:/=+a-zA-Z0-9]" "?"')
 
 
 def test_the_time_lines_are_those_of_the_alerts() -> None:
@@ -174,6 +196,8 @@ def test_every_alert_has_all_cases(name: str) -> None:
     assert all(case["says"].endswith(".") for case in file["cases"].values())
     assert "page_at" in file["cases"]["positive"]
     assert set(file["pages"]) == {rule["labels"]["severity"] for rule in ALERTING if rule["alert"] == name}
+    read = {severity for case in file["cases"].values() if "page_at" in case for severity in read_pages(file, case)}
+    assert read == set(file["pages"]), "a page that no case reads"
 
 
 @every_alert

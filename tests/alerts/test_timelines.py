@@ -41,6 +41,7 @@ def test_a_stale_exporter_keeps_what_is_its_own() -> None:
     assert values == {
         "kafka_transaction_exporter_cycle_interval_seconds": "30 30 30 30",
         "kafka_transaction_exporter_cluster_info": "1 1 stale _",
+        "kafka_transaction_exporter_coverage_complete": "1 1 stale _",
         "kafka_late_transactions": "1 1 stale _",
         "kafka_transaction_exporter_snapshot_timestamp_seconds": "0 30 30 30",
     }

@@ -78,9 +78,10 @@ def test_thresholds_are_values(tmp_path: Path) -> None:
 def test_durations_and_runbooks_are_values(tmp_path: Path) -> None:
     """For one severity of an alert; the other step keeps its own."""
     durations = {key_of(rule): {"for": "1h"} for rule in rules_of(rule_groups()) if rule.get("alert") == ALERTS[0]}
-    chosen = {"durations": durations, "runbookUrl": "https://wiki/runbooks/"}
+    urls = {"runbookUrl": "https://wiki/runbooks/", "grafanaUrl": "https://grafana/"}
+    choices = Choices(durations=durations, runbook_base="https://wiki/runbooks", grafana_url="https://grafana")
 
-    assert groups(chosen, tmp_path) == rule_groups(Choices(durations=durations, runbook_base="https://wiki/runbooks"))
+    assert groups({"durations": durations, **urls}, tmp_path) == rule_groups(choices)
 
 
 @pytest.mark.programs

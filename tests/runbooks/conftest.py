@@ -25,8 +25,9 @@ from tests.runbooks.desk import Desk
 from tests.verification.situations.steps import Client
 
 DAY_MS = 86_400_000
-USERS = ("watcher", "without-read", "without-ids", "without-log")
+USERS = ("watcher", "without-read", "without-ids", "without-log", "without-topics", "with-one-topic")
 """Who may log in by the second door: the exporter, with all its grants or without some."""
+ONE_TOPIC = "the-one-that-is-seen"
 CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
 
 Granted = tuple[tuple[ResourceType, str, AclOperation], ...]
@@ -41,6 +42,8 @@ GRANTS = {
     "watcher": (*READ_TOPICS, *DESCRIBE_IDS, *DESCRIBE_CLUSTER),
     "without-read": (*DESCRIBE_TOPICS, *DESCRIBE_IDS, *DESCRIBE_CLUSTER),
     "without-ids": READ_TOPICS,
+    "without-topics": (*DESCRIBE_IDS, *DESCRIBE_CLUSTER),
+    "with-one-topic": ((ResourceType.TOPIC, ONE_TOPIC, AclOperation.READ), *DESCRIBE_IDS, *DESCRIBE_CLUSTER),
     "without-log": (*DESCRIBE_TOPICS, *DESCRIBE_IDS, *DESCRIBE_CLUSTER),
 }
 

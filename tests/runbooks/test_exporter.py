@@ -13,6 +13,7 @@ from tests.alerts.monitoring import monitoring, until
 from tests.alerts.test_paging import hurried_rules
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.real_brokers.exporting import Exporter, Series, serving
+from tests.runbooks.conftest import ONE_TOPIC
 from tests.runbooks.desk import Desk
 
 pytestmark = pytest.mark.broker
@@ -26,6 +27,7 @@ SUCCESS = "kafka_transaction_exporter_last_cycle_success"
 FAILED = "kafka_transaction_exporter_cycles_failed_total"
 CLUSTER_INFO = "kafka_transaction_exporter_cluster_info"
 UNREAD = "kafka_transaction_exporter_partitions"
+VISIBLE = "kafka_transaction_exporter_visible_topics"
 INCONCLUSIVE = "kafka_transaction_exporter_inconclusive_transactions"
 AHEAD_S = 60
 
@@ -121,6 +123,45 @@ def test_partitions_unauthorized(
             person.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
             person.pastes_until(lambda done: hang.topic in done.output, "find-hanging")
         exporter.until(lambda metrics: value(metrics, UNREAD, "unauthorized") == 0)
+
+
+def test_no_topic_visible(
+    desk: Desk, settings_file: SettingsFile, guarded: GuardedCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """A user without any topic: the cluster looks empty, and after the one grant it does not."""
+    topic = make_topic(guarded)
+    path = settings_file("without-topics")
+    with serving(None, tmp_path, config_file=path) as exporter:
+        about(desk, exporter, path, "without-topics")
+        exporter.until(lambda metrics: value(metrics, VISIBLE) == 0)
+
+        with desk.reading("KafkaTransactionExporterNoTopicVisible") as person:
+            person.pastes("once", status=4, shows="no topic is visible")
+            person.pastes("kafka-topics.sh", "--list", shows=topic)
+            person.pastes("kafka-acls.sh", "--list", hides="operation=READ")
+            person.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
+            exporter.until(lambda metrics: value(metrics, VISIBLE) > 0)
+            person.pastes("curl", shows=VISIBLE, hides=f"{VISIBLE} 0")
+
+
+def test_reads_less(
+    desk: Desk, settings_file: SettingsFile, guarded: GuardedCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """A user with one topic of many reads only that, with complete coverage; after the grant it reads all."""
+    topic = make_topic(guarded)
+    guarded.topics.create(ONE_TOPIC)
+    path = settings_file("with-one-topic")
+    with serving(None, tmp_path, config_file=path) as exporter:
+        about(desk, exporter, path, "with-one-topic")
+        exporter.until(lambda metrics: value(metrics, VISIBLE) == 1)
+
+        with desk.reading("KafkaTransactionExporterReadsLess") as person:
+            person.pastes("curl", shows=f"{VISIBLE} 1")
+            person.pastes("kafka-topics.sh", "--list", shows=topic)
+            person.pastes("kafka-acls.sh", "--list", shows=ONE_TOPIC)
+            person.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
+            exporter.until(lambda metrics: value(metrics, VISIBLE) > 1)
+            person.pastes("curl", shows=VISIBLE, hides=f"{VISIBLE} 1")
 
 
 def test_transactional_ids_hidden(

@@ -15,7 +15,7 @@ from examples.workload.producers import run_transaction
 from tests.brokers.second_door import GuardedCluster
 from tests.real_brokers.exporting import serving
 from tests.real_brokers.test_command_line import committed_records
-from tests.runbooks.desk import Desk
+from tests.runbooks.desk import Desk, Person
 from tests.verification.situations.ground import open_entries
 from tests.verification.situations.stages.careless import decide
 from tests.verification.situations.steps import Client
@@ -179,23 +179,41 @@ def test_stuck_completing(
 
 def test_blocks_consumers(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> None:
     """A group stands before a hang; the verdict leads to the page that frees it."""
-    group = fresh_name("readers")
+    hang = blocking(guarded, desk, make_topic, fresh_name)
+    with desk.reading("KafkaTransactionBlocksConsumers") as person:
+        until_it_is_free(person, hang)
+    assert committed_records(guarded, hang.topic, 5) == [1, 2, 3, 4, 5]
+
+
+def test_blocks_group(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> None:
+    """The same, seen by the group's owner."""
+    hang = blocking(guarded, desk, make_topic, fresh_name)
+    with desk.reading("KafkaTransactionBlocksGroup") as person:
+        until_it_is_free(person, hang)
+    assert committed_records(guarded, hang.topic, 5) == [1, 2, 3, 4, 5]
+
+
+def blocking(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> PlantedTransaction:
+    """A hang before a consumer group and five records; the desk has the alert's values."""
     hang = plant_hang(guarded.bootstrap, make_topic(guarded), 0, fresh_name("hang"))
     run_transaction(guarded.bootstrap, fresh_name("behind"), [(hang.topic, 0)], records=5)
+    group = fresh_name("readers")
     consumer = Consumer({"bootstrap.servers": guarded.bootstrap, "group.id": group, "enable.auto.commit": False})
     consumer.commit(offsets=[TopicPartition(hang.topic, 0, 0)], asynchronous=False)
     consumer.close()
     about(desk, hang)
     desk.variables["GROUP"] = group
+    return hang
 
-    with desk.reading("KafkaTransactionBlocksConsumers") as person:
-        (row,) = json.loads(person.pastes("find-hanging", "json").output)["transactions"]
-        assert [(it["group"], it["waiting_records"]) for it in row["groups"]] == [(group, 7)]
-        person.pastes("kafka-consumer-groups.sh", shows=group)
-        follow_the_hang(desk)
-        person.pastes("find-hanging", hides=hang.topic)
 
-    assert committed_records(guarded, hang.topic, 5) == [1, 2, 3, 4, 5]
+def until_it_is_free(person: Person, hang: PlantedTransaction) -> None:
+    """The commands of both pages about blocked groups, and between them the mitigation of the hang."""
+    group = person.desk.variables["GROUP"]
+    (row,) = json.loads(person.pastes("find-hanging", "json").output)["transactions"]
+    assert [(it["group"], it["waiting_records"]) for it in row["groups"]] == [(group, 7)]
+    person.pastes("kafka-consumer-groups.sh", shows=group)
+    follow_the_hang(person.desk)
+    person.pastes("find-hanging", hides=hang.topic)
 
 
 def test_suspects_hidden(
