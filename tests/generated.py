@@ -15,7 +15,7 @@ import yaml
 
 import alerts.document
 from alerts.mixin_source import MIXIN, mixin
-from alerts.rules import ALERTS, RECORDING, load
+from alerts.rules import ALERTS, FOLDER, RECORDING, load
 from benchmarks.document import DOCUMENT, FIGURES
 from benchmarks.document import document as performance_document
 from exporter.config.example_file import example_file
@@ -55,6 +55,12 @@ def _of_tables() -> dict[str, str]:
         _below(SCHEMA): with_names_of_the_code(SCHEMA.read_text(encoding="utf-8")),
         "examples/config.yaml": example_file(),
     }
+
+
+def _of_runbooks() -> dict[str, str]:
+    """The same first block in each; the page that is common to all has none."""
+    names = [f"{_below(FOLDER)}/runbooks/{path.name}" for path in sorted((FOLDER / "runbooks").glob("Kafka*.md"))]
+    return {name: _with_table(name, "first", alerts.document.first_block()) for name in names}
 
 
 def _with_table(document: str, name: str, table: str) -> str:
@@ -100,6 +106,7 @@ BY_HELM: Final = "installed by default"
 """The step that needs a program, Helm."""
 STEPS: Final[Mapping[str, Step]] = {
     "tables": Step(_of_tables),
+    "runbooks": Step(_of_runbooks),
     "performance": Step(_performance),
     "mixin": Step(_mixin),
     "dashboards": Step(_dashboards, "grafana/*.json"),

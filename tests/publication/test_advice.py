@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from alerts.rules import FOLDER, RUNBOOK_BASE
 from exporter.commands.arguments import build_parser
 from exporter.evaluation.verdicts import Verdict
-from exporter.publication.page.advice import RUNBOOKS, advice_of, next_command, runbook_url
+from exporter.publication.page.advice import RUNBOOKS, advice_of, next_command, runbook_url, variables
 from grafana.suspects import ADVICE
 from tests.publication.builders import hanging, transaction
 
@@ -37,6 +37,16 @@ def test_no_name_is_executed_by_a_shell(topic: str, bootstrap: str) -> None:
     """Whatever a name contains, it is one word of the command."""
     words = shlex.split(next_command(hanging(topic), bootstrap))
     assert (words[words.index("--topic") + 1], words[words.index("--bootstrap-server") + 1]) == (topic, bootstrap)
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_the_variables_are_those_of_the_runbooks_and_nothing_is_executed(topic: str, bootstrap: str) -> None:
+    """A line for a shell, with every value as it is."""
+    export, *words = shlex.split(variables(transaction(topic=topic, partition=3, start_offset=1234), bootstrap))
+    expected = {"BOOTSTRAP": bootstrap, "TOPIC": topic, "PARTITION": "3", "START_OFFSET": "1234"}
+
+    assert (export, dict(word.split("=", 1) for word in words)) == ("export", expected)
+    assert "BOOTSTRAP" not in variables(hanging(), "")
 
 
 def test_without_brokers_the_command_has_the_variable_of_the_runbooks() -> None:

@@ -97,6 +97,8 @@ def test_an_open_incident_has_the_next_command_and_one_that_is_over_has_none() -
     open_ = cycles.cycle(0, [hang()])
     path = path_of(open_.all[0].id)
     command = "abort <span>--bootstrap-server</span> kafka:9092 <span>--topic</span> orders"
-    assert command in shown(IncidentPages().render(open_, nobody, INTERVAL_MS, bootstrap="kafka:9092")[path])
+    page = shown(IncidentPages().render(open_, nobody, INTERVAL_MS, bootstrap="kafka:9092")[path])
+    assert command in page
+    assert "export BOOTSTRAP=kafka:9092 TOPIC=orders PARTITION=" in page
     over = cycles.cycle(120)
     assert "--topic" not in shown(IncidentPages().render(over, nobody, INTERVAL_MS, bootstrap="kafka:9092")[path])

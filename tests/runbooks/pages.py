@@ -65,8 +65,13 @@ def pages() -> dict[str, Page]:
     return {path.stem: read(path) for path in sorted(FOLDER.glob("*.md"))}
 
 
+FIRST_BLOCK: Final = re.compile(r"<!-- first: .*?<!-- end of first -->\n", re.DOTALL)
+"""The same in every runbook, and made by `make generate`."""
+
+
 def read(path: Path) -> Page:
-    text = path.read_text(encoding="utf-8")
+    """A page without the first block."""
+    text = FIRST_BLOCK.sub("", path.read_text(encoding="utf-8"))
     headings: list[tuple[int, str]] = []
     commands: list[Command] = []
     languages: set[str] = set()

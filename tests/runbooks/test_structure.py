@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Final
 
+import pytest
+
+from alerts.document import first_block
 from alerts.rules import ALERTS, RECORDING, load, rules_of, thresholds
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.document import TRANSACTION_KEYS
@@ -28,6 +32,7 @@ PAGES: Final = pages()
 RUNBOOKS: Final = {name: page for name, page in PAGES.items() if name != COMMON}
 every_page: Final = each(PAGES.values(), name=lambda page: page.name)
 
+INSTALLED_BY_DEFAULT: Final = Path(__file__).parents[1] / "helm" / "golden" / "minimal.yaml"
 SECTIONS: Final = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 LINES_MAX: Final = 75
 """Two screens; the common page may be longer."""
@@ -54,6 +59,7 @@ KAFKA_WORDS: Final = {
 OTHER_WORDS: Final = {
     *("yes", "hanging_*", "inconclusive_reason", "audit.jsonl", "hanging.json", "recording.yaml", "alerts.yaml"),
     *("true", "false", "alerting", '"1"', "cluster", "cluster_id", "--command-config client.properties", "--watch 30s"),
+    *("client.properties", "/etc/kafka-transaction-exporter/config/config.yaml"),
     *("host:port,host:port", "http://host:9814", "http://host:9090", "http://host:9093"),
     *("User:kafka-transaction-exporter", "TRANSACTIONAL_ID='orders-1'", "--config.file $CONFIG_FILE"),
     *("group", "sum", "count", "unknown_version", "malformed"),
@@ -157,6 +163,40 @@ def test_our_commands_are_written_in_full(page: Page) -> None:
             own = {option for action in parsers()[words[1]]._actions for option in action.option_strings}
             assert {word for word in words if word.startswith("--")} <= own, command
         assert not re.search(r'(?<!")\$(TRANSACTIONAL_ID|GROUP)', command.text), command
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize(
+    "line",
+    re.findall(rf"^{PROGRAM}\(\).*$", first_block(), re.MULTILINE),
+    ids=lambda line: line.split()[2],
+)
+def test_a_page_s_commands_run_by_each_function_of_its_first_block(line: str, tmp_path: Path) -> None:
+    """Pasted into bash, it hands every argument on as it was, and our command line takes what it adds."""
+    for program in ("kubectl", "docker", "pipx"):
+        path = tmp_path / program
+        path.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+        path.chmod(0o755)
+    commands = [it.text for page in PAGES.values() for it in page.commands if it.text.startswith(f"{PROGRAM} ")]
+    lines = sorted({command.split(" | ")[0] for command in commands})
+    variables = {**dict.fromkeys(variables_of_the_common_page(), "1"), "TRANSACTIONAL_ID": 'a "b"'}
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    script = "\necho --end--\n".join([*exports, line, *lines])
+    shell = subprocess.run(
+        ["bash", "-c", f"PATH={tmp_path}:$PATH\n{script}"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    for written, ran in zip(lines, shell.stdout.split("--end--\n")[-len(lines) :], strict=True):
+        _, _, words = ran.rpartition(f"{PROGRAM}\n")
+        build_parser().parse_args(words.splitlines())
+        assert ("--dry-run" in written) == ("--dry-run" in words)
+        assert ("$TRANSACTIONAL_ID" in written) == ('a "b"' in words.splitlines())
+
+
+def test_the_pod_has_its_settings_where_the_runbooks_say() -> None:
+    """`CONFIG_FILE` of the first block is a path in the chart's pod."""
+    (path,) = re.findall(r"`(/etc/[^`]+)`", PAGES[COMMON].text)
+
+    assert f"--config.file={path}\n" in INSTALLED_BY_DEFAULT.read_text()
 
 
 @every_page

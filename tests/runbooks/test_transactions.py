@@ -52,7 +52,7 @@ def test_hanging(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fre
     with desk.reading("KafkaTransactionHanging") as person:
         person.pastes("find-hanging", shows="hanging_not_in_transaction")
         person.pastes("find-hanging", "json", shows='"outcome_evidence": "none"')
-        person.pastes("kafka-console-consumer.sh", shows="planted")
+        person.pastes("kafka-console-consumer.sh", shows=f"CreateTime:{hang.timestamp_ms}\tNO_HEADERS\tnull\tplanted")
         person.pastes("abort", "--dry-run", shows="dry run: nothing is written")
         assert is_open(guarded, hang)
         person.pastes("abort", shows="the transaction is closed")

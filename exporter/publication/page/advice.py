@@ -70,3 +70,10 @@ def next_command(row: Suspected, bootstrap: str) -> str:
     if command != "find-hanging":
         words += ["--start-offset", str(row.start_offset), "--dry-run"]
     return " ".join(words)
+
+
+def variables(row: Suspected, bootstrap: str) -> str:
+    """The line to paste before the commands of a runbook."""
+    server = [f"BOOTSTRAP={shlex.quote(bootstrap)}"] if bootstrap else []
+    place = [f"TOPIC={shlex.quote(row.topic)}", f"PARTITION={row.partition}", f"START_OFFSET={row.start_offset}"]
+    return " ".join(["export", *server, *place])

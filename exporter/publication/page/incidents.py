@@ -11,6 +11,7 @@ from typing import Final
 
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.incidents.incident import Incident, Incidents, Suspect, without_transactional_ids
+from exporter.publication.page.advice import variables
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import Page, as_bytes, foot, head
 from exporter.publication.page.summary import Level
@@ -136,10 +137,16 @@ def _suspect(it: Suspect, bootstrap: str) -> str:
         ("records held back", "unknown" if it.records_held_back is None else f"{it.records_held_back:,} at most"),
         ("consumer groups blocked", humanize_names(it.groups, shown_max=_NAMES_SHOWN_MAX) or "none seen"),
     )
-    step = next_step(it, bootstrap) if it.ended_at_ms is None and it.verdict.is_suspect else ""
+    step = _what_to_paste(it, bootstrap) if it.ended_at_ms is None and it.verdict.is_suspect else ""
     listed = "".join(f"<div><dt>{_e(name)}</dt><dd>{_e(text)}</dd></div>" for name, text in facts)
     return (
         f'<article class="suspect"><h3><code>{_e(it.name)}</code>'
         f'<span class="tag {level.value}">{_e(it.worst.label)}</span></h3>'
         f"{step}<p>{_e(it.reason)}</p><dl>{listed}</dl></article>"
     )
+
+
+def _what_to_paste(it: Suspect, bootstrap: str) -> str:
+    """The next command, and the line before the commands of the runbook."""
+    line = f'<code class="command variables">{_e(variables(it, bootstrap))}</code>'
+    return f'{next_step(it, bootstrap)}<p class="quiet">before the runbook\'s commands {line}</p>'
