@@ -9,7 +9,7 @@ from pathlib import Path
 
 from exporter.commands.consent import agrees, audit_log
 from exporter.commands.context import Context
-from exporter.commands.recover import Means, log_plan, logged_failure, told, with_groups
+from exporter.commands.recover import Means, log_plan, logged_failure, shown, told
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.evaluation.evaluate import all_rows
@@ -112,8 +112,7 @@ def judge(planned: PlannedAbort, means: Means) -> Judged:
 
 def _agreed_and_done(context: Context, means: Means, plan: PlanFile, judged: list[Judged]) -> int:
     for number, (planned, it) in enumerate(zip(plan.transactions, judged, strict=True), 1):
-        shown = planned if it.plan is None else with_groups(it.plan, it.evaluation.snapshot.cluster_time_ms)
-        print(f"{number}. {shown}")
+        print(f"{number}. {planned if it.plan is None else shown(it.plan, means, it.evaluation)}")
         if it.against:
             print(f"  nothing will be written: {it.against}")
     options = context.options

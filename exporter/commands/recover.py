@@ -22,6 +22,7 @@ from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import humanize_names
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.held_back import HeldBack, held_back
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError
@@ -40,6 +41,8 @@ class Means:
     partition: Callable[[str, int], Partition]
     topics: Callable[[], tuple[str, ...]] = tuple
     """The visible ones, to find out which one was meant."""
+    records: Callable[[TransactionRow], HeldBack | None] = lambda _: None
+    """Counts what a transaction holds back; None where that is not done."""
 
 
 def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | None = 0) -> Means:
@@ -48,6 +51,20 @@ def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | 
         judge=Judge(collector, policy(settings, stuck_after_ms=stuck_after_ms)).judge,
         partition=lambda topic, partition: PartitionOnBrokers(collector, topic, partition),
         topics=partial(visible_topics, collector),
+        records=partial(_held_back, collector),
+    )
+
+
+def _held_back(collector: Collector, row: TransactionRow) -> HeldBack:
+    return collector.query(
+        lambda client: held_back(
+            client,
+            row.topic,
+            row.partition,
+            producer_id=row.producer_id,
+            producer_epoch=row.producer_epoch,
+            start_offset=row.start_offset,
+        )
     )
 
 
@@ -75,7 +92,7 @@ def recover(context: Context, means: Means, action: Action, *, forced: Verdict |
     plan = plan_for(action, row)
     against = refusal(plan, forced)
     if action is Action.ABORT or against is None:  # a refused completion has decided nothing that a plan could show
-        print(with_groups(plan, evaluation.snapshot.cluster_time_ms))
+        print(shown(plan, means, evaluation))
     if options.dry_run:
         return dry_run(against)
     audit = audit_log(context)
@@ -90,23 +107,24 @@ def recover(context: Context, means: Means, action: Action, *, forced: Verdict |
         return _judged_and_done(options, means, plan, forced, audit)
 
 
-def with_groups(plan: Plan, now_ms: int) -> str:
-    """The plan in words, and the consumer groups behind the transaction."""
+def shown(plan: Plan, means: Means, evaluation: Evaluation) -> str:
+    """The plan in words, with the records that the transaction holds back, and the consumer groups behind it."""
+    now_ms = evaluation.snapshot.cluster_time_ms
     groups = [printable(humanize_group(it, now_ms)) for it in plan.row.groups]
     waiting = humanize_names(groups, shown_max=GROUPS_MAX) or "none visible"
-    return f"{in_words(plan)}\n  consumer groups: {waiting}"
+    return f"{in_words(plan, means.records(plan.row))}\n  consumer groups: {waiting}"
 
 
 def _judged_and_done(
-    options: argparse.Namespace, means: Means, shown: Plan, forced: Verdict | None, audit: AuditLog
+    options: argparse.Namespace, means: Means, asked: Plan, forced: Verdict | None, audit: AuditLog
 ) -> int:
     """Judge again while the lock excludes other writers: the question and the lock may have taken time."""
     row = chosen(options, means.judge(Scope(topic=options.topic, partition=options.partition)), means.topics)
     if row is None:
         audit.step("ended", done=False, sentence="the transaction was not open any more at the second evaluation")
         return ExitStatus.COULD_NOT_RUN
-    plan = plan_for(shown.action, row)
-    changed = what_changed(shown.row, row)
+    plan = plan_for(asked.action, row)
+    changed = what_changed(asked.row, row)
     if changed is not None:
         return refused(audit, plan, f"the transaction has changed since it was shown, {changed}: run the command again")
     against = refusal(plan, forced)

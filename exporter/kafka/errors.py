@@ -12,9 +12,10 @@ from exporter.primitives import MalformedBytesError
 
 
 class ErrorCode(IntEnum):
-    """The error codes of Kafka's protocol that this exporter acts on (org.apache.kafka.common.protocol.Errors)."""
+    """The error codes of Kafka's protocol that this exporter acts on or names (org.apache.kafka.common.protocol.Errors)."""
 
     NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
     UNKNOWN_TOPIC_OR_PARTITION = 3
     LEADER_NOT_AVAILABLE = 5
     NOT_LEADER_OR_FOLLOWER = 6

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, Final, Protocol
 
 from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
+from exporter.kafka.collect.held_back import HeldBack
 from exporter.kafka.markers import Marker
 from exporter.recovery.partition import Coordinated, Look
 from exporter.snapshot import OneEntry, TransactionState
@@ -228,18 +229,31 @@ def document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def in_words(plan: Plan) -> str:
-    """The question to the operator."""
+def in_words(plan: Plan, records: HeldBack | None = None) -> str:
+    """The question to the operator; with the numbers of records where they were counted."""
     row, marker = plan.row, plan.marker
     kind = "COMMIT" if marker.commit else "ABORT"
-    held_back = "" if row.last_stable_offset_lag is None else f", which holds back {row.last_stable_offset_lag} records"
     seen = f" ({'; '.join(row.outcome_seen)})" if row.outcome_seen else ", no trace of it was found"
     return (
         f"{plan.action.value} on {row.topic}-{row.partition}: write one {kind} marker for producer {row.producer_id} at "
         f"epoch {row.producer_epoch} (coordinator epoch {marker.coordinator_epoch}), closing the transaction open since "
-        f"offset {row.start_offset}{held_back}.\n"
+        f"offset {row.start_offset}.\n"
+        f"  {_of_records(plan, records)}\n"
         f"  transactional id {'unknown' if row.transactional_id is None else repr(row.transactional_id)}, "
         f"verdict {row.verdict.label}\n"
         f"  outcome elsewhere: {row.outcome_evidence.value}{seen}\n"
         f"  {row.reason}"
     )
+
+
+def _of_records(plan: Plan, records: HeldBack | None) -> str:
+    """The two numbers that decide, side by side."""
+    effect = "records that become visible" if plan.marker.commit else "records that are dropped"
+    lag = plan.row.last_stable_offset_lag
+    if records is None or (records.uncounted and not records.own):
+        held_back = "unknown" if lag is None else f"{lag} in all"
+        why = f" ({records.uncounted})" if records is not None and records.uncounted else ""
+        return f"{effect}: not counted{why}; records that wait: {held_back}"
+    or_more = " or more" if records.uncounted else ""
+    why = f" ({records.uncounted})" if records.uncounted else ""
+    return f"{effect}: {records.own}{or_more}; records of others that wait: {records.others}{or_more}{why}"

@@ -11,6 +11,7 @@ from exporter.commands.recover import Means
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
+from exporter.kafka.collect.held_back import HeldBack
 from exporter.kafka.collect.scope import Scope
 from exporter.snapshot import BrokerCoverage, GroupOffset, Impact, OneEntry, SecondRead
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction
@@ -110,7 +111,7 @@ class World(Means):
             asked.append(PartitionStandIn([tuple(map(_entry, all_rows(seen[-1])))]))
             return asked[-1]
 
-        return cls(judge=judge, partition=partition), asked
+        return cls(judge=judge, partition=partition, records=lambda _: HeldBack(own=1, others=49)), asked
 
 
 def _entry(row: TransactionRow) -> OneEntry:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
+from exporter.kafka.collect.held_back import HeldBack
 from exporter.recovery.partition import Look
 from exporter.recovery.plan import Action, document, in_words, is_open, is_unchanged, plan_for, refusal, what_changed
 from exporter.snapshot import OneEntry
@@ -149,8 +150,9 @@ def test_a_person_reads_what_will_be_written() -> None:
     assert in_words(plan).splitlines() == [
         (
             "abort on orders-0: write one ABORT marker for producer 4000 at epoch 3 (coordinator epoch 0), closing the "
-            "transaction open since offset 100, which holds back 42 records."
+            "transaction open since offset 100."
         ),
+        "  records that are dropped: not counted; records that wait: 42 in all",
         "  transactional id 'app,\\x1b[2J\\n1', verdict hanging_not_in_transaction",
         "  outcome elsewhere: none, no trace of it was found",
         "  Because.",
@@ -161,7 +163,40 @@ def test_a_person_reads_what_will_be_written() -> None:
     )
     unknown = plan_for(Action.COMPLETE, row(transactional_id=None, last_stable_offset_lag=None))
     assert "transactional id unknown" in in_words(unknown)
-    assert "holds back" not in in_words(unknown)
+    assert "records that are dropped: not counted; records that wait: unknown" in in_words(unknown)
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        (HeldBack(own=3, others=39), "records that are dropped: 3; records of others that wait: 39"),
+        (
+            HeldBack(own=3, others=9, uncounted="only the first 16 MB were read"),
+            (
+                "records that are dropped: 3 or more; records of others that wait: 9 or more "
+                "(only the first 16 MB were read)"
+            ),
+        ),
+        (
+            HeldBack(uncounted="broker 1 responded with OFFSET_OUT_OF_RANGE"),
+            (
+                "records that are dropped: not counted (broker 1 responded with OFFSET_OUT_OF_RANGE); "
+                "records that wait: 42 in all"
+            ),
+        ),
+    ],
+    ids=["all", "some", "none"],
+)
+def test_the_two_numbers_that_decide_stand_side_by_side(records: HeldBack, expected: str) -> None:
+    """What is lost and what is freed; a lower bound says that it is one."""
+    assert f"  {expected}\n" in in_words(plan_for(Action.ABORT, row()), records)
+
+
+def test_a_commit_drops_nothing() -> None:
+    plan = plan_for(Action.COMPLETE, row(verdict=Verdict.STUCK_COMPLETING, coordinator_state="PrepareCommit"))
+    assert "  records that become visible: 3; records of others that wait: 39\n" in in_words(
+        plan, HeldBack(own=3, others=39)
+    )
 
 
 def test_a_plan_is_logged_whole() -> None:

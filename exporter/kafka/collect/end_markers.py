@@ -14,30 +14,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from kafka.protocol.consumer.fetch import FetchRequest
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.producer_expiration import producers_kept_ms
 from exporter.kafka.collect.replicas import OpenAtLeader
 from exporter.kafka.collect.scan import Entries, LeaderScan, scan_leaders
-from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.leadership.confirm import Claim, unconfirmed
+from exporter.kafka.messages.fetch import MEGABYTE, fetched, piece_request
 from exporter.kafka.messages.log_batches import Stretch
 from exporter.kafka.offsets import LOG_START, offset_at_time
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.topics import what_hides_topics
 from exporter.snapshot import Answer, EndMarker, EndMarkers
 
-MEGABYTE = 1_048_576
-FETCH_BYTES = MEGABYTE
 FETCHES_NEAR_MAX = 4
 """Near each likely time: a marker is rarely further away."""
 PLACE_BYTES_MAX = 64 * MEGABYTE
 """Limit for one partition's log, from its start."""
 BYTES_MAX = 256 * MEGABYTE
 """Limit for all logs in one search, which also ends when half of the remaining time of the cycle is over."""
-_FETCH_VERSION_MAX = 12
-"""Later versions name topics by id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,40 +256,15 @@ async def _read_on(search: _Search, place: Place, stretch: Stretch) -> int:
     """Read the next piece of the log into `stretch`; the log's high watermark. Raises BrokerFault."""
 
     def read(answer: Any) -> tuple[str, int]:
-        error, records, high_watermark = _fetched(answer)
+        error, records, high_watermark = fetched(answer)
         if error == ErrorCode.NONE:
             search.bytes_left -= len(records)
             stretch.take(records)
         return error_name(error) if error else "", high_watermark
 
     error, high_watermark = await search.client.request(
-        place.leader, "Fetch", _request(place, stretch.next_offset), read
+        place.leader, "Fetch", piece_request(place.topic, place.partition, stretch.next_offset), read
     )
     if error:
         raise BrokerFault(FaultReason.REFUSED, f"broker {place.leader} responded with {error}")
     return high_watermark
-
-
-def _request(place: Place, offset: int) -> Any:
-    topic_type = FetchRequest.FetchTopic
-    partition = topic_type.FetchPartition(
-        partition=place.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
-    )
-    return FetchRequest(
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=FETCH_BYTES,
-        topics=[topic_type(topic=place.topic, partitions=[partition])],
-        forgotten_topics_data=[],
-        min_version=4,
-        max_version=_FETCH_VERSION_MAX,
-    )
-
-
-def _fetched(answer: Any) -> tuple[int, bytes, int]:
-    """(error code, records, high watermark) of the one partition. Raises MalformedAnswerError."""
-    partitions = [partition for topic in answer.responses for partition in topic.partitions]
-    if len(partitions) != 1:
-        raise MalformedAnswerError(f"it has {len(partitions)} partitions, and one was requested")
-    (told,) = partitions
-    return int(told.error_code), bytes(told.records or b""), int(told.high_watermark)

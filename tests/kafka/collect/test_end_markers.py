@@ -11,6 +11,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
 from exporter.kafka.collect import end_markers
 from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.messages.fetch import fetched
 from exporter.kafka.messages.log_batches import Stretch
 from exporter.snapshot import EndMarker
 from tests.kafka.fake_broker import FakeCluster
@@ -132,11 +133,11 @@ def test_a_batch_that_is_cut_short_is_fetched_again() -> None:
 def test_an_answer_about_more_than_was_asked_is_ignored() -> None:
     """One partition was requested; without records it is at its end."""
     with pytest.raises(MalformedAnswerError):
-        end_markers._fetched(SimpleNamespace(responses=[]))
+        fetched(SimpleNamespace(responses=[]))
     for records in (b"", None):
         partition = SimpleNamespace(error_code=6, records=records, high_watermark=10)
         answer = SimpleNamespace(responses=[SimpleNamespace(partitions=[partition])])
-        assert end_markers._fetched(answer) == (6, b"", 10)
+        assert fetched(answer) == (6, b"", 10)
 
 
 def test_every_flipped_bit_is_an_answer_or_a_fault() -> None:
