@@ -62,6 +62,13 @@ def test_a_fleet_is_green_only_if_every_cluster_is() -> None:
     assert '<div class="banner warning"' in render_pages([well, partial])["/"].with_alarm(None).decode()
 
 
+def test_an_alert_s_link_to_the_incidents_shows_the_overview() -> None:
+    """Alerts link to `/incidents` of whatever exporter has the cluster."""
+    pages = render_pages([named(healthy(), "east")])
+
+    assert pages["/incidents"] is pages["/"]
+
+
 def test_every_series_of_a_cluster_is_labelled_and_escaped() -> None:
     """As both formats write a value; what is of the process is said once."""
     publications = [named(healthy(), "well"), named(three_hangs(), NASTY)]

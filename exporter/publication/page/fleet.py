@@ -8,6 +8,7 @@ from html import escape as _e
 
 from exporter.evaluation.humanize import humanize_count
 from exporter.publication.page.humanize import humanize_instant
+from exporter.publication.page.incidents import PATH as INCIDENTS_PATH
 from exporter.publication.page.page import Page, as_bytes, banner, foot, head, render_page
 from exporter.publication.page.sections import table
 from exporter.publication.page.summary import Level, Summary, summarize
@@ -24,9 +25,13 @@ _Found = tuple[Summary, Publication]
 
 
 def render_pages(publications: Sequence[Publication]) -> dict[str, Page]:
-    """Pages by path, as a request has it: `/`, and one below `/clusters/` for each cluster."""
+    """Pages by path, as a request has it: `/`, and one below `/clusters/` for each cluster.
+
+    The overview is also where alerts look for incidents, which are not followed for a fleet.
+    """
     pages = {f"{_BELOW}{it.cluster}": render_page(it) for it in publications}
-    return {"/": _overview(publications), **pages}
+    overview = _overview(publications)
+    return {"/": overview, INCIDENTS_PATH: overview, **pages}
 
 
 def _overview(publications: Sequence[Publication]) -> Page:
