@@ -63,6 +63,7 @@ HARMLESS: Final = {
     # that it fires is all that is said: nobody reads the value
     ("KafkaTransactionExporterDown.critical", "max without"),
     ("KafkaTransactionWatchdog.none", "max without"),
+    ("KafkaTransactionExporterNoTopicVisible.critical", "max without"),  # 0 is 0
     ("KafkaTransactionExporterLogIncomplete.warning", "max without"),
     ("KafkaTransactionExporterHistoryNotWritten.warning", "max without"),
     # here it only brings cluster_id: the suspects, whose partitions these are, are fresh already
