@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from grafana.fields import UNKNOWN, drawn, fixed
+from grafana.fields import drawn, fixed
 from grafana.page import Json, Line
-from grafana.panels import graph
+from grafana.panels import HOURS, graph
 from grafana.queries import EXPORTER, series
 
 NO_BASELINE: Final = "No baseline is used"
@@ -28,7 +28,6 @@ def unusually_long(topics: str) -> Json:
         unit="short",
         no_value=NO_BASELINE,
         beside=True,
-        hue="yellow",
     )
 
 
@@ -41,12 +40,12 @@ def age_of_baselines() -> Json:
         "missing, damaged, of other clusters or older than baseline.max_age. They then report no unusually long "
         "transaction.",
         {
-            "{{cluster}} {{instance}}": f"time() - max by ({EXPORTER}) ({made})",
+            "{{cluster}} {{instance}}": f"(time() - max by ({EXPORTER}) ({made})) / 3600",
             "exporters without": f"sum(1 - {used})",
         },
-        unit="s",
+        unit=HOURS,
         no_value=NO_BASELINE,
         overrides=[
-            drawn("^exporters without$", {"color": fixed(UNKNOWN), "unit": "short", "custom.axisPlacement": "right"})
+            drawn("^exporters without$", {"color": fixed("purple"), "unit": "short", "custom.axisPlacement": "right"})
         ],
     )

@@ -7,13 +7,13 @@ from typing import Final
 
 from grafana.fields import column
 from grafana.page import Json
-from grafana.panels import table
+from grafana.panels import IN_WORDS, table
 from grafana.queries import EXPORTER, now, series
 
 _GROUP: Final = f"{EXPORTER}, group, topic, partition"
 
 
-def blocked_groups(matchers: str, links: Sequence[Json]) -> Json:
+def blocked_groups(matchers: str, links: Sequence[Json], hidden: Sequence[str] = ()) -> Json:
     return table(
         "Blocked consumer groups",
         "Groups at the last stable offset of a partition with a suspect, in the chosen topics, up to "
@@ -25,13 +25,13 @@ def blocked_groups(matchers: str, links: Sequence[Json]) -> Json:
             column("group", "Group", {"custom.minWidth": 180}),
             column("topic", "Topic", {"links": list(links), "custom.width": 160}),
             column("partition", "Partition", {"links": list(links), "custom.width": 80}),
-            column("Value #A", "Blocked for", {"unit": "s", "decimals": 1, "custom.width": 100}),
+            column("Value #A", "Blocked for", {**IN_WORDS, "custom.width": 110}),
             column("Value #B", "Records", {"unit": "locale", "custom.width": 90}),
             column("cluster", "Cluster", {"custom.width": 100}),
             column("instance", "Exporter", {"custom.width": 140}),
         ),
-        hidden=("job",),
-        sorted_by={"Records": True},
+        hidden=("job", *hidden),
+        sorted_by={"Value #B": True},
     )
 
 

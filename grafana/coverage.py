@@ -29,7 +29,7 @@ def coverage() -> Json:
             column("instance", "Exporter", {"custom.width": 140}),
         ),
         hidden=("job",),
-        sorted_by={"Number": True},
+        sorted_by={"Value": True},
     )
 
 

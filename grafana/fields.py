@@ -1,8 +1,8 @@
 """The appearance of values: colours, texts instead of numbers, overrides of single columns and lines.
 
-Green means that everything was read and nothing is wrong. Only the state of an exporter can mean that, so nothing else is
-green. Purple means unknown. A missing value is purple with its reason; Grafana would give it the colour of the lowest
-threshold.
+Green means that everything was read and nothing is wrong. Only the state of an exporter can mean that, so no other state
+is green. Purple means unknown. A missing value is purple with its reason; Grafana would give it the colour of the lowest
+threshold. Lines have colours to tell them apart, which mean nothing.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from exporter.evaluation.verdicts import Verdict
 Json = dict[str, Any]
 
 NEUTRAL: Final = "transparent"
-UNKNOWN: Final = "purple"
-WRONG: Final = "red"
-DOUBTFUL: Final = "orange"
-FINE: Final = "green"
+# Backgrounds of states. Grafana writes white on them, or black on light ones: 4.5:1 or more (WCAG 2, level AA).
+UNKNOWN: Final = "#8F3BB8"
+WRONG: Final = "#C4162A"
+DOUBTFUL: Final = "#FFB357"
+FINE: Final = "#2C7A3F"
 
 
 class State(IntEnum):
@@ -35,26 +36,27 @@ class State(IntEnum):
 
 
 STATE_TEXTS: Final[Mapping[State, tuple[str, str]]] = {
-    State.HANGING: ("HANGING", WRONG),
+    State.HANGING: ("hanging", WRONG),
     State.SUSPECT: ("suspect", DOUBTFUL),
     State.PARTLY_READ: ("partly read", UNKNOWN),
     State.CYCLE_FAILED: ("last cycle failed", UNKNOWN),
     State.NOT_FRESH: ("no fresh snapshot", UNKNOWN),
     State.SILENT: ("not responding", UNKNOWN),
-    State.FINE: ("OK, all read", FINE),
+    State.FINE: ("all read", FINE),
 }
 
-_NOT_HANGING: Final[Mapping[Verdict, str]] = {
-    Verdict.REPLICA_DIVERGED: "dark-red",
-    Verdict.STUCK_COMPLETING: DOUBTFUL,
-    Verdict.OVERDUE_AT_COORDINATOR: "yellow",
-    Verdict.INCONCLUSIVE: UNKNOWN,
-    Verdict.COMPLETING: "light-blue",
-    Verdict.PREPARED_TWO_PHASE_COMMIT: "dark-blue",
-    Verdict.OPEN_WITHIN_TIMEOUT: "blue",
+_NOT_HANGING: Final[Mapping[Verdict, tuple[str, str]]] = {
+    Verdict.REPLICA_DIVERGED: ("#8B0F1E", "light-red"),
+    Verdict.STUCK_COMPLETING: (DOUBTFUL, "orange"),
+    Verdict.OVERDUE_AT_COORDINATOR: ("#FADE2A", "yellow"),
+    Verdict.INCONCLUSIVE: (UNKNOWN, "purple"),
+    Verdict.COMPLETING: ("#1F60C4", "light-blue"),
+    Verdict.PREPARED_TWO_PHASE_COMMIT: ("#1F60C4", "semi-dark-blue"),
+    Verdict.OPEN_WITHIN_TIMEOUT: ("#1F60C4", "blue"),
 }
-VERDICT_COLOURS: Final[Mapping[str, str]] = {it.label: WRONG if it.is_hanging else _NOT_HANGING[it] for it in Verdict}
-"""A KeyError here: the new verdict needs a colour above."""
+_COLOURS: Final = {it.label: (WRONG, "red") if it.is_hanging else _NOT_HANGING[it] for it in Verdict}
+"""(background of a cell, line) by verdict. A KeyError here: the new verdict needs a colour above."""
+VERDICT_COLOURS: Final[Mapping[str, str]] = {label: background for label, (background, _) in _COLOURS.items()}
 
 
 def thresholds(base: str, steps: Mapping[float, str]) -> Json:
@@ -108,4 +110,4 @@ def fixed(colour: str) -> Json:
 
 def verdict_lines() -> Sequence[Json]:
     """A line for each verdict in its own colour."""
-    return [drawn(f"^{label}$", {"color": fixed(colour)}) for label, colour in VERDICT_COLOURS.items()]
+    return [drawn(f"^{label}$", {"color": fixed(line)}) for label, (_, line) in _COLOURS.items()]

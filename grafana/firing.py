@@ -8,7 +8,7 @@ from typing import Final
 from grafana.fields import DOUBTFUL, NEUTRAL, WRONG, column, texts
 from grafana.page import Json
 from grafana.panels import table
-from grafana.queries import series
+from grafana.queries import either, series
 
 OUR_ALERTS: Final = 'alertname=~"KafkaTransaction.*|KafkaPartition.*", severity!="none"'
 """Without the watchdog, which always fires."""
@@ -16,17 +16,26 @@ IN_CLUSTER: Final = 'cluster=~"$cluster", job=~"$job"'
 """Alerts have no instance: they are about a cluster, not about one replica of its exporter."""
 
 
-def alerts(title: str, description: str, matchers: str = "", links: Sequence[Json] = ()) -> Json:
+WORST_FIRST: Final = (
+    'alertname=~"KafkaTransactionHanging.*"',
+    'severity="critical"',
+    'severity="warning"',
+    'severity="info"',
+)
+
+
+def alerts(
+    title: str, description: str, matchers: str = "", links: Sequence[Json] = (), hidden: Sequence[str] = ()
+) -> Json:
     """The firing alerts that `matchers` select."""
     ours = ", ".join(part for part in (OUR_ALERTS, 'alertstate="firing"', matchers) if part)
-    firing = series("ALERTS", ours, narrowed_by=IN_CLUSTER)
     runbook = {"title": "Open the runbook", "url": "${runbooks:raw}/${__data.fields.alertname}.md", "targetBlank": True}
     severities = {"critical": ("critical", WRONG), "warning": ("warning", DOUBTFUL), "info": ("info", NEUTRAL)}
     return table(
         title,
         f"{description} Also empty without alerting rules. An alert is about a cluster, so the chosen instance does not "
         "narrow this table.",
-        [f"count by (cluster, cluster_id, job, topic, partition, group, alertname, severity) ({firing})"],
+        [either(_ranked(rank, f"{ours}, {which}") for rank, which in enumerate(WORST_FIRST))],
         no_value="No alert fires, or no alerting rules are loaded.",
         no_cell="-",
         columns=(
@@ -46,6 +55,12 @@ def alerts(title: str, description: str, matchers: str = "", links: Sequence[Jso
             column("cluster", "Cluster", {"custom.width": 100}),
             column("cluster_id", "Cluster id", {"custom.width": 200}),
         ),
-        hidden=("job", "Value"),
-        sorted_by={"Severity": False},
+        hidden=("job", "Value", *hidden),
+        sorted_by={"Value": False},
     )
+
+
+def _ranked(rank: int, matchers: str) -> str:
+    """The alerts, each with its rank as a value, which sorts them."""
+    firing = series("ALERTS", matchers, narrowed_by=IN_CLUSTER)
+    return f"{rank} + 0 * count by (cluster, cluster_id, job, topic, partition, group, alertname, severity) ({firing})"

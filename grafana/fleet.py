@@ -8,7 +8,7 @@ from typing import Final
 from grafana.fields import DOUBTFUL, NEUTRAL, STATE_TEXTS, UNKNOWN, WRONG, State, column, missing, texts, thresholds
 from grafana.links import FLEET, to_exporter
 from grafana.page import Heading, Json, Line, dashboard
-from grafana.panels import graph, stat, table
+from grafana.panels import IN_WORDS, SECONDS, graph, stat, table
 from grafana.queries import (
     EXPORTER,
     NOT_PROVED,
@@ -33,7 +33,15 @@ def fleet() -> Json:
         title="Kafka transactions: fleet",
         description="One row per exporter and cluster: its suspects and its unread parts.",
         variables=[*of_exporters(), *of_words()],
-        lines=[*_now(), Heading("Trends"), *_trends()],
+        lines=[
+            *_now(),
+            Heading("Trends"),
+            *_trends(),
+            Heading("Transaction log (transaction_log.enabled)", is_open=False),
+            Line(
+                9, [(12, timeouts_of_exporters()), (12, left_to_read("Transaction log: unread records, by exporter"))]
+            ),
+        ],
     )
 
 
@@ -45,7 +53,6 @@ def _now() -> Iterator[Line]:
 def _trends() -> Iterator[Line]:
     yield Line(9, [(12, hanging()), (12, held_back())])
     yield Line(9, [(12, coverage()), (12, ages())])
-    yield Line(9, [(12, timeouts_of_exporters()), (12, left_to_read("Transaction log: unread records, by exporter"))])
 
 
 def known() -> Json:
@@ -109,7 +116,7 @@ def exporters() -> Json:
             _sum(series("instance:kafka_transaction_exporter_partitions:fresh", 'answer!="read"')),
             snapshot_age(),
             f"max by ({EXPORTER}, cluster_id) ({now(series('kafka_transaction_exporter_cluster_info'))})",
-            f"max by ({EXPORTER}, version, python_version) ({series('kafka_transaction_exporter_build_info')})",
+            f"max by ({EXPORTER}, version) ({series('kafka_transaction_exporter_build_info')})",
         ],
         no_value=NO_EXPORTER,
         no_cell="unknown",
@@ -117,18 +124,17 @@ def exporters() -> Json:
             column("Value #A", "State", {**_number(), "mappings": [texts(STATE_TEXTS)], "custom.width": 220}),
             column("cluster", "Cluster", {"links": to_overview, "custom.width": 150}),
             column("instance", "Exporter", {"links": to_overview, "custom.width": 210}),
-            column("Value #B", "Hanging transactions", _number(WRONG)),
+            column("Value #B", "Hanging", _number(WRONG)),
             column("Value #C", "Other suspects", _number(DOUBTFUL)),
             column("Value #D", "Late", _number()),
             column("Value #E", "Held back", _number()),
             column("Value #F", "Unread partitions", _number(UNKNOWN)),
-            column("Value #G", "Snapshot age", {**_number(), "unit": "s"}),
-            column("cluster_id", "Cluster id", {"custom.width": 220}),
+            column("Value #G", "Snapshot age", {**_number(), **IN_WORDS}),
+            column("cluster_id", "Cluster id", {"custom.width": 230}),
             column("version", "Version"),
-            column("python_version", "Python"),
         ),
         hidden=("job", "Value #H", "Value #I"),
-        sorted_by={"State": True},
+        sorted_by={"Value #A": True},
     )
 
 
@@ -139,7 +145,6 @@ def hanging() -> Json:
         {NAMED: _sum(series("instance:kafka_open_transactions:fresh", PROVED))},
         unit="short",
         no_value="not read",
-        hue="red",
         beside=True,
     )
 
@@ -151,7 +156,6 @@ def held_back() -> Json:
         {NAMED: _sum(series("partition:kafka_partition_last_stable_offset_lag:suspect"))},
         unit="short",
         no_value="No suspect, or not read",
-        hue="orange",
         beside=True,
     )
 
@@ -175,7 +179,7 @@ def ages() -> Json:
         "Age of the newest snapshot, by exporter",
         "Age at the scrape.",
         {NAMED: snapshot_age()},
-        unit="s",
+        unit=SECONDS,
         no_value="No snapshot",
         beside=True,
     )

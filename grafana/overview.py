@@ -12,7 +12,7 @@ from grafana.fields import DOUBTFUL, STATE_TEXTS, UNKNOWN, WRONG, drawn, fixed, 
 from grafana.firing import alerts
 from grafana.links import OVERVIEW, from_alert, to_partition
 from grafana.page import Heading, Json, Line, dashboard
-from grafana.panels import graph, stat
+from grafana.panels import MILLISECONDS, MINUTES, SECONDS, graph, stat
 from grafana.queries import EXPORTER, NOT_PROVED, PROVED, series, snapshot_age, state
 from grafana.suspects import suspects
 from grafana.transaction_log import how_the_log_is_read, what_became_of_transactions
@@ -35,10 +35,17 @@ def overview() -> Json:
             *_now(),
             Heading("Trends"),
             *_trends(),
-            Heading("Outcomes of transactions"),
+            Heading("Unread and inconclusive, by reason", is_open=False),
+            Line(8, [(8, unread_partitions()), (8, inconclusive()), (8, partitions_read())]),
+            Heading("Longer than usual (baseline.file)", is_open=False),
+            *what_is_unusual(IN_TOPIC),
+            Heading("Outcomes of transactions (transaction_log.enabled)", is_open=False),
             *what_became_of_transactions(),
-            Heading("The exporter"),
+            *how_the_log_is_read(),
+            Heading("The exporter", is_open=False),
             *_exporter(),
+            Heading("History (history.directory)", is_open=False),
+            Line(7, [(8, history_written()), (8, history_waiting()), (8, history_size())]),
         ],
     )
 
@@ -71,17 +78,13 @@ def _now() -> Iterator[Line]:
 
 def _trends() -> Iterator[Line]:
     yield Line(9, [(12, open_by_verdict()), (12, held_back_by_partition())])
-    yield Line(9, [(12, oldest_suspects()), (12, idle_longest())])
-    yield Line(8, [(8, late()), (8, unread_partitions()), (8, inconclusive())])
-    yield from what_is_unusual(IN_TOPIC)
+    yield Line(9, [(8, oldest_suspects()), (8, idle_longest()), (8, late())])
 
 
 def _exporter() -> Iterator[Line]:
     yield Line(8, [(8, ages()), (8, phases()), (8, lost_cycles())])
     yield Line(8, [(8, requests()), (8, failures()), (8, latencies())])
-    yield Line(7, [(8, partitions_read()), (8, memory()), (8, processor())])
-    yield from how_the_log_is_read()
-    yield Line(7, [(8, history_written()), (8, history_waiting()), (8, history_size())])
+    yield Line(7, [(12, memory()), (12, processor())])
 
 
 def state_of_exporters() -> Json:
@@ -148,11 +151,11 @@ def unread() -> Json:
 def open_by_verdict() -> Json:
     return graph(
         "Open transactions by verdict",
-        "Red is proved hanging, orange and yellow need attention, purple is inconclusive, blue is normal. "
-        f"{WHOLE_CLUSTER} {BY_SIGNAL}",
-        {"{{verdict}}": f"sum by (verdict) ({series('instance:kafka_open_transactions:fresh')})"},
+        "Red is proved hanging, orange and yellow need attention, purple is inconclusive, blue is normal. A verdict "
+        f"without a transaction has no line. {WHOLE_CLUSTER} {BY_SIGNAL}",
+        {"{{verdict}}": f"sum by (verdict) ({series('instance:kafka_open_transactions:fresh')}) > 0"},
         unit="short",
-        no_value=NOT_READ,
+        no_value="No open transaction, or not read",
         overrides=verdict_lines(),
         stacked=True,
         calcs=("lastNotNull",),
@@ -168,7 +171,6 @@ def held_back_by_partition() -> Json:
         {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({lag}))"},
         unit="short",
         no_value="No partition with a suspect, or not read",
-        hue="orange",
         beside=True,
     )
 
@@ -181,14 +183,12 @@ def oldest_suspects() -> Json:
         "Time since the start of the oldest suspect on the partition. The dashed line is transaction.max.timeout.ms. "
         f"{BY_SIGNAL}",
         {
-            "{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({age}))",
-            "transaction.max.timeout.ms": f"max({limit})",
+            "{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({age})) / 60",
+            "transaction.max.timeout.ms": f"max({limit}) / 60",
         },
-        unit="s",
+        unit=MINUTES,
         no_value=NOT_READ,
         overrides=[limit_line()],
-        beside=True,
-        hue="orange",
     )
 
 
@@ -198,10 +198,9 @@ def idle_longest() -> Json:
         "Longest idle transactions, worst ten partitions",
         "Time since the timestamp of the last write of any open transaction. Clients set it: replays of old events look "
         "very old. Only partitions with an open transaction.",
-        {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({idle}))"},
-        unit="s",
+        {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({idle})) / 60"},
+        unit=MINUTES,
         no_value="No open transaction, or not read",
-        beside=True,
     )
 
 
@@ -217,7 +216,7 @@ def late() -> Json:
         unit="short",
         no_value=NOT_READ,
         overrides=[
-            drawn("^transactions$", {"color": fixed(DOUBTFUL)}),
+            drawn("^transactions$", {"color": fixed("orange")}),
             drawn("^partitions$", {"color": fixed("yellow")}),
         ],
     )
@@ -231,7 +230,6 @@ def unread_partitions() -> Json:
         {"{{reason}}": f"sum by (reason) ({reasons})"},
         unit="short",
         no_value="All partitions read, or no snapshot",
-        hue="purple",
         stacked=True,
     )
 
@@ -244,7 +242,6 @@ def inconclusive() -> Json:
         {"{{reason}}": f"sum by (reason) ({reasons}) > 0"},
         unit="short",
         no_value="No such transaction, or not read",
-        hue="purple",
         stacked=True,
     )
 
@@ -255,7 +252,7 @@ def ages() -> Json:
         "Age of the newest snapshot",
         "Age at the scrape. The dashed line is the cycle interval; a snapshot is fresh for five intervals.",
         {"{{cluster}} {{instance}}": snapshot_age(), "interval": f"max({interval})"},
-        unit="s",
+        unit=SECONDS,
         no_value="No snapshot",
         overrides=[limit_line("^interval$")],
     )
@@ -267,8 +264,8 @@ def phases() -> Json:
     return graph(
         "Duration of a cycle, by phase",
         "Of the last cycle; the slowest of the chosen exporters.",
-        {"{{phase}}": f"max by (phase) ({phase})", "whole cycle": f"max({whole})"},
-        unit="s",
+        {"{{phase}}": f"1000 * max by (phase) ({phase})", "whole cycle": f"1000 * max({whole})"},
+        unit=MILLISECONDS,
         no_value="No cycle",
         overrides=[limit_line("^whole cycle$")],
     )
@@ -293,11 +290,11 @@ def lost_cycles() -> Json:
         no_value="No exporter",
         overrides=[
             drawn("^ended$", {"color": fixed("blue")}),
-            drawn("^failed$", {"color": fixed(WRONG)}),
-            drawn("^missed$", {"color": fixed(DOUBTFUL)}),
+            drawn("^failed$", {"color": fixed("red")}),
+            drawn("^missed$", {"color": fixed("orange")}),
             drawn(
                 "^share lost$",
-                {"color": fixed(UNKNOWN), "unit": "percentunit", "max": 1, "custom.axisPlacement": "right"},
+                {"color": fixed("purple"), "unit": "percentunit", "max": 1, "custom.axisPlacement": "right"},
             ),
         ],
     )
@@ -307,9 +304,9 @@ def requests() -> Json:
     asked = series("kafka_transaction_exporter_requests_total")
     return graph(
         "Requests to Kafka",
-        "By API. Only cycles send requests, scrapes never do.",
-        {"{{api}}": f"sum by (api) (rate({asked}[$__rate_interval]))"},
-        unit="reqps",
+        "Per minute, by API. Only cycles send requests, scrapes never do.",
+        {"{{api}}": f"60 * sum by (api) (rate({asked}[$__rate_interval]))"},
+        unit="short",
         no_value="No exporter",
         stacked=True,
     )
@@ -319,11 +316,10 @@ def failures() -> Json:
     failed = series("kafka_transaction_exporter_request_failures_total")
     return graph(
         "Failed requests",
-        "Refused, lost, timed out or not decoded, by API.",
-        {"{{api}}": f"sum by (api) (rate({failed}[$__rate_interval]))"},
-        unit="reqps",
-        no_value="No exporter",
-        hue="red",
+        "Per minute: refused, lost, timed out or not decoded, by API. Only an API with a failure has a line.",
+        {"{{api}}": f"60 * sum by (api) (rate({failed}[$__rate_interval])) > 0"},
+        unit="short",
+        no_value="No request failed, or no exporter",
         stacked=True,
     )
 
@@ -333,8 +329,8 @@ def latencies() -> Json:
     return graph(
         "Request latency, 99th percentile",
         "By API; a gap where no request was sent.",
-        {"{{api}}": f"histogram_quantile(0.99, sum by (le, api) (rate({buckets}[$__rate_interval]))) >= 0"},
-        unit="s",
+        {"{{api}}": f"1000 * histogram_quantile(0.99, sum by (le, api) (rate({buckets}[$__rate_interval]))) >= 0"},
+        unit=MILLISECONDS,
         no_value="No response",
     )
 
@@ -351,7 +347,7 @@ def partitions_read() -> Json:
         overrides=[
             drawn("^read$", {"color": fixed("blue")}),
             drawn("^unauthorized$", {"color": fixed("dark-purple")}),
-            drawn("^unavailable$", {"color": fixed(UNKNOWN)}),
+            drawn("^unavailable$", {"color": fixed("purple")}),
         ],
     )
 
@@ -394,8 +390,8 @@ def history_written() -> Json:
         no_value=NO_HISTORY,
         overrides=[
             drawn("^written$", {"color": fixed("blue")}),
-            drawn("^dropped$", {"color": fixed(WRONG)}),
-            drawn("^exporters that cannot write$", {"color": fixed(DOUBTFUL)}),
+            drawn("^dropped$", {"color": fixed("red")}),
+            drawn("^exporters that cannot write$", {"color": fixed("orange")}),
         ],
     )
 

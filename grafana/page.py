@@ -30,9 +30,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Heading:
-    """The title of the lines below it."""
+    """The title of the lines below it, up to the next heading."""
 
     title: str
+    is_open: bool = True
+    """Otherwise a click shows the lines, and their queries cost nothing before."""
 
 
 def dashboard(
@@ -64,15 +66,31 @@ def dashboard(
 def _placed(lines: Iterable[Line | Heading]) -> Iterator[Json]:
     """Every panel with its id and its position."""
     top, number = 0, 1
+    row: Json | None = None
     for line in lines:
         if isinstance(line, Heading):
+            if row is not None and row["collapsed"]:
+                top = row["gridPos"]["y"] + 1
             place = {"x": 0, "y": top, "w": WIDTH, "h": 1}
-            yield {"id": number, "type": "row", "title": line.title, "collapsed": False, "gridPos": place, "panels": []}
+            collapsed = not line.is_open
+            row = {
+                "id": number,
+                "type": "row",
+                "title": line.title,
+                "collapsed": collapsed,
+                "gridPos": place,
+                "panels": [],
+            }
+            yield row
             top, number = top + 1, number + 1
             continue
         left = 0
         for width, panel in line.panels:
-            yield {"id": number, "gridPos": {"x": left, "y": top, "w": width, "h": line.height}, **panel}
+            placed = {"id": number, "gridPos": {"x": left, "y": top, "w": width, "h": line.height}, **panel}
+            if row is not None and row["collapsed"]:
+                row["panels"].append(placed)
+            else:
+                yield placed
             left, number = left + width, number + 1
         assert left == WIDTH, f"a line of {left} 24ths"
         top += line.height

@@ -7,10 +7,18 @@ graph shows the past, with a gap where nothing was known.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from grafana.fields import NEUTRAL, missing, override, thresholds
 from grafana.page import DATASOURCE, Json
+
+SECONDS: Final = "suffix: s"
+MINUTES: Final = "suffix: min"
+HOURS: Final = "suffix: h"
+MILLISECONDS: Final = "suffix: ms"
+"""Units of an axis: Grafana's own change along it, as from 50 s to 8.33 mins."""
+IN_WORDS: Final = {"unit": "dtdurations", "decimals": 0}
+"""A duration in a cell: 59 minutes."""
 
 
 def stat(
@@ -67,7 +75,8 @@ def table(
     """A row for each series; several expressions share the rows with equal labels. Columns have the given order.
 
     A column is text unless it has a unit: Grafana would write the producer 4004 as 4.00 K. `no_cell` is what an empty cell
-    says, where otherwise each would say `no_value`. `sorted_by`: {title: whether the largest comes first}.
+    says, where otherwise each would say `no_value`. `sorted_by`: {field: whether the largest comes first}, the last
+    is the first that counts; it may be a hidden one.
     """
     order = [rule["matcher"]["options"] for rule in columns]
     return {
@@ -81,6 +90,10 @@ def table(
         ],
         "transformations": [
             *([{"id": "merge", "options": {}}] if len(expressions) > 1 else []),
+            *(
+                {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": name, "desc": descending}]}}
+                for name, descending in sorted_by.items()
+            ),
             {
                 "id": "organize",
                 "options": {
@@ -105,7 +118,7 @@ def table(
             "showHeader": True,
             "cellHeight": "sm",
             "footer": {"show": False, "reducer": ["sum"], "countRows": False, "fields": ""},
-            "sortBy": [{"displayName": name, "desc": descending} for name, descending in sorted_by.items()],
+            "sortBy": [],
         },
     }
 
@@ -121,11 +134,10 @@ def graph(
     stacked: bool = False,
     calcs: Sequence[str] = ("lastNotNull", "max"),
     beside: bool = False,
-    hue: str = "blue",
 ) -> Json:
     """Lines over time: {legend: expression}. A gap stays a gap.
 
-    `beside`: the legend of many lines stands beside them. `hue`: what the lines say, whose shades tell them apart.
+    `beside`: the legend of many lines stands beside them.
     """
     return {
         "type": "timeseries",
@@ -147,8 +159,9 @@ def graph(
         "fieldConfig": {
             "defaults": {
                 "unit": unit,
+                **({"decimals": 1} if unit in {MINUTES, HOURS} else {}),
                 "noValue": no_value,
-                "color": {"mode": "shades", "fixedColor": hue},
+                "color": {"mode": "palette-classic"},
                 "mappings": [],
                 "min": 0,
                 "custom": {
@@ -159,6 +172,7 @@ def graph(
                     "showPoints": "never",
                     "spanNulls": False,
                     "axisPlacement": "auto",
+                    **({"axisSoftMax": 1} if unit in {MINUTES, HOURS} else {}),
                     "scaleDistribution": {"type": "linear"},
                     "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
                 },

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from grafana.fields import DOUBTFUL, WRONG, drawn, fixed
+from grafana.blocked import blocked_groups
+from grafana.fields import WRONG, drawn, fixed
 from grafana.firing import alerts
 from grafana.links import PARTITION
 from grafana.overview import limit_line
 from grafana.page import Heading, Json, Line, dashboard
-from grafana.panels import graph, stat, text
+from grafana.panels import MINUTES, graph, stat, text
 from grafana.queries import now, series
 from grafana.suspects import suspects
 from grafana.variables import DURATIONS, of_exporters, of_words, one_partition
 
+PLACE: Final = ("topic", "partition")
+"""Columns that would say the same in every row."""
 HERE: Final = 'topic="$topic", partition="$partition"'
 NOT_READ: Final = "not read"
 NOTHING_OPEN: Final = "Nothing open, or not read"
@@ -48,11 +51,9 @@ def _now() -> Iterator[Line]:
     yield Line(
         7,
         [
-            (
-                12,
-                alerts("Firing alerts for this partition", "Those with this topic and partition.", HERE),
-            ),
-            (12, text("Commands", "Read-only commands for this partition.", BY_HAND)),
+            (8, blocked_groups(HERE, links=(), hidden=PLACE)),
+            (8, alerts("Firing alerts for this partition", "Those with this topic and partition.", HERE, hidden=PLACE)),
+            (8, text("Commands", "Read-only commands for this partition.", BY_HAND)),
         ],
     )
 
@@ -68,7 +69,7 @@ def suspects_here() -> Json:
         "Open transactions here that need attention.",
         HERE,
         links=(),
-        hidden=("topic", "partition"),
+        hidden=PLACE,
     )
 
 
@@ -135,15 +136,15 @@ def durations() -> Json:
         "Since its start, red while it is late (by a recording rule); 0 when none is open; a gap where the partition "
         "was not read. The dashed line is transaction.max.timeout.ms.",
         {
-            "duration": f"max({series(DURATIONS, HERE)})",
-            "late": f"max({late})",
-            "transaction.max.timeout.ms": f"max({series('kafka_transaction_max_timeout_seconds')})",
+            "duration": f"max({series(DURATIONS, HERE)}) / 60",
+            "late": f"max({late}) / 60",
+            "transaction.max.timeout.ms": f"max({series('kafka_transaction_max_timeout_seconds')}) / 60",
         },
-        unit="s",
+        unit=MINUTES,
         no_value=NOT_READ,
         overrides=[
             drawn("^duration$", {"color": fixed("blue")}),
-            drawn("^late$", {"color": fixed(WRONG)}),
+            drawn("^late$", {"color": fixed("red")}),
             limit_line(),
         ],
     )
@@ -161,7 +162,7 @@ def held_back() -> Json:
         no_value=NOTHING_OPEN,
         overrides=[
             drawn("^held back$", {"color": fixed("blue")}),
-            drawn("^behind a suspect$", {"color": fixed(DOUBTFUL)}),
+            drawn("^behind a suspect$", {"color": fixed("orange")}),
         ],
     )
 
@@ -170,8 +171,8 @@ def idle() -> Json:
     return graph(
         "Longest idle transaction over time",
         "Since the last write of any open transaction, by the client's clock. Only while a transaction is open.",
-        {"idle": f"max({series('kafka_partition_max_transaction_idle_seconds', HERE)})"},
-        unit="s",
+        {"idle": f"max({series('kafka_partition_max_transaction_idle_seconds', HERE)}) / 60"},
+        unit=MINUTES,
         no_value=NOTHING_OPEN,
         overrides=[drawn("^idle$", {"color": fixed("blue")})],
     )
@@ -187,7 +188,7 @@ def counts() -> Json:
         },
         unit="short",
         no_value=NOTHING_OPEN,
-        overrides=[drawn("^open$", {"color": fixed("blue")}), drawn("^late$", {"color": fixed(WRONG)})],
+        overrides=[drawn("^open$", {"color": fixed("blue")}), drawn("^late$", {"color": fixed("red")})],
     )
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grafana.fields import UNKNOWN, VERDICT_COLOURS, any_text, column, texts
+from grafana.fields import NEUTRAL, UNKNOWN, VERDICT_COLOURS, any_text, column, texts
 from grafana.page import Json
-from grafana.panels import table
+from grafana.panels import IN_WORDS, table
 from grafana.queries import (
     EXPORTER,
     HANGING_VERDICTS,
@@ -84,8 +84,8 @@ def suspects(title: str, description: str, matchers: str, links: Sequence[Json],
         no_value="No suspect. Clusters without an exporter are unknown.",
         no_cell="-",
         columns=_columns(links),
-        hidden=("job", *hidden),
-        sorted_by={"Rank": False, "Age": True},
+        hidden=("job", "rank", "producer_epoch", *hidden),
+        sorted_by={"Value #A": True, "rank": False},
     )
 
 
@@ -118,13 +118,14 @@ def _gaps() -> Iterator[str]:
     taken = series("kafka_transaction_exporter_snapshot_timestamp_seconds")
     answering = series("kafka_transaction_exporter_build_info")
     age = f"(time() - max by ({EXPORTER}) (max_over_time({taken}[$__range])) or 0 * {known_exporters()})"
-    for verdict, condition, runbook, command in (
-        (NOT_READ, f"unless on ({EXPORTER}) {answering}", "Down", "find-hanging"),
-        (NOT_READ, f"and on ({EXPORTER}) {answering} unless on ({EXPORTER}) {fresh()}", "SnapshotStale", "once"),
-        (PARTLY_READ, f"and on ({EXPORTER}) ({fresh()} == 0)", "CoverageIncomplete", "once"),
+    partly = f"0 * {age} - 1"  # no age of a suspect, and a cell with a dash
+    for verdict, value, condition, runbook, command in (
+        (NOT_READ, age, f"unless on ({EXPORTER}) {answering}", "Down", "find-hanging"),
+        (NOT_READ, age, f"and on ({EXPORTER}) {answering} unless on ({EXPORTER}) {fresh()}", "SnapshotStale", "once"),
+        (PARTLY_READ, partly, f"and on ({EXPORTER}) ({fresh()} == 0)", "CoverageIncomplete", "once"),
     ):
         yield labelled(
-            f"({age} {condition})",
+            f"({value} {condition})",
             verdict=verdict,
             rank=str(1 + len(ADVICE)),
             certainty="unknown",
@@ -151,22 +152,20 @@ def _columns(links: Sequence[Json]) -> Sequence[Json]:
         "custom.inspect": True,
     }
     return (
-        column("verdict", "Verdict", {"mappings": [_verdicts()], **_coloured(), "custom.width": 230}),
-        column("certainty", "How sure", {"custom.width": 150}),
-        column("cluster", "Cluster", {"custom.width": 100}),
-        column("topic", "Topic", {"links": list(links), "custom.width": 160}),
-        column("partition", "Partition", {"links": list(links), "custom.width": 80}),
-        column("Value #A", "Age", {"unit": "s", "decimals": 1, "custom.width": 90}),
-        column("Value #C", "Held back", {"unit": "locale", "custom.width": 90}),
-        column("command", "Next command", {**wrapped, "custom.minWidth": 450}),
-        column("runbook", "Runbook", {"mappings": [any_text("open")], "links": [runbook], "custom.width": 80}),
-        column("transactional_id", "Transactional id", {"custom.width": 140}),
-        column("producer_id", "Producer id", {"custom.width": 95}),
-        column("producer_epoch", "Epoch", {"custom.width": 65}),
-        column("start_offset", "Start offset", {"custom.width": 100}),
+        column("verdict", "Verdict", {"mappings": [_verdicts()], **_coloured(), "custom.width": 215}),
+        column("certainty", "How sure", {"custom.width": 140}),
+        column("cluster", "Cluster", {"custom.width": 90}),
+        column("topic", "Topic", {"links": list(links), "custom.width": 130}),
+        column("partition", "Partition", {"links": list(links), "custom.width": 75}),
+        column("Value #A", "Age", {**IN_WORDS, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 95}),
+        column("Value #C", "Held back", {"unit": "locale", "custom.width": 80}),
+        column("command", "Next command", {**wrapped, "custom.minWidth": 340}),
+        column("runbook", "Runbook", {"mappings": [any_text("open")], "links": [runbook], "custom.width": 70}),
+        column("transactional_id", "Transactional id", {"custom.width": 120}),
+        column("producer_id", "Producer id", {"custom.width": 90}),
+        column("start_offset", "Start offset", {"custom.width": 90}),
         column("Value #B", "Began", {"unit": "dateTimeAsIso", "custom.width": 160}),
-        column("instance", "Exporter", {"custom.width": 160}),
-        column("rank", "Rank", {"custom.width": 60}),
+        column("instance", "Exporter", {"custom.width": 125}),
     )
 
 

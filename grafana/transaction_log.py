@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from grafana.fields import DOUBTFUL, UNKNOWN, drawn, fixed
+from grafana.fields import drawn, fixed
 from grafana.page import Json, Line
 from grafana.panels import graph
 from grafana.queries import EXPORTER, series
@@ -43,7 +43,7 @@ def outcomes() -> Json:
         overrides=[
             drawn("^commit$", {"color": fixed("blue")}),
             drawn("^abort$", {"color": fixed("light-blue")}),
-            drawn("^timeout$", {"color": fixed(DOUBTFUL)}),
+            drawn("^timeout$", {"color": fixed("orange")}),
             drawn("^fenced$", {"color": fixed("yellow")}),
         ],
     )
@@ -56,7 +56,6 @@ def timeouts() -> Json:
         {"{{group}}": f"sum by (group) ({TIMED_OUT})"},
         unit="short",
         no_value=NO_LOG,
-        hue="orange",
     )
 
 
@@ -67,7 +66,6 @@ def timeouts_share() -> Json:
         {"{{group}}": f"sum by (group) ({TIMED_OUT}) / (sum by (group) ({ENDED}) > 0)"},
         unit="percentunit",
         no_value=NO_LOG,
-        hue="orange",
     )
 
 
@@ -111,7 +109,6 @@ def initializations() -> Json:
         {"{{group}}": f"60 * sum by (group) ({taken})"},
         unit="short",
         no_value=NO_LOG,
-        hue="yellow",
     )
 
 
@@ -141,7 +138,7 @@ def partitions() -> Json:
         overrides=[
             drawn("^current$", {"color": fixed("blue")}),
             drawn("^behind$", {"color": fixed("light-purple")}),
-            drawn("^unread$", {"color": fixed(UNKNOWN)}),
+            drawn("^unread$", {"color": fixed("purple")}),
         ],
     )
 
@@ -155,7 +152,6 @@ def trouble() -> Json:
         {"exporters not reading": f"sum(1 - {reading})", "{{reason}}": f"sum by (reason) ({failures})"},
         unit="short",
         no_value=NO_LOG,
-        hue="purple",
     )
 
 
@@ -166,6 +162,5 @@ def timeouts_of_exporters() -> Json:
         {NAMED: f"sum by ({EXPORTER}) ({TIMED_OUT})"},
         unit="short",
         no_value=NO_LOG,
-        hue="orange",
         beside=True,
     )

@@ -72,6 +72,8 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "partition: Suspects on this partition: A": ALL_READ,
     "partition: Suspects on this partition: B": NO_SUSPECT_NOW,
     "partition: Suspects on this partition: C": NO_SUSPECT_NOW,
+    "partition: Blocked consumer groups: A": NO_SUSPECT_NOW,
+    "partition: Blocked consumer groups: B": NO_SUSPECT_NOW,
     "partition: Firing alerts for this partition: A": NO_SUSPECT_NOW,
     "partition: Longest open transaction over time: A": NEVER,
     "partition: Longest open transaction over time: B": NO_SUSPECT_EVER,

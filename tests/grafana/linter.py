@@ -17,7 +17,10 @@ from tests.grafana.reading import Json, panels
 
 Rule = Callable[[Json], Iterator[str]]
 TEMPLATED: Final = {"$datasource", "${datasource}"}
-UNITS: Final = {"none", "string", "short", "locale", "percentunit", "bytes", "s", "dateTimeAsIso", "reqps"}
+UNITS: Final = {
+    *("none", "string", "short", "locale", "percentunit", "bytes", "s", "dateTimeAsIso", "dtdurations"),
+    *("suffix: s", "suffix: min", "suffix: h", "suffix: ms"),
+}
 """Of Grafana's units those that these dashboards may use."""
 GROWTH: Final = {"rate", "irate", "increase"}
 

@@ -64,6 +64,22 @@ def panels(dashboard: Json) -> Iterator[Json]:
         yield from panel.get("panels", [])
 
 
+def expanded(dashboard: Json) -> Json:
+    """The dashboard after a click on every collapsed row: the rows below it have moved down."""
+    shown: list[Json] = []
+    moved = 0
+    for panel in dashboard["panels"]:
+        for it in (panel, *panel.get("panels", [])):
+            place = {**it["gridPos"], "y": it["gridPos"]["y"] + moved}
+            shown.append(
+                {**it, "gridPos": place, **({"panels": [], "collapsed": False} if it["type"] == "row" else {})}
+            )
+        below = [it["gridPos"]["y"] + it["gridPos"]["h"] for it in panel.get("panels", [])]
+        if below:
+            moved += max(below) - panel["gridPos"]["y"] - panel["gridPos"]["h"]
+    return {**dashboard, "panels": shown}
+
+
 def targets() -> Iterator[Target]:
     """Every question of every dashboard."""
     for name, dashboard in COMMITTED.items():

@@ -13,17 +13,17 @@ import yaml
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.evaluation.verdicts import Verdict
 from grafana.dashboards import DASHBOARDS, text_of
-from grafana.fields import STATE_TEXTS, State
+from grafana.fields import DOUBTFUL, FINE, STATE_TEXTS, UNKNOWN, VERDICT_COLOURS, WRONG, State
 from grafana.queries import FRESH_CYCLES
 from grafana.suspects import ADVICE, NOT_READ, PARTLY_READ
 from tests.each import each
 from tests.grafana.promql import selectors
-from tests.grafana.reading import COMMITTED, Json, Target, chosen_on, filled, panels, targets
+from tests.grafana.reading import COMMITTED, Json, Target, chosen_on, expanded, filled, panels, targets
 from tests.grafana.recorded import ROOT
 
 ALERTS: Final = (ROOT / "alerts" / "alerts.yaml").read_text()
 RECORDING: Final = (ROOT / "alerts" / "recording.yaml").read_text()
-GREEN: Final = re.compile(r"green", re.IGNORECASE)
+GREEN: Final = re.compile(rf"green|{FINE}", re.IGNORECASE)
 
 every_dashboard = each(DASHBOARDS)
 every_target = each(targets(), name=lambda it: it.name)
@@ -46,7 +46,7 @@ def test_a_dashboard_can_be_provisioned_beside_others(name: str) -> None:
 @every_dashboard
 def test_panels_neither_overlap_nor_share_a_number(name: str) -> None:
     """Every cell of the grid is one panel's, and titles name panels unambiguously."""
-    shown = COMMITTED[name]["panels"]
+    shown = expanded(COMMITTED[name])["panels"]
     cells = [
         (x, y)
         for place in (panel["gridPos"] for panel in shown)
@@ -118,10 +118,63 @@ def test_only_the_state_is_green_and_what_is_missing_is_not(name: str) -> None:
             defaults = config["defaults"]
             (missing,) = [it["options"] for it in defaults["mappings"] if it["type"] == "special"]
             assert missing["match"] == "null+nan"
-            assert missing["result"] == {"text": defaults["noValue"], "color": "purple", "index": 0}
+            assert missing["result"] == {"text": defaults["noValue"], "color": UNKNOWN, "index": 0}
             assert defaults["thresholds"]["steps"][0] == {"color": "transparent", "value": None}
-    assert [state for state, (_, colour) in STATE_TEXTS.items() if colour == "green"] == [State.FINE]
+    assert [state for state, (_, colour) in STATE_TEXTS.items() if colour == FINE] == [State.FINE]
     assert set(STATE_TEXTS) == set(State)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance, of WCAG 2."""
+    shares = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (it / 12.92 if it <= 0.04045 else ((it + 0.055) / 1.055) ** 2.4 for it in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@each({*VERDICT_COLOURS.values(), UNKNOWN, WRONG, DOUBTFUL, FINE})
+def test_words_on_a_state_can_be_read(background: str) -> None:
+    """4.5:1 or more (WCAG 2, level AA), with the colour that Grafana writes in (getTextColorForBackground)."""
+    red, green, blue = (int(background[at : at + 2], 16) for at in (1, 3, 5))
+    text = "#202226" if (299 * red + 587 * green + 114 * blue) / 1000 > 180 else "#f7f8fa"
+    lighter, darker = sorted((luminance(text), luminance(background)), reverse=True)
+
+    assert (lighter + 0.05) / (darker + 0.05) >= 4.5
+
+
+@every_dashboard
+def test_lines_have_colours_to_tell_them_apart(name: str) -> None:
+    """Severity colours are for states: a line without a meaning of its own has one of many colours."""
+    for panel in panels(COMMITTED[name]):
+        if panel["type"] == "timeseries":
+            assert panel["fieldConfig"]["defaults"]["color"] == {"mode": "palette-classic"}
+
+
+def test_what_a_default_installation_lacks_is_collapsed() -> None:
+    """Log, history and baseline are off by default: their panels are rows that a click opens, and cost no query before."""
+    rows = {row["title"]: row for row in COMMITTED["overview"]["panels"] if row["type"] == "row"}
+    collapsed = {panel["title"] for row in rows.values() for panel in row["panels"]}
+    needing = {
+        target.panel["title"]
+        for target in targets()
+        if target.dashboard == "overview"
+        and re.search("transaction_log_|_completed|transaction_marker|history_|baseline_|unusual", target.expression)
+    }
+
+    assert needing
+    assert needing <= collapsed
+    assert [title for title, row in rows.items() if not row["collapsed"]] == ["Trends"]
+
+
+@every_dashboard
+def test_a_table_is_sorted_by_what_it_has(name: str) -> None:
+    """The worst first, by a field of the questions, which may be a hidden one."""
+    for panel in panels(COMMITTED[name]):
+        if panel["type"] == "table":
+            keys = [it["options"]["sort"][0]["field"] for it in panel["transformations"] if it["id"] == "sortBy"]
+            words = set(re.findall(r"\w+", " ".join(target["expr"] for target in panel["targets"])))
+            numbers = {f"Value #{target['refId']}" for target in panel["targets"]}
+            assert keys
+            assert set(keys) <= words | (numbers if len(numbers) > 1 else {"Value"})
 
 
 @every_target

@@ -36,7 +36,6 @@ UNUSED: Final = {
     "kafka_transaction_exporter_page_info": "the texts of alerts query it, for their link to the incidents",
     "kafka_transaction_exporter_snapshot_stale": "its rows are gone then, and that is what panels and signals look at",
     "kafka_transaction_exporter_last_success_timestamp_seconds": "the age of the snapshot says it from the reader's side",
-    "kafka_transaction_exporter_visible_topics": "what is missing of them makes coverage incomplete, which alerts",
     "kafka_transaction_exporter_hidden_topics": "the same; the status page and the log name them",
     "kafka_transaction_exporter_cluster_clock_known": "what would rest on a clock is inconclusive, with that reason",
     "kafka_transaction_exporter_transaction_log_records_total": "how many are left says whether it keeps up",
@@ -48,6 +47,8 @@ UNUSED: Final = {
     "process_max_fds": "only of use beside the former",
 }
 """Published, and in no dashboard or alert on purpose."""
+
+DURATIONS: Final = {"s", "dtdurations", "suffix: s", "suffix: min", "suffix: h", "suffix: ms"}
 
 every_target = each(targets(), name=lambda it: it.name)
 
@@ -111,18 +112,26 @@ def test_variables_ask_for_labels_of_their_metric(name: str) -> None:
 
 @every_target
 def test_units_are_those_of_the_names(target: Target) -> None:
-    """Seconds are shown as seconds and bytes as bytes: Prometheus' names end with their unit."""
+    """Seconds are shown as durations and bytes as bytes: Prometheus' names end with their unit.
+
+    An axis in minutes or milliseconds has a question that makes them.
+    """
     names = {str(it.name).split(":")[1] if ":" in str(it.name) else str(it.name) for it in selectors(target.expression)}
     unit = target.panel["fieldConfig"]["defaults"]["unit"]
-    for ending, wanted in (("_seconds", "s"), ("_seconds_bucket", "s"), ("_bytes", "bytes")):
+    for ending, wanted in (("_seconds", DURATIONS), ("_seconds_bucket", DURATIONS), ("_bytes", {"bytes"})):
         if target.panel["type"] != "table" and all(name.endswith(ending) for name in names):
-            assert unit == wanted
+            assert unit in wanted
+    if target.panel["type"] == "timeseries":
+        assert (unit == "suffix: min") == target.expression.endswith("/ 60")
+        assert (unit == "suffix: h") == target.expression.endswith("/ 3600") or "sum(1 - " in target.expression
+        assert (unit == "suffix: ms") == target.expression.startswith("1000 *")
 
 
 @each(COMMITTED)
 def test_columns_have_the_units_of_their_questions(name: str) -> None:
     """A column of numbers says what it counts; ages are seconds and instants are dates."""
-    of_columns = {"Age": "s", "Blocked for": "s", "Snapshot age": "s", "Began": "dateTimeAsIso", "State": "locale"}
+    ages = dict.fromkeys(("Age", "Blocked for", "Snapshot age"), "dtdurations")
+    of_columns = {**ages, "Began": "dateTimeAsIso", "State": "locale"}
     for panel in panels(COMMITTED[name]):
         for rule in panel.get("fieldConfig", {}).get("overrides", []):
             has = {it["id"]: it["value"] for it in rule["properties"]}
@@ -152,7 +161,17 @@ def test_every_signal_is_in_a_panel() -> None:
         "instance:kafka_transaction_exporter_coverage_complete:fresh",  # in the state, without rules
         # what panels show, and for some minutes more what is not contradicted: nobody wants to look at that
         "transaction:kafka_suspect_transaction_start_timestamp_seconds:proved",
+        "transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting",
         "partition:kafka_partition_max_active_transaction_duration_seconds:lasting",
+        "partition:kafka_partition_last_stable_offset_lag:lasting",
+        "group:kafka_consumer_group_blocked_records:lasting",
+        "instance:kafka_hanging_transactions:lasting",
+        "instance:kafka_hanging_transactions:cluster_wide",
+        # what these are made of, and panels show by verdict, or without rules
+        "instance:kafka_hanging_transactions:fresh",
+        "group:kafka_consumer_group_blocked_records:fresh",
+        "instance:kafka_transaction_exporter_visible_topics:fresh",  # part of the coverage, which panels show
+        "partition:kafka_partition_max_active_transaction_duration_seconds:late_prepared",  # the alert's own
     }
 
 

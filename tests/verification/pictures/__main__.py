@@ -20,8 +20,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+from grafana.fields import FINE
 from tests.grafana.expected import is_empty
-from tests.grafana.reading import COMMITTED, Json, chosen_on, panels, targets
+from tests.grafana.reading import COMMITTED, Json, chosen_on, expanded, panels, targets
 from tests.grafana.recorded import ROOT, Prometheus, ends_s, recorded
 from tests.grafana.scenarios import SCENARIOS, SHOWN_S
 from tests.verification.pictures.components import bundle, program
@@ -49,10 +50,11 @@ class Routes:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                body = files.get(self.path)
+                path = self.path.partition("?")[0]
+                body = files.get(path)
                 self.send_response(404 if body is None else 200)
                 kinds = {"js": "text/javascript", "css": "text/css", "json": "application/json"}
-                self.send_header("Content-Type", kinds.get(self.path.rpartition(".")[2], "text/html"))
+                self.send_header("Content-Type", kinds.get(path.rpartition(".")[2], "text/html"))
                 self.end_headers()
                 self.wfile.write(body or b"")
 
@@ -85,7 +87,9 @@ def main() -> int:
     every = {f"{dashboard}-{scenario}": (dashboard, scenario) for scenario in SCENARIOS for dashboard in COMMITTED}
     parser = argparse.ArgumentParser(prog="python -m tests.verification.pictures", description=__doc__)
     parser.add_argument("name", nargs="*", metavar="NAME", help="draw this picture only, such as overview-hanging")
-    wanted = parser.parse_args().name
+    parser.add_argument("--light", action="store_true", help="in Grafana's light theme, into NAME-light.png")
+    options = parser.parse_args()
+    wanted = options.name
     if unknown := set(wanted) - set(every):
         parser.error(f"no picture has the name {', '.join(sorted(unknown))}; there are: {', '.join(every)}")
     begun = time.monotonic()
@@ -96,7 +100,7 @@ def main() -> int:
         bundle(Path(temporary))
         page = {f"/{path.name}": path.read_bytes() for path in Path(temporary).iterdir()} | {"/": PAGE.encode()}
         with ThreadPoolExecutor(2) as pool:
-            results = list(pool.map(lambda pair: picture(page, prometheus, *pair), chosen))
+            results = list(pool.map(lambda pair: picture(page, prometheus, *pair, is_light=options.light), chosen))
     bad = 0
     for (dashboard, scenario), (drawn, problems) in zip(chosen, results, strict=True):
         print(f"{dashboard}-{scenario}: {drawn} panels drawn", *(f"\n  {problem}" for problem in problems), sep="")
@@ -106,7 +110,9 @@ def main() -> int:
     return 1 if bad else 0
 
 
-def picture(page: dict[str, bytes], prometheus: Prometheus, dashboard: str, scenario: str) -> tuple[int, list[str]]:
+def picture(
+    page: dict[str, bytes], prometheus: Prometheus, dashboard: str, scenario: str, *, is_light: bool
+) -> tuple[int, list[str]]:
     """Draw one: how many panels, and what was wrong with them."""
     to = ends_s(scenario)
     config = {
@@ -116,15 +122,16 @@ def picture(page: dict[str, bytes], prometheus: Prometheus, dashboard: str, scen
         "step": 30,
         "variables": chosen_on(dashboard, datasource="prometheus"),
     }
-    shown = COMMITTED[dashboard]
+    shown = expanded(COMMITTED[dashboard])
     routes = Routes(
         {**page, "/dashboard.json": json.dumps(shown).encode(), "/config.json": json.dumps(config).encode()}
     )
     bottom = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in shown["panels"])
     name = f"{dashboard}-{scenario}"
     with routes.served():
-        screenshot(routes.url, ARTEFACTS / f"{name}.png", bottom * CELL + TOP)
-        if name in SMALL:
+        theme, ending = ("?light", "-light") if is_light else ("", "")
+        screenshot(routes.url + theme, ARTEFACTS / f"{name}{ending}.png", bottom * CELL + TOP)
+        if name in SMALL and not is_light:
             first = next(panel["gridPos"]["y"] for panel in shown["panels"] if panel["type"] == "row")
             screenshot(routes.url, KEPT / f"{name}.png", first * CELL + TOP, SMALL[name])
     return judged(dashboard, scenario, routes.report)
@@ -162,7 +169,7 @@ def judged(dashboard: str, scenario: str, report: Json | None) -> tuple[int, lis
             problems.append(f"{title}: {'no data' if panel['empty'] else 'data where none was expected'}")
         odd = [text for text in panel["texts"] if text == "" or "${" in text or "NaN" in text or "undefined" in text]
         problems += [f"{title}: shows {text!r}" for text in odd if not (text == "" and panel["type"] == "table")]
-    green = sum(colour == report["green"] for panel in report["panels"] for colour in panel["colours"])
+    green = sum(colour == FINE for panel in report["panels"] for colour in panel["colours"])
     if green != GREENS.get((dashboard, scenario), 0):
         problems.append(f"{green} values are green")
     return len(drawn), problems

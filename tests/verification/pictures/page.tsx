@@ -18,7 +18,7 @@ const { TableNG } = require('@grafana/ui/unstable');
 type Loose = any; // Grafana's shapes: the dashboard is JSON, and what it may hold is what these components take
 
 const CELL_WIDTH = 76, CELL_HEIGHT = 38, GAP = 8, TOP = 56;
-const theme = data.createTheme({ colors: { mode: 'dark' } });
+const theme = data.createTheme({ colors: { mode: location.search === '?light' ? 'light' : 'dark' } });
 
 const transformers = new Map(Object.values(data.standardTransformers).map((it: Loose) => [it.id, it]));
 data.standardTransformersRegistry.setInit(() => [...transformers.values()].map((it: Loose) => ({
@@ -26,7 +26,7 @@ data.standardTransformersRegistry.setInit(() => [...transformers.values()].map((
 })));
 
 const PROPERTIES = ['unit', 'min', 'max', 'decimals', 'displayName', 'color', 'thresholds', 'mappings', 'noValue', 'links'];
-const CUSTOM = ['width', 'minWidth', 'align', 'cellOptions', 'wrapText', 'inspect', 'filterable', 'lineStyle', 'lineWidth', 'fillOpacity', 'axisPlacement'];
+const CUSTOM = ['width', 'minWidth', 'align', 'cellOptions', 'wrapText', 'inspect', 'filterable', 'lineStyle', 'lineWidth', 'fillOpacity', 'axisPlacement', 'axisSoftMax'];
 const property = (path: string, isCustom: boolean) => ({
   id: isCustom ? `custom.${path}` : path, path, name: path, isCustom, override: () => null, editor: () => null,
   process: data.identityOverrideProcessor, shouldApply: () => true, settings: {}, getItemsCount: () => 0,
@@ -200,4 +200,4 @@ async function draw(): Promise<Drawn[]> {
 }
 
 const told = (what: Loose) => fetch('report', { method: 'POST', body: JSON.stringify(what) });
-draw().then((panels) => told({ panels, uncaught, green: theme.visualization.getColorByName('green') }), (error) => told({ failed: error.stack }));
+draw().then((panels) => told({ panels, uncaught }), (error) => told({ failed: error.stack }));
