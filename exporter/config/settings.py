@@ -242,6 +242,13 @@ class Settings:
         "that is Prometheus' configuration.",
         needs_restart=True,
     )
+    show_records: bool = setting(
+        "incident.show_records",
+        values.SWITCH,
+        "Read the first record of each new suspect, and show its timestamp and the names of its headers in its incident; "
+        "never keys or values.",
+        default=False,
+    )
     scan: ScanSettings
     verdicts: VerdictSettings
     publish: PublishSettings

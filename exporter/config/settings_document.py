@@ -38,6 +38,7 @@ Passwords have no flag: every user of a machine can read its command lines.
 _SECTIONS = {
     "kafka": "The cluster, in librdkafka's property names. A property that is not listed is refused rather than ignored.",
     "cluster": "The cluster, as people know it. A fleet's file names its clusters instead ([fleet.md](fleet.md)).",
+    "incident": "What the pages of incidents show ([alerting.md](alerting.md)).",
     "scan": "The pace of the loop, and how much a cycle may do.",
     "verdicts": "What counts as late, overdue and stuck. No verdict of *hanging* depends on these: it is a proof.",
     "publish": "The content and the address of /metrics and the status page.",

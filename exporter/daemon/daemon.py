@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -16,14 +16,16 @@ from exporter.baseline import NO_BASELINE
 from exporter.config.settings import Settings
 from exporter.daemon.baseline_file import BaselineFile
 from exporter.daemon.cluster_state import ClusterState
-from exporter.daemon.incidents_file import AuditReader, IncidentsFile
+from exporter.daemon.incidents_file import AuditReader, IncidentsFile, in_words
 from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.reload import Reloader
 from exporter.daemon.scheduler import Orders, Scheduler
 from exporter.daemon.wiring import policy_of, process_status, publish_options_of
 from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.first_records import Opened, first_records
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.incidents import IncidentPages, url_of
@@ -121,7 +123,7 @@ class Daemon:
         )
         if self._history is not None:
             self._history.record(evaluation)
-        self._incidents.take(evaluation)
+        self._incidents.take(evaluation, self._look_at if self.scheduler.settings.show_records else None)
         self._publish()
         self._record.keep()
 
@@ -152,6 +154,15 @@ class Daemon:
         if self._log_reader is None:
             return NO_JOURNAL
         return self._log_reader.journal(set(snapshot.open_transactions.producer_id.tolist()))
+
+    def _look_at(self, keys: Sequence[TransactionKey]) -> Mapping[TransactionKey, str]:
+        """What to say of their first records."""
+        opened = [Opened(it.topic, it.partition, it.producer_id, it.start_offset) for it in keys]
+        try:
+            records = self._collector.query(lambda client: first_records(client, opened))
+        except ClientClosedError:
+            return {}
+        return {key: in_words(it) for key, it in zip(keys, records, strict=True)}
 
     def _now_ms(self) -> int:
         return int(self._wall_clock() * 1000)

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from exporter.daemon import kept_file
 from exporter.daemon.kept_file import KeptFileError
+from exporter.evaluation.humanize import humanize_names
+from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Evaluation
 from exporter.files import MEGABYTE, Signature, ending, signature
 from exporter.incidents.document import document, incidents_of
-from exporter.incidents.follow import followed
+from exporter.incidents.follow import followed, new_suspects, with_sentences
 from exporter.incidents.incident import NO_INCIDENTS, Incident, Incidents
 from exporter.incidents.operator_steps import Steps, steps_of, with_steps
+from exporter.kafka.collect.first_records import FirstRecord
+from exporter.publication.page.humanize import humanize_instant
 
 log = logging.getLogger("exporter")
 
 BYTES_MAX = 64 * MEGABYTE
+LOOKED_AT_MAX = 10
+"""First records that are read after one cycle."""
+HEADERS_MAX = 20
+Look = Callable[[Sequence[TransactionKey]], Mapping[TransactionKey, str]]
+"""A sentence about the first record of each of these transactions."""
 
 
 def path_beside(state_path: Path | None) -> Path | None:
@@ -69,11 +79,17 @@ class IncidentsFile:
             path_beside(state_path), load, NO_INCIDENTS, contents="incidents", warn=log.warning
         )
 
-    def take(self, evaluation: Evaluation) -> None:
-        """Follow them through one cycle, and write the file if anything has changed."""
+    def take(self, evaluation: Evaluation, look: Look | None = None) -> None:
+        """Follow them through one cycle, and write the file if anything has changed.
+
+        `look` reads what is to be said of the first records of new suspects.
+        """
         after = followed(self.incidents, evaluation)
         if after is self.incidents:
             return
+        if look is not None:
+            new = new_suspects(self.incidents, after)[:LOOKED_AT_MAX]
+            after = with_sentences(after, look(new) if new else {}, evaluation.snapshot.taken_at_ms)
         for it in after.all:
             self._log_changes(self.incidents.named(it.id), it)
         self.incidents = after
@@ -97,3 +113,13 @@ class IncidentsFile:
             if str(error) != self._said:
                 self._said = str(error)
                 log.warning("a restart would lose the incidents: %s", error)
+
+
+def in_words(record: FirstRecord) -> str:
+    """The first record for the time line. Header names are whatever a client chose: other characters are shown as ?."""
+    if record.timestamp_ms < 0:
+        return f"its first record could not be read: {record.unread}"
+    names = [re.sub(r"[^-_.:/=+a-zA-Z0-9]", "?", name)[:100] for name in record.headers]
+    headers = f"the headers {humanize_names(names, shown_max=HEADERS_MAX)}" if names else "no headers"
+    rest = f"; {record.unread}" if record.unread else f" and {headers}"
+    return f"its first record has the timestamp {humanize_instant(record.timestamp_ms)}{rest}"

@@ -45,6 +45,26 @@ def followed(before: Incidents, evaluation: Evaluation) -> Incidents:
     return before if kept == before.all else Incidents(cluster_id=cluster_id, all=_newest(kept))
 
 
+def new_suspects(before: Incidents, after: Incidents) -> list[TransactionKey]:
+    """The transactions that are followed since the last evaluation."""
+    known = {it.key for incident in before.all for it in incident.suspects}
+    return [it.key for incident in after.all for it in incident.suspects if it.key not in known]
+
+
+def with_sentences(incidents: Incidents, sentences: Mapping[TransactionKey, str], now_ms: int) -> Incidents:
+    """With a line about the first record of each of these transactions."""
+    if not sentences:
+        return incidents
+    return replace(incidents, all=tuple(_with_sentences(it, sentences, now_ms) for it in incidents.all))
+
+
+def _with_sentences(incident: Incident, sentences: Mapping[TransactionKey, str], now_ms: int) -> Incident:
+    about = [(it, sentences[it.key]) for it in incident.suspects if it.key in sentences]
+    return _with_events(
+        incident, [Event(now_ms, EventKind.FIRST_RECORD, f"{it.name}: {sentence}") for it, sentence in about]
+    )
+
+
 def _key(row: TransactionRow) -> TransactionKey:
     return TransactionKey(row.topic, row.partition, row.producer_id, row.start_offset, row.topic_id)
 

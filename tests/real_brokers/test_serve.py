@@ -90,10 +90,10 @@ def test_every_situation_gives_its_promised_series(
 def test_an_incident_is_told_from_its_first_record_to_the_abort_that_ended_it(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """On its page and by `incident`, with the operator's own steps, also after a restart."""
+    """On its page and by `incident`, with the first record and the operator's own steps, also after a restart."""
     topic = make_topic(broker)
     hang = plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
-    with serving(broker.bootstrap, tmp_path) as exporter:
+    with serving(broker.bootstrap, tmp_path, incident__show_records="true") as exporter:
         exporter.until(lambda m: len(suspects_on(m, topic)) == 1)
         place = ("--topic", topic, "--partition", "0", "--start-offset", str(hang.start_offset))
         run = ended(tmp_path, "--bootstrap-server", broker.bootstrap, "abort", *place, "--yes")
@@ -106,6 +106,8 @@ def test_an_incident_is_told_from_its_first_record_to_the_abort_that_ended_it(
     with serving(broker.bootstrap, tmp_path) as exporter:
         page = exporter.get(f"/incidents/{name}")[1]
     steps = ("was last written to", "first cycle that saw it open", "is hanging", "sends the marker", "no longer open")
+    assert "its first record has the timestamp" in page
+    assert "and no headers" in page
     for text in (told.replace("\\", ""), page):
         places = [text.index(step, text.index("ime line")) for step in steps]
         assert places == sorted(places), text

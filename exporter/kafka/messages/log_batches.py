@@ -31,6 +31,8 @@ class Batch(NamedTuple):
     base_offset: int
     next_offset: int
     """The offset after its last record, also if compaction has removed that record."""
+    first_timestamp_ms: int
+    """Of its first record, -1 in older batches."""
     max_timestamp_ms: int
     producer_id: int
     producer_epoch: int
@@ -39,6 +41,10 @@ class Batch(NamedTuple):
     start: int
     """Where its bytes begin and end."""
     end: int
+
+    @property
+    def is_compressed(self) -> bool:
+        return bool(self.attributes & _COMPRESSION)
 
     @property
     def is_control(self) -> bool:
@@ -63,7 +69,7 @@ def batches(records: bytes) -> Iterator[Batch]:
         if end > len(records):
             return
         if magic < _MAGIC_WITH_PRODUCERS:
-            yield Batch(offset, offset + 1, -1, -1, -1, 0, 1, at, end)
+            yield Batch(offset, offset + 1, -1, -1, -1, -1, 0, 1, at, end)
         else:
             yield _batch(records, at, end)
         at = end
@@ -77,7 +83,16 @@ def _batch(records: bytes, at: int, end: int) -> Batch:
     if last_delta < 0:
         raise MalformedAnswerError(f"the record batch at byte {at} of the records ends before it begins")
     return Batch(
-        base_offset, base_offset + last_delta + 1, header[8], header[9], header[10], attributes, header[12], at, end
+        base_offset=base_offset,
+        next_offset=base_offset + last_delta + 1,
+        first_timestamp_ms=header[7],
+        max_timestamp_ms=header[8],
+        producer_id=header[9],
+        producer_epoch=header[10],
+        attributes=attributes,
+        records=header[12],
+        start=at,
+        end=end,
     )
 
 
@@ -126,7 +141,7 @@ class Stretch:
             self._open_epoch = batch.producer_epoch
 
     def _take_markers(self, batch: Batch, records: bytes) -> None:
-        if batch.attributes & _COMPRESSION:  # brokers never do that
+        if batch.is_compressed:  # brokers never do that
             raise MalformedAnswerError("an end marker is compressed")
         try:
             decoded = MemoryRecords(records[batch.start : batch.end]).next_batch()

@@ -1,0 +1,83 @@
+"""Reads the first record of an open transaction: its timestamp, and the names of its headers, never its key or value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kafka.record.memory_records import MemoryRecords
+
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, MalformedAnswerError, error_name
+from exporter.kafka.lookups import KafkaRequestError, leader_of
+from exporter.kafka.messages.fetch import fetched, piece_request
+from exporter.kafka.messages.log_batches import Batch, batches
+
+PATIENCE_S = 2.0
+"""For each request: a cycle follows."""
+COMPRESSED_BYTES_MAX = 65_536
+"""Of a batch that is decompressed for its headers' names: a client could make a small one very large."""
+
+
+class Opened(NamedTuple):
+    """Where a transaction was opened."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstRecord:
+    """What is known of it."""
+
+    timestamp_ms: int = -1
+    """By the client's clock, or by the broker's (message.timestamp.type); -1 if the record could not be read."""
+    headers: tuple[str, ...] = ()
+    """Names in their order."""
+    unread: str = ""
+    """Why it, or its headers, could not be read, as a phrase; empty if all was."""
+
+
+async def first_records(client: ClusterClient, opened: Sequence[Opened]) -> list[FirstRecord]:
+    """The first record of each transaction; one that cannot be read says why."""
+    return list(await client.gather(_first_record(client, it) for it in opened))
+
+
+async def _first_record(client: ClusterClient, opened: Opened) -> FirstRecord:
+    def read(answer: Any) -> FirstRecord:
+        error, records, _ = fetched(answer)
+        if error != ErrorCode.NONE:
+            return FirstRecord(unread=f"the leader responded with {error_name(error)}")
+        return of_records(records, opened)
+
+    try:
+        leader = await leader_of(client, opened.topic, opened.partition)
+        request = piece_request(opened.topic, opened.partition, opened.start_offset)
+        return await client.request(leader, "Fetch", request, read, patience_s=PATIENCE_S)
+    except (BrokerFault, KafkaRequestError, ClusterUnavailableError) as fault:
+        return FirstRecord(unread=str(fault))
+
+
+def of_records(records: bytes, opened: Opened) -> FirstRecord:
+    """The record at the start offset. Raises MalformedAnswerError."""
+    for batch in batches(records):
+        if batch.next_offset <= opened.start_offset:
+            continue
+        if batch.base_offset != opened.start_offset or batch.producer_id != opened.producer_id:
+            return FirstRecord(unread="another one is at the start offset")
+        if batch.is_compressed and batch.end - batch.start > COMPRESSED_BYTES_MAX:
+            unread = "its headers were not read: its batch is compressed and large"
+            return FirstRecord(timestamp_ms=batch.first_timestamp_ms, unread=unread)
+        return FirstRecord(timestamp_ms=batch.first_timestamp_ms, headers=_headers(batch, records))
+    return FirstRecord(unread="the leader returned none")
+
+
+def _headers(batch: Batch, records: bytes) -> tuple[str, ...]:
+    try:
+        first = next(iter(MemoryRecords(records[batch.start : batch.end]).next_batch()))
+        return tuple(name for name, _ in first.headers)
+    except Exception as error:  # each codec has its own errors
+        raise MalformedAnswerError(f"the first record cannot be read: {error}") from error
