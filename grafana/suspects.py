@@ -110,7 +110,11 @@ def _chosen(matchers: str) -> str:
 
 def _ages(matchers: str) -> str:
     starts = either(advised(advice, matchers) for advice in ADVICE)
-    return either((f"clamp_min(time() - ({now(f'({starts})')}), 0)", *_gaps()))
+    ages = f"clamp_min(time() - ({now(f'({starts})')}), 0)"
+    addresses = f"max by ({EXPORTER}, url) ({series('kafka_transaction_exporter_page_info')})"
+    with_address = f"({ages}) * on ({EXPORTER}) group_left (url) {addresses}"
+    without = f"{ages} unless on ({EXPORTER}) {addresses}"
+    return either((with_address, without, *_gaps()))
 
 
 def _gaps() -> Iterator[str]:
@@ -145,6 +149,7 @@ def _held_back(matchers: str) -> str:
 
 def _columns(links: Sequence[Json]) -> Sequence[Json]:
     runbook = {"title": "Open the runbook", "url": "${runbooks:raw}/${__data.fields.runbook}.md", "targetBlank": True}
+    incidents = {"title": "Open the incidents", "url": "${__data.fields.url:raw}/incidents", "targetBlank": True}
     # Grafana 13 has moved `wrapText` out of the cell's options.
     wrapped = {
         "custom.cellOptions": {"type": "auto", "wrapText": True},
@@ -159,8 +164,9 @@ def _columns(links: Sequence[Json]) -> Sequence[Json]:
         column("partition", "Partition", {"links": list(links), "custom.width": 75}),
         column("Value #A", "Age", {**IN_WORDS, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 95}),
         column("Value #C", "Held back", {"unit": "locale", "custom.width": 80}),
-        column("command", "Next command", {**wrapped, "custom.minWidth": 340}),
+        column("command", "Next command", {**wrapped, "custom.minWidth": 300}),
         column("runbook", "Runbook", {"mappings": [any_text("open")], "links": [runbook], "custom.width": 70}),
+        column("url", "Incident", {"mappings": [any_text("open")], "links": [incidents], "custom.width": 70}),
         column("transactional_id", "Transactional id", {"custom.width": 120}),
         column("producer_id", "Producer id", {"custom.width": 90}),
         column("start_offset", "Start offset", {"custom.width": 90}),

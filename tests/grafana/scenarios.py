@@ -74,6 +74,8 @@ class Scraped:
     """From then on no scrape is answered."""
     frozen_from_ms: int = LASTS_MS
     """From then on no cycle ends, and the old text is served."""
+    external_url: str | None = None
+    """Where people reach its page."""
 
 
 @dataclass(frozen=True)
@@ -272,9 +274,11 @@ HASTY: Final = Baseline(
 )
 """Whatever is open is longer than that."""
 
+ADDRESS: Final = "https://ktx.example.org"
+
 SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
     "healthy": [Scraped(healthy)],
-    "hanging": [Scraped(hanging)],
+    "hanging": [Scraped(hanging, external_url=ADDRESS)],
     "partly_read": [Scraped(partly_read)],
     "unproved": [Scraped(unproved)],
     "unreachable": [Scraped(unreachable)],
@@ -321,7 +325,8 @@ def played(target: Scraped, begins_ms: int) -> Iterator[Scrape]:
                 history=None if target.keeping is None else target.keeping(since_ms),
                 baseline=None if target.usual is NO_BASELINE else BaselineStatus(begins_ms, None),
             )
-            publication = Publication(evaluation=newest, process=process, status=status, options=PublishOptions())
+            options = PublishOptions(external_url=target.external_url)
+            publication = Publication(evaluation=newest, process=process, status=status, options=options)
             text = renderer.render(publication).openmetrics.body.decode()
         answers = since_ms < target.answers_until_ms
         yield Scrape(at_ms + 1000, target, text if answers else None)

@@ -33,7 +33,6 @@ LABELS: Final[dict[str, set[str]]] = {
 
 UNUSED: Final = {
     "kafka_transactional_ids_without_group": "a hint to configure groups, for whoever wonders what `other` is",
-    "kafka_transaction_exporter_page_info": "the texts of alerts query it, for their link to the incidents",
     "kafka_transaction_exporter_snapshot_stale": "its rows are gone then, and that is what panels and signals look at",
     "kafka_transaction_exporter_last_success_timestamp_seconds": "the age of the snapshot says it from the reader's side",
     "kafka_transaction_exporter_hidden_topics": "the same; the status page and the log name them",

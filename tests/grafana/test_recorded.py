@@ -18,7 +18,7 @@ from grafana.suspects import NOT_READ, PARTLY_READ
 from tests.grafana.expected import EMPTY, UNREAD, is_empty
 from tests.grafana.reading import Target, chosen_on, filled, targets
 from tests.grafana.recorded import Prometheus, ends_s, recorded
-from tests.grafana.scenarios import SCENARIOS, SHOWN_S
+from tests.grafana.scenarios import ADDRESS, SCENARIOS, SHOWN_S
 from tests.marks import starts
 
 Answer = list[dict[str, Any]]
@@ -176,11 +176,21 @@ def test_a_suspect_has_all_that_a_person_needs(prometheus: Prometheus) -> None:
         *("hanging_no_transactional_id", "KafkaTransactionHanging"),
     ]
     assert value(row) == pytest.approx(3572, abs=1), "seconds"
+    assert {it["metric"]["url"] for it in rows["A"]} == {ADDRESS}
     (began,) = [value(it) for it in rows["B"] if it["metric"]["producer_id"] == "4001"]
     assert began / 1000 == pytest.approx(ends_s("hanging") - value(row), abs=1)
     held_back = {it["metric"]["producer_id"]: value(it) for it in rows["C"]}
     assert held_back == {"4001": 17_850, "4002": 3570, "4003": 7140, "4004": 396}
     assert len(rows["A"]) == len(rows["B"]) == 4
+
+
+def test_a_suspect_of_an_exporter_without_an_address_has_its_row_too(prometheus: Prometheus) -> None:
+    """`publish.external_url` is optional: only the link is missing."""
+    rows = [it["metric"] for it in ask(prometheus, the("overview", "Suspect transactions"), "down")]
+    rows += [it["metric"] for it in ask(prometheus, the("overview", "Suspect transactions"), "fleet")]
+
+    assert "hanging_no_transactional_id" in {it["verdict"] for it in rows}
+    assert not any("url" in it for it in rows)
 
 
 def test_the_worst_comes_first(prometheus: Prometheus) -> None:

@@ -47,7 +47,7 @@ function filled(text: string, config: Config, scoped?: Loose): string {
   };
   const context = scoped?.__dataContext?.value;
   return text
-    .replace(/\$\{__data\.fields\.(\w+)\}/g, (all, name) => {
+    .replace(/\$\{__data\.fields\.(\w+)(?::raw)?\}/g, (all, name) => {
       const field = context?.frame.fields.find((it: Loose) => it.name === name);
       return field ? String(field.values[context.rowIndex] ?? '') : all;
     })
