@@ -148,16 +148,6 @@
           |||,
         },
         {
-          "record": "partition:kafka_partition_last_stable_offset_lag:lasting",
-          "expr": |||
-            partition:kafka_partition_last_stable_offset_lag:suspect
-            or
-              last_over_time(partition:kafka_partition_last_stable_offset_lag:suspect[5m])
-              unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, topic, partition)
-                (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
-          |||,
-        },
-        {
           "record": "group:kafka_consumer_group_blocked_records:fresh",
           "expr": |||
             kafka_consumer_group_blocked_records
@@ -512,7 +502,7 @@
               "alert": "KafkaTransactionBlocksConsumers",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  partition:kafka_partition_last_stable_offset_lag:lasting
+                  last_over_time(partition:kafka_partition_last_stable_offset_lag:suspect[5m])
                 )
                 > min without (instance, pod, node, container, endpoint, pod_template_hash) (
                   min_over_time(partition:kafka_partition_last_stable_offset_lag:suspect[10m])

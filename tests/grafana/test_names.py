@@ -162,7 +162,6 @@ def test_every_signal_is_in_a_panel() -> None:
         "transaction:kafka_suspect_transaction_start_timestamp_seconds:proved",
         "transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting",
         "partition:kafka_partition_max_active_transaction_duration_seconds:lasting",
-        "partition:kafka_partition_last_stable_offset_lag:lasting",
         "group:kafka_consumer_group_blocked_records:lasting",
         "instance:kafka_hanging_transactions:lasting",
         "instance:kafka_hanging_transactions:cluster_wide",
