@@ -9,7 +9,7 @@ from pathlib import Path
 
 from exporter.commands.consent import agrees, audit_log
 from exporter.commands.context import Context
-from exporter.commands.recover import Means, log_plan, logged_failure, shown, told
+from exporter.commands.recover import Means, log_plan, logged_failure, reported, shown
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.evaluation.evaluate import all_rows
@@ -150,7 +150,7 @@ def _done(planned: PlannedAbort, now: Judged, means: Means, audit: AuditLog) -> 
         if result.outcome is Outcome.GONE:
             print(result.sentence)
             return ExitStatus.ANSWERED
-        return told(result)
+        return reported(result)
     audit.step(
         now.standing.value,
         topic=planned.topic,

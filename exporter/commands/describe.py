@@ -34,8 +34,8 @@ def run(context: Context, settings: Settings) -> int:
 
 
 def _describe(options: argparse.Namespace, collector: Collector) -> int:
-    told = collector.query(lambda client: describe_id(client, options.transactional_id))
-    row = described(told, int(time.time() * 1000))
+    transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
+    row = described(transaction, int(time.time() * 1000))
     print(in_format(options.format, HEADINGS, [row], document=row))
     return ExitStatus.ANSWERED
 

@@ -161,10 +161,10 @@ def printed(
     """The rows for people, as Kafka's tab-separated columns, as CSV or the promised JSON object."""
     if output == "table":
         return with_summary(evaluation, rows, paint)
-    told = document(evaluation, rows, cluster_name=cluster_name)
+    result = document(evaluation, rows, cluster_name=cluster_name)
     if output == "json":
-        return as_json(told)
-    transactions: list[Row] = told["transactions"]
+        return as_json(result)
+    transactions: list[Row] = result["transactions"]
     if output == "csv":
         return as_csv(transactions, TRANSACTION_KEYS)
     with_minutes = [{**row, "duration_minutes": row["duration_ms"] // MINUTE_MS} for row in transactions]

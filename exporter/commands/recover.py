@@ -130,7 +130,7 @@ def _judged_and_done(
     against = refusal(plan, forced)
     if against is not None:
         return refused(audit, plan, against)
-    return told(carry_out(plan, means.partition(row.topic, row.partition), audit))
+    return reported(carry_out(plan, means.partition(row.topic, row.partition), audit))
 
 
 class LoggedInterrupt(KeyboardInterrupt):
@@ -204,7 +204,7 @@ def refused(audit: AuditLog, plan: Plan, against: str) -> int:
     return ExitStatus.REFUSED
 
 
-def told(result: Result) -> int:
+def reported(result: Result) -> int:
     """Print the result of a plan. Raises LoggedInterrupt if the operator pressed Ctrl-C."""
     if result.is_done:
         print(result.sentence)

@@ -22,11 +22,11 @@ def complain(sentence: str) -> None:
 
 def complain_of_gaps(gaps: Iterable[str]) -> bool:
     """Print what is missing from the result, a line each; True if anything is."""
-    told = False
+    printed = False
     for sentence in gaps:
         complain(f"incomplete: {sentence}")
-        told = True
-    return told
+        printed = True
+    return printed
 
 
 def visible_topics(collector: Collector) -> tuple[str, ...]:

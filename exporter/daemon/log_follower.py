@@ -91,17 +91,17 @@ class LogFollower:
         """The status, and the counts."""
         with self._lock:
             current = self._current()
-            told = [partition for partition in self._partitions if partition in self._ends]
-            lags = [max(self._ends[it] - self._positions.get(it, 0), 0) for it in told]
+            with_end = [partition for partition in self._partitions if partition in self._ends]
+            lags = [max(self._ends[it] - self._positions.get(it, 0), 0) for it in with_end]
             return LogReport(
                 counted=self._counts.counted() if self._is_caught_up else None,
                 records=self._records,
                 malformed=self._malformed,
                 unknown_versions=self._unknown_versions,
-                lag_records=sum(lags) if told else None,
+                lag_records=sum(lags) if with_end else None,
                 partitions_current=len(current),
-                partitions_behind=len(told) - len(current),
-                partitions_unread=len(self._partitions) - len(told),
+                partitions_behind=len(with_end) - len(current),
+                partitions_unread=len(self._partitions) - len(with_end),
                 transactional_ids=self._ledger.transactional_ids,
                 timeouts=self._timeouts.newest_first(),
                 position=LogPosition(cluster_id=self._cluster_id, offsets=MappingProxyType(self._counted_positions())),

@@ -86,7 +86,7 @@ OBSERVATION_COLUMNS = (
     Column("producer_epoch", Kind.INTEGER, "at which epoch"),
     Column("start_offset", Kind.LONG, "offset of its first record here"),
     Column("started_at", Kind.INSTANT, "its start as far as known in this cycle"),
-    Column("start_source", Kind.TEXT, "who tells the start: coordinator, transaction_log, last_write or first_seen"),
+    Column("start_source", Kind.TEXT, "source of the start: coordinator, transaction_log, last_write or first_seen"),
     Column("duration_ms", Kind.LONG, "since that start", greatest=Greatest.OF_TRANSACTION),
     Column("idle_ms", Kind.LONG, "since the last write here, by the client's clock", greatest=Greatest.OF_TRANSACTION),
     Column(
@@ -97,7 +97,7 @@ OBSERVATION_COLUMNS = (
     ),
     Column("verdict", Kind.TEXT, "the exporter's verdict"),
     Column("inconclusive_reason", Kind.TEXT, "what was missing; null for other verdicts", nullable=True),
-    Column("transactional_id", Kind.TEXT, "null where nobody tells", nullable=True),
+    Column("transactional_id", Kind.TEXT, "null where it is unknown", nullable=True),
     Column("coordinator_state", Kind.TEXT, "null where no coordinator lists the producer id", nullable=True),
     Column("timeout_ms", Kind.LONG, "its own time-out; null where it was not described", nullable=True),
     Column(

@@ -257,7 +257,7 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
     open_, partitions = snapshot.open_transactions, snapshot.partitions
     row = open_.partition_row
     lag = evaluation.partitions.last_stable_offset_lag[row]
-    told = [it.transaction for it in evaluation.evidence]
+    described = [it.transaction for it in evaluation.evidence]
     suspects = {
         TransactionKey(it.topic, it.partition, it.producer_id, it.start_offset, it.topic_id): it
         for it in evaluation.suspects
@@ -281,7 +281,7 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
         ],
         "transactional_id": [it.transactional_id for it in evaluation.evidence],
         "coordinator_state": [None if it.state is None else it.state.value for it in evaluation.evidence],
-        "timeout_ms": [None if it is None or not it.is_described else it.timeout_ms for it in told],
+        "timeout_ms": [None if it is None or not it.is_described else it.timeout_ms for it in described],
         "last_stable_offset_lag": [None if it < 0 else it for it in lag.tolist()],
         "groups": [() if it is None else tuple(group.group for group in it.groups) for it in suspect],
         "outcome_evidence": [None if it is None else it.outcome_evidence.value for it in suspect],

@@ -23,15 +23,15 @@ class LatestMetadata:
     """The last metadata of all topics, not decoded again while the response stays the same, byte for byte."""
 
     def __init__(self) -> None:
-        self._told = b""
+        self._decoded = b""
         self._topology: Topology | None = None
 
     def topology_of(self, answer: RawAnswer) -> Topology:
         """The topology of this response; the same object as before if nothing has changed."""
-        told = answer.body[_THROTTLE_TIME_BYTES:].tobytes()
-        if self._topology is None or told != self._told:
+        content = answer.body[_THROTTLE_TIME_BYTES:].tobytes()
+        if self._topology is None or content != self._decoded:
             self._topology = topology_of(metadata.decode(answer.body))
-            self._told = told
+            self._decoded = content
         return self._topology
 
 

@@ -237,7 +237,7 @@ def coordinators_of(topology: Topology) -> tuple[int, ...]:
 
 def coverage_of(listings: Iterable[Listing]) -> tuple[CoordinatorCoverage, ...]:
     """Coordinators that were queried, and those that responded."""
-    return tuple(CoordinatorCoverage(broker=told.broker, failure=told.failure) for told in listings)
+    return tuple(CoordinatorCoverage(broker=response.broker, failure=response.failure) for response in listings)
 
 
 async def prove(
@@ -253,7 +253,7 @@ async def prove(
     visible_before = await id_visibility(client, brokers)
     probes_before = await _probe(client, before.leaders)
     listings = await list_transactions(client, brokers, states=(), producer_ids=producer_ids)
-    listed = [transaction for told in listings for transaction in told.of_producers(producer_ids)]
+    listed = [transaction for response in listings for transaction in response.of_producers(producer_ids)]
     described, unclear = await describe(client, listed)
     hidden = await _hidden_topics(client, {transaction.coordinator for transaction in described}, topics)
     probes_after = await _probe(client, before.leaders)
@@ -263,7 +263,9 @@ async def prove(
         state_topic=before.topic,
         state_topic_id=before.topic_id,
         state_partitions=_state_partition_proofs(before, after, probes_before, probes_after),
-        listing_failures=tuple((told.broker, told.failure) for told in listings if told.failure is not None),
+        listing_failures=tuple(
+            (response.broker, response.failure) for response in listings if response.failure is not None
+        ),
         transactions=tuple(_with_state_partition(it, len(before.leaders)) for it in described),
         unclear_producer_ids=unclear | _listed_twice(listed),
         hidden_topics=hidden,

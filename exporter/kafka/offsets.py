@@ -50,8 +50,8 @@ async def offset_at_time(
 ) -> int | None:
     """The first offset with that timestamp or a later one, or LOG_START; None if there is none. Raises BrokerFault."""
     request = _request([partition], READ_UNCOMMITTED, timestamp_ms)
-    told = await client.request(leader, "ListOffsets", request, lambda answer: _at(answer, partition))
-    code, offset = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1) if told is None else told
+    response = await client.request(leader, "ListOffsets", request, lambda answer: _at(answer, partition))
+    code, offset = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1) if response is None else response
     if code != ErrorCode.NONE:
         raise BrokerFault(FaultReason.REFUSED, f"broker {leader} answers {error_name(code)}")
     return None if offset < 0 else offset

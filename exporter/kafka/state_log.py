@@ -223,13 +223,13 @@ class StateLog:
             self.positions[partition] = min(max(self.positions[partition], first), last)
 
     def _on_statistics(self, written: str) -> None:
-        told = json.loads(written)
+        document = json.loads(written)
         heard = {
             broker["nodeid"]
-            for broker in told["brokers"].values()
+            for broker in document["brokers"].values()
             if broker["state"] == "UP" and 0 <= broker.get("rxidle", _UNKNOWN) <= HEARD_WITHIN_US
         }
-        partitions = told["topics"].get(STATE_TOPIC, {}).get("partitions", {})
+        partitions = document["topics"].get(STATE_TOPIC, {}).get("partitions", {})
         self._ends = {
             int(number): partition["hi_offset"]
             for number, partition in partitions.items()

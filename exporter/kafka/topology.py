@@ -107,7 +107,7 @@ def topology_of(answer: MetadataAnswer) -> Topology:
     if not answer.brokers:
         # A broker that has not caught up with its controller: an empty cluster would look like one without transactions.
         raise MalformedAnswerError("its metadata names no broker")
-    told = np.array(answer.partitions, dtype=np.int64)
+    counts = np.array(answer.partitions, dtype=np.int64)
     shown = [
         i
         for i, (error, count) in enumerate(zip(answer.topic_errors, answer.partitions, strict=True))
@@ -115,18 +115,18 @@ def topology_of(answer: MetadataAnswer) -> Topology:
     ]
     shown.sort(key=answer.topics.__getitem__)
     topics = tuple(answer.topics[i] for i in shown)
-    rank = np.full(len(told), -1, dtype=np.int64)
+    rank = np.full(len(counts), -1, dtype=np.int64)
     rank[shown] = np.arange(len(shown))
-    topic_told = np.repeat(rank, told)
-    sizes = _sizes(answer, topics, topic_told)
-    has_row = answer.partition < sizes[topic_told]
+    topic_of_entry = np.repeat(rank, counts)
+    sizes = _sizes(answer, topics, topic_of_entry)
+    has_row = answer.partition < sizes[topic_of_entry]
     first = np.cumsum(sizes) - sizes
-    row = first[topic_told[has_row]] + answer.partition[has_row]
+    row = first[topic_of_entry[has_row]] + answer.partition[has_row]
     count = int(sizes.sum())
     leader = np.full(count, NO_LEADER, dtype=np.int32)
     leader_epoch = np.full(count, -1, dtype=np.int32)
     leader[row], leader_epoch[row] = answer.leader[has_row], answer.leader_epoch[has_row]
-    left_out = np.bincount(topic_told[~has_row], minlength=len(topics))
+    left_out = np.bincount(topic_of_entry[~has_row], minlength=len(topics))
     return Topology(
         cluster_id=answer.cluster_id or "",
         brokers={broker: Address(host, port) for broker, host, port in answer.brokers},
@@ -148,7 +148,7 @@ def topology_of(answer: MetadataAnswer) -> Topology:
     )
 
 
-def _sizes(answer: MetadataAnswer, topics: tuple[str, ...], topic_told: Int64Column) -> Int64Column:
+def _sizes(answer: MetadataAnswer, topics: tuple[str, ...], topic_of_entry: Int64Column) -> Int64Column:
     """(T,) rows of each of `topics`, gaps included. Raises MalformedAnswerError if that is impossible.
 
     If all gaps together are too many, the topics that lack most get no more rows than partitions that they name.
@@ -156,13 +156,13 @@ def _sizes(answer: MetadataAnswer, topics: tuple[str, ...], topic_told: Int64Col
     if len(set(topics)) != len(topics):
         raise MalformedAnswerError("a topic twice")
     sizes = np.zeros(len(topics), dtype=np.int64)
-    np.maximum.at(sizes, topic_told, answer.partition.astype(np.int64) + 1)
+    np.maximum.at(sizes, topic_of_entry, answer.partition.astype(np.int64) + 1)
     if np.any(answer.partition < 0) or np.any(sizes > PARTITIONS_OF_A_TOPIC_MAX):
         raise MalformedAnswerError(f"partitions from {answer.partition.min()} to {answer.partition.max()}")
-    named = np.bincount(topic_told, minlength=len(topics))
+    named = np.bincount(topic_of_entry, minlength=len(topics))
     gaps = np.maximum(sizes - named, 0)
     fewest_first = np.argsort(gaps, kind="stable")
-    is_too_many = np.cumsum(gaps[fewest_first]) > len(topic_told) + GAPS_MAX
+    is_too_many = np.cumsum(gaps[fewest_first]) > len(topic_of_entry) + GAPS_MAX
     cut = fewest_first[is_too_many]
     sizes[cut] = np.minimum(sizes[cut], named[cut])
     return sizes
@@ -172,13 +172,13 @@ def _replicas(
     count: int, row: Int64Column, has_row: BoolColumn, lengths: Int32Column, brokers: Int32Column
 ) -> Replicas:
     """The lists of the response, each at its row; the last one if a row occurs twice."""
-    told = np.full(count, -1, dtype=np.int64)
-    told[row] = np.flatnonzero(has_row)
-    is_told = told >= 0
+    last_entry = np.full(count, -1, dtype=np.int64)
+    last_entry[row] = np.flatnonzero(has_row)
+    has_entry = last_entry >= 0
     length = np.zeros(count, dtype=np.int64)
-    length[is_told] = lengths[told[is_told]]
-    first_told = np.cumsum(lengths, dtype=np.int64) - lengths
+    length[has_entry] = lengths[last_entry[has_entry]]
+    first_broker = np.cumsum(lengths, dtype=np.int64) - lengths
     start = np.concatenate(([0], np.cumsum(length)))
     of_row = np.repeat(np.arange(count), length)
     within = np.arange(len(of_row)) - start[of_row]
-    return Replicas(start=start.astype(np.int32), broker=brokers[first_told[told[of_row]] + within])
+    return Replicas(start=start.astype(np.int32), broker=brokers[first_broker[last_entry[of_row]] + within])

@@ -155,9 +155,9 @@ async def newest_claims(
         return (claim,)
     deciding = _coordinator_claim(views, coordinated.transactional_id)
     if deciding.leader != coordinated.coordinator:
-        told = f"broker {coordinated.coordinator} told of {coordinated.transactional_id!r}"
+        responded = f"broker {coordinated.coordinator} responded for {coordinated.transactional_id!r}"
         raise KafkaRequestError(
-            MOVED, f"{told}, and broker {deciding.leader} coordinates it now: run the command again"
+            MOVED, f"{responded}, and broker {deciding.leader} coordinates it now: run the command again"
         )
     return claim, deciding
 

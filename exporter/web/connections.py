@@ -31,7 +31,7 @@ class ConnectionLimits:
 
 
 class Connection(socket.socket):
-    """One accepted connection, which tells its listener when it is closed."""
+    """One accepted connection, which notifies its listener when it is closed."""
 
     listener: Listener | None = None
     address: Address = ("", 0)

@@ -103,7 +103,7 @@ class Routes:
         if _is_of_another_site(request.headers):
             return plain(403, "A page of another site may not ask for this.")
         self._reload()
-        return plain(202, "The settings are read again: the log and /metrics tell how it goes.")
+        return plain(202, "The settings are read again: the log and /metrics have the result.")
 
     def _metrics(self, request: Request) -> Response:
         published = self._published

@@ -24,7 +24,7 @@ from exporter.files import check_regular
 
 FRESH_SHARE = 0.2
 """A token is renewed when less than this part of its lifetime is left."""
-LIFE_SECONDS_UNTOLD = 300
+LIFE_SECONDS_DEFAULT = 300
 """For an endpoint that does not return the lifetime of its token."""
 ANSWER_BYTES_MAX = 1_000_000
 
@@ -83,11 +83,11 @@ def _fetch(oauth: OauthSettings, timeout_s: float) -> tuple[str, float]:
     tls = ssl.create_default_context(cafile=oauth.https_ca_location)
     opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=tls), _NoRedirects())
     with opener.open(request, timeout=max(timeout_s, 0.1)) as answer:
-        told: Any = json.loads(answer.read(ANSWER_BYTES_MAX))
-    token = told.get("access_token") if isinstance(told, dict) else None
+        response: Any = json.loads(answer.read(ANSWER_BYTES_MAX))
+    token = response.get("access_token") if isinstance(response, dict) else None
     if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
         raise ValueError("its response has no access_token")
-    life_s = told.get("expires_in", LIFE_SECONDS_UNTOLD)
+    life_s = response.get("expires_in", LIFE_SECONDS_DEFAULT)
     if life_s is None or isinstance(life_s, bool | list | dict):
         raise ValueError(f"expires_in in its response is {json.dumps(life_s)}")
     if not float(life_s) > 0:

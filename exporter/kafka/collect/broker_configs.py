@@ -21,10 +21,10 @@ async def max_timeout(client: ClusterClient, brokers: Iterable[int]) -> MaxTimeo
     """Query every broker for its own setting: a broker reads it at its start, so brokers may differ."""
     asked = tuple(brokers)
     answers = await client.gather(_ask(client, broker) for broker in asked)
-    told = [answer for answer in answers if isinstance(answer, int)]
+    timeouts_ms = [answer for answer in answers if isinstance(answer, int)]
     return MaxTimeout(
-        timeout_ms=max(told, default=None),
-        timeout_ms_min=min(told, default=None),
+        timeout_ms=max(timeouts_ms, default=None),
+        timeout_ms_min=min(timeouts_ms, default=None),
         unread=tuple(
             (broker, answer) for broker, answer in zip(asked, answers, strict=True) if isinstance(answer, str)
         ),
@@ -63,8 +63,8 @@ def _value(answer: Any) -> int | str:
         if result.error_code != ErrorCode.NONE:
             return error_name(result.error_code)
         for config in result.configs:
-            if config.name == NAME and (told := int32(config.value)) is not None:
-                return told
+            if config.name == NAME and (timeout_ms := int32(config.value)) is not None:
+                return timeout_ms
     return f"the response does not contain {NAME}"
 
 

@@ -74,14 +74,14 @@ async def complete(
         await _ask_coordinators(client, reading, seen)
         stopwatch.lap("transactions")
         if client.remaining_s() > 0:
-            doubtful = await reread_unexplained(client, reading)
+            unverified = await reread_unexplained(client, reading)
         else:
-            doubtful = np.zeros(len(reading.entries), dtype=np.bool_)
+            unverified = np.zeros(len(reading.entries), dtype=np.bool_)
             visibility = visibility.with_gap(PAST_DEADLINE)
         stopwatch.lap("proof")
         now_ms_of_cluster = client.cluster_clock.at_ms(client.clock())
         reading.unconfirmed_owners = await unconfirmed_owners(client, reading, now_ms_of_cluster)
-        await find_impact(client, reading, doubtful, now_ms_of_cluster, search_logs=search_logs)
+        await find_impact(client, reading, unverified, now_ms_of_cluster, search_logs=search_logs)
         stopwatch.lap("impact")
         visibility = await with_state_topic(client, reading.topology, visibility)
     open_transactions = await _with_offsets(client, reading)

@@ -27,8 +27,8 @@ async def unconfirmed_owners(client: ClusterClient, reading: CollectionState, no
     against = await unconfirmed(client, {it for both in claims.values() for it in both if it.leader != NO_LEADER})
     found = {}
     for entry, both in claims.items():
-        told = (against.get((it.topic, it.partition)) for it in both)
-        why = _moved(kept[entry], both[1]) or next((it for it in told if it is not None), None)
+        contradictions = (against.get((it.topic, it.partition)) for it in both)
+        why = _moved(kept[entry], both[1]) or next((it for it in contradictions if it is not None), None)
         if why is not None:
             found[entry] = why
     return found

@@ -14,22 +14,27 @@ from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction
 
 
 async def find_impact(
-    client: ClusterClient, reading: CollectionState, doubtful: npt.NDArray[np.bool_], now_ms: int, *, search_logs: bool
+    client: ClusterClient,
+    reading: CollectionState,
+    unverified: npt.NDArray[np.bool_],
+    now_ms: int,
+    *,
+    search_logs: bool,
 ) -> None:
     """Find the groups blocked by unverified transactions, and by those that may be overdue or stuck.
 
     `search_logs`: read other partitions' logs for the outcome of unverified transactions there.
     """
-    in_doubt = [reading.at_leader(int(i)) for i in np.flatnonzero(doubtful)]
-    if in_doubt and search_logs:
-        reading.end_markers = await end_markers(client, reading.topology, in_doubt)
+    suspected = [reading.at_leader(int(i)) for i in np.flatnonzero(unverified)]
+    if suspected and search_logs:
+        reading.end_markers = await end_markers(client, reading.topology, suspected)
     described = by_producer_id(reading.transactions)
     kept_too_long = (
         i
         for i in range(len(reading.entries))
         if is_kept_too_long(described.get(int(reading.entries.producer_id[i])), now_ms)
     )
-    partitions = {reading.partition(int(i)) for i in [*np.flatnonzero(doubtful), *kept_too_long]}
+    partitions = {reading.partition(int(i)) for i in [*np.flatnonzero(unverified), *kept_too_long]}
     if partitions:
         reading.impact = await impact_on(client, reading.topology, sorted(partitions))
 

@@ -47,30 +47,30 @@ async def reread_unexplained(client: ClusterClient, reading: CollectionState) ->
 
     (N,) the entries that are unverified afterwards, of those that are left.
     """
-    doubtful = _doubtful(reading)
-    if not np.any(doubtful):
-        return doubtful
+    unverified = _unverified(reading)
+    if not np.any(unverified):
+        return unverified
     # Most of them ended between the two requests: one more read of their partitions shows it without probes.
-    before = await _current(client, reading, doubtful)
-    doubtful = _refreshed(reading, doubtful, await _read_again(client, reading, doubtful, before), before)
-    if not np.any(doubtful):
-        return doubtful
-    in_doubt = np.flatnonzero(doubtful).tolist()
+    before = await _current(client, reading, unverified)
+    unverified = _refreshed(reading, unverified, await _read_again(client, reading, unverified, before), before)
+    if not np.any(unverified):
+        return unverified
+    unverified_rows = np.flatnonzero(unverified).tolist()
     proof = await prove(
         client,
         reading.topology,
-        producer_ids={int(producer_id) for producer_id in reading.entries.producer_id[in_doubt]},
-        topics={reading.partition(i)[0] for i in in_doubt},
+        producer_ids={int(producer_id) for producer_id in reading.entries.producer_id[unverified_rows]},
+        topics={reading.partition(i)[0] for i in unverified_rows},
     )
     if before is not None:
-        reading.followers = await ask_followers(client, before, [reading.at_leader(i) for i in in_doubt])
-    after = await _current(client, reading, doubtful)
-    doubtful = _compared(reading, doubtful, await _read_again(client, reading, doubtful, after), before, after)
-    reading.proof = await _confirmed(client, reading, proof, doubtful, after)
-    return doubtful
+        reading.followers = await ask_followers(client, before, [reading.at_leader(i) for i in unverified_rows])
+    after = await _current(client, reading, unverified)
+    unverified = _compared(reading, unverified, await _read_again(client, reading, unverified, after), before, after)
+    reading.proof = await _confirmed(client, reading, proof, unverified, after)
+    return unverified
 
 
-def _doubtful(reading: CollectionState) -> npt.NDArray[np.bool_]:
+def _unverified(reading: CollectionState) -> npt.NDArray[np.bool_]:
     """(N,) entries that no coordinator's active transaction explains."""
     active = by_producer_id(reading.transactions)
     entries = reading.entries
@@ -84,12 +84,14 @@ def _doubtful(reading: CollectionState) -> npt.NDArray[np.bool_]:
     )
 
 
-async def _current(client: ClusterClient, reading: CollectionState, doubtful: npt.NDArray[np.bool_]) -> Topology | None:
+async def _current(
+    client: ClusterClient, reading: CollectionState, unverified: npt.NDArray[np.bool_]
+) -> Topology | None:
     """Fresh metadata of the topics of unverified transactions; None if no broker responds.
 
     A former leader responds from its own log, without an error: it must not make a transaction look ended.
     """
-    topics = tuple(sorted({reading.partition(i)[0] for i in np.flatnonzero(doubtful).tolist()}))
+    topics = tuple(sorted({reading.partition(i)[0] for i in np.flatnonzero(unverified).tolist()}))
     try:
         return await client.topology(topics)
     except ClusterUnavailableError:
@@ -101,23 +103,23 @@ _Found = Mapping[int, int | None]
 
 
 async def _read_again(
-    client: ClusterClient, reading: CollectionState, doubtful: npt.NDArray[np.bool_], current: Topology | None
+    client: ClusterClient, reading: CollectionState, unverified: npt.NDArray[np.bool_], current: Topology | None
 ) -> tuple[Entries, _Found]:
     """What the leaders in `current` show of the unverified entries' partitions."""
     entries = reading.entries
-    rows = np.unique(entries.row[doubtful])
+    rows = np.unique(entries.row[unverified])
     leader = _leaders(reading.topology, rows, current)
     again = LeaderScan.unasked(reading.topology)
     await read_rows(client, again, rows[leader[rows] != NO_LEADER], leader)
     found = again.entries()
     # A partition may show many more than the unverified ones.
-    found = found.those(np.isin(found.producer_id, entries.producer_id[doubtful]))
+    found = found.those(np.isin(found.producer_id, entries.producer_id[unverified]))
     at = {key: i for i, key in enumerate(_keys(found))}
     led_by_strangers = strangers(reading.max_timeout)
     keys = _keys(entries)
     return found, {
         i: at.get(keys[i])
-        for i in np.flatnonzero(doubtful).tolist()
+        for i in np.flatnonzero(unverified).tolist()
         if again.answer[entries.row[i]] == Answer.READ and int(leader[entries.row[i]]) not in led_by_strangers
     }
 
@@ -128,12 +130,12 @@ def _keys(entries: Entries) -> list[tuple[int, int, int]]:
 
 
 def _refreshed(
-    reading: CollectionState, doubtful: npt.NDArray[np.bool_], read: tuple[Entries, _Found], current: Topology | None
+    reading: CollectionState, unverified: npt.NDArray[np.bool_], read: tuple[Entries, _Found], current: Topology | None
 ) -> npt.NDArray[np.bool_]:
     """Replace the entries by those of the read before the proof; see `_without_ended`."""
     found, places = read
     columns = {name: getattr(reading.entries, name).copy() for name in _KEPT_STILL}
-    for i in np.flatnonzero(doubtful).tolist():
+    for i in np.flatnonzero(unverified).tolist():
         if i not in places:
             reading.second_read[i] = SecondRead.UNREAD
         if (place := places.get(i)) is None:
@@ -145,19 +147,19 @@ def _refreshed(
         )
         reading.second_read[i] = SecondRead.CHANGED if known != fresh and known and fresh else SecondRead.UNCHANGED
     reading.entries = replace(reading.entries, **columns)
-    return _without_ended(reading, doubtful, places)
+    return _without_ended(reading, unverified, places)
 
 
 def _compared(
     reading: CollectionState,
-    doubtful: npt.NDArray[np.bool_],
+    unverified: npt.NDArray[np.bool_],
     read: tuple[Entries, _Found],
     before: Topology | None,
     after: Topology | None,
 ) -> npt.NDArray[np.bool_]:
     """Note which entries are exactly as before the proof, at the same leader and epoch; see `_without_ended`."""
     found, places = read
-    for i in np.flatnonzero(doubtful).tolist():
+    for i in np.flatnonzero(unverified).tolist():
         if i not in places:
             reading.second_read[i] = SecondRead.UNREAD
         if (place := places.get(i)) is None:
@@ -166,16 +168,18 @@ def _compared(
         is_led_so = before is not None and after is not None and _claim(reading, i, before) == _claim(reading, i, after)
         if reading.second_read[i] != SecondRead.CHANGED:
             reading.second_read[i] = SecondRead.UNCHANGED if is_same and is_led_so else SecondRead.CHANGED
-    return _without_ended(reading, doubtful, places)
+    return _without_ended(reading, unverified, places)
 
 
-def _without_ended(reading: CollectionState, doubtful: npt.NDArray[np.bool_], places: _Found) -> npt.NDArray[np.bool_]:
-    """Drop the entries that were read again and have ended; `doubtful` for those that are left."""
-    keep = np.ones(len(doubtful), dtype=np.bool_)
+def _without_ended(
+    reading: CollectionState, unverified: npt.NDArray[np.bool_], places: _Found
+) -> npt.NDArray[np.bool_]:
+    """Drop the entries that were read again and have ended; `unverified` for those that are left."""
+    keep = np.ones(len(unverified), dtype=np.bool_)
     keep[[i for i, place in places.items() if place is None]] = False
     reading.entries = reading.entries.those(keep)
     reading.second_read = reading.second_read[keep]
-    return doubtful[keep]
+    return unverified[keep]
 
 
 def _claim(reading: CollectionState, entry: int, topology: Topology | None) -> Claim:
@@ -187,11 +191,11 @@ async def _confirmed(
     client: ClusterClient,
     reading: CollectionState,
     proof: CoordinatorProof,
-    doubtful: npt.NDArray[np.bool_],
+    unverified: npt.NDArray[np.bool_],
     after: Topology | None,
 ) -> CoordinatorProof:
     """`proof` with the state partitions whose leader is not confirmed; entries of such a partition are noted as well."""
-    unchanged = np.flatnonzero(doubtful & (reading.second_read == SecondRead.UNCHANGED)).tolist()
+    unchanged = np.flatnonzero(unverified & (reading.second_read == SecondRead.UNCHANGED)).tolist()
     if not unchanged:
         return proof
     producer_ids = {int(it) for it in reading.entries.producer_id[unchanged]}

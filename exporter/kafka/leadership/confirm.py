@@ -101,8 +101,8 @@ def _against(claim: Claim, views: Mapping[int, Topology | None], quorum: QuorumV
     own = views.get(claim.leader)
     if own is None or quorum is None:
         return f"broker {claim.leader} did not respond when it had to confirm that it leads"
-    told = {broker: view for broker, view in views.items() if view is not None}
-    contradictions = (claim.contradiction(view, broker) for broker, view in sorted(told.items()))
+    responded = {broker: view for broker, view in views.items() if view is not None}
+    contradictions = (claim.contradiction(view, broker) for broker, view in sorted(responded.items()))
     contradiction = next((it for it in contradictions if it is not None), None)
     if contradiction is not None:
         return contradiction
@@ -110,7 +110,7 @@ def _against(claim: Claim, views: Mapping[int, Topology | None], quorum: QuorumV
         return quorum.why
     if not claim.is_agreed(own):
         return f"broker {claim.leader} no longer names itself the leader"
-    agreed = sum(claim.is_agreed(view) for view in told.values())
+    agreed = sum(claim.is_agreed(view) for view in responded.values())
     if quorum.touch is not Touch.CURRENT and 2 * agreed <= brokers:
         return f"{agreed} of {brokers} brokers name broker {claim.leader} the leader, and {quorum.why}"
     return None

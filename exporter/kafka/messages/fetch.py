@@ -35,5 +35,5 @@ def fetched(answer: Any) -> tuple[int, bytes, int]:
     partitions = [partition for topic in answer.responses for partition in topic.partitions]
     if len(partitions) != 1:
         raise MalformedAnswerError(f"it has {len(partitions)} partitions, and one was requested")
-    (told,) = partitions
-    return int(told.error_code), bytes(told.records or b""), int(told.high_watermark)
+    (response,) = partitions
+    return int(response.error_code), bytes(response.records or b""), int(response.high_watermark)

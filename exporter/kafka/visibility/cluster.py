@@ -98,11 +98,11 @@ async def _refused(client: ClusterClient, topics: Collection[str]) -> tuple[str,
     """Those of `topics` that brokers refuse to show by name; without DESCRIBE they do not show whether one exists."""
     asked = tuple(topics)[:ASKED_MAX]
     try:
-        told = await client.topology(asked)
+        metadata = await client.topology(asked)
     except ClusterUnavailableError:
         return tuple(topics)
     return (
-        *(it for it in asked if told.topic_errors.get(it) == ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        *(it for it in asked if metadata.topic_errors.get(it) == ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         *tuple(topics)[ASKED_MAX:],
     )
 
@@ -134,11 +134,11 @@ async def with_state_topic(client: ClusterClient, topology: Topology, visibility
 
 async def _state_topic_gap(client: ClusterClient, *, is_any_open: bool) -> str | None:
     try:
-        told = await client.topology((STATE_TOPIC,))
+        metadata = await client.topology((STATE_TOPIC,))
     except ClusterUnavailableError:
         return f"whether topic {STATE_TOPIC} is visible is unknown: no broker responded"
-    if told.topic_errors.get(STATE_TOPIC) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+    if metadata.topic_errors.get(STATE_TOPIC) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return f"topic {STATE_TOPIC} is not visible: not authorized, needs DESCRIBE on it to know every coordinator"
-    if is_any_open and STATE_TOPIC not in told.first_row:
+    if is_any_open and STATE_TOPIC not in metadata.first_row:
         return f"topic {STATE_TOPIC} does not exist, although transactions are open"
     return None

@@ -110,7 +110,7 @@ async def _are_visible(client: ClusterClient, broker: int, ids: Collection[str])
     request = DescribeTransactionsRequest(transactional_ids=sorted(ids))
 
     def refused(answer: Any) -> set[str]:
-        told = {it.transactional_id: it.error_code for it in answer.transaction_states}
-        return {it for it in ids if told.get(it) in {None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}}
+        error_codes = {it.transactional_id: it.error_code for it in answer.transaction_states}
+        return {it for it in ids if error_codes.get(it) in {None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}}
 
     return not await client.request(broker, "DescribeTransactions", request, refused)

@@ -29,10 +29,10 @@ async def what_hides_topics(client: ClusterClient, broker: int) -> str:
         names = await client.request(broker, "DescribeAcls", acls_on(ACLResourceType.TOPIC), _names)
         if isinstance(names, str):
             return names
-        told = await client.topology(tuple(names)) if names else None
+        metadata = await client.topology(tuple(names)) if names else None
     except (BrokerFault, ClusterUnavailableError) as error:
         return f"some topics may not be visible: {error}"
-    if told is not None and ErrorCode.TOPIC_AUTHORIZATION_FAILED in told.topic_errors.values():
+    if metadata is not None and ErrorCode.TOPIC_AUTHORIZATION_FAILED in metadata.topic_errors.values():
         return "some topics may not be visible: needs DESCRIBE on every topic"
     return ""
 
