@@ -13,8 +13,8 @@ import yaml
 
 from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
 from exporter.config.references import Elsewhere, ReadText, is_one_reference
-from exporter.config.settings import BY_NAME, SETTINGS, Settings, impossible
-from exporter.config.table import FILE_SUFFIX, filled
+from exporter.config.settings import BY_NAME, SETTINGS, Settings, completed, impossible
+from exporter.config.table import FILE_SUFFIX, Values, filled
 from exporter.files import read_text
 
 ENVIRONMENT_PREFIX = "KAFKA_TRANSACTION_EXPORTER__"
@@ -106,8 +106,9 @@ def load_with_sources(
     written |= cluster
     elsewhere = Elsewhere(environment, read)
     written = _resolved(written, elsewhere, problems)
-    parsed = _parse(written, problems)
+    parsed: Values = _parse(written, problems)
     if not problems:
+        parsed = completed(parsed)
         problems += [f"{_place(written, name)}{name} {sentence}" for name, sentence in impossible(parsed)]
     if problems:
         raise ConfigurationError(problems)

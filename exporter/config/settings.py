@@ -29,8 +29,8 @@ class ScanSettings:
     deadline_ms: int = setting(
         "scan.deadline",
         values.POSITIVE_DURATION,
-        "Time limit of a cycle, which then publishes the responses that it has. Must be shorter than the interval.",
-        default="25s",
+        "Time limit of a cycle, which then publishes the responses that it has. Must be shorter than the interval; five "
+        "sixths of it (25s) where it is not set.",
     )
     transactions_limit: int = setting(
         "scan.transactions_limit",
@@ -290,6 +290,13 @@ class Settings:
 SETTINGS = tuple(settings_in(Settings))
 
 BY_NAME: Mapping[str, Setting] = {it.name: it for it in SETTINGS}
+
+
+def completed(value: Values) -> Values:
+    """With those that follow another setting where they are not set."""
+    if value["scan.deadline"] is None:
+        return {**value, "scan.deadline": max(value["scan.interval"] * 5 // 6, 1)}
+    return value
 
 
 def impossible(value: Values) -> list[tuple[str, str]]:

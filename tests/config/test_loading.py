@@ -35,6 +35,14 @@ def test_defaults_need_only_a_broker() -> None:
     assert (settings.verdicts.late_padding_ms, settings.verdicts.max_timeout_fallback_ms) == (300_000, 900_000)
 
 
+def test_the_deadline_follows_the_interval() -> None:
+    """A shorter interval alone is enough; where both are set, both count."""
+    short = load(file=("config.yaml", SERVERS + "scan: {interval: 15s}\n"), environment={}, flags={})
+    both = load(file=("config.yaml", SERVERS + "scan: {interval: 15s, deadline: 14s}\n"), environment={}, flags={})
+
+    assert (short.scan.deadline_ms, both.scan.deadline_ms) == (12_500, 14_000)
+
+
 def test_file_environment_and_flags_win_in_that_order() -> None:
     """The environment overrides the file, and a flag overrides both."""
     text = SERVERS + "scan: {interval: 10s, deadline: 5s}\nlog: {level: error}\n"
