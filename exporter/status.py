@@ -141,3 +141,8 @@ class ClusterStatus:
     """(phase, seconds) of the last cycle, in order."""
     transaction_log: LogReport | None = None
     """None if the transaction log is not read."""
+
+    @property
+    def has_succeeded(self) -> bool:
+        """True from the first cycle on that succeeded."""
+        return self.cycles > self.failed_cycles

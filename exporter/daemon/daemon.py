@@ -199,6 +199,6 @@ class Daemon:
                 transactional_ids=publication.options.transactional_ids,
             )
             pages = {"/": render_page(publication), **pages}
-            self.routes.publish(self._renderer.render(publication), pages, is_ready=status.cycles > 0)
+            self.routes.publish(self._renderer.render(publication), pages, is_ready=status.has_succeeded)
             if report is not None and report.counted is not None:
                 self._record.log_position = report.position

@@ -65,7 +65,6 @@ class FleetDaemon:
         self._state_path_of = state_path_of
         self._history = history
         self._baseline = baseline
-        self._cycles_ended = 0
         self._requests: dict[str, tuple[ApiStatistics, ...]] = {}
         """By cluster: executors continue the counts from cycle to cycle."""
         self._records: dict[str, ClusterState] = {}
@@ -97,7 +96,6 @@ class FleetDaemon:
             self._all_failed(f"the Spark job failed: {str(error).splitlines()[0]}")
             return
         self.scheduler.beat()
-        self._cycles_ended += 1
         for cycle in cycles:
             self._take(cycle)
         self._publish()
@@ -142,7 +140,6 @@ class FleetDaemon:
 
     def _all_failed(self, sentence: str) -> None:
         self.scheduler.beat()
-        self._cycles_ended += 1
         for record in self._records.values():
             record.failed(sentence, seconds=0.0)
         self._publish()
@@ -175,4 +172,5 @@ class FleetDaemon:
                 for status in (record.status(settings, self._requests[name]),)
             ]
             exposition = self._renderer.render(*publications)
-            self.routes.publish(exposition, render_pages(publications), is_ready=self._cycles_ended > 0)
+            is_ready = any(it.status.has_succeeded for it in publications)
+            self.routes.publish(exposition, render_pages(publications), is_ready=is_ready)

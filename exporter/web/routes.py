@@ -81,7 +81,7 @@ class Routes:
         self._published: _Published | None = None
 
     def publish(self, exposition: Exposition, pages: Page | Mapping[str, Page], *, is_ready: bool) -> None:
-        """Requests from now on get these; `is_ready` is true after the first cycle.
+        """Requests from now on get these; `is_ready` is true after the first cycle that succeeded.
 
         Several pages are given by path; a single page is at `/`.
         """
@@ -122,7 +122,7 @@ class Routes:
 
     def _ready(self, _: Request) -> Response:
         is_ready = self._published is not None and self._published.is_ready
-        return plain(200, "Ready.") if is_ready else plain(503, "The first cycle has not ended.")
+        return plain(200, "Ready.") if is_ready else plain(503, "No cycle has succeeded yet.")
 
     def _page(self, request: Request) -> Response:
         published = self._published

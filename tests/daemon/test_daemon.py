@@ -153,14 +153,17 @@ def test_cycles_that_cannot_begin_make_it_stale_as_well() -> None:
     assert published["kafka_transaction_exporter_snapshot_stale"] == 1
 
 
-def test_before_the_first_cycle_it_is_alive_and_not_ready() -> None:
-    """Readiness is the first cycle's end, be it a failure; liveness and a first scrape do not wait for it."""
-    daemon = daemon_on(Script(down()), Clock())
+def test_it_is_ready_from_the_first_cycle_on_that_succeeded() -> None:
+    """So a rollout with a wrong password replaces no working pod; liveness and a first scrape do not wait for it."""
+    daemon = daemon_on(Script(down(), healthy(), down()), Clock())
     assert (get(daemon, "/-/ready")[0], get(daemon, "/-/healthy")[0], get(daemon, "/metrics")[0]) == (503, 200, 200)
 
-    daemon.cycle()
+    seen = []
+    for _ in range(3):
+        daemon.cycle()
+        seen.append((get(daemon, "/-/ready")[0], get(daemon, "/-/healthy")[0]))
 
-    assert (get(daemon, "/-/ready")[0], get(daemon, "/-/healthy")[0]) == (200, 200)
+    assert seen == [(503, 200), (200, 200), (200, 200)]
 
 
 def test_only_a_dead_loop_fails_liveness() -> None:
