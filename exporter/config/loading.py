@@ -177,8 +177,11 @@ def _place(written: Mapping[str, Written], name: str) -> str:
 
 def _from_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, Written]:
     names = {environment_name(name): name for name in [*BY_NAME, *ALIASES]}
+    with_one_underscore = {variable.replace("__", "_"): variable for variable in names}
     found = {}
     for variable, value in environment.items():
+        if variable in with_one_underscore:
+            problems.append(f"{variable}: unknown setting; did you mean {with_one_underscore[variable]}?")
         if not variable.startswith(ENVIRONMENT_PREFIX):
             continue
         name = names.get(variable)

@@ -43,6 +43,22 @@ def test_the_deadline_follows_the_interval() -> None:
     assert (short.scan.deadline_ms, both.scan.deadline_ms) == (12_500, 14_000)
 
 
+def test_a_variable_with_single_underscores_is_refused_with_its_right_name() -> None:
+    """It would be ignored in silence; variables that Kubernetes makes for a Service of our name are no settings."""
+    environment = {
+        "KAFKA_TRANSACTION_EXPORTER_SCAN_INTERVAL": "15s",
+        "KAFKA_TRANSACTION_EXPORTER_SERVICE_HOST": "10.0.0.1",
+        "KAFKA_TRANSACTION_EXPORTER_PORT_9814_TCP": "tcp://10.0.0.1:9814",
+    }
+
+    assert problems_of(SERVERS, environment) == [
+        (
+            "KAFKA_TRANSACTION_EXPORTER_SCAN_INTERVAL: unknown setting; "
+            "did you mean KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVAL?"
+        )
+    ]
+
+
 def test_file_environment_and_flags_win_in_that_order() -> None:
     """The environment overrides the file, and a flag overrides both."""
     text = SERVERS + "scan: {interval: 10s, deadline: 5s}\nlog: {level: error}\n"
