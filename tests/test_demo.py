@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.brokers.cluster import free_ports
+
 PORT = 9814
 COMMAND = [sys.executable, "-m", "examples.demo"]
 ROOT = Path(__file__).parents[1]
@@ -35,18 +37,24 @@ def processes_with(text: str) -> list[str]:
 
 
 @pytest.mark.broker
-def test_the_demo_shows_the_hang_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Ended by Ctrl-C once it has shown the planted hang, the demo exits cleanly with no file and no process left."""
-    printed = []
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C", "a closed terminal"])
+def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Signals, tmp_path: Path) -> None:
+    """Ended once it has said what to try next, the demo exits cleanly with no file and no process left."""
+    printed: list[str] = []
+    answers: list[subprocess.CompletedProcess[str]] = []
+    port, kafka_port = free_ports(2)
+    variables = environment(tmp_path, DEMO_PORT=str(port), DEMO_KAFKA_PORT=str(kafka_port))
     with subprocess.Popen(
-        COMMAND, cwd=ROOT, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        COMMAND, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as demo:
         assert demo.stdout is not None
         try:
             for line in demo.stdout:
                 printed.append(line)
-                if "SUSPECT" in line:
-                    demo.send_signal(signal.SIGINT)
+                if "status page: " in line:
+                    tried = [it.split() for it in printed if it.startswith("    /")]
+                    answers = [subprocess.run(it, capture_output=True, text=True, check=False) for it in tried[:2]]
+                    demo.send_signal(ended_by)
                     break
             printed += demo.stdout.readlines()
             assert demo.wait(30) == 0
@@ -54,13 +62,17 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(tmp_path: Path) -> No
             demo.kill()
     text = "".join(printed)
 
-    assert f"http://127.0.0.1:{PORT}/metrics" in text
+    assert f"http://127.0.0.1:{port}/metrics" in text
+    assert f"Kafka is up at 127.0.0.1:{kafka_port}" in text or f"Kafka is up at localhost:{kafka_port}" in text
+    assert [answer.returncode for answer in answers] == [0, 0], answers
+    assert "abandoned-app" in answers[0].stdout
+    assert "dry run: nothing is written" in answers[1].stdout
     assert "SUSPECT orders-1 hanging_not_in_transaction: transactional id 'abandoned-app'" in text
     assert re.search(r"cycle 3 .* 0 unread, \d+ with open transactions, 1 late, 1 suspect", text)
     assert "ended: broker, workload and exporter are gone" in text
     assert list(tmp_path.iterdir()) == []
     assert processes_with(str(tmp_path)) == []
-    assert processes_with(f"publish.listen-address=127.0.0.1:{PORT}") == []
+    assert processes_with(f"publish.listen-address=127.0.0.1:{port}") == []
 
 
 def test_a_busy_port_gets_one_sentence(tmp_path: Path) -> None:
@@ -71,7 +83,34 @@ def test_a_busy_port_gets_one_sentence(tmp_path: Path) -> None:
         )
 
     assert run.returncode == 1
-    assert run.stderr == f"demo: port {PORT} is taken: end whatever listens on it (Address already in use)\n"
+    assert run.stderr == (
+        f"demo: port {PORT} cannot be used (Address already in use): choose others with DEMO_PORT and DEMO_KAFKA_PORT\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"DEMO_SECONDS": "soon"}, "DEMO_SECONDS must be a number of seconds, not 'soon'"),
+        ({"DEMO_PORT": "http"}, "DEMO_PORT must be a port, not 'http'"),
+        ({"DEMO_KAFKA_PORT": "70000"}, "port 70000 cannot be used"),
+    ],
+    ids=["seconds", "port", "kafka port"],
+)
+def test_a_wrong_variable_gets_one_sentence(variables: dict[str, str], sentence: str, tmp_path: Path) -> None:
+    run = subprocess.run(
+        COMMAND,
+        cwd=ROOT,
+        env=environment(tmp_path, **{"DEMO_PORT": str(free_ports(1)[0]), **variables}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert run.returncode == 1
+    assert run.stderr.startswith(f"demo: {sentence}")
+    assert run.stderr.count("\n") == 1
 
 
 @pytest.mark.programs

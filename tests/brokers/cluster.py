@@ -33,12 +33,16 @@ class KafkaCluster:
 
     node_java: ClassVar[tuple[str, ...]] = ("-Xmx512m", *SHORT_LIVED)
 
-    def __init__(self, version: str, *, nodes: int = 1, properties: Properties | None = None) -> None:
+    def __init__(
+        self, version: str, *, nodes: int = 1, properties: Properties | None = None, port: int | None = None
+    ) -> None:
+        """`port` is that of the first broker; a free one where it is None."""
         self.version = version
         self._overrides: Properties = properties or {}
         self._jars = kafka_jars(version)
         self._folder = tempfile.TemporaryDirectory(prefix=f"kafka-{version}-", ignore_cleanup_errors=True)
         ports = free_ports(2 * nodes)
+        ports = ports if port is None else [port, *ports[1:]]
         self.brokers = tuple(
             Broker(
                 node_id=index + 1,
