@@ -60,7 +60,7 @@ def _key_without_topic_id(snapshot: Snapshot, row: int) -> TransactionKey:
 
 def _done_as_shown(_options: Any, means: recover.Means, shown: Plan, _forced: Any, audit: AuditLog) -> int:
     partition = means.partition(shown.row.topic, shown.row.partition)
-    return recover.told(carry_out.carry_out(shown, partition, audit))
+    return recover.reported(carry_out.carry_out(shown, partition, audit))
 
 
 async def _unchecked(client: ClusterClient) -> tuple[Topology, str | None]:
