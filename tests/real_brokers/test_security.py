@@ -206,6 +206,14 @@ BAD: dict[str, tuple[Callable[[SecureCluster], tuple[str, Settings]], str]] = {
         lambda c: (c.bootstrap, {"security.protocol": "SASL_PLAINTEXT", **login("PLAIN")}),
         "(authentication_failed): this listener does not use SASL: set kafka.security.protocol to PLAINTEXT or SSL",
     ),
+    "no login at a port that requires one": (
+        lambda c: (c.door("LOGIN"), {}),
+        "in that case set kafka.security.protocol to SASL_PLAINTEXT or SASL_SSL",
+    ),
+    "TLS without a login at a port that requires one": (
+        lambda c: (c.door("BOTH"), tls_by_pem(c)),
+        "in that case set kafka.security.protocol to SASL_PLAINTEXT or SASL_SSL",
+    ),
 }
 
 
@@ -220,7 +228,7 @@ def test_what_does_not_work_is_one_clear_sentence(cluster: SecureCluster, tmp_pa
     print(run.stderr)
     assert run.returncode == 1
     assert sentence in run.stderr
-    assert f"broker at {bootstrap} cannot be connected to" in run.stderr
+    assert f"broker at {bootstrap} cannot be {'asked' if 'requires' in case else 'connected to'}" in run.stderr
     assert "Traceback" not in run.stderr
     assert len(run.stderr.strip().splitlines()) == 1
     assert "c4nary" not in run.stderr

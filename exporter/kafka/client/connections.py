@@ -21,7 +21,7 @@ from kafka.future import Future
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 
-from exporter.kafka.client.fault_text import Border
+from exporter.kafka.client.fault_text import MAY_NEED_LOGIN, Border
 from exporter.kafka.client.negotiation import negotiate
 from exporter.kafka.client.receiving import FRAME_BYTES_MAX
 from exporter.kafka.client.resolver import Resolver
@@ -281,8 +281,16 @@ class Connections:
         negotiate(connection, request)
         await self._wait_while_throttled(address, connection, timeout_at)
         remaining_ms = max((timeout_at - self._clock()) * 1000, 1)
-        with Border(address, "asked"):
-            return await connection.send_request(request, request_timeout_ms=remaining_ms)
+        try:
+            with Border(address, "asked"):
+                answer = await connection.send_request(request, request_timeout_ms=remaining_ms)
+        except BrokerFault as fault:
+            logs_in = "SASL" in str(self._options.get("security_protocol"))
+            if fault.reason is not FaultReason.CONNECTION_LOST or connection.has_responded or logs_in:
+                raise
+            raise BrokerFault(fault.reason, f"{fault}; {MAY_NEED_LOGIN}") from fault
+        connection.has_responded = True
+        return answer
 
     def _usable(self, address: Address) -> Any | None:
         connection = self._connections.get(address)

@@ -65,6 +65,8 @@ class Connection(KafkaConnection):  # type: ignore[misc]
     """
 
     login_failure: Exception | None = None
+    has_responded = False
+    """To a request after the handshake."""
     parser: Parser | None
     too_new: set[str]
     """One sentence per API of which the broker offers only higher versions than this exporter knows."""
