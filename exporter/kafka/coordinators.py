@@ -263,9 +263,7 @@ async def prove(
         state_topic=before.topic,
         state_topic_id=before.topic_id,
         state_partitions=_state_partition_proofs(before, after, probes_before, probes_after),
-        listing_failures=tuple(
-            (response.broker, response.failure) for response in listings if response.failure is not None
-        ),
+        listing_failures=tuple((one.broker, one.failure) for one in listings if one.failure is not None),
         transactions=tuple(_with_state_partition(it, len(before.leaders)) for it in described),
         unclear_producer_ids=unclear | _listed_twice(listed),
         hidden_topics=hidden,
