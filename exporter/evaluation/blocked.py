@@ -10,29 +10,23 @@ from exporter.evaluation.verdicts import BlockedGroup
 from exporter.snapshot import UNKNOWN_OFFSET, Snapshot
 
 MARKER: Final = 1
-"""Clients that commit the offset after their last record (librdkafka, Flink) stop one short: a marker has an offset."""
-MARKERS_MAX: Final = 100
-"""Where several producers have committed, or one has aborted, more offsets without a readable record are between."""
+"""Clients that commit the offset after their last record (Flink does) stop one short: the end marker has an offset too."""
 
 
 def blocked_groups(snapshot: Snapshot, suspect_rows: Iterable[int], memory: Memory) -> tuple[BlockedGroup, ...]:
     """Groups that stand at the last stable offset of a suspect's partition, most waiting records first.
 
-    A group that has not come so far still reads, one that is beyond it reads uncommitted records: neither is blocked. One
-    that is shortly before it, and was there in the last cycle too, has only markers and aborted records before it.
+    A group that has not come so far still reads, one that is beyond it reads uncommitted records: neither is blocked.
     """
     impact = snapshot.impact
     if impact is None:
         return ()
-    is_known = memory.cluster_id == snapshot.cluster_id
-    known = memory.blocked if is_known else {}
+    known = memory.blocked if memory.cluster_id == snapshot.cluster_id else {}
     found = {}
     for (topic, partition), (stable, high_watermark) in _ends(snapshot, suspect_rows).items():
         for it in impact.on(topic, partition):
-            key = GroupKey(it.group, topic, partition)
-            stays = memory.group_offsets.get(key) == (it.offset, stable)
-            nearest = stable - (MARKERS_MAX if stays and is_known else MARKER)
-            if nearest <= it.offset <= stable < high_watermark:
+            if stable - MARKER <= it.offset <= stable < high_watermark:
+                key = GroupKey(it.group, topic, partition)
                 found[key] = BlockedGroup(
                     group=it.group,
                     topic=topic,
@@ -53,19 +47,6 @@ def remembered_groups(
         suspect = _ends(snapshot, suspect_rows).keys()
         kept = {key: since for key, since in memory.blocked.items() if key[1:] in suspect} | kept
     return kept
-
-
-def group_offsets(snapshot: Snapshot, suspect_rows: Iterable[int]) -> Mapping[GroupKey, tuple[int, int]]:
-    """(offset, last stable offset) of each group that is shortly before a suspect, for the next cycle."""
-    impact = snapshot.impact
-    if impact is None:
-        return {}
-    return {
-        GroupKey(it.group, topic, partition): (it.offset, stable)
-        for (topic, partition), (stable, _) in _ends(snapshot, suspect_rows).items()
-        for it in impact.on(topic, partition)
-        if stable - MARKERS_MAX <= it.offset < stable
-    }
 
 
 def _ends(snapshot: Snapshot, suspect_rows: Iterable[int]) -> Mapping[tuple[str, int], tuple[int, int]]:

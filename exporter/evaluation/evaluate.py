@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from exporter.baseline import NO_BASELINE, Baseline, Usual
-from exporter.evaluation.blocked import blocked_groups, group_offsets, remembered_groups
+from exporter.evaluation.blocked import blocked_groups, remembered_groups
 from exporter.evaluation.evidence import Evidence, gather, is_another_start
 from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined, TransactionKey
 from exporter.evaluation.reasons import transaction_row
@@ -63,7 +63,6 @@ def evaluate(
     remembered = replace(
         _remember(snapshot, memory, evidence, verdicts, seen),
         blocked=remembered_groups(snapshot, suspect_rows, memory, blocked),
-        group_offsets=group_offsets(snapshot, suspect_rows),
     )
 
     def row(number: int) -> TransactionRow:

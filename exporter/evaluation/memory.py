@@ -130,8 +130,6 @@ class Memory:
     """Transactions that were not examined."""
     blocked: Mapping[GroupKey, int] = field(default_factory=lambda: MappingProxyType({}))
     """Since when a suspect blocks each group, by the cluster's clock."""
-    group_offsets: Mapping[GroupKey, tuple[int, int]] = field(default_factory=lambda: MappingProxyType({}))
-    """(offset, last stable offset) of each group shortly before a suspect, in the last cycle; a restart forgets it."""
 
     def of(self, key: TransactionKey) -> Remembered | None:
         """Facts about `key`, also from before its topic id was known."""

@@ -44,45 +44,6 @@ def test_a_group_is_blocked_where_it_stands_at_the_last_stable_offset(offset: in
     assert all_rows(result)[0].groups == result.suspects[0].groups
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "stable", "is_blocked"),
-    [
-        pytest.param(97, 97, 100, True, id="behind three markers"),
-        pytest.param(0, 0, 100, True, id="as far as is believed"),
-        pytest.param(97, 98, 100, False, id="it has read on"),
-        pytest.param(96, 96, 101, False, id="the last stable offset has moved"),
-    ],
-)
-def test_a_group_that_stays_shortly_before_the_last_stable_offset_is_blocked(
-    first: int, second: int, stable: int, *, is_blocked: bool
-) -> None:
-    """Several markers may be between, and aborted records: clients that commit after their last record stop there."""
-    moved = replace(HANG, last_stable_offset=stable)
-    before = evaluate(hang(at(first)), Memory(), Policy())
-    after = evaluate(hang(at(second), later_ms=MINUTE_MS, entry=moved), before.memory, Policy())
-    still = evaluate(hang(at(second), later_ms=2 * MINUTE_MS, entry=moved), after.memory, Policy())
-
-    assert before.blocked_groups == ()
-    assert bool(after.blocked_groups) == is_blocked
-    assert bool(still.blocked_groups)
-    assert still.blocked_groups[0].since_ms == NOW_MS + (1 if is_blocked else 2) * MINUTE_MS
-
-
-def test_a_group_far_before_the_last_stable_offset_still_reads() -> None:
-    """Or nobody is there to read: however long it stays, this is no block."""
-    far = replace(HANG, last_stable_offset=101)
-    memory = evaluate(hang(at(0), entry=far), Memory(), Policy()).memory
-
-    assert evaluate(hang(at(0), later_ms=MINUTE_MS, entry=far), memory, Policy()).blocked_groups == ()
-
-
-def test_what_another_cluster_s_group_did_says_nothing() -> None:
-    memory = evaluate(hang(at(97)), Memory(), Policy()).memory
-    other = snapshot([HANG], proof=proof(), impact=at(97), taken_at_ms=NOW_MS + 5, cluster_id="cluster-2")
-
-    assert evaluate(other, memory, Policy()).blocked_groups == ()
-
-
 @pytest.mark.parametrize("unknown", ["last_stable_offset", "high_watermark"])
 def test_without_both_ends_nobody_is_called_blocked(unknown: str) -> None:
     entry = replace(HANG, **{unknown: UNKNOWN_OFFSET})  # type: ignore[arg-type]  # both are integers
