@@ -37,8 +37,8 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 from exporter.kafka.collect.broker_configs import NAME
-from exporter.kafka.coordinators import state_partition
 from exporter.kafka.errors import ErrorCode
+from exporter.kafka.state_partitions import state_partition
 from exporter.snapshot import STATE_TOPIC
 from tests.kafka.loopback import HOST
 

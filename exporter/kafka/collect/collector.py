@@ -2,7 +2,7 @@
 
     metadata -> every leader's producers -> active transactions -> descriptions of the older ones
     and for unverified transactions, which the coordinators contradict:
-    read again -> probes, listing, descriptions, probes (`coordinators.prove`) -> read once more, at the current leader
+    read again -> probes, listing, descriptions, probes (`coordinator_proof.prove`) -> read once more, at the current leader
 
 A transaction that ends in the meantime drops out at one of the re-reads: only one that is open at the same start offset
 before and after the coordinator's response was open at the time of the response.

@@ -16,8 +16,8 @@ from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.coordinators import java_hash_partition
 from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
+from exporter.kafka.state_partitions import java_hash_partition
 from exporter.kafka.topology import Topology
 from exporter.snapshot import OFFSETS_TOPIC, GroupOffset, Impact
 
