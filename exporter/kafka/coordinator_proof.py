@@ -10,11 +10,10 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import coordinators_of, describe, list_transactions
 from exporter.kafka.errors import BrokerFault
 from exporter.kafka.leadership.confirm import Claim
-from exporter.kafka.state_partitions import StateLeaders, probe, state_leaders, state_partition
+from exporter.kafka.state_partitions import StateLeaders, claim_of, probe, state_leaders, state_partition
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.ids import id_visibility
 from exporter.snapshot import (
-    STATE_TOPIC,
     CoordinatorProof,
     CoordinatorTransaction,
     IdVisibility,
@@ -70,13 +69,7 @@ def state_claims(proof: CoordinatorProof, producer_ids: Collection[int]) -> Iter
     owners = {listed[it].state_partition for it in producer_ids if it in listed}
     for it in proof.state_partitions:
         if it.failure is None and (rests_on_all or it.partition in owners):
-            yield Claim(
-                topic=STATE_TOPIC,
-                partition=it.partition,
-                leader=it.leader,
-                leader_epoch=it.leader_epoch,
-                topic_id=proof.state_topic_id,
-            )
+            yield claim_of(it, proof.state_topic_id)
 
 
 def _listed_twice(listed: Iterable[CoordinatorTransaction]) -> frozenset[int]:

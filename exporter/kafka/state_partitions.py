@@ -19,8 +19,16 @@ import numpy.typing as npt
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import describe_ids
 from exporter.kafka.errors import ClusterUnavailableError, ErrorCode
+from exporter.kafka.leadership.confirm import Claim
 from exporter.kafka.topology import Topology
-from exporter.snapshot import NO_LEADER, STATE_TOPIC, CoordinatorTransaction, Int64Column, StateTopic
+from exporter.snapshot import (
+    NO_LEADER,
+    STATE_TOPIC,
+    CoordinatorTransaction,
+    Int64Column,
+    StatePartitionProof,
+    StateTopic,
+)
 
 _PROBE_FAILURES = {
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: None,
@@ -141,3 +149,14 @@ def _probe_failure(answer: CoordinatorTransaction | str | None) -> str | None:
         if answer == code.name:
             return failure
     return "coordinator_unanswered"
+
+
+def claim_of(proof: StatePartitionProof, topic_id: str) -> Claim:
+    """The leader that was probed."""
+    return Claim(
+        topic=STATE_TOPIC,
+        partition=proof.partition,
+        leader=proof.leader,
+        leader_epoch=proof.leader_epoch,
+        topic_id=topic_id,
+    )

@@ -61,7 +61,7 @@ async def _of_broker(
         if code != ErrorCode.NONE:
             return groups, offsets, f"broker {broker} responded to ListGroups with {error_name(code)}"
         for start in range(0, len(groups), REQUEST_GROUPS_MAX):
-            request = _offsets_request(groups[start : start + REQUEST_GROUPS_MAX], partitions)
+            request = offsets_request(groups[start : start + REQUEST_GROUPS_MAX], partitions)
             offsets += await client.request(broker, "OffsetFetch", request, partial(_offsets, set(partitions)))
     except BrokerFault as fault:
         return groups, offsets, str(fault)
@@ -72,7 +72,8 @@ def _listed(answer: Any) -> tuple[int, list[str]]:
     return answer.error_code, [group.group_id for group in answer.groups]
 
 
-def _offsets_request(groups: Iterable[str], partitions: Collection[TopicPartition]) -> Any:
+def offsets_request(groups: Iterable[str], partitions: Collection[TopicPartition]) -> Any:
+    """Query the committed offsets of these groups on these partitions."""
     by_topic: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         by_topic[topic].append(partition)
