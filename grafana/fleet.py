@@ -113,7 +113,7 @@ def exporters() -> Json:
             _sum(series("instance:kafka_open_transactions:fresh", NOT_PROVED)),
             _sum(now(series("kafka_late_transactions"))),
             f"{_sum(series('partition:kafka_partition_last_stable_offset_lag:suspect'))} or 0 * {_sum(read)}",
-            _sum(series("instance:kafka_transaction_exporter_partitions:fresh", 'answer!="read"')),
+            _sum(series("instance:kafka_transaction_exporter_partitions:fresh", 'answer!~"read|excluded"')),
             snapshot_age(),
             f"max by ({EXPORTER}, cluster_id) ({now(series('kafka_transaction_exporter_cluster_info'))})",
             f"max by ({EXPORTER}, version) ({series('kafka_transaction_exporter_build_info')})",
@@ -161,7 +161,7 @@ def held_back() -> Json:
 
 
 def coverage() -> Json:
-    partitions = series("kafka_transaction_exporter_partitions")
+    partitions = series("kafka_transaction_exporter_partitions", 'answer!="excluded"')
     read = series("kafka_transaction_exporter_partitions", 'answer="read"')
     return graph(
         "Share of partitions read",

@@ -137,7 +137,7 @@ def held_back() -> Json:
 
 
 def unread() -> Json:
-    partitions = series("instance:kafka_transaction_exporter_partitions:fresh", 'answer!="read"')
+    partitions = series("instance:kafka_transaction_exporter_partitions:fresh", 'answer!~"read|excluded"')
     return stat(
         "Unread partitions",
         f"Partitions that could not be read; the table below has the reasons. {WHOLE_CLUSTER} {BY_SIGNAL}",
@@ -339,7 +339,7 @@ def partitions_read() -> Json:
     partitions = series("kafka_transaction_exporter_partitions")
     return graph(
         "Partitions by result",
-        "Read, not authorized for lack of READ, or unavailable.",
+        "Read, not authorized for lack of READ, unavailable, or excluded by scan.topics.",
         {"{{answer}}": f"sum by (answer) ({partitions})"},
         unit="short",
         no_value=NOT_READ,
@@ -348,6 +348,7 @@ def partitions_read() -> Json:
             drawn("^read$", {"color": fixed("blue")}),
             drawn("^unauthorized$", {"color": fixed("dark-purple")}),
             drawn("^unavailable$", {"color": fixed("purple")}),
+            drawn("^excluded$", {"color": fixed("text")}),
         ],
     )
 

@@ -41,7 +41,7 @@ def coverage(snapshot: Snapshot) -> dict[str, Any]:
                 "answer": Answer(int(partitions.answer[row])).label,
                 "reason": partitions.reasons[partitions.reason[row]],
             }
-            for row in np.flatnonzero(partitions.answer != Answer.READ)
+            for row in np.flatnonzero(partitions.is_unread)
         ],
         "brokers": [
             {"broker": b.broker, "host": b.host, "port": b.port, "partitions": b.partitions, "failure": b.failure}

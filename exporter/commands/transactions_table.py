@@ -56,8 +56,11 @@ def summary(evaluation: Evaluation) -> str:
     partitions = snapshot.partitions
     read = int(np.count_nonzero(partitions.answer == Answer.READ))
     took = humanize_duration(snapshot.finished_at_ms - snapshot.taken_at_ms)
+    excluded = partitions.excluded_count
+    aside = f" ({excluded:,} excluded)" if excluded else ""
+    wanted = humanize_count(len(partitions) - excluded, "partition")
     return (
-        f"Cluster {snapshot.cluster_id}: {read} of {humanize_count(len(partitions), 'partition')} read in {took}, "
+        f"Cluster {snapshot.cluster_id}: {read} of {wanted} read{aside} in {took}, "
         f"{humanize_count(evaluation.open_count, 'open transaction')}, {evaluation.late_count} late, "
         f"{humanize_count(evaluation.suspect_count, 'suspect')}."
     )

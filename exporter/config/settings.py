@@ -32,6 +32,20 @@ class ScanSettings:
         "Time limit of a cycle, which then publishes the responses that it has. Must be shorter than the interval; five "
         "sixths of it (25s) where it is not set.",
     )
+    topics_include: tuple[re.Pattern[str], ...] = setting(
+        "scan.topics.include",
+        values.PATTERNS,
+        "Regular expressions of whole topic names: only matching topics are read. A list, or one expression; all topics "
+        "where it is empty.",
+        default=[],
+    )
+    topics_exclude: tuple[re.Pattern[str], ...] = setting(
+        "scan.topics.exclude",
+        values.PATTERNS,
+        "Regular expressions of whole topic names: matching topics are not read. Excluded partitions are counted, and do "
+        "not make coverage incomplete; hangs on them are not found.",
+        default=[],
+    )
     transactions_limit: int = setting(
         "scan.transactions_limit",
         values.whole_number_kind(1, 10_000_000),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -178,15 +179,28 @@ def groups(value: Any) -> tuple[tuple[str, re.Pattern[str]], ...]:
             raise ValueError(f"must have names of letters, digits, `.`, `_` and `-`; {name!r} is not one")
         if name in found:
             raise ValueError(f"must name each group once; {name!r} occurs twice")
-        try:
-            found[name] = bounded(match)
-        except (re.error, TypeError, RecursionError) as error:
-            raise ValueError(f"must have regular expressions; {match!r} of {name!r} is not one: {error}") from error
-        except ValueError as error:
-            raise ValueError(
-                f"must have regular expressions that are quick to match; {match!r} of {name!r}: {error}"
-            ) from error
+        found[name] = _pattern(match, f" of {name!r}")
     return tuple(found.items())
+
+
+def patterns(value: Any) -> tuple[re.Pattern[str], ...]:
+    """A list of regular expressions, as JSON in a variable or flag, or one regular expression."""
+    written = [value] if isinstance(value, str) else value
+    if isinstance(value, str) and value.startswith("["):
+        with suppress(ValueError):  # `[a-z]+` is an expression
+            written = json.loads(value)
+    if not isinstance(written, list) or not all(isinstance(it, str) for it in written):
+        raise ValueError('must be a list of regular expressions such as ["orders", "payments-.*"], or one of them')
+    return tuple(_pattern(it, "") for it in written)
+
+
+def _pattern(text: str, of: str) -> re.Pattern[str]:
+    try:
+        return bounded(text)
+    except (re.error, TypeError, RecursionError) as error:
+        raise ValueError(f"must have regular expressions; {text!r}{of} is not one: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"must have regular expressions that are quick to match; {text!r}{of}: {error}") from error
 
 
 _GROUPS_WANTED = 'must be a list such as [{"name": "orders", "match": "orders-.*"}]'
@@ -209,6 +223,7 @@ SWITCH = Kind(switch, {"type": ["boolean", "string"], "enum": [True, False, "tru
 SERVERS = Kind(bootstrap_servers, {"type": ["string", "array"], "items": {"type": "string"}})
 PAIRS = Kind(pairs, {"type": "string"})
 GROUPS = Kind(groups, {"type": ["array", "string"], "items": _GROUP_SCHEMA})
+PATTERNS = Kind(patterns, {"type": ["array", "string"], "items": {"type": "string"}})
 LISTEN_ADDRESS = Kind(listen_address, {"type": "string"})
 
 

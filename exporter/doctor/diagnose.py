@@ -65,11 +65,13 @@ def diagnose(
         _of_clock(snapshot),
         *local,
     )
-    visible = len(readable) + len(unread)
+    visible, excluded = len(readable) + len(unread), snapshot.partitions.excluded_count
     obstacle = _obstacle(pre, visible)
     return Diagnosis(
         findings=findings,
-        sentence=_sentence(pre, len(readable), visible) if obstacle is None else f"No hang can be proved: {obstacle}.",
+        sentence=_sentence(pre, len(readable), visible, excluded=excluded)
+        if obstacle is None
+        else f"No hang can be proved: {obstacle}.",
         topics_provable=len(readable) if obstacle is None else 0,
         topics_visible=visible,
     )
@@ -96,13 +98,14 @@ class _Unread:
 def _topics(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[_Unread, ...]]:
     """Topics of which every partition was read, and the others, each with its first reason."""
     partitions = snapshot.partitions
-    rows = np.flatnonzero(partitions.answer != Answer.READ).tolist()
+    rows = np.flatnonzero(partitions.is_unread).tolist()
     unread: dict[str, _Unread] = {}
     count = Counter(partitions.topics[partitions.topic[row]] for row in rows)
     for row in rows:
         topic = partitions.topics[partitions.topic[row]]
         unread.setdefault(topic, _Unread(topic, count[topic], partitions.reasons[partitions.reason[row]]))
-    return tuple(it for it in partitions.topics if it not in unread), tuple(unread.values())
+    excluded = {partitions.topics[it] for it in np.unique(partitions.topic[partitions.answer == Answer.EXCLUDED])}
+    return tuple(it for it in partitions.topics if it not in unread and it not in excluded), tuple(unread.values())
 
 
 def _obstacle(pre: Preconditions, visible: int) -> str | None:
@@ -121,8 +124,8 @@ def _obstacle(pre: Preconditions, visible: int) -> str | None:
     return None
 
 
-def _sentence(pre: Preconditions, readable: int, visible: int) -> str:
-    topics = humanize_count(visible, "visible topic")
+def _sentence(pre: Preconditions, readable: int, visible: int, *, excluded: int) -> str:
+    topics = humanize_count(visible, "visible topic" if not excluded else "included topic")
     where = f"{readable:,} of {topics}" if readable < visible else f"all {topics}" if visible > 1 else f"the {topics}"
     failed = sum(it.failure is not None for it in pre.state_partitions)
     if failed:
@@ -203,8 +206,12 @@ def _of_visible_topics(snapshot: Snapshot, pre: Preconditions, others: Sequence[
 
 def _of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[_Unread]) -> Iterable[Finding]:
     refused = [it for it in unread if it.reason in _NOT_AUTHORIZED]
-    if not unread and len(snapshot.partitions):
-        result = f"{humanize_count(len(snapshot.partitions), 'partition')}, all read"
+    excluded = snapshot.partitions.excluded_count
+    if excluded:
+        result = f"{humanize_count(excluded, 'partition')} excluded by scan.topics: hangs on them are not found"
+        yield Finding(check="partitions", level=Level.OK, result=result)
+    if not unread and len(snapshot.partitions) > excluded:
+        result = f"{humanize_count(len(snapshot.partitions) - excluded, 'partition')}, all read"
         yield Finding(check="partitions", level=Level.OK, result=result)
     if refused:
         names = [it.topic for it in refused]

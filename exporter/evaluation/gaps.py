@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from exporter.snapshot import Answer, CoordinatorProof, IdVisibility, SecondRead, Snapshot
+from exporter.snapshot import CoordinatorProof, IdVisibility, SecondRead, Snapshot
 
 _NAMED_MAX = 100
 """Unconfirmed leaders with their own sentence, so that the log does not get 50,000."""
@@ -21,7 +21,7 @@ def gaps(snapshot: Snapshot) -> tuple[str, ...]:
 
 def _unread_partitions(snapshot: Snapshot) -> list[str]:
     partitions = snapshot.partitions
-    unread = partitions.answer != Answer.READ
+    unread = partitions.is_unread
     sentences = []
     for index, reason in enumerate(partitions.reasons):
         rows = np.flatnonzero(unread & (partitions.reason == index))

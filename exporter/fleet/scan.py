@@ -46,6 +46,7 @@ from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.complete import Stopwatch, complete
 from exporter.kafka.collect.examined import Seen
 from exporter.kafka.collect.scan import LeaderScan, ask_again_where_moved, read_rows
+from exporter.kafka.collect.topic_filter import TopicFilter
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.leadership.metadata_source import Source
 from exporter.kafka.visibility.cluster import about_source
@@ -178,9 +179,11 @@ def read(share: Share, budget: Budget, clients: Clients, *, clock: Callable[[], 
     if share.rows is not None and share.cluster_id is not None:
         brokers = {} if share.address is None else {share.broker: share.address}
         topology, at = topology_of_rows(share.cluster_id, brokers, share.rows)
-        scan = LeaderScan.unasked(topology)
-        if share.broker != NO_LEADER and len(at):
-            requests = _ask(share, scan, at, budget, clients)
+        excluded = TopicFilter(budget.read.topics_include, budget.read.topics_exclude).excluded_rows(topology)
+        scan = LeaderScan.unasked(topology, excluded=excluded)
+        wanted = at if excluded is None else at[~excluded[at]]
+        if share.broker != NO_LEADER and len(wanted):
+            requests = _ask(share, scan, wanted, budget, clients)
             failure = scan.faults.get(share.broker)
         tables = [partition_table(share.cluster.name, share.cluster_id, share.taken_at_ms, share.rows, scan, at)]
     about = broker_table(

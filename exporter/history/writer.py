@@ -290,9 +290,10 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
 
 def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str, Any]:
     snapshot = evaluation.snapshot
+    count = int(np.count_nonzero(snapshot.partitions.is_unread))
     is_unread = snapshot.partitions.answer != Answer.READ
-    count = int(np.count_nonzero(is_unread))
-    # Transactions that were not examined have no observation: their partitions must not look as if they were closed.
+    # Excluded partitions, and those with transactions that were not examined, have no observations: without this their
+    # transactions would look closed.
     is_unread[snapshot.unexamined.partition_row] = True
     rows = np.flatnonzero(is_unread).tolist()
     unread = [f"{topic}-{partition}" for topic, partition in map(snapshot.partitions.name, rows)]
@@ -303,7 +304,7 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str
         "writer": [writer],
         "exporter_version": [__version__],
         "open_transactions": [evaluation.open_count],
-        "partitions_read": [len(snapshot.partitions) - count],
+        "partitions_read": [int(np.count_nonzero(snapshot.partitions.answer == Answer.READ))],
         "partitions_unread": [count],
         "unread": [unread],
         "brokers_failed": [sum(it.failure is not None for it in snapshot.brokers)],

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from exporter.snapshot.producers import Int8Column, Int16Column, Int32Column, Int64Column, ProducerEntries
+from exporter.snapshot.producers import BoolColumn, Int8Column, Int16Column, Int32Column, Int64Column, ProducerEntries
 
 NO_LEADER = -1
 
@@ -30,6 +30,8 @@ class Answer(IntEnum):
     READ = 0
     UNAUTHORIZED = 1
     UNAVAILABLE = 2
+    EXCLUDED = 3
+    """Not requested: the settings exclude its topic."""
 
     @property
     def label(self) -> str:
@@ -104,6 +106,17 @@ class Partitions:
         rows = self._rows_of_topic.get(topic, NO_ROWS)
         row = rows.start + int(np.searchsorted(self.partition[rows.start : rows.stop], partition))
         return row if row < rows.stop and self.partition[row] == partition else None
+
+    @property
+    def is_unread(self) -> BoolColumn:
+        """(P,) true where a response is missing: the partition was not read, and its topic is not excluded."""
+        unread: BoolColumn = (self.answer != Answer.READ) & (self.answer != Answer.EXCLUDED)
+        return unread
+
+    @property
+    def excluded_count(self) -> int:
+        """Partitions of topics that the settings exclude."""
+        return int(np.count_nonzero(self.answer == Answer.EXCLUDED))
 
     def is_read(self, topic: str, partition: int) -> bool:
         """True if it is there and was read."""

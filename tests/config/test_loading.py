@@ -274,6 +274,39 @@ def test_groups_that_are_none_are_refused(written: str, problem: str) -> None:
     assert said.startswith(f"config.yaml:3: transaction_log.groups {problem}")
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("[orders, 'pay.*']", ("orders", "pay.*")),
+        ("'[a-z]+'", ("[a-z]+",)),
+        ("orders", ("orders",)),
+        ("""'["a", "b"]'""", ("a", "b")),
+        ("[]", ()),
+    ],
+)
+def test_patterns_of_topics_are_a_list_or_one_expression(written: str, expected: tuple[str, ...]) -> None:
+    """A list in a file, JSON in a variable, or an expression, which may begin with a bracket."""
+    found = load_yaml(SERVERS + f"scan: {{topics: {{include: {written}}}}}\n").scan.topics_include
+
+    assert tuple(it.pattern for it in found) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("5", 'must be a list of regular expressions such as ["orders", "payments-.*"], or one of them'),
+        ("[5]", 'must be a list of regular expressions such as ["orders", "payments-.*"], or one of them'),
+        ("'('", "must have regular expressions; '(' is not one: missing ), unterminated subpattern at position 0"),
+        ("'(a+)+b'", "must have regular expressions that are quick to match; '(a+)+b': matching could take too long"),
+    ],
+)
+def test_patterns_of_topics_that_are_none_are_refused(written: str, problem: str) -> None:
+    """With what was wrong."""
+    (said,) = problems_of(SERVERS + f"scan.topics.exclude: {written}\n")
+
+    assert said.startswith(f"config.yaml:3: scan.topics.exclude {problem}")
+
+
 @pytest.mark.parametrize("written", ["host", "host:0", "host:70000", ":9092", "ho st:1", "a:1,,b", ""])
 def test_addresses_are_checked(written: str) -> None:
     """What is not host:port is refused; an empty part between commas is not taken for one."""

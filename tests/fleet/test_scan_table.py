@@ -172,7 +172,14 @@ def test_a_cluster_that_failed_is_nothing_but_its_reason() -> None:
 
 def test_every_part_of_a_cycle_has_the_limits_of_the_settings() -> None:
     """Executors once went by the defaults, whatever scan.transactions_limit and scan.receive_limit said."""
-    scan = ScanSettings(interval_ms=30_000, deadline_ms=20_000, transactions_limit=7, receive_limit_bytes=123)
+    scan = ScanSettings(
+        interval_ms=30_000,
+        deadline_ms=20_000,
+        topics_include=(),
+        topics_exclude=(),
+        transactions_limit=7,
+        receive_limit_bytes=123,
+    )
     budget = Budget.of_cycle(scan)
     parts = (budget.plan, budget.read, budget.settle)
     assert {(it.transactions_limit, it.receive_limit_bytes) for it in parts} == {(7, 123)}

@@ -26,7 +26,7 @@ from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.history import writer as module
 from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
 from exporter.history.writer import History, arrow_schema
-from exporter.snapshot import SecondRead
+from exporter.snapshot import Answer, SecondRead
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -86,6 +86,19 @@ def test_a_cycle_is_read_back_as_it_was(tmp_path: Path) -> None:
     (covered,) = rows(tmp_path, CYCLES)
     assert (covered["unread"], covered["partitions_unread"], covered["is_complete"]) == (["orders-2"], 1, False)
     assert (covered["open_transactions"], covered["interval_ms"], covered["writer"]) == (2, 30_000, "writer-1")
+
+
+def test_excluded_partitions_are_neither_read_nor_unread_and_not_closed(tmp_path: Path) -> None:
+    """Their names are in `unread`, so that the pipeline does not take their transactions for closed."""
+    taken = snapshot([Entry()], partitions=3, transactions=(transaction(),))
+    taken.partitions.answer[1] = Answer.EXCLUDED
+    kept = history(tmp_path)
+    kept.record(evaluate(taken, Memory(), Policy()))
+    kept.rotate()
+
+    (covered,) = rows(tmp_path, CYCLES)
+    assert (covered["partitions_read"], covered["partitions_unread"], covered["is_complete"]) == (2, 0, True)
+    assert covered["unread"] == ["orders-1"]
 
 
 def test_the_files_have_the_promised_schema(tmp_path: Path) -> None:

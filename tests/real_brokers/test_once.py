@@ -54,6 +54,27 @@ def test_json_is_the_promised_object(broker: KafkaCluster, make_topic: MakeTopic
     assert (rows[1]["producer_id"], rows[1]["start_offset"]) == (hang.producer_id, hang.start_offset)
 
 
+def test_only_included_topics_are_read(broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> None:
+    """The hang of the included topic is proved although nothing else is read; excluded partitions are counted."""
+    topic, other = make_topic(broker), make_topic(broker)
+    plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
+    plant_hang(broker.bootstrap, other, 0, fresh_name("other"))
+
+    run = once(broker.bootstrap, "--format", "json", "--scan.topics.include", topic)
+
+    found = json.loads(run.stdout)
+    assert run.returncode == 0, run.stderr
+    assert [(it["topic"], it["verdict"]) for it in found["transactions"]] == [(topic, "hanging_not_in_transaction")]
+    counts = found["coverage"]["partitions"]
+    assert (found["coverage"]["complete"], counts["read"], counts["unauthorized"], counts["unavailable"]) == (
+        True,
+        1,
+        0,
+        0,
+    )
+    assert counts["excluded"] > 1
+
+
 def test_the_table_puts_the_worst_first(broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> None:
     """The hang comes before the live transaction, and the line below it has the reason of its verdict."""
     topic = make_topic(broker, partitions=2)

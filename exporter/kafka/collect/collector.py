@@ -31,6 +31,7 @@ from exporter.kafka.collect.examined import Seen, SeenTransaction
 from exporter.kafka.collect.scan import LeaderScan, Progress, scan_leaders
 from exporter.kafka.collect.scan_requests import ScanRequests
 from exporter.kafka.collect.scope import EVERYTHING, Scope
+from exporter.kafka.collect.topic_filter import NO_FILTER, TopicFilter
 from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES, Source, checked_topology
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.cluster import TopicWatch, about_source
@@ -48,6 +49,7 @@ class CollectOptions:
     deadline_s: float
     request_timeout_s: float
     transactions_limit: int = TRANSACTIONS_LIMIT
+    topics: TopicFilter = NO_FILTER
 
 
 def open_collector(
@@ -76,6 +78,7 @@ def _collect_options(kafka: KafkaSettings, scan: ScanSettings) -> CollectOptions
         deadline_s=scan.deadline_ms / 1000,
         request_timeout_s=kafka.request_timeout_ms / 1000,
         transactions_limit=scan.transactions_limit,
+        topics=TopicFilter(scan.topics_include, scan.topics_exclude),
     )
 
 
@@ -174,7 +177,10 @@ class Collector:
         self, client: ClusterClient, topology: Topology, *, thoroughly: bool = False
     ) -> Visibility:
         """What the metadata does not show of the cluster; on the client's thread."""
-        return await self._topics.look(client, topology, thoroughly=thoroughly)
+        visibility = await self._topics.look(client, topology, self._options.topics.excludes, thoroughly=thoroughly)
+        excluded = self._options.topics.excluded_rows(topology)
+        is_empty = excluded is not None and len(excluded) > 0 and bool(excluded.all())
+        return visibility.with_gap("scan.topics excludes every visible topic") if is_empty else visibility
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Requests so far, by API. May be called from any thread."""
@@ -277,6 +283,8 @@ class Collector:
     ) -> tuple[LeaderScan, MaxTimeout]:
         expected = self._expected_producers(topology)
         wanted = scope.rows(topology)
+        # A topic that an operator names is read, whatever the settings exclude.
+        excluded = self._options.topics.excluded_rows(topology) if scope.topic is None else None
         scan, limit = await client.gather(
             (
                 scan_leaders(
@@ -286,6 +294,7 @@ class Collector:
                     expected_producers=expected,
                     progress=progress,
                     requests=self._requests,
+                    excluded=excluded,
                 ),
                 max_timeout(client, sorted(topology.brokers)),
             )

@@ -168,7 +168,7 @@ def _snapshot(
     topology, scan = reading.topology, reading.scan
     exists = scan.is_subject()
     new_row = np.cumsum(exists) - 1
-    unread = np.flatnonzero(scan.answer[exists] != Answer.READ)
+    unread = np.flatnonzero((scan.answer[exists] != Answer.READ) & (scan.answer[exists] != Answer.EXCLUDED))
     code = scan.reason_code[exists][unread]
     reasons = tuple(sorted({scan.reasons[it] for it in np.flatnonzero(np.bincount(code)).tolist()}))
     index = np.array([reasons.index(it) if it in reasons else -1 for it in scan.reasons], dtype=np.int16)

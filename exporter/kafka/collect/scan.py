@@ -50,8 +50,9 @@ NO_LEADER_REASON = "no_leader"
 NOT_ANSWERED_REASON = "left_out_of_the_answer"
 DELETED_REASON = "deleted"
 NOT_WANTED_REASON = "not_wanted"
-_REASONS = ("", NO_LEADER_REASON, DELETED_REASON, NOT_WANTED_REASON, NOT_ANSWERED_REASON)
-_NONE, _NO_LEADER, _DELETED, _NOT_WANTED, _NOT_ANSWERED = range(len(_REASONS))
+EXCLUDED_REASON = "excluded"
+_REASONS = ("", NO_LEADER_REASON, DELETED_REASON, NOT_WANTED_REASON, NOT_ANSWERED_REASON, EXCLUDED_REASON)
+_NONE, _NO_LEADER, _DELETED, _NOT_WANTED, _NOT_ANSWERED, _EXCLUDED = range(len(_REASONS))
 
 Progress = Callable[[int, int], None]
 """Called with (partitions read, partitions requested) as responses arrive."""
@@ -108,16 +109,20 @@ class LeaderScan:
         wanted: BoolColumn | None = None,
         producer_ids: frozenset[int] | None = None,
         requests: ScanRequests | None = None,
+        excluded: BoolColumn | None = None,
     ) -> LeaderScan:
-        """Every `wanted` row is unavailable for lack of a leader until a response arrives."""
+        """Every `wanted` row is unavailable for lack of a leader until a response arrives, or excluded."""
         count = len(topology)
         reason_code = np.full(count, _NO_LEADER, dtype=np.int16)
         if wanted is not None:
             reason_code[~wanted] = _NOT_WANTED
+        answer = np.full(count, Answer.UNAVAILABLE, dtype=np.int8)
+        if excluded is not None:
+            answer[excluded], reason_code[excluded] = Answer.EXCLUDED, _EXCLUDED
         scan = cls(
             topology=topology,
             producer_ids=producer_ids,
-            answer=np.full(count, Answer.UNAVAILABLE, dtype=np.int8),
+            answer=answer,
             reason_code=reason_code,
             producers=np.zeros(count, dtype=np.int32),
             requests=ScanRequests() if requests is None else requests,
@@ -220,14 +225,16 @@ async def scan_leaders(
     expected_producers: Int32Column | None = None,
     progress: Progress | None = None,
     requests: ScanRequests | None = None,
+    excluded: BoolColumn | None = None,
 ) -> LeaderScan:
-    """Read every `wanted` partition of `topology`, or all; the result has the reason for each that could not be read.
+    """Read every `wanted` partition of `topology`, or all, but those `excluded`.
 
-    Open transactions are kept, or every entry of `producer_ids`. `expected_producers` (P,) sizes the chunks; without it
-    every partition is assumed to have few. `requests` has those of an earlier scan ready.
+    The result has the reason for each that could not be read. Open transactions are kept, or every entry of `producer_ids`.
+    `expected_producers` (P,) sizes the chunks; without it every partition is assumed to have few. `requests` has those of
+    an earlier scan ready.
     """
-    scan = LeaderScan.unasked(topology, wanted, producer_ids, requests)
-    rows = np.flatnonzero(scan.is_subject() & (topology.leader != NO_LEADER))
+    scan = LeaderScan.unasked(topology, wanted, producer_ids, requests, excluded)
+    rows = np.flatnonzero(scan.is_subject() & (topology.leader != NO_LEADER) & (scan.answer != Answer.EXCLUDED))
     await read_rows(client, scan, rows, topology.leader, expected_producers, progress)
     await ask_again_where_moved(client, scan)
     return scan

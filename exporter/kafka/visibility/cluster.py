@@ -5,7 +5,7 @@ A principal without any grant sees a cluster without topics, which looks like on
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from kafka.protocol.admin.acl import ACLResourceType
 
@@ -47,10 +47,18 @@ class TopicWatch:
         self._hidden_since_s = {it: self._hidden_since_s.get(it, now_s) for it in hidden}
         return tuple(it for it in hidden if now_s - self._hidden_since_s[it] < FORGOTTEN_AFTER_S)
 
-    async def look(self, client: ClusterClient, topology: Topology, *, thoroughly: bool = True) -> Visibility:
+    async def look(
+        self,
+        client: ClusterClient,
+        topology: Topology,
+        is_excluded: Callable[[str], bool] = lambda _: False,
+        *,
+        thoroughly: bool = True,
+    ) -> Visibility:
         """The topics that are hidden now. Sends a request only if a topic has vanished, or no topic is visible.
 
-        `thoroughly`: also whether the coordinators' topic is hidden, if it is not visible.
+        Topics that `is_excluded` selects may vanish. `thoroughly`: also whether the coordinators' topic is hidden, if it is
+        not visible.
         """
         self._forget_another(topology.cluster_id)
         vanished: tuple[str, ...] = ()
@@ -61,7 +69,7 @@ class TopicWatch:
         elif thoroughly:
             self._state_topic_gap = await _state_topic_gap(client, is_any_open=False)
         suspects = tuple(dict.fromkeys([*self._hidden, *vanished]))
-        suspects = tuple(it for it in suspects if it not in topology.first_row)
+        suspects = tuple(it for it in suspects if it not in topology.first_row and not is_excluded(it))
         self._visible = topology.topics
         self._hidden = self._not_too_old(await _refused(client, suspects) if suspects else (), client.clock())
         gaps = [_about_hidden(self._hidden)] if self._hidden else []

@@ -10,7 +10,7 @@ import numpy as np
 
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason
 from exporter.publication.metrics.model import CLUSTER, SHOWN, Metric, Sample, Samples, Shown
-from exporter.publication.metrics.partitions import is_read, is_series_limited
+from exporter.publication.metrics.partitions import is_series_limited
 from exporter.snapshot import Answer, ClockSource
 
 
@@ -33,7 +33,7 @@ def partitions_by_answer(evaluation: Evaluation) -> Iterable[Sample]:
 def unread_by_reason(evaluation: Evaluation) -> Sequence[Sample]:
     """Only reasons that occur, in alphabetical order: some names come from brokers, so the list is open."""
     partitions = evaluation.snapshot.partitions
-    reasons = partitions.reason[~is_read(partitions)].astype(np.int64)
+    reasons = partitions.reason[partitions.is_unread].astype(np.int64)
     counts = np.bincount(reasons + 1, minlength=len(partitions.reasons) + 1).tolist()
     by_reason = zip(("unknown", *partitions.reasons), counts, strict=True)
     return tuple(Sample((reason,), count) for reason, count in sorted(by_reason) if count)

@@ -72,7 +72,9 @@ def _coverage_figures(evaluation: Evaluation) -> Iterable[Figure]:
     snapshot = evaluation.snapshot
     partitions, read = snapshot.partitions, int(np.count_nonzero(is_read(snapshot.partitions)))
     note = f"{humanize_count(evaluation.open_count, 'transaction')} open"
-    yield "partitions read", f"{read:,} of {len(partitions):,}", note
+    excluded = partitions.excluded_count
+    note += f"; {excluded:,} excluded" if excluded else ""
+    yield "partitions read", f"{read:,} of {len(partitions) - excluded:,}", note
     yield "brokers that responded", _answered([broker.failure for broker in snapshot.brokers]), "leaders of partitions"
     coordinators = [coordinator.failure for coordinator in snapshot.coordinators]
     yield (

@@ -60,7 +60,11 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
         return Summary(level=Level.WARNING, title="No suspect in the last snapshot, but it is old", notes=notes)
     if status.proof is not None and not status.proof.can_prove_all:
         return Summary(level=Level.WARNING, title="No suspect, but not every hang could be proved", notes=notes)
-    read = humanize_count(len(evaluation.snapshot.partitions), "partition")
+    partitions = evaluation.snapshot.partitions
+    excluded = partitions.excluded_count
+    read = humanize_count(len(partitions) - excluded, "partition")
+    aside = f"{humanize_count(excluded, 'partition')} excluded by scan.topics: hangs on them are not found."
+    notes = (*notes, aside) if excluded else notes
     return Summary(level=Level.GOOD, title=f"No suspect in {read}, all read", notes=notes)
 
 
