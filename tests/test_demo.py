@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from tests.brokers.cluster import free_ports
 
 PORT = 9814
+PATIENCE_S = 30
 COMMAND = [sys.executable, "-m", "examples.demo"]
 ROOT = Path(__file__).parents[1]
 
@@ -36,12 +38,24 @@ def processes_with(text: str) -> list[str]:
     return found
 
 
+def blocked_groups(find_hanging: list[str]) -> str:
+    """What the command says of groups, once the demo's own has come to the hang."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        run = subprocess.run([*find_hanging, "--format=table"], capture_output=True, text=True, check=False)
+        (line,) = [it.strip() for it in run.stdout.splitlines() if it.startswith("  Consumer groups: ")] or [""]
+        if "(blocked" in line or time.monotonic() > until:
+            return line
+        time.sleep(0.5)
+
+
 @pytest.mark.broker
 @pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C", "a closed terminal"])
 def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Signals, tmp_path: Path) -> None:
     """Ended once it has said what to try next, the demo exits cleanly with no file and no process left."""
     printed: list[str] = []
     answers: list[subprocess.CompletedProcess[str]] = []
+    waiting = ""
     port, kafka_port = free_ports(2)
     variables = environment(tmp_path, DEMO_PORT=str(port), DEMO_KAFKA_PORT=str(kafka_port))
     with subprocess.Popen(
@@ -54,6 +68,7 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
                 if "status page: " in line:
                     tried = [it.split() for it in printed if it.startswith("    /")]
                     answers = [subprocess.run(it, capture_output=True, text=True, check=False) for it in tried[:2]]
+                    waiting = blocked_groups(tried[0])
                     demo.send_signal(ended_by)
                     break
             printed += demo.stdout.readlines()
@@ -67,6 +82,7 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
     assert [answer.returncode for answer in answers] == [0, 0], answers
     assert "abandoned-app" in answers[0].stdout
     assert "dry run: nothing is written" in answers[1].stdout
+    assert "order-emails (blocked" in waiting
     assert "SUSPECT orders-1 hanging_not_in_transaction: transactional id 'abandoned-app'" in text
     assert re.search(r"cycle 3 .* 0 unread, \d+ with open transactions, 1 late, 1 suspect", text)
     assert "ended: broker, workload and exporter are gone" in text

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from examples.demo.consumers import consumer_group
 from examples.demo.display import Cycle, read_cycle, shown
 from examples.workload.planting import PlantedTransaction, plant_hang
 from examples.workload.rhythm import Rhythm
@@ -31,6 +32,8 @@ HOST: Final = "127.0.0.1"
 PORT: Final = 9814
 TOPICS: Final = ("orders", "payments", "shipments")
 PARTITIONS: Final = 3
+GROUP: Final = "order-emails"
+"""Reads orders; it stops at the hang."""
 RHYTHMS: Final = {
     "checkout": Rhythm(hold_s=0.05),
     "billing": Rhythm(hold_s=0.4, zombie_every=10),
@@ -78,7 +81,11 @@ def _run(seconds: float, port: int, kafka_port: int | None) -> None:
             cluster.topics.create(topic, partitions=PARTITIONS)
         topics = [(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]
         print(f"Kafka is up at {cluster.bootstrap}; the exporter serves {url}/metrics and the status page {url}/")
-        with Workload(cluster.bootstrap, topics) as workload, _exporter(cluster.bootstrap, port) as exporter:
+        with (
+            consumer_group(cluster.bootstrap, GROUP, ["orders"]),
+            Workload(cluster.bootstrap, topics) as workload,
+            _exporter(cluster.bootstrap, port) as exporter,
+        ):
             for transactional_id, rhythm in RHYTHMS.items():
                 workload.add(transactional_id, rhythm)
             until = time.monotonic() + seconds  # from here on: the first boot may wait for Maven
@@ -119,7 +126,8 @@ def _watch(exporter: subprocess.Popen[bytes], bootstrap: str, url: str, until: f
             )
             print(
                 f"\n>>> planted: a record of 'abandoned-app' on orders-1 at offset {planted.start_offset}, as a zombie "
-                "would write it half an hour ago: its coordinator does not know of it, so no marker will ever come\n"
+                "would write it half an hour ago: its coordinator does not know of it, so no marker will ever come; "
+                f"the group {GROUP} reads committed records only, and stops there\n"
             )
     return suspects
 
