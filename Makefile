@@ -17,7 +17,7 @@ MAKEFLAGS += --no-builtin-rules
 # Some containers forbid bytecode: each of five pytest processes would then rewrite 257 files again, 3 s of processor each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install check test test-all test-helm demo docs bench bench-all bench-pipeline soak hostile model fuzz wheel sbom kerberos generate dashboard-pictures lint types contracts tools java clean constraints
+.PHONY: help install check test test-all test-helm demo demo-pipeline docs bench bench-all bench-pipeline soak hostile model fuzz wheel sbom kerberos generate dashboard-pictures lint types contracts tools java clean constraints
 
 help:
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ $(INSTALLED): pyproject.toml constraints/dev.txt
 
 demo: java install  ## a real Kafka, a workload, a planted hanging transaction, and the exporter on port 9814
 	@$(BIN)/python -m examples.demo
+
+demo-pipeline: java install  ## two minutes of its history, then the pipeline with Spark, and the report
+	@$(BIN)/python -m examples.demo.pipeline
 
 ##@ After a change
 
