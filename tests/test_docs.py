@@ -48,6 +48,17 @@ def test_the_readme_is_short_and_shows_the_exporter_first() -> None:
     ]
 
 
+def test_the_readme_counts_the_situations_that_were_measured() -> None:
+    """Kafka's version, their number, and how often each was right, from the table in docs/verdicts.md."""
+    said = re.search(
+        r"In (\d+) situations on a real Kafka ([\d.]+) its verdict was right each time, .+ in (\d+) ", README
+    )
+
+    assert said is not None
+    row = f"| {said[2]} | {said[1]} | {said[1]} | {said[3]} |"
+    assert row in (ROOT / "docs" / "verdicts.md").read_text()
+
+
 def test_the_readme_leads_every_reader_to_a_page() -> None:
     """Each door is a page that begins with what to look at, and then has commands."""
     doors = re.findall(r"\| \[(docs/[a-z-]+\.md)\]", README)

@@ -50,7 +50,6 @@ NAVIGATION: Final = {
         "docs/verdicts",
         "Values of the chart <helm/kafka-transaction-exporter/README>",
     ],
-    "Runbooks": ["alerts/runbooks/README", "alerts/runbooks/Kafka*"],
     "Evidence": [
         "docs/proof",
         "docs/reliability",
@@ -59,6 +58,7 @@ NAVIGATION: Final = {
         "tests/verification/*/README",
     ],
     "Project": ["CHANGELOG", "docs/release", "SECURITY", "ARCHITECTURE", "CONTRIBUTING", "CODE_OF_CONDUCT"],
+    "Runbooks": ["alerts/runbooks/README", "alerts/runbooks/Kafka*"],
     "Decisions": ["docs/decisions/*"],
 }
 """Every page is below one of these: Sphinx warns of a page that is not, and a warning fails the build."""
