@@ -56,15 +56,7 @@ def check_regular(path: str | Path) -> None:
 def opened_for_appending(path: Path) -> IO[str]:
     """The file, created if it is missing, readable only by this user. Raises OSError."""
     make_private_folder(path.parent)
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-    descriptor = os.open(path, flags, 0o600)
-    file = os.fdopen(descriptor, "a", encoding="utf-8")
-    try:
-        _check(path, os.fstat(descriptor).st_mode)
-    except OSError:
-        file.close()
-        raise
-    return file
+    return os.fdopen(_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", encoding="utf-8")
 
 
 @contextmanager
@@ -106,15 +98,19 @@ def make_private_folder(path: Path) -> None:
 
 
 def _opened(path: Path) -> IO[bytes]:
+    return os.fdopen(_regular(path, os.O_RDONLY), "rb")
+
+
+def _regular(path: Path, flags: int) -> int:
+    """A descriptor of a regular file. Raises OSError."""
     # Waits neither for a FIFO without a writer nor for one that has replaced the file in the meantime.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    file = os.fdopen(descriptor, "rb")
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, 0o600)
     try:
         _check(path, os.fstat(descriptor).st_mode)
     except OSError:
-        file.close()
+        os.close(descriptor)
         raise
-    return file
+    return descriptor
 
 
 def _check(path: str | Path, mode: int) -> None:

@@ -113,6 +113,15 @@ class ProcessStatus:
     """None if no history is recorded."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProofStatus:
+    """Whether hangs could be proved."""
+
+    can_prove_all: bool
+    sentence: str
+    """On which topics, with its full stop."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
     """Status of the cycles of one cluster, up to the publication."""
@@ -141,6 +150,8 @@ class ClusterStatus:
     """(phase, seconds) of the last cycle, in order."""
     transaction_log: LogReport | None = None
     """None if the transaction log is not read."""
+    proof: ProofStatus | None = None
+    """None before the first check."""
 
     @property
     def has_succeeded(self) -> bool:

@@ -16,6 +16,7 @@ from exporter.commands.options import (
     add_config,
     add_describe,
     add_describe_producers,
+    add_doctor,
     add_find_hanging,
     add_force_terminate,
     add_incident,
@@ -143,6 +144,16 @@ _COMMANDS: Final = {
         add_once,
         examples=("once --bootstrap-server kafka:9092",),
         statuses=READS,
+    ),
+    "doctor": Command(
+        "doctor",
+        "say whether a hang could be proved, and which grants are missing",
+        add_doctor,
+        examples=(
+            "doctor --bootstrap-server kafka:9092",
+            "doctor --config.file config.yaml --prometheus http://prometheus:9090",
+        ),
+        statuses="0 every hang could be proved, 1 no broker responds, 2 wrong usage, 4 something is missing.",
     ),
     "find-hanging": Command(
         "find_hanging",

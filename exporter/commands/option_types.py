@@ -41,6 +41,14 @@ def duration(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def web_address(text: str) -> str | None:
+    """A URL of http or https, without user and password: other users see the command line."""
+    try:
+        return values.page_url(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def verdict(text: str) -> Verdict:
     for known in Verdict:
         if known.label == text:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from exporter.commands.option_types import INT16_MAX, INT32_MAX, INT64_MAX, duration, interval, number, verdict
+from exporter.commands.option_types import (
+    INT16_MAX,
+    INT32_MAX,
+    INT64_MAX,
+    duration,
+    interval,
+    number,
+    verdict,
+    web_address,
+)
 from exporter.config.loading import flag_name
 
 STATES: Final = "STATE[,...]"
@@ -86,6 +95,27 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def add_once(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("table", "json", "prometheus"), default="table", help="default: table")
+
+
+def add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument(
+        "--acls",
+        choices=("kafka-acls", "strimzi"),
+        default="kafka-acls",
+        help="the form of missing grants: lines of kafka-acls.sh, or rules of a KafkaUser. Default: kafka-acls",
+    )
+    parser.add_argument(
+        "--principal",
+        metavar="USER:NAME",
+        help="the exporter's principal, where the settings do not show it (Kerberos, tokens, mapping rules)",
+    )
+    parser.add_argument(
+        "--prometheus",
+        type=web_address,
+        metavar="URL",
+        help="also ask this Prometheus whether it scrapes the exporter and has its alerts",
+    )
 
 
 def add_find_hanging(parser: argparse.ArgumentParser) -> None:

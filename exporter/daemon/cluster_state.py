@@ -10,10 +10,11 @@ from exporter.config.settings import Settings
 from exporter.daemon import state_file
 from exporter.daemon.kept_file import KeptFileError, recalled
 from exporter.daemon.state_file import State
+from exporter.doctor.findings import Diagnosis
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation
-from exporter.status import ApiStatistics, ClusterStatus
+from exporter.status import ApiStatistics, ClusterStatus, ProofStatus
 from exporter.transaction_log.report import LogPosition, LogReport
 
 log = logging.getLogger("exporter")
@@ -32,6 +33,7 @@ class ClusterState:
         self._last_seconds: float | None = None
         self._last_failure: str | None = None
         self._last_success_at_ms: int | None = None
+        self._proof: ProofStatus | None = None
         self._phases: tuple[tuple[str, float], ...] = ()
         self._said: dict[str, str] = {}
         """The latest log line about each subject: a broker that is down for an hour gives one line, not 120."""
@@ -68,6 +70,18 @@ class ClusterState:
         self._say(
             "coverage", "; ".join(missing) or "coverage is complete", logging.WARNING if missing else logging.INFO
         )
+
+    def diagnosed(self, diagnosis: Diagnosis) -> bool:
+        """Whether hangs could be proved; logged when something else is missing, not with every new topic.
+
+        True if it is not as before.
+        """
+        with self._lock:
+            before, self._proof = self._proof, ProofStatus(diagnosis.can_prove_all, diagnosis.sentence)
+        level = logging.INFO if diagnosis.can_prove_all else logging.WARNING
+        more = "" if diagnosis.can_prove_all else f" Missing: {', '.join(diagnosis.problems)}; run doctor."
+        self._say("proof", f"{diagnosis.sentence}{more}", level, when_changed=", ".join(diagnosis.problems))
+        return self._proof != before
 
     def failed(self, sentence: str, *, seconds: float) -> None:
         """A cycle has failed with this reason."""
@@ -110,6 +124,7 @@ class ClusterState:
                 phase_durations=self._phases,
                 api_statistics=api_statistics,
                 transaction_log=transaction_log,
+                proof=self._proof,
             )
 
     def keep(self) -> None:
@@ -123,9 +138,10 @@ class ClusterState:
         else:
             self._say("state", f"first-seen times are saved in {self._state_path}", logging.INFO)
 
-    def _say(self, subject: str, sentence: str, level: int) -> None:
-        if self._said.get(subject) != sentence:
-            self._said[subject] = sentence
+    def _say(self, subject: str, sentence: str, level: int, *, when_changed: str | None = None) -> None:
+        news = sentence if when_changed is None else when_changed
+        if self._said.get(subject) != news:
+            self._said[subject] = news
             log.log(level, self._of_this(sentence), extra={"subject": subject})
 
     def _of_this(self, sentence: str) -> str:

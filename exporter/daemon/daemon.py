@@ -18,6 +18,7 @@ from exporter.daemon.baseline_file import BaselineFile
 from exporter.daemon.cluster_state import ClusterState
 from exporter.daemon.incidents_file import AuditReader, IncidentsFile, in_words
 from exporter.daemon.log_follower import LogFollower
+from exporter.daemon.proof_check import ProofCheck
 from exporter.daemon.reload import Reloader
 from exporter.daemon.scheduler import Orders, Scheduler
 from exporter.daemon.wiring import policy_of, process_status, publish_options_of
@@ -85,6 +86,7 @@ class Daemon:
         self._started_at_ms = self._now_ms()
         self._record = ClusterState(state_path)
         collector.recall(self._record.memory.cluster_id, self._record.topics)
+        self._proof_check = ProofCheck(collector, clock)
         self._history = history
         self._baseline = baseline
         self._log_reader = None if follow is None else follow(self._record.log_position)
@@ -126,6 +128,8 @@ class Daemon:
         self._incidents.take(evaluation, self._look_at if self.scheduler.settings.show_records else None)
         self._publish()
         self._record.keep()
+        if self._check_proof(snapshot):
+            self._publish()
 
     def missed(self) -> None:
         self._record.missed()
@@ -146,8 +150,15 @@ class Daemon:
             return
         reconnect = reloaded.files_changed or old.kafka != reloaded.settings.kafka
         self._collector.use(reloaded.settings.kafka, reloaded.settings.scan, reconnect=reconnect)
+        if reconnect:
+            self._proof_check.forget()
         if reconnect and self._log_reader is not None:
             self._log_reader.use(reloaded.settings.kafka)
+
+    def _check_proof(self, snapshot: Snapshot) -> bool:
+        """After the publication, because it may take a while; True if there is news."""
+        diagnosis = self._proof_check.diagnosis(snapshot, self.scheduler.settings)
+        return diagnosis is not None and self._record.diagnosed(diagnosis)
 
     def _journal(self, snapshot: Snapshot) -> Journal:
         """The transaction log's data on producers with an open transaction."""

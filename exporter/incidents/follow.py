@@ -28,6 +28,9 @@ _BEGAN = {
     StartSource.LAST_WRITE: "was last written to, by the client's clock",
 }
 
+_START_DIFFERS_MS = 1000
+"""Less is a clock that was read again."""
+
 
 def followed(before: Incidents, evaluation: Evaluation) -> Incidents:
     """The incidents after this evaluation; the same object if nothing has changed."""
@@ -120,6 +123,10 @@ def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple
         groups=tuple(sorted({*before.groups, *_blocked(row)})),
     )
     events = []
+    start_ms = row.start_timestamp_ms - evaluation.snapshot.clock_offset_ms
+    if start_ms + _START_DIFFERS_MS <= before.start_ms:  # a proof counts from the last write, not from the first cycle
+        after = replace(after, start_ms=start_ms)
+        events += _began(row, start_ms)
     if row.verdict is not before.verdict:
         events.append(Event(now_ms, EventKind.VERDICT, f"{before.name} is {row.verdict.label}: {row.reason}"))
     events += _groups_blocked(row, _blocked(row).keys() - set(before.groups), evaluation)
@@ -220,10 +227,7 @@ def _first_seen(row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, l
         records_held_back=row.last_stable_offset_lag,
         groups=tuple(sorted(_blocked(row))),
     )
-    events = []
-    if row.start_source in _BEGAN:
-        began = f"{suspect.name}: the transaction from offset {row.start_offset} {_BEGAN[row.start_source]}"
-        events.append(Event(start_ms, EventKind.FIRST_RECORD, began))
+    events = _began(row, start_ms)
     remembered = evaluation.memory.of(key)
     seen_ms = now_ms if remembered is None else remembered.first_seen_ms - offset_ms
     events.append(Event(seen_ms, EventKind.FIRST_SEEN, f"{suspect.name}: first cycle that saw it open"))
@@ -232,6 +236,13 @@ def _first_seen(row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, l
     if row.outcome_evidence is not OutcomeEvidence.NONE:
         events.append(_outcome(row, now_ms))
     return suspect, events
+
+
+def _began(row: TransactionRow, start_ms: int) -> list[Event]:
+    if row.start_source not in _BEGAN:
+        return []
+    sentence = f"the transaction from offset {row.start_offset} {_BEGAN[row.start_source]}"
+    return [Event(start_ms, EventKind.FIRST_RECORD, f"{row.topic}-{row.partition}: {sentence}")]
 
 
 def _blocked(row: TransactionRow) -> Mapping[str, int]:

@@ -25,7 +25,7 @@ Steps = Mapping[tuple[str, str, str], tuple[Event, ...]]
 
 def steps_of(lines: Iterable[str]) -> Steps:
     """A damaged line, and one about anything else, is left out: the audit log itself is the record."""
-    steps: defaultdict[tuple[str, str, str], tuple[Event, ...]] = defaultdict(tuple)
+    steps: defaultdict[tuple[str, str, str], list[Event]] = defaultdict(list)
     for line in lines:
         step = _parsed(line)
         if step is not None and str(step.get("step")) in _WORDS:
@@ -34,8 +34,8 @@ def steps_of(lines: Iterable[str]) -> Steps:
             topic, partition, start_offset = (str(facts.get(it)) for it in ("topic", "partition", "start_offset"))
             event = _event(step, f"{topic}-{partition}")
             if event is not None:
-                steps[topic, partition, start_offset] += (event,)
-    return dict(steps)
+                steps[topic, partition, start_offset].append(event)
+    return {key: tuple(events) for key, events in steps.items()}
 
 
 def with_steps(incident: Incident, steps: Steps) -> Incident:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.coordinators import coordinators_of, describe_ids, list_transactions, state_partition
+from exporter.kafka.coordinators import coordinators_of, describe_ids, list_transactions
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.kafka.messages import describe_producers
 from exporter.kafka.messages.raw_request import RawAnswer
+from exporter.kafka.state_partitions import state_partition
 from exporter.snapshot import NO_LEADER, STATE_TOPIC, CoordinatorTransaction, OneEntry, TransactionState
 
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.coordinators import state_partition
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.leadership.confirm import Claim, unconfirmed
 from exporter.kafka.lookups import KafkaRequestError, leader_of, producers_at, producers_of
 from exporter.kafka.markers import Marker, MarkerAnswer, write_marker
 from exporter.kafka.offsets import LOG_START, latest_offsets, offset_at_time
+from exporter.kafka.state_partitions import state_partition
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, STATE_TOPIC, UNKNOWN_OFFSET, OneEntry
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -20,7 +20,7 @@ from exporter.daemon.reload import Reloaded, Reloader
 from exporter.daemon.scheduler import CYCLE_JOB, Order, Orders
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
-from exporter.snapshot import SecondRead, Snapshot, TransactionKeys
+from exporter.snapshot import BrokerContact, Preconditions, SecondRead, Snapshot, StateTopic, TransactionKeys
 from exporter.status import ApiStatistics, ReloadStatus
 from exporter.web.routes import Request
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
@@ -44,6 +44,8 @@ class Script:
     def __init__(self, *results: Snapshot | Exception) -> None:
         self.results = list(results)
         self.seen_before: list[list[tuple[str, int, int, int, str]]] = []
+        self.preconditions: Preconditions | None = None
+        self.queries = 0
         self.phases = (("producers", 0.25),)
         self.recalled: tuple[str, tuple[str, ...]] = ("", ())
 
@@ -59,6 +61,11 @@ class Script:
         if isinstance(result, Exception):
             raise result
         return result
+
+    def query(self, _question: Any, *, deadline_s: float) -> Any:
+        assert deadline_s > 0
+        self.queries += 1
+        return self.preconditions
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         return ()
@@ -164,6 +171,57 @@ def test_it_is_ready_from_the_first_cycle_on_that_succeeded() -> None:
         seen.append((get(daemon, "/-/ready")[0], get(daemon, "/-/healthy")[0]))
 
     assert seen == [(503, 200), (200, 200), (200, 200)]
+
+
+def contact(failure: str = "") -> BrokerContact:
+    return BrokerContact(broker=1, address="a:1", latency_ms=1.0, release="4.3", failure=failure)
+
+
+def test_whether_a_hang_could_be_proved_is_logged_once_and_shown(caplog: pytest.LogCaptureFixture) -> None:
+    """Read after the first cycle and then every ten minutes, every minute while something is missing."""
+    clock, script = Clock(), Script(*[healthy(n) for n in range(5)])
+    daemon = daemon_on(script, clock)
+    hidden = Preconditions(contacts=(contact(),), state_topic=StateTopic.HIDDEN)
+    script.preconditions = hidden
+
+    def cycle_after(seconds: float) -> tuple[int, str]:
+        clock.now += seconds
+        caplog.clear()
+        daemon.cycle()
+        said = [it.getMessage() for it in caplog.records if "proved" in it.getMessage()]
+        return script.queries, " ".join(said)
+
+    with caplog.at_level("INFO"):
+        first, second, third = cycle_after(0), cycle_after(10), cycle_after(50)
+        assert "not every hang could be proved" in get(daemon, "/")[1]
+        script.preconditions = Preconditions(contacts=(contact(),), state_topic=StateTopic.PRESENT)
+        fourth, fifth = cycle_after(60), cycle_after(590)
+
+    said = "No hang can be proved: __transaction_state is not visible. Missing: transaction log; run doctor."
+    assert [first, second, third] == [(1, said), (1, ""), (2, "")]
+    assert [fourth, fifth] == [(3, "Hangs can be proved on the 1 visible topic."), (3, "")]
+    page = get(daemon, "/")[1]
+    assert "not every hang could be proved" not in page
+    assert "Hangs can be proved on the 1 visible topic." in page
+
+
+def test_preconditions_that_are_not_read_in_time_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """The last ones count; without any nothing is claimed."""
+    clock, script = Clock(), Script(healthy(), healthy(1), healthy(2))
+    daemon = daemon_on(script, clock)
+    with caplog.at_level("INFO"):
+        daemon.cycle()
+        assert "proved" not in caplog.text
+        assert "proved" not in get(daemon, "/")[1]
+        script.preconditions = Preconditions(contacts=(contact(),), state_topic=StateTopic.PRESENT)
+        clock.now += 60
+        daemon.cycle()
+        script.preconditions = None
+        clock.now += 600
+        daemon.cycle()
+
+    assert caplog.text.count("Hangs can be proved") == 1
+    assert "Hangs can be proved on the 1 visible topic." in get(daemon, "/")[1]
 
 
 def test_only_a_dead_loop_fails_liveness() -> None:

@@ -56,6 +56,17 @@ def test_a_verdict_that_changes_is_told_once() -> None:
     assert (it.started_ms, it.worst) == (NOW_MS, Verdict.HANGING_NO_TRANSACTIONAL_ID)
 
 
+def test_a_start_that_only_the_proof_shows_is_reported_once() -> None:
+    """Before the proof the first cycle counts, after it the last write, which is earlier."""
+    written_ms = NOW_MS - 5 * SECOND_MS
+    cycles = Cycles()
+    cycles.cycle(0, [hang(last_timestamp_ms=written_ms)], proof=UNPROVED)
+    cycles.cycle(30, [hang(last_timestamp_ms=written_ms)])
+    (it,) = cycles.cycle(60, [hang(last_timestamp_ms=written_ms)]).all
+    assert [event.at_ms for event in it.events if event.kind is EventKind.FIRST_RECORD] == [written_ms]
+    assert it.suspects[0].start_ms == written_ms
+
+
 @pytest.mark.parametrize(("later_s", "incidents"), [(JOINED_SECONDS, 1), (JOINED_SECONDS + 1, 2)])
 def test_a_suspect_that_begins_soon_after_another_belongs_to_its_incident(later_s: int, incidents: int) -> None:
     cycles = Cycles()

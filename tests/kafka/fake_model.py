@@ -37,8 +37,8 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 from exporter.kafka.collect.broker_configs import NAME
-from exporter.kafka.coordinators import state_partition
 from exporter.kafka.errors import ErrorCode
+from exporter.kafka.state_partitions import state_partition
 from exporter.snapshot import STATE_TOPIC
 from tests.kafka.loopback import HOST
 
@@ -132,7 +132,9 @@ class Model:
     """What DescribeQuorum answers, or its error."""
 
     def coordinator_of(self, transactional_id: str) -> tuple[int, int]:
-        """(partition of __transaction_state, node)."""
+        """(partition of __transaction_state, node); no node without that topic."""
+        if STATE_TOPIC not in self.topics:
+            return 0, -1
         partition = state_partition(transactional_id, len(self.topics[STATE_TOPIC]))
         return partition, self.topics[STATE_TOPIC][partition].leader
 
@@ -300,7 +302,7 @@ class Answers:
         )
         return DescribeConfigsResponse(version=version, results=[result])
 
-    def describe_acls(self, _node: int, _request: Any, version: int) -> Any:
+    def describe_acls(self, _node: int, request: Any, version: int) -> Any:
         answer = DescribeAclsResponse(version=version, error_code=0, error_message=None, resources=[])
         if isinstance(self.model.acls, int):
             answer.error_code = self.model.acls
@@ -323,6 +325,7 @@ class Answers:
                 ],
             )
             for acl in self.model.acls
+            if request.resource_type_filter in {1, 5}  # any, or transactional ids
         ]
         return answer
 

@@ -19,14 +19,9 @@ from examples.workload.wire import metadata, open_wire
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.coordinators import (
-    _partitions_of,
-    _random_ids,
-    list_transactions,
-    probe_ids,
-    prove,
-    state_partition,
-)
+from exporter.kafka.coordinator_proof import prove
+from exporter.kafka.coordinators import list_transactions
+from exporter.kafka.state_partitions import _partitions_of, _random_ids, probe_ids, state_partition
 from exporter.snapshot import STATE_TOPIC, CoordinatorTransaction, IdVisibility, TransactionState
 from tests.brokers.cluster import KafkaCluster
 from tests.kafka.collect.test_bounds import CALLS_MAX, calls

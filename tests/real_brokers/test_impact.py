@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import Verdict, WaitingGroup
-from exporter.kafka.coordinators import java_hash_partition
+from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC
 from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.watching import Watch, rows_on

@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import kafka.errors as foreign
@@ -25,10 +25,11 @@ from exporter.kafka.client.fault_text import MAY_NEED_LOGIN, Border
 from exporter.kafka.client.negotiation import negotiate
 from exporter.kafka.client.receiving import FRAME_BYTES_MAX
 from exporter.kafka.client.resolver import Resolver
+from exporter.kafka.client.tally import Tally
 from exporter.kafka.client.transport import Connection, PlainTransport, Selector, TlsTransport
 from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason, MalformedAnswerError
 from exporter.kafka.messages.raw_request import RawRequest
-from exporter.status import LATENCY_BUCKETS_SECONDS, ApiStatistics
+from exporter.status import ApiStatistics
 
 T = TypeVar("T")
 
@@ -44,19 +45,6 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-@dataclass(slots=True)
-class _Tally:
-    requests: int = 0
-    failures: int = 0
-    seconds: float = 0.0
-    latencies: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BUCKETS_SECONDS) + 1))
-
-    def answered(self, seconds: float) -> None:
-        self.seconds += seconds
-        bucket = sum(seconds > bound for bound in LATENCY_BUCKETS_SECONDS)
-        self.latencies[bucket] += 1
 
 
 def _as_it_is(answer: Any) -> Any:
@@ -99,7 +87,7 @@ class Connections:
         self._connections: dict[Address, Any] = {}
         self._opening: dict[Address, Any] = {}
         self._opening_sockets: dict[Address, list[Any]] = {}
-        self._tallies: dict[str, _Tally] = {}
+        self._tallies: dict[str, Tally] = {}
         self._closed = False
         self._net.start()
 
@@ -147,16 +135,12 @@ class Connections:
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Requests so far, by API. May be called from any thread."""
-        return tuple(
-            ApiStatistics(
-                api=api,
-                requests=tally.requests,
-                failures=tally.failures,
-                seconds_total=tally.seconds,
-                latency_counts=tuple(tally.latencies),
-            )
-            for api, tally in sorted(self._tallies.copy().items())
-        )
+        return tuple(tally.statistics(api) for api, tally in sorted(self._tallies.copy().items()))
+
+    def release_at(self, address: Address) -> tuple[int, ...] | None:
+        """The Kafka release whose APIs the broker there offers; None without an open connection."""
+        connection = self._usable(address)
+        return None if connection is None else connection.broker_version_data.broker_version
 
     def too_new(self) -> tuple[str, ...]:
         """Brokers with open connections that are newer than this exporter supports, one sentence each."""
@@ -217,7 +201,7 @@ class Connections:
         out to be lost is opened again, once: the broker may have restarted since the last cycle. Not with `once`: a request
         that writes may have been carried out.
         """
-        tally = self._tallies.setdefault(api, _Tally())
+        tally = self._tallies.setdefault(api, Tally())
         tally.requests += 1
         began = self._clock() if sent is None else sent.at
         timeout_at = began + timeout_s

@@ -2,7 +2,7 @@
 
     metadata -> every leader's producers -> active transactions -> descriptions of the older ones
     and for unverified transactions, which the coordinators contradict:
-    read again -> probes, listing, descriptions, probes (`coordinators.prove`) -> read once more, at the current leader
+    read again -> probes, listing, descriptions, probes (`coordinator_proof.prove`) -> read once more, at the current leader
 
 A transaction that ends in the meantime drops out at one of the re-reads: only one that is open at the same start offset
 before and after the coordinator's response was open at the time of the response.
@@ -184,21 +184,26 @@ class Collector:
         """Close the connections; a `collect` that runs in another thread ends with ClientClosedError."""
         self._connections.close()
 
-    def query(self, question: Callable[[ClusterClient], Coroutine[Any, Any, T]]) -> T:
-        """Run `question` with the client and the deadline of one cycle. Raises what it raises, and ClientClosedError."""
+    def query(
+        self, question: Callable[[ClusterClient], Coroutine[Any, Any, T]], *, deadline_s: float | None = None
+    ) -> T:
+        """Run `question` with a client and a deadline, by default that of a cycle.
+
+        Raises what `question` raises, and ClientClosedError.
+        """
         self._refresh_token()
-        return self._connections.run(question, self._new_client())
+        return self._connections.run(question, self._new_client(deadline_s))
 
     def _refresh_token(self) -> None:
         if self._tokens is not None:
             self._tokens.refresh(self._options.request_timeout_s)
 
-    def _new_client(self) -> ClusterClient:
+    def _new_client(self, deadline_s: float | None = None) -> ClusterClient:
         return ClusterClient(
             connections=self._connections,
             bootstrap=self._bootstrap,
             request_timeout_s=self._options.request_timeout_s,
-            deadline=self._clock() + self._options.deadline_s,
+            deadline=self._clock() + (self._options.deadline_s if deadline_s is None else deadline_s),
             transactions_limit=self._options.transactions_limit,
             clock=self._clock,
             brokers=self._topology.brokers if self._topology is not None else None,

@@ -19,13 +19,7 @@ from exporter.kafka.collect.scan import LeaderScan
 from exporter.kafka.collect.state import CollectionState
 from exporter.kafka.collect.suspects import find_impact
 from exporter.kafka.collect.verify import reread_unexplained
-from exporter.kafka.coordinators import (
-    by_producer_id,
-    coordinators_of,
-    coverage_of,
-    describe,
-    list_transactions,
-)
+from exporter.kafka.coordinators import by_producer_id, coordinators_of, coverage_of, describe, list_transactions
 from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.cluster import with_state_topic

@@ -16,8 +16,8 @@ from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.coordinators import java_hash_partition
 from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
+from exporter.kafka.state_partitions import java_hash_partition
 from exporter.kafka.topology import Topology
 from exporter.snapshot import OFFSETS_TOPIC, GroupOffset, Impact
 
@@ -61,7 +61,7 @@ async def _of_broker(
         if code != ErrorCode.NONE:
             return groups, offsets, f"broker {broker} responded to ListGroups with {error_name(code)}"
         for start in range(0, len(groups), REQUEST_GROUPS_MAX):
-            request = _offsets_request(groups[start : start + REQUEST_GROUPS_MAX], partitions)
+            request = offsets_request(groups[start : start + REQUEST_GROUPS_MAX], partitions)
             offsets += await client.request(broker, "OffsetFetch", request, partial(_offsets, set(partitions)))
     except BrokerFault as fault:
         return groups, offsets, str(fault)
@@ -72,7 +72,8 @@ def _listed(answer: Any) -> tuple[int, list[str]]:
     return answer.error_code, [group.group_id for group in answer.groups]
 
 
-def _offsets_request(groups: Iterable[str], partitions: Collection[TopicPartition]) -> Any:
+def offsets_request(groups: Iterable[str], partitions: Collection[TopicPartition]) -> Any:
+    """Query the committed offsets of these groups on these partitions."""
     by_topic: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         by_topic[topic].append(partition)

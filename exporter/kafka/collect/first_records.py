@@ -12,7 +12,7 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, MalformedAnswerError, error_name
 from exporter.kafka.lookups import KafkaRequestError, leader_of
 from exporter.kafka.messages.fetch import fetched, piece_request
-from exporter.kafka.messages.log_batches import Batch, batches
+from exporter.kafka.messages.log_batches import Batch, batches_from
 
 PATIENCE_S = 2.0
 """For each request: a cycle follows."""
@@ -63,9 +63,7 @@ async def _first_record(client: ClusterClient, opened: Opened) -> FirstRecord:
 
 def of_records(records: bytes, opened: Opened) -> FirstRecord:
     """The record at the start offset. Raises MalformedAnswerError."""
-    for batch in batches(records):
-        if batch.next_offset <= opened.start_offset:
-            continue
+    for batch in batches_from(records, opened.start_offset):
         if batch.base_offset != opened.start_offset or batch.producer_id != opened.producer_id:
             return FirstRecord(unread="another one is at the start offset")
         if batch.is_compressed and batch.end - batch.start > COMPRESSED_BYTES_MAX:

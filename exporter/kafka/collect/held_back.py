@@ -12,7 +12,7 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, error_name
 from exporter.kafka.lookups import KafkaRequestError, leader_of
 from exporter.kafka.messages.fetch import MEGABYTE, fetched, piece_request
-from exporter.kafka.messages.log_batches import batches
+from exporter.kafka.messages.log_batches import batches_from
 
 BYTES_MAX = 16 * MEGABYTE
 
@@ -42,9 +42,7 @@ class _Count:
     def take(self, records: bytes) -> None:
         """Count the next piece. Raises MalformedAnswerError."""
         self.size += len(records)
-        for batch in batches(records):
-            if batch.next_offset <= self.next_offset:
-                continue
+        for batch in batches_from(records, self.next_offset):
             self.next_offset = batch.next_offset
             if batch.is_control:
                 continue

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.state import CollectionState
 from exporter.kafka.collect.suspects import is_kept_too_long
-from exporter.kafka.coordinators import by_producer_id, state_partition
+from exporter.kafka.coordinators import by_producer_id
 from exporter.kafka.leadership.confirm import Claim, unconfirmed
+from exporter.kafka.state_partitions import state_partition
 from exporter.snapshot import NO_LEADER, STATE_TOPIC, ClockSource, CoordinatorTransaction
 
 

@@ -1,6 +1,6 @@
 """Reads again what the coordinators contradict, and proves what is still open.
 
-    read again -> probes, listing, descriptions, probes (`coordinators.prove`) -> followers -> read once more -> confirm
+    read again -> probes, listing, descriptions, probes (coordinator_proof.py) -> followers -> read once more -> confirm
 
 A transaction that ends in the meantime drops out at one of the reads. One that is the same at both, including last sequence
 and timestamp, was open and unchanged at the time of the coordinator's response: a producer that continues takes its old
@@ -20,7 +20,8 @@ from exporter.kafka.collect.broker_configs import strangers
 from exporter.kafka.collect.replicas import ask_followers
 from exporter.kafka.collect.scan import Entries, LeaderScan, read_rows
 from exporter.kafka.collect.state import CollectionState
-from exporter.kafka.coordinators import by_producer_id, prove, state_claims
+from exporter.kafka.coordinator_proof import prove, state_claims
+from exporter.kafka.coordinators import by_producer_id
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.leadership.confirm import Claim, unconfirmed, who_knows
 from exporter.kafka.topology import Topology

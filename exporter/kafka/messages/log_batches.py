@@ -75,6 +75,17 @@ def batches(records: bytes) -> Iterator[Batch]:
         at = end
 
 
+def batches_from(records: bytes, offset: int) -> Iterator[Batch]:
+    """Those with a record at or after `offset`, each offset once: a leader returns whole batches.
+
+    Raises MalformedAnswerError.
+    """
+    for batch in batches(records):
+        if batch.next_offset > offset:
+            offset = batch.next_offset
+            yield batch
+
+
 def _batch(records: bytes, at: int, end: int) -> Batch:
     if end - at < _HEADER.size:
         raise MalformedAnswerError(f"the record batch at byte {at} of the records is shorter than its header")
@@ -122,9 +133,7 @@ class Stretch:
     def take(self, records: bytes) -> None:
         """Read the next piece. Raises MalformedAnswerError, also if it is not the next piece."""
         self.size += len(records)
-        for batch in batches(records):
-            if batch.next_offset <= self.next_offset:
-                continue
+        for batch in batches_from(records, self.next_offset):
             self.has_gaps |= batch.base_offset > self.next_offset
             self.next_offset = batch.next_offset
             if batch.producer_id == self.producer_id:

@@ -1,4 +1,4 @@
-"""Requests the ACLs on one type of resource: DescribeAcls (API key 29)."""
+"""Requests the ACLs on one type of resource, and finds those that refuse: DescribeAcls (API key 29)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,27 @@ from kafka.protocol.admin.acl import (
     ACLOperation,
     ACLPermissionType,
     ACLResourcePatternType,
+    ACLResourceType,
     DescribeAclsRequest,
 )
+
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.errors import BrokerFault, ErrorCode, MalformedAnswerError, error_name
+from exporter.snapshot import Acls, DenyRule, Resource
+
+_RESOURCES = {
+    ACLResourceType.TOPIC: Resource.TOPIC,
+    ACLResourceType.GROUP: Resource.GROUP,
+    ACLResourceType.CLUSTER: Resource.CLUSTER,
+    ACLResourceType.TRANSACTIONAL_ID: Resource.TRANSACTIONAL_ID,
+}
+_NEEDED = {
+    ACLOperation.ALL: "All",
+    ACLOperation.READ: "Read",
+    ACLOperation.DESCRIBE: "Describe",
+    ACLOperation.DESCRIBE_CONFIGS: "DescribeConfigs",
+}
+"""Operations that the exporter needs, as kafka-acls.sh names them."""
 
 
 def acls_on(resource_type: int) -> Any:
@@ -23,4 +42,42 @@ def acls_on(resource_type: int) -> Any:
         operation=ACLOperation.ANY,
         permission_type=ACLPermissionType.ANY,
         min_version=1,  # version 0 has no pattern types, and omits prefixed ACLs
+    )
+
+
+async def read_acls(client: ClusterClient, broker: int) -> Acls:
+    """The rules that deny an operation that the exporter needs, to any principal. Never raises BrokerFault."""
+    try:
+        return await client.request(broker, "DescribeAcls", acls_on(ACLResourceType.ANY), _acls)
+    except BrokerFault as fault:
+        return Acls(unread=str(fault))
+
+
+def _acls(answer: Any) -> Acls:
+    if answer.error_code == ErrorCode.SECURITY_DISABLED:
+        return Acls(has_authorizer=False)
+    if answer.error_code != ErrorCode.NONE:
+        return Acls(unread=error_name(answer.error_code))
+    return Acls(
+        denied=tuple(
+            _rule(resource, acl)
+            for resource in answer.resources
+            for acl in resource.acls
+            if acl.permission_type == ACLPermissionType.DENY
+            and acl.operation in _NEEDED
+            and resource.resource_type in _RESOURCES
+        )
+    )
+
+
+def _rule(resource: Any, acl: Any) -> DenyRule:
+    if resource.resource_name is None or acl.principal is None or acl.host is None:
+        raise MalformedAnswerError("an ACL without resource, principal or host")
+    return DenyRule(
+        principal=acl.principal,
+        host=acl.host,
+        operation=_NEEDED[acl.operation],
+        resource=_RESOURCES[resource.resource_type],
+        name=resource.resource_name,
+        is_prefixed=resource.pattern_type == ACLResourcePatternType.PREFIXED,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -64,9 +64,12 @@ def series_limited(shown: Shown) -> bool:
     return is_series_limited(shown.evaluation, shown.publication.options)
 
 
+CLUSTER_INFO: Final = "kafka_transaction_exporter_cluster_info"
+"""`doctor` queries it."""
+
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
-        name="kafka_transaction_exporter_cluster_info",
+        name=CLUSTER_INFO,
         help="Value 1, labelled with the id of the cluster that was read.",
         kind="gauge",
         labels=("cluster_id",),

@@ -39,6 +39,9 @@ def page_info(url: str) -> Iterable[Sample]:
     return (Sample((url,), 1),)
 
 
+SNAPSHOT_TIMESTAMP: Final = "kafka_transaction_exporter_snapshot_timestamp_seconds"
+"""`doctor` queries it."""
+
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_exporter_page_info",
@@ -57,7 +60,7 @@ METRICS: tuple[Metric[Any], ...] = (
         values=build_info,
     ),
     Metric(
-        name="kafka_transaction_exporter_snapshot_timestamp_seconds",
+        name=SNAPSHOT_TIMESTAMP,
         help="When reading of the newest snapshot began; it stays when the snapshot has become stale.",
         kind="gauge",
         labels=(),

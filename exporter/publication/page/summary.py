@@ -44,7 +44,8 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     if evaluation is None:
         return Summary(level=Level.UNKNOWN, title=_no_rows_title(status), notes=failure)
     unread = coverage_gaps(evaluation, GAPS_ABOVE_SUSPECTS_MAX if evaluation.suspect_count else GAPS_SHOWN_MAX)
-    notes = (*unread, *_lateness_notes(evaluation), *failure)
+    proof = () if status.proof is None else (status.proof.sentence,)
+    notes = (*unread, *_lateness_notes(evaluation), *failure, *proof)
     hanging = sum(row.verdict.is_hanging for row in evaluation.suspects)
     others = evaluation.suspect_count - hanging
     if hanging:
@@ -57,6 +58,8 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
         return Summary(level=Level.WARNING, title="No suspect in the read part, but a part is unread", notes=notes)
     if failure:
         return Summary(level=Level.WARNING, title="No suspect in the last snapshot, but it is old", notes=notes)
+    if status.proof is not None and not status.proof.can_prove_all:
+        return Summary(level=Level.WARNING, title="No suspect, but not every hang could be proved", notes=notes)
     read = humanize_count(len(evaluation.snapshot.partitions), "partition")
     return Summary(level=Level.GOOD, title=f"No suspect in {read}, all read", notes=notes)
 

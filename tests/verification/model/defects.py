@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from exporter.commands import recover
 from exporter.evaluation import evidence, rules
 from exporter.evaluation.memory import TransactionKey
-from exporter.kafka import coordinators
+from exporter.kafka import coordinator_proof
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect import collector, complete, verify
 from exporter.kafka.collect.replicas import EVERYBODY_AGREES
@@ -90,7 +90,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "ids are taken to be visible",
-        ((coordinators, "id_visibility", _answers(IdVisibility.ALL)),),
+        ((coordinator_proof, "id_visibility", _answers(IdVisibility.ALL)),),
         _BY_ITEM["6"],
     ),
     Defect(

@@ -1,0 +1,68 @@
+"""Declares the findings of `doctor`, and the diagnosis that they add up to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from exporter.snapshot import DenyRule, Resource
+
+
+class Level(Enum):
+    """What a finding means for proofs."""
+
+    OK = "ok"
+    LIMITED = "limited"
+    """Something optional is missing: all that can be proved without it is proved."""
+    MISSING = "missing"
+    """Some hang would not be found, or not be proved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """An ALLOW rule that the exporter's principal lacks."""
+
+    operation: str
+    """As kafka-acls.sh names it."""
+    resource: Resource
+    names: tuple[str, ...] = ()
+    """Literal names, or `*`; empty for the cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One check."""
+
+    check: str
+    """What was checked, two words at most."""
+    level: Level
+    result: str
+    consequence: str = ""
+    """What follows for transactions, a sentence; empty where nothing does."""
+    advice: str = ""
+    """What mends it, where a grant does not."""
+    grants: tuple[Grant, ...] = ()
+    denied_by: tuple[DenyRule, ...] = ()
+    """Rules whose removal mends it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Every finding, and what they mean together."""
+
+    findings: tuple[Finding, ...]
+    sentence: str
+    """On which topics hangs can be proved, with its full stop."""
+    topics_provable: int
+    """Visible topics on which a hang would be seen and proved."""
+    topics_visible: int
+
+    @property
+    def can_prove_all(self) -> bool:
+        """True if nothing that a proof needs is missing."""
+        return all(it.level is not Level.MISSING for it in self.findings)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The checks that found something missing: they change less often than the sentence with its counts."""
+        return tuple(dict.fromkeys(it.check for it in self.findings if it.level is Level.MISSING))

@@ -1,0 +1,67 @@
+"""Writes the grants that are missing as lines of kafka-acls.sh, or as rules of a Strimzi KafkaUser."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from exporter.doctor.findings import Finding, Grant
+from exporter.snapshot import DenyRule, Resource
+
+PLACEHOLDER = "User:NAME"
+"""The principal where it is unknown."""
+_STRIMZI_TYPES = {
+    Resource.TOPIC: "topic",
+    Resource.GROUP: "group",
+    Resource.CLUSTER: "cluster",
+    Resource.TRANSACTIONAL_ID: "transactionalId",
+}
+
+
+def acl_lines(findings: Sequence[Finding], *, principal: str | None, bootstrap: str) -> tuple[str, ...]:
+    """Commands for an administrator, each once."""
+    rules = dict.fromkeys(rule for finding in findings for rule in finding.denied_by)
+    removals = (_removal(rule, bootstrap) for rule in rules)
+    return (*removals, *(_addition(it, principal or PLACEHOLDER, bootstrap) for it in _missing(findings)))
+
+
+def _missing(findings: Sequence[Finding]) -> tuple[Grant, ...]:
+    """Each grant once, without those that a grant on every name includes."""
+    grants = tuple(dict.fromkeys(it for finding in findings for it in finding.grants))
+    for_all = {(it.operation, it.resource) for it in grants if it.names == ("*",)}
+    return tuple(it for it in grants if it.names == ("*",) or (it.operation, it.resource) not in for_all)
+
+
+def _tool(bootstrap: str) -> list[str]:
+    return ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--command-config", "admin.properties"]
+
+
+def _addition(grant: Grant, principal: str, bootstrap: str) -> str:
+    words = [*_tool(bootstrap), "--add", "--allow-principal", principal, "--operation", grant.operation]
+    words += [word for name in grant.names for word in (f"--{grant.resource.value}", name)] or ["--cluster"]
+    return shlex.join(words)
+
+
+def _removal(rule: DenyRule, bootstrap: str) -> str:
+    words = [*_tool(bootstrap), "--remove", "--force", "--deny-principal", rule.principal]
+    words += [] if rule.host == "*" else ["--deny-host", rule.host]
+    words += ["--operation", rule.operation, f"--{rule.resource.value}"]
+    words += [] if rule.resource is Resource.CLUSTER else [rule.name]
+    words += ["--resource-pattern-type", "prefixed"] if rule.is_prefixed else []
+    return shlex.join(words)
+
+
+def strimzi_rules(findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Lines for `spec.authorization.acls` of a KafkaUser; Strimzi knows no DENY rules of its own users' making."""
+    lines = []
+    for grant, name in ((it, name) for it in _missing(findings) for name in it.names or ("",)):
+        lines += ["- resource:", f"    type: {_STRIMZI_TYPES[grant.resource]}"]
+        if name:
+            lines += [f"    name: {_quoted(name)}", "    patternType: literal"]
+        lines += [f"  operations: [{grant.operation}]", '  host: "*"']
+    return tuple(lines)
+
+
+def _quoted(name: str) -> str:
+    """A YAML string; names of topics contain no quotes."""
+    return f'"{name}"'

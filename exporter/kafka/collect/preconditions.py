@@ -1,0 +1,110 @@
+"""Reads what a proof of a hang would need, before there is one: `doctor`, and `serve` from time to time.
+
+A cycle without a suspect asks no coordinator and reads no ACL: a missing grant would be noticed with the first hang.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import Any
+
+from exporter.kafka.client.connections import Address
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.consumer_groups import offsets_request
+from exporter.kafka.coordinators import coordinators_of, describe_ids
+from exporter.kafka.errors import BrokerFault, ErrorCode
+from exporter.kafka.leadership.confirm import unconfirmed
+from exporter.kafka.leadership.quorum import Touch, quorum_through
+from exporter.kafka.state_partitions import StateLeaders, claim_of, probe, state_leaders
+from exporter.kafka.topology import Topology
+from exporter.kafka.visibility.acls import read_acls
+from exporter.kafka.visibility.ids import id_visibility
+from exporter.kafka.visibility.topics import what_hides_topics
+from exporter.snapshot import (
+    STATE_TOPIC,
+    BrokerContact,
+    IdVisibility,
+    Preconditions,
+    StatePartitionProof,
+    StateTopic,
+)
+
+
+async def preconditions(client: ClusterClient) -> Preconditions:
+    """Query every broker. Raises ClusterUnavailableError if none returns the metadata."""
+    topology = await client.topology()
+    contacts = await client.gather(_contacts(client, topology))
+    reached = [it.broker for it in contacts if it.broker is not None and not it.failure]
+    leaders = await state_leaders(client, topology)
+    brokers = coordinators_of(topology) if leaders.topic is not StateTopic.PRESENT else leaders.brokers
+    if not reached:
+        return Preconditions(
+            contacts=tuple(contacts), state_topic=leaders.topic, id_visibility=IdVisibility.NOT_ANSWERED
+        )
+    return Preconditions(
+        contacts=tuple(contacts),
+        state_topic=leaders.topic,
+        state_partitions=await _state_partitions(client, leaders),
+        id_visibility=await id_visibility(client, brokers),
+        is_id_refused=await _is_id_refused(client, reached[0]),
+        acls=await read_acls(client, reached[0]),
+        hidden_topics=await what_hides_topics(client, reached[0]),
+        groups_hidden=await _groups_hidden(client, reached[0]),
+    )
+
+
+def _contacts(client: ClusterClient, topology: Topology) -> list[Any]:
+    own = set(topology.brokers.values())
+    found = [_contact(client, address, broker) for broker, address in sorted(topology.brokers.items())]
+    return [*found, *(_contact(client, address, None) for address in client.bootstrap if address not in own)]
+
+
+async def _contact(client: ClusterClient, address: Address, broker: int | None) -> BrokerContact:
+    try:
+        contact = await client.contact(address)
+    except BrokerFault as fault:
+        return BrokerContact(broker=broker, address=str(address), failure=str(fault))
+    found = BrokerContact(
+        broker=broker,
+        address=str(address),
+        latency_ms=contact.latency_s * 1000,
+        release=".".join(map(str, contact.release)),
+    )
+    if broker is None:
+        return found
+    view = await quorum_through(client, broker)
+    return replace(found, out_of_date=view.why) if view.touch is Touch.OUT_OF_TOUCH else found
+
+
+async def _state_partitions(client: ClusterClient, leaders: StateLeaders) -> tuple[StatePartitionProof, ...]:
+    failures = await probe(client, leaders.leaders)
+    proofs = [
+        StatePartitionProof(partition=partition, leader=leader, leader_epoch=epoch, failure=failures[partition])
+        for partition, (leader, epoch) in enumerate(leaders.leaders)
+    ]
+    why = await unconfirmed(client, tuple(claim_of(it, leaders.topic_id) for it in proofs if it.failure is None))
+    return tuple(
+        replace(it, failure="leadership_unconfirmed") if (STATE_TOPIC, it.partition) in why else it for it in proofs
+    )
+
+
+async def _is_id_refused(client: ClusterClient, broker: int) -> bool:
+    """Any broker shows it: authorization comes before coordination."""
+    made_up = secrets.token_urlsafe(24)
+    answer = (await describe_ids(client, broker, [made_up])).get(made_up)
+    return answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name
+
+
+async def _groups_hidden(client: ClusterClient, broker: int) -> str:
+    """Kafka authorizes before it looks for the group: a made-up one shows whether any group is hidden."""
+    request = offsets_request([secrets.token_urlsafe(24)], ())
+    try:
+        codes = await client.request(
+            broker, "OffsetFetch", request, lambda answer: {it.error_code for it in answer.groups}
+        )
+    except BrokerFault as fault:
+        return f"some consumer groups may not be visible: {fault}"
+    if ErrorCode.GROUP_AUTHORIZATION_FAILED in codes:
+        return "some consumer groups may not be visible: needs DESCRIBE on every group"
+    return ""

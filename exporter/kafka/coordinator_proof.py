@@ -1,0 +1,111 @@
+"""Queries the coordinators in an order that makes their responses evidence about unverified transactions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.coordinators import coordinators_of, describe, list_transactions
+from exporter.kafka.errors import BrokerFault
+from exporter.kafka.leadership.confirm import Claim
+from exporter.kafka.state_partitions import StateLeaders, claim_of, probe, state_leaders, state_partition
+from exporter.kafka.topology import Topology
+from exporter.kafka.visibility.ids import id_visibility
+from exporter.snapshot import (
+    CoordinatorProof,
+    CoordinatorTransaction,
+    IdVisibility,
+    StatePartitionProof,
+    StateTopic,
+)
+
+
+async def prove(
+    client: ClusterClient, topology: Topology, *, producer_ids: Collection[int], topics: Collection[str]
+) -> CoordinatorProof:
+    """Query in an order that makes the responses evidence: probes, listing, descriptions, probes again.
+
+    `producer_ids` and `topics` are those of unverified transactions. Their partitions must have been read before this, and
+    must be read again after it; then the leaders of the state partitions must be confirmed.
+    """
+    before = await state_leaders(client, topology)
+    brokers = coordinators_of(topology) if before.topic is not StateTopic.PRESENT else before.brokers
+    visible_before = await id_visibility(client, brokers)
+    probes_before = await probe(client, before.leaders)
+    listings = await list_transactions(client, brokers, states=(), producer_ids=producer_ids)
+    listed = [transaction for response in listings for transaction in response.of_producers(producer_ids)]
+    described, unclear = await describe(client, listed)
+    hidden = await _hidden_topics(client, {transaction.coordinator for transaction in described}, topics)
+    probes_after = await probe(client, before.leaders)
+    visible_after = await id_visibility(client, brokers)
+    after = await state_leaders(client, topology)
+    return CoordinatorProof(
+        state_topic=before.topic,
+        state_topic_id=before.topic_id,
+        state_partitions=_state_partition_proofs(before, after, probes_before, probes_after),
+        listing_failures=tuple((one.broker, one.failure) for one in listings if one.failure is not None),
+        transactions=tuple(_with_state_partition(it, len(before.leaders)) for it in described),
+        unclear_producer_ids=unclear | _listed_twice(listed),
+        hidden_topics=hidden,
+        id_visibility=visible_after if visible_before is IdVisibility.ALL else visible_before,
+    )
+
+
+def _with_state_partition(transaction: CoordinatorTransaction, partitions: int) -> CoordinatorTransaction:
+    if partitions == 0:
+        return transaction
+    return replace(transaction, state_partition=state_partition(transaction.transactional_id, partitions))
+
+
+def state_claims(proof: CoordinatorProof, producer_ids: Collection[int]) -> Iterator[Claim]:
+    """The leaders of the state partitions on which the verdicts about these producers depend.
+
+    All of them if no coordinator lists some producer id, otherwise those to which their transactional ids hash.
+    """
+    listed = {it.producer_id: it for it in proof.transactions}
+    rests_on_all = any(it not in listed for it in producer_ids)
+    owners = {listed[it].state_partition for it in producer_ids if it in listed}
+    for it in proof.state_partitions:
+        if it.failure is None and (rests_on_all or it.partition in owners):
+            yield claim_of(it, proof.state_topic_id)
+
+
+def _listed_twice(listed: Iterable[CoordinatorTransaction]) -> frozenset[int]:
+    """Producer ids that two coordinators claim: their partition of `__transaction_state` is moving."""
+    count = Counter(transaction.producer_id for transaction in listed)
+    return frozenset(producer_id for producer_id, times in count.items() if times > 1)
+
+
+def _state_partition_proofs(
+    before: StateLeaders,
+    after: StateLeaders,
+    probes_before: tuple[str | None, ...],
+    probes_after: tuple[str | None, ...],
+) -> tuple[StatePartitionProof, ...]:
+    proofs = []
+    for partition, (leader, epoch) in enumerate(before.leaders):
+        failure = probes_before[partition] or probes_after[partition]
+        moved = after.leaders[partition : partition + 1] != ((leader, epoch),) or after.topic_id != before.topic_id
+        if failure is None and moved:
+            failure = "coordinator_moved"
+        proofs.append(StatePartitionProof(partition=partition, leader=leader, failure=failure, leader_epoch=epoch))
+    return tuple(proofs)
+
+
+async def _hidden_topics(client: ClusterClient, brokers: Iterable[int], topics: Collection[str]) -> frozenset[str]:
+    """Those of `topics` that some describing coordinator cannot show: it omits them from descriptions silently.
+
+    A coordinator that does not respond hides them all.
+    """
+    names = tuple(sorted(topics))
+
+    async def ask(broker: int) -> set[str]:
+        try:
+            seen = await client.topology(names, broker=broker)
+        except BrokerFault:
+            return set(names)
+        return {name for name in names if name not in seen.first_row}
+
+    return frozenset().union(*await client.gather(ask(broker) for broker in brokers))

@@ -1,0 +1,84 @@
+"""Records what a proof of a hang would need, and has: read before there is a hang."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from exporter.snapshot.proof import IdVisibility, StatePartitionProof, StateTopic
+
+
+class Resource(Enum):
+    """What an ACL is about; the values are the options of kafka-acls.sh."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    CLUSTER = "cluster"
+    TRANSACTIONAL_ID = "transactional-id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenyRule:
+    """An ACL that denies an operation which the exporter needs, to some principal."""
+
+    principal: str
+    host: str
+    operation: str
+    """As kafka-acls.sh names it: `Describe`."""
+    resource: Resource
+    name: str
+    is_prefixed: bool
+
+    def concerns(self, principal: str | None) -> bool:
+        """True if it is about this principal, or about all; also if the principal is unknown."""
+        return principal is None or self.principal in {principal, "User:*"}
+
+    def matches(self, resource: Resource, name: str) -> bool:
+        """True if it is about this resource."""
+        if resource is not self.resource:
+            return False
+        return name.startswith(self.name) if self.is_prefixed else self.name in {"*", name}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acls:
+    """The cluster's ACLs, as far as they are needed and readable."""
+
+    has_authorizer: bool = True
+    unread: str = ""
+    """Why they could not be read: an error of Kafka, or a sentence; empty if they were."""
+    denied: tuple[DenyRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerContact:
+    """One broker, or one bootstrap address, and whether it responds."""
+
+    broker: int | None
+    """None for a bootstrap address that no broker has as its own."""
+    address: str
+    latency_ms: float | None = None
+    """Of a request over an open connection; None if it does not respond."""
+    release: str = ""
+    """The Kafka release whose APIs it offers; empty if that is unknown."""
+    failure: str = ""
+    """A sentence; empty if it responds."""
+    out_of_date: str = ""
+    """Why its metadata may be old, a sentence: it is cut off from its controller."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preconditions:
+    """Everything that a proof rests on but the partitions themselves, which a snapshot has."""
+
+    contacts: tuple[BrokerContact, ...]
+    state_topic: StateTopic
+    state_partitions: tuple[StatePartitionProof, ...] = ()
+    id_visibility: IdVisibility = IdVisibility.ALL
+    is_id_refused: bool = False
+    """A broker refused a made-up transactional id: no id is visible, or few are."""
+    acls: Acls = Acls()
+    hidden_topics: str = ""
+    """Why some topics may not be visible, a sentence; empty if every topic is visible."""
+    groups_hidden: str = ""
+    """Why some consumer groups may not be visible, a sentence; empty if every group is visible."""

@@ -1,0 +1,83 @@
+"""`doctor` prints one line for each check, and what mends it; its status is for scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.fake_broker import FakeCluster
+from tests.kafka.loopback import HOST
+from tests.kafka.scene import scene
+
+ROOT = Path(__file__).parents[2]
+
+
+def doctor(bootstrap: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "exporter", "doctor", "--bootstrap-server", bootstrap, *options],
+        cwd=ROOT,
+        env={**os.environ, "STATE_DIRECTORY": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_each_check_is_a_line_and_the_sentence_is_the_sum(tmp_path: Path) -> None:
+    """What is missing has what follows below it; then the sentence, and lines for an administrator."""
+    with FakeCluster(scene(), nodes=2) as cluster:
+        cluster.model.unreadable_topics = {"hung"}
+        done = doctor(f"{HOST}:{cluster.ports[1]}", tmp_path)
+
+    lines = done.stdout.splitlines()
+    assert done.returncode == 4
+    at = lines.index("missing  partitions        not authorized to read hung: needs READ")
+    assert lines[at + 1].strip() == "-> transactions on them are not seen"
+    assert "Hangs can be proved on 3 of 4 visible topics." in lines
+    assert "To mend it, as an administrator whose login is in admin.properties:" in lines
+    assert lines[-1].endswith("--allow-principal User:ANONYMOUS --operation Describe --group '*'")
+    assert any(it.endswith("--operation Read --topic hung") for it in lines)
+
+
+def test_json_has_the_same_data(tmp_path: Path) -> None:
+    """For scripts: levels, results, consequences, and the rules of a KafkaUser."""
+    with FakeCluster(scene(), nodes=2) as cluster:
+        cluster.model.unreadable_topics = {"hung"}
+        done = doctor(f"{HOST}:{cluster.ports[1]}", tmp_path, "--format", "json", "--acls", "strimzi")
+
+    found = json.loads(done.stdout)
+    assert (found["can_prove_all"], found["topics_provable"], found["topics_visible"]) == (False, 3, 4)
+    assert found["principal"] == "User:ANONYMOUS"
+    assert {it["level"] for it in found["findings"]} == {"ok", "limited", "missing"}
+    assert '    name: "hung"' in found["remedies"]
+
+
+def test_without_a_broker_it_could_not_run(tmp_path: Path) -> None:
+    """Status 1, the reason, and what this machine lacks as well."""
+    state = tmp_path / "occupied"
+    state.write_text("a file in place of the directory")
+
+    done = doctor(f"{HOST}:1", state)
+
+    assert done.returncode == 1
+    assert "missing  connection" in done.stdout
+    assert "Connection refused" in done.stdout or "ECONNREFUSED" in done.stdout
+    assert f"limited  state file        {state}/kafka-transaction-exporter cannot be written" in done.stdout
+    assert "No hang can be proved: no broker responds." in done.stdout
+
+
+@pytest.mark.parametrize("url", ["prometheus:9090", "http://user:password@prometheus:9090"])
+def test_a_url_of_prometheus_has_a_scheme_and_no_password(tmp_path: Path, url: str) -> None:
+    """Other users of the machine see the command line."""
+    done = doctor(f"{HOST}:1", tmp_path, "--prometheus", url)
+
+    assert done.returncode == 2
+    assert "argument --prometheus: must be" in done.stderr
+    assert "password@" not in done.stderr

@@ -1,0 +1,215 @@
+"""Each fault is a finding with its consequence, and the sentence claims no more than what could be proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from exporter.doctor.diagnose import diagnose, unreachable
+from exporter.doctor.findings import Diagnosis, Finding, Level
+from exporter.doctor.remedies import acl_lines, strimzi_rules
+from exporter.kafka.collect.preconditions import preconditions
+from exporter.kafka.errors import ErrorCode
+from exporter.snapshot import STATE_TOPIC
+from tests.kafka.fake_broker import FakeCluster
+from tests.kafka.fake_model import DENY_DESCRIBE, Acl, QuorumState
+from tests.kafka.scene import collector_of, scene
+
+NOT_OFFERED_BY_THE_FAKE = "consumer groups"
+CLOSED_PORT = 1
+OF_STATE_PARTITIONS = f"except those of transactional ids that belong to {{}} of 8 partitions of {STATE_TOPIC}."
+TOOL = "kafka-acls.sh --bootstrap-server kafka:9092 --command-config admin.properties"
+PROVES_ALL = "Hangs can be proved on all 4 visible topics."
+ALL_BUT_UNKNOWN = "Hangs can be proved on all 4 visible topics, except those of producers that no coordinator knows."
+
+
+def diagnosed(change: Callable[[FakeCluster], None], principal: str | None = None) -> Diagnosis:
+    """Of a cluster of two nodes to which this has happened, once the exporter knew its bootstrap addresses."""
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster, request_timeout_s=2) as collector:
+        change(cluster)
+        snapshot = collector.collect()
+        return diagnose(snapshot, collector.query(preconditions), principal=principal)
+
+
+def not_ok(diagnosis: Diagnosis) -> dict[str, Level]:
+    worst: dict[str, Level] = {}
+    for it in diagnosis.findings:
+        if it.level is not Level.OK and it.check != NOT_OFFERED_BY_THE_FAKE and worst.get(it.check) != Level.MISSING:
+            worst[it.check] = it.level
+    return worst
+
+
+def of(diagnosis: Diagnosis, check: str) -> Finding:
+    return next(it for it in diagnosis.findings if it.check == check and it.level is not Level.OK)
+
+
+def test_a_healthy_cluster_proves_everything() -> None:
+    """Both brokers with release and latency, no finding that is not ok."""
+    found = diagnosed(lambda _: None)
+
+    assert (found.sentence, not_ok(found), found.can_prove_all) == (PROVES_ALL, {}, True)
+    assert "2 of 2 respond: 1 at 127.0.0.1:" in found.findings[0].result
+    assert "(Kafka " in found.findings[0].result
+
+
+def _broker_down(cluster: FakeCluster) -> None:
+    cluster.ports[2] = CLOSED_PORT
+
+
+def _loading(cluster: FakeCluster) -> None:
+    cluster.model.unloaded = {0, 3}
+
+
+def _cut_off(cluster: FakeCluster) -> None:
+    cluster.model.quorum = QuorumState(behind_ms={2: 60_000})
+
+
+def _clock(cluster: FakeCluster) -> None:
+    cluster.model.quorum = QuorumState(clock_ahead_ms=600_000)
+
+
+def _ids_hidden(cluster: FakeCluster) -> None:
+    cluster.model.may_describe_ids = False
+
+
+def _deny(cluster: FakeCluster) -> None:
+    cluster.model.acls = [DENY_DESCRIBE]
+
+
+def _acls_unread(cluster: FakeCluster) -> None:
+    cluster.model.acls = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def _configs_refused(cluster: FakeCluster) -> None:
+    cluster.model.max_timeout_ms = None
+
+
+def _topic_refused(cluster: FakeCluster) -> None:
+    cluster.model.unreadable_topics = {"hung"}
+
+
+def _no_state_topic(cluster: FakeCluster) -> None:
+    del cluster.model.topics[STATE_TOPIC]
+    cluster.model.transactions.clear()
+    for partitions in cluster.model.topics.values():
+        for partition in partitions:
+            partition.producers.clear()
+
+
+def _state_topic_hidden(cluster: FakeCluster) -> None:
+    cluster.model.hidden_topics = {(node, STATE_TOPIC) for node in (1, 2)}
+
+
+def _too_old(cluster: FakeCluster) -> None:
+    del cluster.offered[2]["DescribeProducers"]
+
+
+def _by_name_only(cluster: FakeCluster) -> None:
+    cluster.model.acls = [Acl(8, 3, "secret")]
+    cluster.model.hidden_ids = {"secret"}
+
+
+FAULTS: dict[str, tuple[Callable[[FakeCluster], None], dict[str, Level], str]] = {
+    "broker down": (
+        _broker_down,
+        {"brokers": Level.MISSING, "partitions": Level.MISSING, "coordinators": Level.MISSING}
+        | {"broker settings": Level.LIMITED, "transactional ids": Level.MISSING},
+        f"Hangs can be proved on 0 of 4 visible topics, {OF_STATE_PARTITIONS.format(4)}",
+    ),
+    "coordinator loading": (
+        _loading,
+        {"coordinators": Level.MISSING},
+        f"Hangs can be proved on all 4 visible topics, {OF_STATE_PARTITIONS.format(2)}",
+    ),
+    "ids hidden": (
+        _ids_hidden,
+        {"transactional ids": Level.MISSING},
+        "No hang can be proved: transactional ids are hidden.",
+    ),
+    "a DENY": (_deny, {"transactional ids": Level.MISSING}, ALL_BUT_UNKNOWN),
+    "ids by name only": (_by_name_only, {"transactional ids": Level.MISSING}, ALL_BUT_UNKNOWN),
+    "ACLs unread": (
+        _acls_unread,
+        {"ACLs": Level.LIMITED, "topics": Level.LIMITED, "transactional ids": Level.LIMITED},
+        ALL_BUT_UNKNOWN,
+    ),
+    "clock": (_clock, {"clock": Level.LIMITED}, PROVES_ALL),
+    "settings refused": (_configs_refused, {"broker settings": Level.LIMITED}, PROVES_ALL),
+    "topic refused": (
+        _topic_refused,
+        {"partitions": Level.MISSING},
+        "Hangs can be proved on 3 of 4 visible topics.",
+    ),
+    "no transactional producer so far": (_no_state_topic, {}, "Hangs can be proved on all 3 visible topics."),
+    "state topic hidden": (
+        _state_topic_hidden,
+        {"transaction log": Level.MISSING},
+        f"No hang can be proved: {STATE_TOPIC} is not visible.",
+    ),
+    "broker too old": (
+        _too_old,
+        {"brokers": Level.MISSING, "partitions": Level.MISSING},
+        "Hangs can be proved on 0 of 4 visible topics.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_a_finding_and_limits_the_sentence(name: str) -> None:
+    """Only what the fault affects is not ok; a finding that is missing has a consequence."""
+    fault, problems, sentence = FAULTS[name]
+
+    found = diagnosed(fault)
+
+    assert not_ok(found) == problems
+    assert found.sentence == sentence
+    assert found.can_prove_all == (Level.MISSING not in problems.values())
+    assert all(it.consequence or it.check == "brokers" for it in found.findings if it.level is Level.MISSING)
+
+
+def test_a_broker_that_is_cut_off_from_its_controller_is_named() -> None:
+    """It responds to everything, and proves nothing."""
+    found = diagnosed(_cut_off)
+
+    assert not_ok(found)["brokers"] is Level.MISSING
+    assert "broker 2 had not caught up" in of(found, "brokers").result
+    assert "8 partitions" in found.sentence
+
+
+def test_a_rule_that_denies_others_is_not_to_be_removed() -> None:
+    """It still leaves some suspects inconclusive, because a broker does not show which principal is asking."""
+    found = diagnosed(_deny, principal="User:watcher")
+
+    assert of(found, "transactional ids").level is Level.LIMITED
+    assert found.sentence == ALL_BUT_UNKNOWN
+    assert acl_lines(found.findings, principal="User:watcher", bootstrap="kafka:9092") == (
+        f"{TOOL} --add --allow-principal User:watcher --operation Describe --group '*'",
+    )
+
+
+def test_lines_for_an_administrator_are_quoted_and_each_is_there_once() -> None:
+    """Names go to a shell; a grant on every topic includes one on a single topic; a DENY is removed first."""
+    denied = diagnosed(_deny)
+    hidden = diagnosed(_state_topic_hidden)
+
+    removal = f"{TOOL} --remove --force --deny-principal User:x --operation Describe --transactional-id id"
+    addition = f"{TOOL} --add --allow-principal User:NAME --operation Describe --group '*'"
+    assert acl_lines(denied.findings, principal=None, bootstrap="kafka:9092") == (removal, addition)
+    who = """'User:CN=it'"'"'s me'"""
+    read = f"{TOOL} --add --allow-principal {who} --operation Read --topic {STATE_TOPIC}"
+    assert acl_lines(hidden.findings, principal="User:CN=it's me", bootstrap="kafka:9092")[0] == read
+    assert strimzi_rules(hidden.findings)[:4] == (
+        "- resource:",
+        "    type: topic",
+        f'    name: "{STATE_TOPIC}"',
+        "    patternType: literal",
+    )
+
+
+def test_without_a_broker_nothing_is_claimed() -> None:
+    """The reason of each address is the finding."""
+    found = unreachable("no broker responded: broker at kafka:9092 cannot be connected to")
+
+    assert (found.sentence, found.can_prove_all) == ("No hang can be proved: no broker responds.", False)
+    assert "kafka:9092" in found.findings[0].result
