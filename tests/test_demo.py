@@ -120,21 +120,27 @@ def test_the_pipeline_demo_ends_with_the_report(tmp_path: Path) -> None:
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_pipeline_demo_leaves_nothing_when_its_terminal_is_closed(tmp_path: Path) -> None:
-    """While Spark works, which is then ended too."""
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C", "a closed terminal"])
+def test_the_pipeline_demo_leaves_nothing_when_it_is_ended(ended_by: signal.Signals, tmp_path: Path) -> None:
+    """While Spark works; the signal comes to all processes at once, as from a terminal."""
     output, temporary = tmp_path / "output", tmp_path / "temporary"
     temporary.mkdir()
     port, kafka_port = free_ports(2)
     variables = environment(temporary, DEMO_PORT=str(port), DEMO_KAFKA_PORT=str(kafka_port), DEMO_SECONDS="6")
     with subprocess.Popen(
-        PIPELINE, cwd=ROOT, env={**variables, "DEMO_OUTPUT": str(output)}, stdout=subprocess.PIPE, text=True
+        PIPELINE,
+        cwd=ROOT,
+        env={**variables, "DEMO_OUTPUT": str(output)},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as demo:
         assert demo.stdout is not None
         try:
             for line in demo.stdout:
                 if line.startswith("transactions: "):  # Spark has done its first job
                     assert processes_with(str(temporary)) != []
-                    demo.send_signal(signal.SIGHUP)
+                    os.killpg(demo.pid, ended_by)
                     break
             printed = demo.stdout.read()
             assert demo.wait(60) == 0

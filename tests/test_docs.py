@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from pathlib import Path
@@ -175,6 +176,23 @@ def anchors(text: str) -> set[str]:
     """Of every heading outside of code: small letters, hyphens for spaces, no other punctuation."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_the_site_s_menu_has_every_page_once() -> None:
+    """`docs/site/conf.py` lists or matches each Markdown file, but for the front page and the forge's own."""
+    tree = ast.parse((ROOT / "docs" / "site" / "conf.py").read_text())
+    (menu,) = [
+        ast.literal_eval(it.value) for it in tree.body if isinstance(it, ast.AnnAssign) and _is_menu(it) and it.value
+    ]
+    listed = [re.sub(r".* <(.+)>", r"\1", it) for entries in menu.values() for it in entries]
+    found = [str(path.relative_to(ROOT)) for it in listed for path in ROOT.glob(f"{it}.md")]
+    there = [str(path.relative_to(ROOT)) for path in DOCUMENTS if path.name != "README.md"]
+
+    assert sorted(path for path in found if not path.endswith("README.md")) == sorted(there)
+
+
+def _is_menu(assignment: ast.AnnAssign) -> bool:
+    return isinstance(assignment.target, ast.Name) and assignment.target.id == "NAVIGATION"
 
 
 def test_tests_that_documents_name_exist() -> None:

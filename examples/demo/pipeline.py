@@ -13,6 +13,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from html import unescape
 from pathlib import Path
 from typing import Final
@@ -61,22 +63,31 @@ def _run_pipeline(history: Path, tables: Path) -> None:
         process = subprocess.Popen(
             [*command, f"--temporary={temporary}"],
             stderr=said,
+            start_new_session=True,  # a Ctrl-C of the terminal comes to the demo alone
             preexec_fn=end_with_parent(),  # noqa: PLW1509 - one bound call, see there
         )
         try:
             status = process.wait()
         finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)  # by which it ends Spark, too
-                try:
-                    process.wait(END_SECONDS)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+            _end(process)
         if status != 0:
             said.seek(0)
             print(said.read().decode(errors="replace"), file=sys.stderr)
             raise DemoFailed(f"the pipeline ended with status {status}; see above")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """With its Java, which writes for a moment after it; then the folders can be removed."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_SECONDS)
+    until = time.monotonic() + END_SECONDS
+    with suppress(ProcessLookupError):  # none of the group is left
+        while time.monotonic() < until:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.poll()
+            time.sleep(0.05)
 
 
 def _look_here(history: Path, tables: Path) -> str:
