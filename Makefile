@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # Four workers on two cores: a third of the time tests wait for a socket, a thread or a broker.
 PYTEST := $(BIN)/pytest -n 4
-CODE := $(wildcard exporter tests examples benchmarks grafana alerts helm)
+CODE := $(wildcard exporter tests examples benchmarks grafana alerts helm docs)
 UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
@@ -17,7 +17,7 @@ MAKEFLAGS += --no-builtin-rules
 # Some containers forbid bytecode: each of five pytest processes would then rewrite 257 files again, 3 s of processor each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install check test test-all test-helm demo bench bench-all bench-pipeline soak hostile model fuzz wheel sbom kerberos generate dashboard-pictures lint types contracts tools java clean constraints
+.PHONY: help install check test test-all test-helm demo demo-pipeline docs bench bench-all bench-pipeline soak hostile model fuzz wheel sbom kerberos generate dashboard-pictures lint types contracts tools java clean constraints
 
 help:
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ $(INSTALLED): pyproject.toml constraints/dev.txt
 
 demo: java install  ## a real Kafka, a workload, a planted hanging transaction, and the exporter on port 9814
 	@$(BIN)/python -m examples.demo
+
+demo-pipeline: java install  ## two minutes of its history, then the pipeline with Spark, and the report
+	@$(BIN)/python -m examples.demo.pipeline
 
 ##@ After a change
 
@@ -60,10 +63,19 @@ contracts: install  ## import-linter: data flows one way
 generate: install  ## every file that is made from others: documents, schemas, dashboards, chart, expected output
 	$(BIN)/python -m tests.generated
 
+docs: install  ## the documentation as a site (build/site/), a dead link fails it (Python 3.11+)
+	@$(BIN)/python -c 'import sphinx' 2>/dev/null \
+	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/docs.txt
+	@rm -rf build/site
+	$(BIN)/python -m sphinx --quiet --nitpicky --fail-on-warning --keep-going --conf-dir docs/site --doctree-dir build/site-pages \
+	  . build/site
+	@echo "open build/site/index.html"
+
 ##@ Before a release
 
 test-all: tools kerberos lint types contracts  ## every test, also more Kafka versions, Kerberos, an API server
 	@$(BIN)/python -m tests.tools api-server || echo "The tests on an API server are skipped."
+	@$(MAKE) docs || echo "The tests of the documentation's site fail, or are skipped before Python 3.11."
 	$(PYTEST) -m ""
 
 test-helm: install  ## the chart on a real API server, with both majors of Helm (needs Go 1.26)
@@ -128,6 +140,7 @@ constraints:  ## constraints/*.txt with the newest versions that pyproject.toml 
 	$$compile --constraints constraints/dev.txt --extra history pyproject.toml -o constraints/runtime.txt; \
 	$$compile --constraints constraints/dev.txt --extra bench pyproject.toml -o constraints/bench.txt; \
 	$$compile --constraints constraints/dev.txt --extra fuzz pyproject.toml -o constraints/fuzz.txt; \
+	$$compile --constraints constraints/dev.txt --extra docs pyproject.toml -o constraints/docs.txt; \
 	$$compile --constraints constraints/dev.txt --extra release pyproject.toml -o constraints/release.txt; \
 	$$compile --constraints constraints/dev.txt --extra gssapi pyproject.toml -o constraints/kerberos.txt; \
 	$$compile --constraints constraints/dev.txt --extra history --extra spark pyproject.toml -o constraints/spark.txt

@@ -1,4 +1,4 @@
-"""`make demo` as a newcomer runs it: it shows the hang, and leaves nothing behind."""
+"""`make demo` and `make demo-pipeline` as a newcomer runs them: they show the hang, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ import pytest
 from tests.brokers.cluster import free_ports
 
 PORT = 9814
+PATIENCE_S = 30
 COMMAND = [sys.executable, "-m", "examples.demo"]
+PIPELINE = [sys.executable, "-m", "examples.demo.pipeline"]
 ROOT = Path(__file__).parents[1]
 
 
@@ -36,12 +39,24 @@ def processes_with(text: str) -> list[str]:
     return found
 
 
+def blocked_groups(find_hanging: list[str]) -> str:
+    """What the command says of groups, once the demo's own has come to the hang."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        run = subprocess.run([*find_hanging, "--format=table"], capture_output=True, text=True, check=False)
+        (line,) = [it.strip() for it in run.stdout.splitlines() if it.startswith("  Consumer groups: ")] or [""]
+        if "(blocked" in line or time.monotonic() > until:
+            return line
+        time.sleep(0.5)
+
+
 @pytest.mark.broker
 @pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C", "a closed terminal"])
 def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Signals, tmp_path: Path) -> None:
     """Ended once it has said what to try next, the demo exits cleanly with no file and no process left."""
     printed: list[str] = []
     answers: list[subprocess.CompletedProcess[str]] = []
+    waiting = ""
     port, kafka_port = free_ports(2)
     variables = environment(tmp_path, DEMO_PORT=str(port), DEMO_KAFKA_PORT=str(kafka_port))
     with subprocess.Popen(
@@ -54,6 +69,7 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
                 if "status page: " in line:
                     tried = [it.split() for it in printed if it.startswith("    /")]
                     answers = [subprocess.run(it, capture_output=True, text=True, check=False) for it in tried[:2]]
+                    waiting = blocked_groups(tried[0])
                     demo.send_signal(ended_by)
                     break
             printed += demo.stdout.readlines()
@@ -67,12 +83,84 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
     assert [answer.returncode for answer in answers] == [0, 0], answers
     assert "abandoned-app" in answers[0].stdout
     assert "dry run: nothing is written" in answers[1].stdout
+    assert "order-emails (blocked" in waiting
     assert "SUSPECT orders-1 hanging_not_in_transaction: transactional id 'abandoned-app'" in text
     assert re.search(r"cycle 3 .* 0 unread, \d+ with open transactions, 1 late, 1 suspect", text)
     assert "ended: broker, workload and exporter are gone" in text
     assert list(tmp_path.iterdir()) == []
     assert processes_with(str(tmp_path)) == []
     assert processes_with(f"publish.listen-address=127.0.0.1:{port}") == []
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_pipeline_demo_ends_with_the_report(tmp_path: Path) -> None:
+    """After a short history: the hang is the report's incident, and nothing is left but the folder that it names."""
+    output, temporary = tmp_path / "output", tmp_path / "temporary"
+    temporary.mkdir()
+    port, kafka_port = free_ports(2)
+    variables = environment(temporary, DEMO_PORT=str(port), DEMO_KAFKA_PORT=str(kafka_port), DEMO_SECONDS="20")
+    run = subprocess.run(
+        PIPELINE, cwd=ROOT, env={**variables, "DEMO_OUTPUT": str(output)}, capture_output=True, text=True, check=False
+    )
+    report = re.search(r"^    report:  file://(.+)$", run.stdout, re.MULTILINE)
+
+    assert (run.returncode, report is None) == (0, False), run.stderr
+    assert re.search(r"^>>> the report says: 1 incident", run.stdout, re.MULTILINE), run.stdout
+    assert report is not None
+    text = Path(report[1]).read_text()
+    assert "abandoned-app" in text
+    assert "order-emails" in text
+    assert {path.name for path in output.iterdir()} == {"history", "tables"}
+    assert list(temporary.iterdir()) == []
+    assert processes_with(str(tmp_path)) == []
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C", "a closed terminal"])
+def test_the_pipeline_demo_leaves_nothing_when_it_is_ended(ended_by: signal.Signals, tmp_path: Path) -> None:
+    """While Spark works; the signal comes to all processes at once, as from a terminal."""
+    output, temporary = tmp_path / "output", tmp_path / "temporary"
+    temporary.mkdir()
+    port, kafka_port = free_ports(2)
+    variables = environment(temporary, DEMO_PORT=str(port), DEMO_KAFKA_PORT=str(kafka_port), DEMO_SECONDS="6")
+    with subprocess.Popen(
+        PIPELINE,
+        cwd=ROOT,
+        env={**variables, "DEMO_OUTPUT": str(output)},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as demo:
+        assert demo.stdout is not None
+        try:
+            for line in demo.stdout:
+                if line.startswith("transactions: "):  # Spark has done its first job
+                    assert processes_with(str(temporary)) != []
+                    os.killpg(demo.pid, ended_by)
+                    break
+            printed = demo.stdout.read()
+            assert demo.wait(60) == 0
+        finally:
+            demo.kill()
+
+    assert "ended before the report: nothing is left" in printed
+    assert list(tmp_path.iterdir()) == [temporary]
+    assert list(temporary.iterdir()) == []
+    assert processes_with(str(tmp_path)) == []
+
+
+def test_the_pipeline_demo_removes_no_file_of_others(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    variables = environment(tmp_path, DEMO_PORT=str(free_ports(1)[0]), DEMO_OUTPUT=str(tmp_path))
+    run = subprocess.run(PIPELINE, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=60, check=False)
+
+    assert run.returncode == 1
+    assert run.stderr == f"demo: {tmp_path} has other files: choose another folder with DEMO_OUTPUT\n"
+    assert (tmp_path / "letter.txt").read_text() == "dear"
 
 
 def test_a_busy_port_gets_one_sentence(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from pathlib import Path
@@ -15,10 +16,12 @@ from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError, load
 from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, Verdict
 from exporter.publication.metrics.table import METRICS
+from tests.helm.chart import run_helm
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "alerts").rglob("*.md")])
 README = (ROOT / "README.md").read_text()
+DOORS = ["docs/on-call.md", "docs/platform.md", "docs/application-owners.md"]
 PROGRAM = "kafka-transaction-exporter"
 
 
@@ -27,19 +30,82 @@ def fenced(language: str, text: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-def test_the_readme_s_commands_are_commands() -> None:
-    """Every line of the README's shell blocks is a make target or parses as our command line."""
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    lines = [line for block in fenced("sh", README) for line in block.splitlines() if line]
+def commands(text: str) -> list[list[str]]:
+    """Every line of the `sh` blocks, in words."""
+    lines = [line for block in fenced("sh", text) for line in block.replace("\\\n", "").splitlines() if line]
+    return [shlex.split(line, comments=True) for line in lines]
 
-    assert len(lines) >= 5
+
+def parses(arguments: list[str]) -> bool:
+    return build_parser().parse_args(arguments).command in COMMANDS
+
+
+def test_the_readme_is_short_and_shows_the_exporter_first() -> None:
+    """At most 120 lines; the pictures and what goes wrong are before the first command."""
+    assert len(README.splitlines()) <= 120
+    assert re.findall(r"!\[[^]]+\]\(docs/pictures/([a-z-]+)\.png\)", README.split("```sh")[0]) == [
+        "status-page",
+        "overview-hanging",
+    ]
+
+
+def test_the_readme_counts_the_situations_that_were_measured() -> None:
+    """Kafka's version, their number, and how often each was right, from the table in docs/verdicts.md."""
+    said = re.search(
+        r"In (\d+) situations on a real Kafka ([\d.]+) its verdict was right each time, .+ in (\d+) ", README
+    )
+
+    assert said is not None
+    row = f"| {said[2]} | {said[1]} | {said[1]} | {said[3]} |"
+    assert row in (ROOT / "docs" / "verdicts.md").read_text()
+
+
+def test_the_readme_leads_every_reader_to_a_page() -> None:
+    """Each door is a page that begins with what to look at, and then has commands."""
+    doors = re.findall(r"\| \[(docs/[a-z-]+\.md)\]", README)
+
+    assert doors == DOORS
+    for door in doors:
+        headings = re.findall(r"^## (.+)$", (ROOT / door).read_text(), re.MULTILINE)
+        assert headings[:2] == ["What you look at first", "The commands"], door
+
+
+@pytest.mark.parametrize("document", ["README.md", *DOORS])
+def test_the_commands_of_the_first_pages_are_commands(document: str) -> None:
+    """A target of make, our program with arguments that it accepts, or an installation of what is in this folder."""
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    image = ""
+    lines = commands((ROOT / document).read_text())
+
+    assert len(lines) >= 3
     for line in lines:
-        program, *arguments = shlex.split(line, comments=True)
-        if program == "make":
-            assert arguments[0] in targets
-        else:
-            assert Path(program).name == PROGRAM
-            assert build_parser().parse_args(arguments).command in COMMANDS
+        match line:
+            case ["make", target]:
+                assert target in targets
+            case ["pip", "install", "."]:
+                assert f'\nname = "{PROGRAM}"' in (ROOT / "pyproject.toml").read_text()
+            case ["docker", "build", "--tag", image, "."]:
+                assert f'ENTRYPOINT ["{PROGRAM}"]' in (ROOT / "Dockerfile").read_text()
+            case ["docker", "run", "--rm", "--publish", "9814:9814", name, *arguments]:
+                assert name == image
+                assert parses(arguments)
+            case ["helm", "install", _, chart, "--set", _]:
+                assert (ROOT / chart / "Chart.yaml").is_file()
+            case ["helm", "test", release, "--logs"]:
+                assert f"helm install {release} " in README
+            case [program, *arguments]:
+                assert program in {PROGRAM, "ktx"}
+                assert parses(arguments)
+
+
+@pytest.mark.programs
+def test_the_helm_command_of_the_readme_renders_the_chart() -> None:
+    """With the brokers that it names, and nothing else set."""
+    (line,) = [line for line in commands(README) if line[:2] == ["helm", "install"]]
+    rendered = run_helm(3, "template", line[2], str(ROOT / line[3]), *line[4:])
+
+    assert "kafka-bootstrap:9092" in rendered
+    assert "kind: Deployment" in rendered
 
 
 def test_flags_in_the_documents_exist(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,7 +115,7 @@ def test_flags_in_the_documents_exist(capsys: pytest.CaptureFixture[str]) -> Non
         with pytest.raises(SystemExit):
             build_parser().parse_args(command)
         helps += capsys.readouterr().out
-    ours = ["README.md", "SECURITY.md", "docs/configuration.md", "docs/verdicts.md", "docs/commands.md"]
+    ours = ["README.md", *DOORS, "SECURITY.md", "docs/configuration.md", "docs/verdicts.md", "docs/commands.md"]
     named = {flag for path in ours for flag in re.findall(r"`[^`\n]*?(--[a-z][a-z._-]*)", (ROOT / path).read_text())}
 
     assert len(named) > 10
@@ -94,6 +160,41 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_links_into_a_page_lead_to_a_heading() -> None:
+    """By the anchors that a forge and the site give to headings."""
+    broken = []
+    for document in DOCUMENTS:
+        for path, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", document.read_text()):
+            target = document.parent / path if path else document
+            if target.suffix == ".md" and anchor not in anchors(target.read_text()):
+                broken.append(f"{document.name}: {path}#{anchor}")
+
+    assert broken == []
+
+
+def anchors(text: str) -> set[str]:
+    """Of every heading outside of code: small letters, hyphens for spaces, no other punctuation."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_the_site_s_menu_has_every_page_once() -> None:
+    """`docs/site/conf.py` lists or matches each Markdown file, but for the front page and the forge's own."""
+    tree = ast.parse((ROOT / "docs" / "site" / "conf.py").read_text())
+    (menu,) = [
+        ast.literal_eval(it.value) for it in tree.body if isinstance(it, ast.AnnAssign) and _is_menu(it) and it.value
+    ]
+    listed = [re.sub(r".* <(.+)>", r"\1", it) for entries in menu.values() for it in entries]
+    found = [str(path.relative_to(ROOT)) for it in listed for path in ROOT.glob(f"{it}.md")]
+    there = [str(path.relative_to(ROOT)) for path in DOCUMENTS if path.name != "README.md"]
+
+    assert sorted(path for path in found if not path.endswith("README.md")) == sorted(there)
+
+
+def _is_menu(assignment: ast.AnnAssign) -> bool:
+    return isinstance(assignment.target, ast.Name) and assignment.target.id == "NAVIGATION"
+
+
 def test_tests_that_documents_name_exist() -> None:
     """A promise whose test is gone is not kept by anything."""
     missing = []
@@ -133,8 +234,8 @@ def test_metrics_in_the_documents_exist() -> None:
     names = {metric.name for metric in METRICS}
     words = {
         word
-        for path in [ROOT / "README.md", ROOT / "docs" / "verdicts.md", ROOT / "CHANGELOG.md"]
-        for word in re.findall(r"\bkafka_[a-z_]+\b", path.read_text())
+        for path in ["README.md", *DOORS, "docs/verdicts.md", "CHANGELOG.md"]
+        for word in re.findall(r"\bkafka_[a-z_]+\b", (ROOT / path).read_text())
     }
 
     assert words
@@ -151,11 +252,12 @@ def test_the_example_of_a_problem_is_real() -> None:
         )
 
 
-def test_the_alert_in_the_readme_is_the_one_that_prometheus_makes() -> None:
+def test_the_alert_in_the_documents_is_the_one_that_prometheus_makes() -> None:
     """Word by word what `promtool` expects of KafkaTransactionHanging in tests/alerts."""
     page = yaml.safe_load((ROOT / "tests/alerts/timelines/KafkaTransactionHanging.yaml").read_text())["pages"][
         "critical"
     ]
-    quoted = [line.removeprefix("> ").strip("`*") for line in README.splitlines() if line.startswith("> ")]
+    lines = [line.strip() for line in (ROOT / "docs" / "on-call.md").read_text().splitlines()]
+    quoted = [line.removeprefix("> ").strip("`*") for line in lines if line.startswith("> ")]
 
     assert quoted == [page[name].strip() for name in ("summary", "description", "blocked_groups", "variables")]

@@ -1,4 +1,4 @@
-"""The README's grants are enough for everything, each is needed as documented, and none allows writing."""
+"""The documented grants are enough for everything, each is needed as documented, and none allows writing."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def client(cluster: GuardedCluster) -> dict[str, str | int | float | bool]:
     return {"bootstrap.servers": cluster.door, **LOGIN, "sasl.password": PASSWORD, "log_level": 0}
 
 
-def test_the_readme_names_these_grants_and_no_others() -> None:
+def test_the_document_names_these_grants_and_no_others() -> None:
     """A row of its table for each."""
-    text = (ROOT / "README.md").read_text().split("## Minimum ACLs")[1].split("\n## ")[0]
+    text = DOCUMENT.read_text().split("## Minimum ACLs")[1].split("\n## ")[0]
     rows = re.findall(r"^\| ([A-Z_]+) \| (.+?) \|", text, re.MULTILINE)
 
     words = {"every topic": "topics", "every transactional id": "transactional ids", "the cluster": "the cluster"}

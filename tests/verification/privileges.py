@@ -1,6 +1,6 @@
 """Measures what each grant is for: `python -m tests.verification.privileges` writes the table of `docs/security.md`.
 
-One broker with the StandardAuthorizer, one user for each row: all grants of the README but one.
+One broker with the StandardAuthorizer, one user for each row: all minimum ACLs but one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ GRANTS: Final[Mapping[str, tuple[ResourceType, str, AclOperation]]] = {
     "DESCRIBE_CONFIGS on the cluster": (CLUSTER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS),
     "DESCRIBE on groups": (ResourceType.GROUP, "*", AclOperation.DESCRIBE),
 }
-"""The README's table of least ACLs, row by row."""
+"""The table of minimum ACLs in docs/security.md, row by row."""
 
 View = Mapping[str, str]
 

@@ -1,6 +1,6 @@
 """Draws every dashboard in every scenario from a real Prometheus, in headless Chromium, and reports errors.
 
-Pictures go to `build/artefacts/dashboards/`; two first screens, small, to `docs/pictures/`.
+Pictures go to `build/artefacts/dashboards/`; two first screens, small, to `docs/pictures/`; status_page.py draws a third.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ def picture(
     return judged(dashboard, scenario, routes.report)
 
 
-def screenshot(url: str, path: Path, height: int, scale: float = 1) -> None:
+def screenshot(
+    url: str, path: Path, height: int, scale: float = 1, *, width: int = WIDTH, virtual_ms: int = 20_000
+) -> None:
     """By a Chromium of its own, which ends when it is done."""
     with tempfile.TemporaryDirectory(prefix="chromium-") as profile:
         path.unlink(missing_ok=True)
@@ -145,7 +147,11 @@ def screenshot(url: str, path: Path, height: int, scale: float = 1) -> None:
             [
                 *(program("chromium"), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
                 *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
-                *(f"--user-data-dir={profile}", f"--window-size={WIDTH},{height}", "--virtual-time-budget=20000"),
+                *(
+                    f"--user-data-dir={profile}",
+                    f"--window-size={width},{height}",
+                    f"--virtual-time-budget={virtual_ms}",
+                ),
                 *(f"--force-device-scale-factor={scale}", f"--screenshot={path}", url),
             ],
             capture_output=True,

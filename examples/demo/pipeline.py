@@ -1,0 +1,107 @@
+"""`make demo-pipeline`: two minutes of history of the demo, then the pipeline and its report.
+
+DEMO_SECONDS is the length of the history, DEMO_OUTPUT the folder that is made (build/demo-pipeline); DEMO_PORT and
+DEMO_KAFKA_PORT are as in `make demo`. It ends by itself; Ctrl-C or a closed terminal ends it sooner, and leaves nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from html import unescape
+from pathlib import Path
+from typing import Final
+
+from examples.demo.display import shown
+from examples.demo.stage import END_SECONDS, DemoFailed, number_in, run_demo, stage
+from tests.brokers.process import end_with_parent
+
+SECONDS: Final = 120
+OUTPUT: Final = Path("build") / "demo-pipeline"
+SHOWN_EVERY: Final = 5
+"""One cycle in so many: a report follows."""
+
+
+def main() -> int:
+    """Run the demo; its exit status."""
+    return run_demo(_run, end="ended before the report: nothing is left")
+
+
+def _run(port: int, kafka_port: int | None) -> None:
+    seconds = number_in("DEMO_SECONDS", SECONDS, "a number of seconds")
+    output = Path(os.environ.get("DEMO_OUTPUT") or OUTPUT).absolute()
+    history, tables = output / "history", output / "tables"
+    if output.exists() and {path.name for path in output.iterdir()} - {history.name, tables.name}:
+        raise DemoFailed(f"{output} has other files: choose another folder with DEMO_OUTPUT")
+    shutil.rmtree(output, ignore_errors=True)
+    try:
+        history.mkdir(parents=True)
+        with stage(port, kafka_port, {"history.directory": str(history)}) as on:
+            print(f"{seconds:g} seconds of history are recorded", flush=True)
+            for number, cycle, _ in on.cycles(seconds):
+                if number % SHOWN_EVERY == 0:
+                    print(shown(number, cycle), flush=True)
+        print("\nSpark makes tables, incidents, baselines and the report of it: about a minute ...", flush=True)
+        _run_pipeline(history, tables)
+        print(_look_here(history, tables), flush=True)
+    except BaseException:
+        shutil.rmtree(output, ignore_errors=True)
+        raise
+
+
+def _run_pipeline(history: Path, tables: Path) -> None:
+    """As a user runs it; what Spark says is shown only if it fails. Raises DemoFailed."""
+    with tempfile.TemporaryDirectory(prefix="demo-pipeline-") as temporary, tempfile.TemporaryFile() as said:
+        command = [sys.executable, "-m", "exporter", "pipeline", "run", f"--history={history}", f"--tables={tables}"]
+        process = subprocess.Popen(
+            [*command, f"--temporary={temporary}"],
+            stderr=said,
+            start_new_session=True,  # a Ctrl-C of the terminal comes to the demo alone
+            preexec_fn=end_with_parent(),  # noqa: PLW1509 - one bound call, see there
+        )
+        try:
+            status = process.wait()
+        finally:
+            _end(process)
+        if status != 0:
+            said.seek(0)
+            print(said.read().decode(errors="replace"), file=sys.stderr)
+            raise DemoFailed(f"the pipeline ended with status {status}; see above")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """With its Java, which writes for a moment after it; then the folders can be removed."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(END_SECONDS)
+    until = time.monotonic() + END_SECONDS
+    with suppress(ProcessLookupError):  # none of the group is left
+        while time.monotonic() < until:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.poll()
+            time.sleep(0.05)
+
+
+def _look_here(history: Path, tables: Path) -> str:
+    report = tables / "v1" / "report.html"
+    summary = re.search(r'<p class="summary">(.*?)</p>', report.read_text(encoding="utf-8"), re.DOTALL)
+    assert summary is not None, "the report begins with its sum"
+    return (
+        f"\n>>> the report says: {' '.join(unescape(re.sub('<[^>]+>', '', summary[1])).split())}\n"
+        "\n>>> look here:\n"
+        f"    report:  {report.as_uri()}\n"
+        f"    tables:  {tables} (Parquet; docs/pipeline.md has their columns)\n"
+        f"    history: {history}\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""What both demos have on stage: a real Kafka, a workload with a consumer group, a planted hang, and the exporter."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Final
+
+from examples.demo.consumers import consumer_group
+from examples.demo.display import Cycle, read_cycle
+from examples.workload.planting import PlantedTransaction, plant_hang
+from examples.workload.rhythm import Rhythm
+from examples.workload.workload import Workload
+from tests.brokers.cluster import MeasuredCluster, Properties
+from tests.brokers.maven import BrokersUnavailable
+from tests.brokers.process import end_with_parent
+
+KAFKA: Final = "4.3.1"
+HOST: Final = "127.0.0.1"
+PORT: Final = 9814
+TOPICS: Final = ("orders", "payments", "shipments")
+PARTITIONS: Final = 3
+GROUP: Final = "order-emails"
+"""Reads orders; it stops at the hang."""
+RHYTHMS: Final = {
+    "checkout": Rhythm(hold_s=0.05),
+    "billing": Rhythm(hold_s=0.4, zombie_every=10),
+    "import": Rhythm(hold_s=0.2, abort_share=1.0),
+    "nightly-report": Rhythm(hold_s=8.0),
+}
+INTERVAL: Final = "3s"
+PLANT_AFTER_CYCLES: Final = 2
+STUCK_FOR_MS: Final = 30 * 60 * 1000
+START_SECONDS: Final = 20
+END_SECONDS: Final = 20
+
+
+class DemoFailed(Exception):
+    """What is in the way, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where everything runs, while it runs."""
+
+    bootstrap: str
+    url: str
+    exporter: subprocess.Popen[bytes]
+    suspects: set[str] = field(default_factory=set)
+    """Every one that was seen."""
+
+    def cycles(self, seconds: float) -> Iterator[tuple[int, Cycle, PlantedTransaction | None]]:
+        """Every cycle as the exporter publishes it, with its number, and the hang that is planted after the first few."""
+        until = time.monotonic() + seconds
+        last: Cycle | None = None
+        planted: PlantedTransaction | None = None
+        number = 0
+        while time.monotonic() < until:
+            cycle = read_cycle(f"{self.url}/metrics", wait_s=START_SECONDS if last is None else 1)
+            if self.exporter.poll() is not None:
+                raise DemoFailed(f"the exporter ended by itself with status {self.exporter.returncode}; see above")
+            if cycle is None or cycle == last:
+                time.sleep(0.1)
+                continue
+            last = cycle
+            number += 1
+            self.suspects.update(cycle.suspects)
+            yield number, cycle, planted
+            if number == PLANT_AFTER_CYCLES:
+                planted = _plant(self.bootstrap)
+
+
+def run_demo(demo: Callable[[int, int | None], None], *, end: str) -> int:
+    """Run it with the ports of DEMO_PORT and DEMO_KAFKA_PORT, until a signal or the closed terminal; its exit status."""
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _leave)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with it ignored
+    try:
+        port = int(number_in("DEMO_PORT", PORT, "a port"))
+        kafka_port = int(number_in("DEMO_KAFKA_PORT", 0, "a port")) or None
+        for it in (port, kafka_port):
+            _require_free(it)
+        demo(port, kafka_port)
+    except (DemoFailed, BrokersUnavailable) as failure:
+        print(f"demo: {failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        with suppress(OSError):  # the terminal may be gone
+            print(f"\n{end}", flush=True)
+    return 0
+
+
+@contextmanager
+def stage(port: int, kafka_port: int | None, settings: Mapping[str, str]) -> Iterator[Stage]:
+    """Everything, until the block ends; `settings` are the exporter's, on top of the demo's own."""
+    url = f"http://{HOST}:{port}"
+    print(f"booting Kafka {KAFKA} (the first time, Maven brings its jars) ...", flush=True)
+    # Since 3.6 a broker asks the coordinator before it lets a transaction in; switched off, a hang can be planted.
+    properties: Properties = {"transaction.partition.verification.enable": "false"}
+    with MeasuredCluster(KAFKA, properties=properties, port=kafka_port) as cluster:
+        for topic in TOPICS:
+            cluster.topics.create(topic, partitions=PARTITIONS)
+        topics = [(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]
+        print(f"Kafka is up at {cluster.bootstrap}; the exporter serves {url}/metrics and the status page {url}/")
+        with (
+            consumer_group(cluster.bootstrap, GROUP, ["orders"]),
+            Workload(cluster.bootstrap, topics) as workload,
+            _exporter(cluster.bootstrap, port, settings) as exporter,
+        ):
+            for transactional_id, rhythm in RHYTHMS.items():
+                workload.add(transactional_id, rhythm)
+            made = Stage(cluster.bootstrap, url, exporter)
+            try:
+                yield made
+            finally:
+                ended = workload.ledger.total()
+                print(
+                    f"\nthe workload ended {ended.begun} transactions meanwhile: {ended.committed} committed, "
+                    f"{ended.aborted} aborted, {ended.fenced} fenced"
+                )
+            print("suspects: " + (", ".join(sorted(made.suspects)) or "none"))
+
+
+def number_in(variable: str, default: float, what: str) -> float:
+    """The value of a variable of the environment. Raises DemoFailed."""
+    written = os.environ.get(variable, "")
+    try:
+        return float(written) if written else default
+    except ValueError as error:
+        raise DemoFailed(f"{variable} must be {what}, not {written!r}") from error
+
+
+def _plant(bootstrap: str) -> PlantedTransaction:
+    planted = plant_hang(bootstrap, "orders", 1, "abandoned-app", timestamp_ms=int(time.time() * 1000) - STUCK_FOR_MS)
+    print(
+        f"\n>>> planted: a record of 'abandoned-app' on orders-1 at offset {planted.start_offset}, as a zombie "
+        "would write it half an hour ago: its coordinator does not know of it, so no marker will ever come; "
+        f"the group {GROUP} reads committed records only, and stops there\n",
+        flush=True,
+    )
+    return planted
+
+
+@contextmanager
+def _exporter(bootstrap: str, port: int, more: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """The exporter as a user starts it."""
+    command = [sys.executable, "-m", "exporter", "serve", "--bootstrap-server", bootstrap]
+    settings = {
+        "publish.listen-address": f"{HOST}:{port}",
+        "scan.interval": INTERVAL,
+        "scan.deadline": "2500ms",
+        "state.file": "none",
+        "log.level": "warning",
+        **more,
+    }
+    process = subprocess.Popen(
+        [*command, *(f"--{name}={value}" for name, value in settings.items())],
+        preexec_fn=end_with_parent(),  # noqa: PLW1509 - one bound call, see there
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _require_free(port: int | None) -> None:
+    if port is None:
+        return
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise DemoFailed(
+                f"port {port} cannot be used ({why}): choose others with DEMO_PORT and DEMO_KAFKA_PORT"
+            ) from error
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
