@@ -125,7 +125,7 @@ constraints:  ## constraints/*.txt with the newest versions that pyproject.toml 
 	@compile="build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes"; \
 	export UV_CUSTOM_COMPILE_COMMAND="make constraints"; \
 	$$compile --extra dev pyproject.toml -o constraints/dev.txt; \
-	$$compile --constraints constraints/dev.txt --extra history pyproject.toml -o constraints/runtime.txt; \
+	$$compile --constraints constraints/dev.txt --extra history --extra msk pyproject.toml -o constraints/runtime.txt; \
 	$$compile --constraints constraints/dev.txt --extra bench pyproject.toml -o constraints/bench.txt; \
 	$$compile --constraints constraints/dev.txt --extra fuzz pyproject.toml -o constraints/fuzz.txt; \
 	$$compile --constraints constraints/dev.txt --extra release pyproject.toml -o constraints/release.txt; \
