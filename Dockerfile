@@ -92,16 +92,18 @@ RUN rm -r pyarrow/include pyarrow/includes pyarrow/src pyarrow/tests pyarrow/*.p
 # The root of the exporter's image: these packages of Debian and nothing else, no shell and no package manager. The files in
 # status.d name them to scanners of images.
 FROM build AS root
-SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 RUN packages="base-files ca-certificates libbz2-1.0 libc6 libexpat1 libffi8 libgcc-s1 liblzma5 libpython3.13-minimal \
       libpython3.13-stdlib libssl3t64 libstdc++6 libuuid1 libzstd1 netbase openssl-provider-legacy python3-minimal python3.13 \
       python3.13-minimal tzdata zlib1g" && \
     mkdir -p /image/var/lib/dpkg/status.d /image/tmp && \
     for package in $packages; do \
-      dpkg-query --status "$package" > "/image/var/lib/dpkg/status.d/$package" || exit 1; \
-      dpkg-query --listfiles "$package"; \
-    done | sort --unique | while read -r path; do if [ -e "$path" ]; then echo "$path"; fi; done | \
-    tar --create --no-recursion --files-from=- | tar --extract --directory=/image && \
+      dpkg-query --status "$package" > "/image/var/lib/dpkg/status.d/$package" && \
+      dpkg-query --listfiles "$package" >> /src/listed || exit 1; \
+    done && \
+    while read -r path; do if [ -e "$path" ]; then echo "$path"; fi; done < /src/listed > /src/present && \
+    sort --unique --output=/src/present /src/present && \
+    tar --create --file=/src/root.tar --no-recursion --files-from=/src/present && \
+    tar --extract --file=/src/root.tar --directory=/image && \
     cp --archive /etc/ssl /image/etc && \
     cp --archive /usr/lib/ssl /image/usr/lib && \
     ln --symbolic /usr/share/zoneinfo/Etc/UTC /image/etc/localtime && \

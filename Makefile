@@ -17,7 +17,7 @@ MAKEFLAGS += --no-builtin-rules
 # Some containers forbid bytecode: each of five pytest processes would then rewrite 257 files again, 3 s of processor each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install check test test-all test-helm demo bench bench-all bench-pipeline soak hostile model fuzz release images kerberos generate dashboard-pictures lint types contracts tools release-tools java clean constraints
+.PHONY: help install check test test-all test-helm demo bench bench-all bench-pipeline soak hostile model fuzz release images kerberos generate dashboard-pictures lint types contracts tools engine release-tools java clean constraints
 
 help:
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,7 +62,7 @@ generate: install  ## every file that is made from others: documents, schemas, d
 
 ##@ Before a release
 
-test-all: tools kerberos release-tools lint types contracts  ## every test, also more Kafka versions, Kerberos, an API server
+test-all: tools kerberos engine release-tools lint types contracts  ## every test, also more Kafka versions, Kerberos, an API server
 	@$(BIN)/python -m tests.tools api-server || echo "The tests on an API server are skipped."
 	$(PYTEST) -m ""
 
@@ -167,6 +167,21 @@ kerberos: install  ## a KDC and Kerberos for Python, for slow tests (by apt-get 
 	fi; \
 	$(BIN)/python -c 'import gssapi' 2>/dev/null \
 	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/kerberos.txt
+
+engine: install  ## podman and a base image, for slow tests of the images (by apt-get where run as root)
+	@missing=""; \
+	for program in podman runc debootstrap catatonit netavark aardvark-dns iptables; do \
+	  PATH="$$PATH:/usr/sbin:/usr/lib/podman:/usr/libexec/podman" command -v $$program >/dev/null || missing="$$missing $$program"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	    echo "The tests of the images are skipped without these Debian packages or their like:$$missing"; exit 0; \
+	  fi; \
+	  echo "installing$$missing"; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq && apt-get install -qq --no-install-recommends $$missing >/dev/null; \
+	fi; \
+	$(BIN)/python -m tests.images.engine
 
 release-tools: install  ## build, twine and cyclonedx-py
 	@$(BIN)/python -c 'import build.env, cyclonedx_py, twine' 2>/dev/null \
