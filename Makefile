@@ -17,7 +17,7 @@ MAKEFLAGS += --no-builtin-rules
 # Some containers forbid bytecode: each of five pytest processes would then rewrite 257 files again, 3 s of processor each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install check test test-all test-helm demo demo-pipeline docs bench bench-all bench-pipeline soak hostile model fuzz wheel sbom kerberos generate dashboard-pictures lint types contracts tools java clean constraints
+.PHONY: help install check test test-all test-helm demo demo-pipeline docs bench bench-all bench-pipeline soak hostile model fuzz release images kerberos generate dashboard-pictures lint types contracts tools engine release-tools java clean constraints
 
 help:
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,7 +73,7 @@ docs: install  ## the documentation as a site (build/site/), a dead link fails i
 
 ##@ Before a release
 
-test-all: tools kerberos lint types contracts  ## every test, also more Kafka versions, Kerberos, an API server
+test-all: tools kerberos engine release-tools lint types contracts  ## every test, also more Kafka versions, Kerberos, an API server
 	@$(BIN)/python -m tests.tools api-server || echo "The tests on an API server are skipped."
 	@$(MAKE) docs || echo "The tests of the documentation's site fail, or are skipped before Python 3.11."
 	$(PYTEST) -m ""
@@ -117,27 +117,19 @@ dashboard-pictures: tools  ## every dashboard drawn with Grafana's own component
 
 ##@ Releases
 
-wheel: install  ## the wheel (build/wheels/): the same bytes on every machine
-	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-index \
-	  --no-build-isolation --wheel-dir build/wheels .
-	@ls build/wheels
+release: release-tools  ## packages, chart, SBOMs, sums and notes of VERSION=1.2.3 (build/release/): the same bytes each time
+	@[ -n "$(VERSION)" ] || { echo "VERSION is missing: make release VERSION=1.2.3" >&2; exit 1; }
+	@$(BIN)/python -m tests.release $(VERSION)
 
-sbom: install  ## the packages of the exporter and of the pipeline, as CycloneDX (build/sbom/)
-	@[ -x $(BIN)/cyclonedx-py ] \
-	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/release.txt
-	@mkdir -p build/sbom
-	@for packages in runtime spark; do \
-	  $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --sv 1.6 \
-	    -o build/sbom/$$packages.cdx.json constraints/$$packages.txt; \
-	done
-	@ls build/sbom
+images: install  ## both images, by docker, podman or buildah (DEBIAN_IMAGE, IMAGE_PREFIX, ENGINE)
+	@$(BIN)/python -m tests.release.images
 
 constraints:  ## constraints/*.txt with the newest versions that pyproject.toml allows, with hashes
 	@rm -rf build/uv && $(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet uv==$(UV_VERSION)
 	@compile="build/uv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes"; \
 	export UV_CUSTOM_COMPILE_COMMAND="make constraints"; \
 	$$compile --extra dev pyproject.toml -o constraints/dev.txt; \
-	$$compile --constraints constraints/dev.txt --extra history pyproject.toml -o constraints/runtime.txt; \
+	$$compile --constraints constraints/dev.txt --extra history --extra msk pyproject.toml -o constraints/runtime.txt; \
 	$$compile --constraints constraints/dev.txt --extra bench pyproject.toml -o constraints/bench.txt; \
 	$$compile --constraints constraints/dev.txt --extra fuzz pyproject.toml -o constraints/fuzz.txt; \
 	$$compile --constraints constraints/dev.txt --extra docs pyproject.toml -o constraints/docs.txt; \
@@ -188,6 +180,25 @@ kerberos: install  ## a KDC and Kerberos for Python, for slow tests (by apt-get 
 	fi; \
 	$(BIN)/python -c 'import gssapi' 2>/dev/null \
 	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/kerberos.txt
+
+engine: install  ## podman and a base image, for slow tests of the images (by apt-get where run as root)
+	@missing=""; \
+	for program in podman runc debootstrap catatonit netavark aardvark-dns iptables; do \
+	  PATH="$$PATH:/usr/sbin:/usr/lib/podman:/usr/libexec/podman" command -v $$program >/dev/null || missing="$$missing $$program"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	    echo "The tests of the images are skipped without these Debian packages or their like:$$missing"; exit 0; \
+	  fi; \
+	  echo "installing$$missing"; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq && apt-get install -qq --no-install-recommends $$missing >/dev/null; \
+	fi; \
+	$(BIN)/python -m tests.images.engine
+
+release-tools: install  ## build, twine and cyclonedx-py
+	@$(BIN)/python -c 'import build.env, cyclonedx_py, twine' 2>/dev/null \
+	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/release.txt
 
 clean:  ## what was made here (Kafka's jars stay in the cache of the home directory)
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-FOREIGN: Final = ("broker", "spark", "browser", "programs")
+FOREIGN: Final = ("broker", "spark", "browser", "programs", "engine")
 """Marks of tests that start other programs than Python; pyproject.toml describes each."""
 
 OUR_PROGRAMS: Final = re.compile(r"python[0-9.]*|kafka-transaction-exporter")

@@ -34,6 +34,7 @@ html_use_index = False
 NAVIGATION: Final = {
     "Readers": ["docs/on-call", "docs/platform", "docs/application-owners"],
     "Guides": [
+        "docs/install",
         "docs/helm",
         "docs/alerting",
         "docs/dashboards",

@@ -265,7 +265,9 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--every", type=interval, metavar="DURATION", help="repeat at this interval until Ctrl-C")
     parser.add_argument("--groups", metavar="JSON", help="the value of transaction_log.groups")
     parser.add_argument(
-        "--jars", metavar=DIRECTORY, help="jars of Spark's Kafka source, for transaction-log; by default from Maven"
+        "--jars",
+        metavar=DIRECTORY,
+        help="jars of Spark's Kafka source, for transaction-log; by default those of PySpark's folder, else from Maven",
     )
     parser.add_argument(
         "--retention",

@@ -52,9 +52,10 @@ def source_of(kafka: KafkaSettings, *, since_ms: int) -> LogSource:
 
 
 def jars_of(folder: Path | None) -> dict[str, str]:
-    """Spark's settings that load its Kafka source. Raises LogJobError for a folder without jars."""
+    """Settings of Spark that load its Kafka source, none where it has it. Raises LogJobError for a folder without jars."""
     if folder is None:
-        return {"spark.jars.packages": f"{PACKAGE}:{pyspark.__version__}"}
+        own = Path(pyspark.__file__).with_name("jars").glob(f"{PACKAGE.partition(':')[2]}-*.jar")
+        return {} if any(own) else {"spark.jars.packages": f"{PACKAGE}:{pyspark.__version__}"}
     jars = sorted(folder.glob("*.jar"))
     if not jars:
         raise LogJobError(f"--jars {folder}: holds no jar")

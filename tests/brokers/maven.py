@@ -25,25 +25,7 @@ POM: Final = """\
   </dependencies>
 </project>
 """
-# Spark's source and what it needs beside Spark, one by one: the parent of Spark's artifacts names a mirror of its own.
-SPARK_KAFKA: Final = (
-    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
-    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
-    ("org.apache.kafka", "kafka-clients", "3.9.1"),
-    ("org.apache.commons", "commons-pool2", "2.12.1"),
-)
-ALONE: Final = """\
-    <dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version>
-      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
-"""
-SPARK_POM: Final = """\
-<project>
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>spark</groupId><artifactId>spark</artifactId><version>1</version><packaging>pom</packaging>
-  <dependencies>
-{dependencies}  </dependencies>
-</project>
-"""
+SPARK_POM: Final = Path(__file__).parents[2] / "constraints" / "spark-jars.xml"
 OTHER_LOGGING: Final = "slf4j-reload4j,slf4j-log4j12,log4j-slf4j-impl"
 
 
@@ -58,8 +40,7 @@ def kafka_jars(version: str) -> Path:
 
 def spark_kafka_jars() -> Path:
     """The folder with the jars of Spark's own Kafka source, for the pinned version of PySpark."""
-    pom = SPARK_POM.format(dependencies="".join(ALONE.format(*it) for it in SPARK_KAFKA))
-    return _jars(f"spark-kafka-{SPARK_KAFKA[0][2]}", "Spark's Kafka source", pom)
+    return _jars("spark-kafka", "Spark's Kafka source", SPARK_POM.read_text(encoding="utf-8"))
 
 
 def _jars(name: str, what: str, pom: str) -> Path:

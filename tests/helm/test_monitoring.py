@@ -126,7 +126,6 @@ def test_monitors_scrape_the_metrics() -> None:
 
 
 @pytest.mark.programs
-@pytest.mark.programs
 def test_a_status_page_is_published_on_request_only(tmp_path: Path) -> None:
     """Ingress and HTTPRoute lead whole hosts to the Service's port; each refuses to be without what it needs."""
     assert not [it for it in render("minimal") if it["kind"] in {"Ingress", "HTTPRoute"}]
@@ -159,6 +158,7 @@ def test_a_status_page_is_published_on_request_only(tmp_path: Path) -> None:
             render_values(values, tmp_path)
 
 
+@pytest.mark.programs
 def test_dashboards_are_those_of_the_project() -> None:
     """As ConfigMaps with the sidecar's label and as GrafanaDashboards: byte for byte."""
     objects = render("everything")

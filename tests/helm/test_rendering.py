@@ -299,6 +299,7 @@ def test_what_nobody_reads_is_refused(misspelt: str, major: int) -> None:
         ("strimzi", "kafka.tls.client.existingSecret=x", "kafka.strimzi.user cannot be combined with kafka.tls.client"),
         ("strimzi-scram", "kafka.sasl.username=x", "scram-sha-512 cannot be combined with kafka.sasl"),
         ("tls-scram", "kafka.tls.truststore.existingSecret=x", "ca and truststore cannot both be set"),
+        ("msk-iam", "kafka.sasl.existingSecret=x", "AWS_MSK_IAM takes no username and no Secret"),
         ("tls-scram", "kafka.sasl.username=x", "username and usernameKey cannot both be set"),
         ("tls-scram", "kafka.sasl.existingSecret=", "kafka.sasl.existingSecret is missing"),
         ("tls-scram", "kafka.sasl.mechanism=", "kafka.sasl.mechanism is missing"),

@@ -103,6 +103,11 @@ def test_kafka_s_values_become_settings() -> None:
         "kafka.sasl.username": "transaction-exporter",
         "kafka.sasl.password_file": f"{login}/password",
     }
+    assert settings("msk-iam") == {
+        "kafka.bootstrap.servers": "b-1.orders.abc123.c2.kafka.eu-west-1.amazonaws.com:9098",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "AWS_MSK_IAM",
+    }
 
 
 def test_strimzi_s_secrets_are_mounted_by_name() -> None:
@@ -151,7 +156,7 @@ def test_no_secret_is_rendered(name: str) -> None:
     for pod in pods(objects):
         for container in containers(pod):
             assert not any("password" in word.lower() for word in container.get("args", []))
-            assert all(it["name"] == "TZ" for it in container.get("env", []))
+            assert all(it["name"] in {"TZ", "AWS_DEFAULT_REGION"} for it in container.get("env", []))
 
 
 def test_the_document_s_values_can_be_used(tmp_path: Path) -> None:

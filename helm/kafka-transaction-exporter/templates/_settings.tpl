@@ -71,7 +71,7 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- if and $tls.client.existingSecret $tls.keystore.existingSecret }}
 {{- fail "kafka.tls: client and keystore cannot both be set" }}
 {{- end }}
-{{- $hasTls := or $tls.enabled $tls.ca.existingSecret $tls.truststore.existingSecret $tls.client.existingSecret $tls.keystore.existingSecret }}
+{{- $hasTls := or $tls.enabled $tls.ca.existingSecret $tls.truststore.existingSecret $tls.client.existingSecret $tls.keystore.existingSecret (eq $sasl.mechanism "AWS_MSK_IAM") }}
 {{- if or $hasTls $sasl.mechanism }}
 {{- $protocol := ternary (ternary "SASL_SSL" "SSL" (ne $sasl.mechanism "")) "SASL_PLAINTEXT" (not (empty $hasTls)) }}
 {{- $_ := set $settings "kafka.security.protocol" $protocol }}
@@ -138,6 +138,10 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- end }}
 {{- $secret := required "kafka.sasl.existingSecret is missing" $sasl.existingSecret }}
 {{- $mounts = append $mounts (dict "name" "kafka-sasl" "secret" $secret "keys" (list $sasl.oauthbearer.clientSecretKey)) }}
+{{- else if eq $sasl.mechanism "AWS_MSK_IAM" }}
+{{- if or $sasl.username $sasl.usernameKey $sasl.existingSecret }}
+{{- fail "kafka.sasl: AWS_MSK_IAM takes no username and no Secret: the role of the service account logs in" }}
+{{- end }}
 {{- else if $sasl.mechanism }}
 {{- $secret := required "kafka.sasl.existingSecret is missing" $sasl.existingSecret }}
 {{- if and $sasl.username $sasl.usernameKey }}

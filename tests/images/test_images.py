@@ -1,0 +1,184 @@
+"""Both images, built by a real engine: their size, what they contain, and what they do without any right."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import re
+import threading
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.images.engine import fetched, podman, run_once, running
+
+pytestmark = pytest.mark.slow
+
+LIMIT_MB: Final = 250
+ANY_USER: Final = "--user=12345:12345"
+USES: Final = """
+import importlib, pkgutil, ssl, sys
+import exporter
+missing = []
+for module in pkgutil.walk_packages(exporter.__path__, "exporter."):
+    if module.name.endswith("__main__"):
+        continue
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        missing.append(error.name)
+import pyarrow, pyarrow.compute, pyarrow.parquet
+pyarrow.parquet.write_table(pyarrow.table({"a": [1, 2]}), "/tmp/a.parquet", compression="zstd")
+print(sorted(set(missing)))
+print(pyarrow.parquet.read_table("/tmp/a.parquet").num_rows)
+print(len(ssl.create_default_context().get_ca_certs()) > 100)
+"""
+SIGNS: Final = """
+from kafka.net.sasl.msk import SaslMechanismAwsMskIam
+mechanism = SaslMechanismAwsMskIam(security_protocol="SASL_SSL", host="b-1.example")
+print(mechanism.auth_bytes().decode())
+"""
+CREDENTIALS: Final = """\
+<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult>
+<Credentials><AccessKeyId>AKIDOFTHEROLE</AccessKeyId><SecretAccessKey>secret</SecretAccessKey>
+<SessionToken>session</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials>
+</AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"""
+
+
+def python(tag: str, program: str, *options: str) -> list[str]:
+    """What a program prints in the image's own Python."""
+    run = run_once(tag, "-c", program, options=["--entrypoint=python", *options])
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout.splitlines()
+
+
+def megabytes(tag: str) -> float:
+    """As `docker images` shows it."""
+    return int(podman("image", "inspect", "--format={{.Size}}", tag).stdout) / 1e6
+
+
+def test_the_exporter_s_image_is_small(exporter_image: str) -> None:
+    """Unpacked, with its base."""
+    size = megabytes(exporter_image)
+    print(f"{exporter_image}: {size:.0f} MB")
+
+    assert size <= LIMIT_MB
+
+
+def test_the_image_has_no_shell_and_no_installer(exporter_image: str) -> None:
+    """Nothing for an intruder to work with; scanners find Debian's packages."""
+    found = python(
+        exporter_image,
+        "import os; print([f for p in ('/bin', '/sbin', '/usr/sbin') for f in os.listdir(p)]);"
+        "print(sorted(os.listdir('/var/lib/dpkg/status.d')));"
+        "print([1 for d, _, fs in os.walk('/usr') for f in fs if os.lstat(os.path.join(d, f)).st_mode & 0o6000])",
+    )
+
+    programs = re.findall(r"'(\S+)'", found[0])
+    assert not {"sh", "bash", "dash", "apt", "dpkg", "perl", "pip", "pip3"} & set(programs)
+    assert "python3.13" in programs
+    assert {"libc6", "libssl3t64", "python3.13-minimal"} <= set(re.findall(r"'(\S+)'", found[1]))
+    assert found[2] == "[]"
+
+
+def test_everything_but_spark_is_in_the_image(exporter_image: str) -> None:
+    """Each module is imported, Parquet is written, public authorities are known; whatever user it is."""
+    for user in ("--user=65532:65532", ANY_USER):
+        assert python(exporter_image, USES, user) == ["['py4j', 'pyspark']", "2", "True"]
+
+
+@contextmanager
+def aws() -> Iterator[tuple[str, list[dict[str, list[str]]]]]:
+    """An endpoint of AWS' STS on the loopback, and what it was asked."""
+    asked: list[dict[str, list[str]]] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(CREDENTIALS.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+        thread.join()
+
+
+def test_msk_s_login_is_signed_with_the_role_of_the_service_account(exporter_image: str, tmp_path: Path) -> None:
+    """As IRSA sets it up: a token in a file, a role, a region. AWS' own endpoint is replaced by one on the loopback."""
+    token = tmp_path / "token"
+    token.write_text("of the service account")
+    tmp_path.chmod(0o755)
+    with aws() as (url, asked):
+        environment = {
+            "AWS_ROLE_ARN": "arn:aws:iam::111122223333:role/exporter",
+            "AWS_WEB_IDENTITY_TOKEN_FILE": "/token",
+            "AWS_DEFAULT_REGION": "eu-west-1",
+            "AWS_ENDPOINT_URL_STS": url,
+        }
+        options = [f"--env={name}={value}" for name, value in environment.items()]
+        (signed,) = python(exporter_image, SIGNS, f"--volume={token}:/token:ro", *options)
+
+    assert [it["WebIdentityToken"] for it in asked] == [["of the service account"]]
+    told = json.loads(signed)
+    assert told["x-amz-credential"].startswith("AKIDOFTHEROLE/")
+    assert told["x-amz-security-token"] == "session"
+
+
+def test_the_exporter_serves_without_any_right(exporter_image: str, hanging: KafkaCluster) -> None:
+    """A read-only root, no capability, no new privilege, a numeric user; the hang of a real broker is in /metrics."""
+    (port,) = free_ports(1)
+    words = [f"--kafka.bootstrap.servers={hanging.bootstrap}", f"--publish.listen-address=127.0.0.1:{port}"]
+    with running(exporter_image, "serve", *words, name=f"exporter-{os.getpid()}") as container:
+        fetched(f"http://127.0.0.1:{port}/-/ready")
+        metrics = fetched(f"http://127.0.0.1:{port}/metrics")
+        status = container.execute("python", "-c", "print(open('/proc/1/status').read())")
+        assert container.inspect()["HostConfig"]["ReadonlyRootfs"]
+
+    assert 'kafka_open_transactions{verdict="hanging_not_in_transaction"} 1' in metrics
+    assert "kafka_transaction_exporter_coverage_complete 1" in metrics
+    assert re.findall(r"Uid:\s+(\d+)", status) == ["65532"]
+    assert re.findall(r"CapBnd:\s+(\w+)", status) == ["0" * 16]
+    assert re.findall(r"NoNewPrivs:\s+(\d)", status) == ["1"]
+
+
+def test_the_pipeline_s_image_makes_tables_and_reads_the_log(
+    pipeline_image: str, exporter_image: str, hanging: KafkaCluster, tmp_path: Path
+) -> None:
+    """From a history that the exporter's image has written; Spark's Kafka source is in the image, without `--jars`."""
+    print(f"{pipeline_image}: {megabytes(pipeline_image):.0f} MB")
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o777)
+    mount = f"--volume={data}:/data"
+    (port,) = free_ports(1)
+    words = [f"--kafka.bootstrap.servers={hanging.bootstrap}", f"--publish.listen-address=127.0.0.1:{port}"]
+    name = f"history-{os.getpid()}"
+    with running(exporter_image, "serve", *words, "--history.directory=/data/history", name=name, options=[mount]):
+        fetched(f"http://127.0.0.1:{port}/-/ready")
+        podman("stop", "--time=20", name)  # waiting rows are written at the end
+
+    tables = run_once(
+        pipeline_image, "pipeline", "run", "--history=/data/history", "--tables=/data/tables", options=[mount]
+    )
+    assert tables.returncode == 0, tables.stdout + tables.stderr
+    assert (data / "tables/v1/report.html").is_file()
+    log = run_once(
+        pipeline_image,
+        *("pipeline", "transaction-log", "--tables=/data/tables", f"--kafka.bootstrap.servers={hanging.bootstrap}"),
+        options=[mount],
+    )
+    assert log.returncode == 0, log.stdout + log.stderr
+    assert list((data / "tables/v1/transaction_log").rglob("*.parquet"))

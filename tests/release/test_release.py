@@ -1,0 +1,208 @@
+"""`make release` makes the same bytes from the same commit, refuses what does not fit together, and what it makes works."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tarfile
+import venv
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from examples.workload.planting import plant_hang
+from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
+from tests.release.__main__ import release
+from tests.release.images import ROOT, NoEngine, find_engine, version
+from tests.release.source import CHART, ReleaseError, notes, require_releasable
+from tests.release.test_supply_chain import pinned
+
+CHANGELOG: Final = """\
+# Changelog
+
+## Unreleased
+
+## 1.1.0 - 2027-01-31
+
+### Added
+
+- Second.
+
+## 1.0.0
+
+## 0.9.0 - 2026-12-01
+
+- First.
+"""
+
+
+def clone(folder: Path) -> Path:
+    """Of the last commit, which changes here are no part of."""
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+    return folder
+
+
+def test_notes_are_the_section_of_the_version() -> None:
+    """From its heading to the next one."""
+    assert notes(CHANGELOG, "1.1.0") == "### Added\n\n- Second.\n"
+    assert notes(CHANGELOG, "0.9.0") == "- First.\n"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [("1.0.0", "has no date"), ("Unreleased", "has no date"), ("2.0.0", "has no section"), ("0.9", "has no section")],
+)
+def test_a_version_without_notes_is_refused(wanted: str, reason: str) -> None:
+    """No heading, or one without a date: it is still being written."""
+    with pytest.raises(ReleaseError, match=reason):
+        notes(CHANGELOG, wanted)
+
+
+def test_the_changelog_has_notes_of_this_version() -> None:
+    """And a place for the next ones above."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+
+    assert notes(text, version())
+    assert re.findall(r"(?m)^## (\S+)", text)[:1] == ["Unreleased"]
+
+
+@pytest.mark.programs
+def test_what_does_not_fit_together_is_refused_with_every_reason(tmp_path: Path) -> None:
+    """Another version in each file, and two files that are not committed: all reasons at once."""
+    root = clone(tmp_path / "clone")
+    require_releasable(root, version())
+    (root / "README.md").write_text("changed")
+    (root / "new.txt").write_text("new")
+
+    with pytest.raises(ReleaseError) as refused:
+        require_releasable(root, "9.9.9")
+
+    assert str(refused.value).splitlines() == [
+        f"pyproject.toml: version is {version()}, not 9.9.9",
+        f"{CHART}/Chart.yaml: version is {version()}, not 9.9.9",
+        f"{CHART}/Chart.yaml: appVersion is {version()}, not 9.9.9",
+        "CHANGELOG.md has no section ## 9.9.9 - YYYY-MM-DD",
+        "not committed: README.md",
+        "not committed: new.txt",
+    ]
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("wanted", ["v0.1.0", "0.1", "latest", "../0.1.0"])
+def test_what_is_not_a_version_is_refused(wanted: str, tmp_path: Path) -> None:
+    """It would be a folder's name, and a heading."""
+    with pytest.raises(ReleaseError, match="is not a version"):
+        require_releasable(clone(tmp_path / "clone"), wanted)
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    """With the names of those that are known."""
+    with pytest.raises(NoEngine, match="docker, podman, buildah"):
+        find_engine("rocket")
+
+
+def test_the_workflow_makes_the_release_by_the_same_commands() -> None:
+    """It runs on tags only, and names no registry: that is a variable."""
+    text = (ROOT / ".github" / "workflows" / "release.yaml").read_text()
+    workflow = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - makes texts only, and `on` is one
+    steps = [step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]]
+
+    assert workflow["on"] == {"push": {"tags": ["v*"]}}
+    assert any(step.startswith("make release VERSION=") for step in steps)
+    assert any("make images" in step and "$REGISTRY/" in step for step in steps)
+    assert workflow["jobs"]["images-and-chart"]["env"] == {"REGISTRY": "${{ vars.REGISTRY }}"}
+    assert not re.search(r"[a-z]+\.(io|com|org)\b", text)
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("released")
+    release(clone(folder / "clone"), version(), folder / "made")
+    return folder / "made"
+
+
+@pytest.mark.slow
+def test_two_releases_of_a_commit_are_the_same_bytes(released: Path, tmp_path: Path) -> None:
+    """Another clone in another folder, made by somebody whose new files are for their owner alone, in another time zone."""
+    before = os.umask(0o077)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TZ", "Asia/Tokyo")
+            release(clone(tmp_path / "elsewhere"), version(), tmp_path / "made")
+    finally:
+        os.umask(before)
+
+    files = sorted(path.name for path in released.iterdir())
+    assert sorted(path.name for path in (tmp_path / "made").iterdir()) == files
+    assert [name for name in files if (released / name).read_bytes() != (tmp_path / "made" / name).read_bytes()] == []
+
+
+@pytest.mark.slow
+def test_a_release_has_packages_chart_lists_notes_and_sums(released: Path) -> None:
+    """Every file is in SHA256SUMS with its sum; the chart has the version and nothing of the tests."""
+    lines = [line.split("  ") for line in (released / "SHA256SUMS").read_text().splitlines()]
+    sums = {name: told for told, name in lines}
+
+    assert set(sums) == {
+        f"kafka_transaction_exporter-{version()}.tar.gz",
+        f"kafka_transaction_exporter-{version()}-py3-none-any.whl",
+        f"kafka-transaction-exporter-{version()}.tgz",
+        "exporter.cdx.json",
+        "pipeline.cdx.json",
+        "NOTES.md",
+    }
+    for name, told in sums.items():
+        assert hashlib.sha256((released / name).read_bytes()).hexdigest() == told
+    assert (released / "NOTES.md").read_text() == notes((ROOT / "CHANGELOG.md").read_text(), version())
+    with tarfile.open(released / f"kafka-transaction-exporter-{version()}.tgz") as chart:
+        names = chart.getnames()
+    assert "kafka-transaction-exporter/Chart.yaml" in names
+    assert not [name for name in names if "/ci/" in name or "__pycache__" in name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("image", "constraints"), [("exporter", "runtime"), ("pipeline", "spark")])
+def test_the_list_of_packages_is_that_of_the_constraints(image: str, constraints: str, released: Path) -> None:
+    """CycloneDX, every pinned package with its hashes."""
+    told = json.loads((released / f"{image}.cdx.json").read_text())
+
+    assert (told["bomFormat"], told["metadata"]["component"]["name"]) == ("CycloneDX", "kafka-transaction-exporter")
+    assert {it["name"] for it in told["components"]} == set(pinned(constraints))
+    assert all(any(ref.get("hashes") for ref in it["externalReferences"]) for it in told["components"])
+
+
+@pytest.mark.slow
+def test_the_wheel_finds_a_hang_from_an_empty_environment(
+    released: Path, make_cluster: MakeCluster, tmp_path: Path
+) -> None:
+    """With the pinned packages of the exporter and nothing else, on a real broker."""
+    (wheel,) = released.glob("*.whl")
+    venv.create(tmp_path / "empty", with_pip=True)
+    program = tmp_path / "empty" / "bin"
+    pip = [str(program / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--require-hashes", "-r", str(ROOT / "constraints" / "runtime.txt")], check=True)
+    subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True)
+    cluster = make_cluster("4.3.1", properties=HANGS_CAN_BE_PLANTED)
+    cluster.topics.create("orders")
+    plant_hang(cluster.bootstrap, "orders", 0, "app")
+
+    run = subprocess.run(
+        [
+            str(program / "kafka-transaction-exporter"),
+            "once",
+            f"--bootstrap-server={cluster.bootstrap}",
+            "--format=json",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert [it["verdict"] for it in json.loads(run.stdout)["transactions"]] == ["hanging_not_in_transaction"]
