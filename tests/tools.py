@@ -36,6 +36,8 @@ SCHEMAS: Final = ("kubernetes-validate==1.37.0", "85136d018a27b50ec7fc049d902bfa
 KUBECONFORM: Final = "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0"
 COMPOSE: Final = "github.com/compose-spec/compose-go/v2/cmd@v2.16.2"
 KUBE_SCORE: Final = "github.com/zegl/kube-score/cmd/kube-score@v1.20.0"
+GATEWAY_API: Final = "sigs.k8s.io/gateway-api"
+GATEWAY_API_VERSION: Final = "v1.4.0"
 OPERATOR: Final = "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring"
 OPERATOR_VERSION: Final = "v0.92.0"
 CONTROLLER_GEN: Final = "sigs.k8s.io/controller-tools/cmd/controller-gen"
@@ -95,6 +97,11 @@ def kube_score() -> Path:
 def operator_crds() -> Path:
     """A folder with the CRDs of the Prometheus operator's kinds, made of its published Go types."""
     return _kept("operator-crds", f"{OPERATOR_VERSION} {CONTROLLER_GEN_VERSION}", _operator_crds)
+
+
+def gateway_crds() -> Path:
+    """A folder with the CRD of the Gateway API's HTTPRoute, out of its published module."""
+    return _kept("gateway-crds", GATEWAY_API_VERSION, _gateway_crds)
 
 
 def newest_promtool() -> Path:
@@ -212,6 +219,17 @@ def _operator_crds(made: Path) -> None:
         _run(["nice", "-n", "19", _go(), *words], folder, OWN_MODULE)
 
 
+def _gateway_crds(made: Path) -> None:
+    module = f"{GATEWAY_API}@{GATEWAY_API_VERSION}"
+    _run([_go(), "mod", "init", "tests.example/gateway"], made.parent, OWN_MODULE)
+    _run([_go(), "mod", "download", module], made.parent, {**OWN_MODULE, "GOMODCACHE": str(made.parent / "modules")})
+    made.mkdir()
+    crd = "gateway.networking.k8s.io_httproutes.yaml"
+    shutil.copy(made.parent / "modules" / module / "config" / "crd" / "standard" / crd, made / crd)
+    # Go writes its cache without the right to delete.
+    _run([_go(), "clean", "-modcache"], made.parent, {**OWN_MODULE, "GOMODCACHE": str(made.parent / "modules")})
+
+
 def _newest_promtool(made: Path) -> None:
     """Its go.mod has a replace line, which `go install` refuses: so a module of our own that repeats it."""
     folder = made.parent
@@ -271,7 +289,9 @@ def main(words: list[str]) -> int:
     """
     both: list[Callable[[], Path]] = [functools.partial(helm, 3), functools.partial(helm, 4)]
     wanted = (
-        [*both, operator_crds, api_server] if words else [*both, hadolint, kubernetes_schemas, kubeconform, compose]
+        [*both, operator_crds, gateway_crds, api_server]
+        if words
+        else [*both, hadolint, kubernetes_schemas, kubeconform, compose]
     )
     missing = 0
     for make in wanted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from examples.workload.planting import PlantedTransaction, plant_hang, write_mar
 from examples.workload.producers import run_transaction
 from tests.alerts.monitoring import EXTERNAL_CLUSTER, Alert, Monitoring, Notification, monitoring, until
 from tests.brokers.cluster import KafkaCluster
-from tests.real_brokers.exporting import Exporter, serving
+from tests.real_brokers.exporting import Exporter, ended, serving
 from tests.runbooks.desk import Desk
 
 HOUR_MS: Final = 3_600_000
@@ -129,6 +130,20 @@ def test_a_hang_pages_with_the_way_out_and_resolves_when_it_is_taken(
         person.pastes("abort", shows="the transaction is closed")
         person.pastes("find-hanging", "--exit-code", hides="hanging_")
     hurried.receiver.until(pages("KafkaTransactionHanging", topic, "resolved"))
+
+
+def test_doctor_finds_the_exporter_and_its_alerts_in_prometheus(
+    kafka_4_3_1: KafkaCluster, hurried: Monitoring, tmp_path: Path
+) -> None:
+    """The newest snapshot of this very cluster, and how many alerts are loaded."""
+    hurried.receiver.until(lambda notification: notification.receiver == "dead-mans-switch")
+
+    run = ended(tmp_path, "doctor", "--bootstrap-server", kafka_4_3_1.bootstrap, "--prometheus", hurried.prometheus)
+
+    lines = [line for line in run.stdout.splitlines() if " Prometheus " in line]
+    assert run.returncode == 0, run.stdout
+    assert re.fullmatch(r"ok       Prometheus        it has a snapshot that is \d+ m?s old", lines[0]), lines
+    assert re.fullmatch(r"ok       Prometheus        it has \d\d alerts of the exporter", lines[1]), lines
 
 
 @pytest.mark.slow

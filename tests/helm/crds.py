@@ -1,7 +1,7 @@
 """Custom kinds that the chart makes: their CRDs, and the same as JSON schemas for kubeconform.
 
-Those of the Prometheus operator come of its types, and that of the Spark operator of its models for Python;
-tests/helm/crds_by_hand/ has what was written by hand, and says why.
+Those of the Prometheus operator come of its types, that of the Gateway API out of its module, and that of the Spark
+operator of its models for Python; tests/helm/crds_by_hand/ has what was written by hand, and says why.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 from kubeflow_spark_api.models import SparkV1beta2SparkApplication
 
 from tests.helm.manifests import Manifest, manifests
-from tests.tools import operator_crds
+from tests.tools import gateway_crds, operator_crds
 
 BY_HAND: Final = Path(__file__).parent / "crds_by_hand"
 
@@ -25,7 +25,7 @@ def crds_at_hand() -> list[Manifest]:
 
 def all_crds() -> list[Manifest]:
     """Raises ToolUnavailable."""
-    return [*_crds(operator_crds()), *crds_at_hand()]
+    return [*_crds(operator_crds()), *_crds(gateway_crds()), *crds_at_hand()]
 
 
 def write_schemas(crds: list[Manifest], folder: Path) -> None:

@@ -48,7 +48,7 @@ class Outside:
 
 def container_of(pod: Manifest) -> Manifest:
     """The one that the chart makes itself."""
-    found: list[Manifest] = [it for it in pod["containers"] if it["name"] in ("exporter", "once", "pipeline")]
+    found: list[Manifest] = [it for it in pod["containers"] if it["name"] in ("exporter", "doctor", "pipeline")]
     (container,) = found
     return container
 

@@ -73,8 +73,8 @@ def test_the_rendered_deployment_serves(kafka_4_3_1: KafkaCluster, tmp_path: Pat
     assert state.is_file()
 
 
-def test_the_rendered_test_pod_looks_once(kafka_4_3_1: KafkaCluster, tmp_path: Path) -> None:
-    """Status 0 where everything could be read, and nothing is left behind."""
+def test_the_rendered_test_pod_examines_the_cluster(kafka_4_3_1: KafkaCluster, tmp_path: Path) -> None:
+    """Status 0 where every hang could be proved, and nothing is left behind."""
     objects = render("minimal", f"--set=kafka.bootstrapServers[0]={kafka_4_3_1.bootstrap}")
     (pod,) = (it["spec"] for it in of_kind(objects, "Pod"))
     (container,) = pod["containers"]

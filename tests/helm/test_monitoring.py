@@ -13,7 +13,7 @@ import yaml
 from alerts.rules import Choices, key_of, rule_groups, rules_of
 from exporter.web.routes import _PATHS
 from helm.made import ROOT
-from tests.helm.chart import render, render_values
+from tests.helm.chart import Refused, render, render_values
 from tests.helm.manifests import of_kind, only
 
 ENABLED: Final = "--set=prometheusRule.enabled=true"
@@ -126,6 +126,39 @@ def test_monitors_scrape_the_metrics() -> None:
 
 
 @pytest.mark.programs
+@pytest.mark.programs
+def test_a_status_page_is_published_on_request_only(tmp_path: Path) -> None:
+    """Ingress and HTTPRoute lead whole hosts to the Service's port; each refuses to be without what it needs."""
+    assert not [it for it in render("minimal") if it["kind"] in {"Ingress", "HTTPRoute"}]
+
+    objects = render_values(
+        {
+            "ingress": {"enabled": True, "hosts": ["a.example.org"], "className": "nginx"},
+            "httpRoute": {"enabled": True, "parentRefs": [{"name": "gateway"}]},
+        },
+        tmp_path,
+    )
+    service = only(objects, "Service")
+    (rule,) = only(objects, "Ingress")["spec"]["rules"]
+    (path,) = rule["http"]["paths"]
+    assert (rule["host"], path["path"], path["pathType"]) == ("a.example.org", "/", "Prefix")
+    assert path["backend"]["service"] == {"name": service["metadata"]["name"], "port": {"name": "metrics"}}
+    route = only(objects, "HTTPRoute")["spec"]
+    (port,) = service["spec"]["ports"]
+    assert route["rules"] == [{"backendRefs": [{"name": service["metadata"]["name"], "port": port["port"]}]}]
+
+    for values, sentence in (
+        ({"ingress": {"enabled": True}}, "ingress.hosts is missing"),
+        ({"httpRoute": {"enabled": True}}, "httpRoute.parentRefs is missing"),
+        (
+            {"ingress": {"enabled": True, "hosts": ["a"]}, "service": {"enabled": False}},
+            "ingress needs service.enabled",
+        ),
+    ):
+        with pytest.raises(Refused, match=sentence):
+            render_values(values, tmp_path)
+
+
 def test_dashboards_are_those_of_the_project() -> None:
     """As ConfigMaps with the sidecar's label and as GrafanaDashboards: byte for byte."""
     objects = render("everything")

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.programs
 
 SPARK_EXAMPLES: Final = Path(__file__).parents[2] / "examples" / "spark"
 GOLDEN: Final = Path(__file__).parent / "golden" / "minimal.yaml"
-OPERATOR_KINDS = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "AlertmanagerConfig")
-"""Of the Prometheus operator: their schemas are made of its types, which takes a minute."""
+OPERATOR_KINDS = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "AlertmanagerConfig", "HTTPRoute")
+"""Of the Prometheus operator, whose schemas are made of its types, which takes a minute, and of the Gateway API."""
 
 EXISTING: Final = {"transaction-history"}
 """Claims that the examples take for granted."""

@@ -65,12 +65,12 @@ def test_the_test_pod_sees_what_the_exporter_sees(name: str) -> None:
     own = {"state", "web-config"}
 
     assert test["volumes"] == [it for it in exporter["volumes"] if it["name"] not in own]
-    once, serve = container_of(test), container_of(exporter)
-    assert once["volumeMounts"] == [it for it in serve["volumeMounts"] if it["name"] not in own]
+    tested, serve = container_of(test), container_of(exporter)
+    assert tested["volumeMounts"] == [it for it in serve["volumeMounts"] if it["name"] not in own]
     for key in ("image", "securityContext", "env", "envFrom"):
-        assert once.get(key) == serve.get(key)
-    assert once["args"] == ["once", serve["args"][1], "--state.file=none"]
-    assert build_parser().parse_args(once["args"]).command == "once"
+        assert tested.get(key) == serve.get(key)
+    assert tested["args"] == ["doctor", serve["args"][1], "--state.file=none"]
+    assert build_parser().parse_args(tested["args"]).command == "doctor"
 
 
 def test_kafka_s_values_become_settings() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -232,6 +233,64 @@ def test_what_does_not_work_is_one_clear_sentence(cluster: SecureCluster, tmp_pa
     assert "Traceback" not in run.stderr
     assert len(run.stderr.strip().splitlines()) == 1
     assert "c4nary" not in run.stderr
+
+
+def doctor(config: Path) -> tuple[int, str]:
+    """(exit status, output)"""
+    run = ended(config.parent, "doctor", f"--config.file={config}", "--state.file=none")
+    assert run.stderr == "", run.stderr
+    return run.returncode, run.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", BAD)
+def test_doctor_says_the_same_of_what_does_not_work(cluster: SecureCluster, tmp_path: Path, case: str) -> None:
+    """As its finding about the connection; status 1, and no claim that anything could be proved."""
+    make, sentence = BAD[case]
+
+    status, output = doctor(written(tmp_path, *make(cluster)))
+
+    assert status == 1
+    assert sentence in output
+    assert "No hang can be proved: no broker responds." in output
+    assert "c4nary" not in output
+
+
+ADVICE = re.compile(r"set (kafka\.[a-z.]+)(?: and (kafka\.[a-z.]+))?(?: to ([A-Z_]+)(?: or ([A-Z_]+))?)?")
+
+
+@pytest.mark.parametrize("door", ["TLS", "MUTUAL", "LOGIN", "BOTH", "plain"])
+def test_who_sets_what_doctor_advises_gets_in(cluster: SecureCluster, tmp_path: Path, door: str) -> None:
+    """Without any setting but the address, or with TLS and a login at a listener without; one advice after the other."""
+    at_hand = {
+        "kafka.ssl.ca.location": str(cluster.certificates.authority.path),
+        "kafka.ssl.certificate.location": str(cluster.certificates.client.certificate),
+        "kafka.ssl.key.location": str(cluster.certificates.client.key),
+    }
+    settings: Settings = {"security.protocol": "SASL_SSL", **login("PLAIN")} if door == "plain" else {}
+    bootstrap = cluster.bootstrap if door == "plain" else cluster.door(door)
+    status, output = doctor(written(tmp_path, bootstrap, settings))
+    for _ in range(4):
+        advice = ADVICE.search(output)
+        if status == 0 or advice is None:
+            break
+        first, second, *protocols = advice.groups()
+        if first == "kafka.security.protocol":
+            settings = with_protocol(settings, [it for it in protocols if it], uses_tls="uses TLS" in output)
+        else:
+            settings |= {name.removeprefix("kafka."): at_hand[name] for name in (first, second) if name}
+        status, output = doctor(written(tmp_path, bootstrap, settings))
+
+    assert status == 0, (settings, output)
+    assert "Hangs can be proved on all" in output
+
+
+def with_protocol(settings: Settings, advised: list[str], *, uses_tls: bool) -> Settings:
+    """The one of two advised protocols that keeps TLS as it is known to be; with a login where it needs one."""
+    encrypted = uses_tls or settings.get("security.protocol", "").endswith("SSL")
+    chosen = next((it for it in advised if it.endswith("SSL") is encrypted), advised[0])
+    others = {name: value for name, value in settings.items() if not name.startswith("sasl")}
+    return {**others, "security.protocol": chosen, **(login("PLAIN") if chosen.startswith("SASL") else {})}
 
 
 UNUSABLE = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from examples.workload.planting import plant_hang
 from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.snapshot import Answer
+from tests.brokers.broker import HOST
 from tests.brokers.cluster import KafkaCluster
+from tests.real_brokers.exporting import ended
 from tests.real_brokers.watching import Watch
 
 MakeCluster = Callable[..., KafkaCluster]
@@ -34,9 +37,18 @@ def failed_brokers(evaluation: Evaluation) -> set[int]:
     return {broker.broker for broker in evaluation.snapshot.brokers if broker.failure is not None}
 
 
+def doctor(cluster: KafkaCluster, folder: Path) -> tuple[int, str]:
+    """(exit status, output)"""
+    run = ended(folder, "doctor", "--bootstrap-server", cluster.bootstrap, "--kafka.request.timeout.ms", "2000")
+    return run.returncode, run.stdout
+
+
 @pytest.mark.slow
-def test_a_broker_that_dies_costs_its_own_partitions_only(make_cluster: MakeCluster) -> None:
-    """Killed, paused, and back: only what it leads is unread, with the reason; one cycle after its return all is read."""
+def test_a_broker_that_dies_costs_its_own_partitions_only(make_cluster: MakeCluster, tmp_path: Path) -> None:
+    """Killed, paused, and back: only what it leads is unread, with the reason; one cycle after its return all is read.
+
+    `doctor` names the broker and how many topics are left.
+    """
     cluster = make_cluster("4.3.1", nodes=NODES)
     topics = topics_by_node(cluster)
     of_node_3 = {topic for topic, node in topics.items() if node == 3}
@@ -53,6 +65,9 @@ def test_a_broker_that_dies_costs_its_own_partitions_only(make_cluster: MakeClus
         assert unread_topics(paused) & set(topics) == of_node_3
         assert failed_brokers(paused) == {3}
         assert "timed_out" in paused.snapshot.partitions.reasons
+        status, output = doctor(cluster, tmp_path)
+        assert (status, "Hangs can be proved on all" in output) == (4, False)
+        assert f"missing  brokers           broker at {HOST}:{cluster.broker(3).port}" in output
         cluster.broker(3).resume()
         cluster.wait_until_serving()
         assert unread_topics(watch.cycle()) == set()
@@ -61,12 +76,16 @@ def test_a_broker_that_dies_costs_its_own_partitions_only(make_cluster: MakeClus
         killed = watch.cycle()
         assert unread_topics(killed) & set(topics) == of_node_3
         assert not killed.snapshot.is_complete
+        status, output = doctor(cluster, tmp_path)
+        assert (status, "Hangs can be proved on all" in output) == (4, False)
+        assert "unread" in output
 
         cluster.broker(3).start()
         cluster.wait_until_serving()
         back = watch.cycle()
         assert unread_topics(back) == set()
         assert failed_brokers(back) == set()
+        assert doctor(cluster, tmp_path)[0] == 0
         assert [row.verdict for row in back.suspects] == [Verdict.HANGING_NOT_IN_TRANSACTION]
 
 
