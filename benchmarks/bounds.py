@@ -40,7 +40,7 @@ BOUNDS: Final = (
 
 def measure() -> dict[str, Any]:
     """A row for each bound."""
-    return {"rounds": ROUNDS, "rows": [_row(it) for it in BOUNDS]}
+    return {"rounds": ROUNDS, "rows": [_row(bound) for bound in BOUNDS]}
 
 
 def _row(bound: Bound) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def _row(bound: Bound) -> dict[str, Any]:
         with contestants(command) as (exporter,):
             for _ in range(ROUNDS):
                 exporter.scan(counts=True)
-            cpu_s = [it["cpu_ms"] / 1000 for it in exporter.rounds]
+            cpu_s = [cost["cpu_ms"] / 1000 for cost in exporter.rounds]
             return {
                 "title": bound.title,
                 "cpu_s_min": min(cpu_s),

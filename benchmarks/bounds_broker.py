@@ -65,7 +65,7 @@ def metadata(port: int, leaders: npt.NDArray[np.int32], *, topic_size: int, stat
     """All topics: `leaders` of the partitions of topics of `topic_size`, and the coordinators' own topic of broker 1."""
     brokers = ((1, port), (DEAD_BROKER, DEAD_PORT))
     response = [NO_THROTTLING, uvarint(len(brokers) + 1)]
-    response += [struct.pack(">i", it) + compact(HOST) + struct.pack(">i", at) + b"\0\0" for it, at in brokers]
+    response += [struct.pack(">i", broker) + compact(HOST) + struct.pack(">i", at) + b"\0\0" for broker, at in brokers]
     parts = [leaders[at : at + topic_size] for at in range(0, len(leaders), topic_size)]
     response += [compact(CLUSTER_ID), struct.pack(">i", 1), uvarint(len(parts) + 2)]
     response += [topic_of(f"topic-{number:05d}", part) for number, part in enumerate(parts)]

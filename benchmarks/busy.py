@@ -31,13 +31,13 @@ def begin_transactions(bootstrap: str, topics: Sequence[str], *, active: int, wr
                 COORDINATOR_ERRORS,
             )
             until_answered(
-                lambda it=(name, producer_id, epoch, topic, partition): _add(wire, *it),  # type: ignore[misc]
+                lambda arguments=(name, producer_id, epoch, topic, partition): _add(wire, *arguments),  # type: ignore[misc]
                 COORDINATOR_ERRORS,
             )
             if number < writing:
                 batch = record_batch(producer_id, epoch, open_transaction=True)
                 until_answered(
-                    lambda it=(topic, {partition: batch}, name): _produce(wire, *it),  # type: ignore[misc]
+                    lambda arguments=(topic, {partition: batch}, name): _produce(wire, *arguments),  # type: ignore[misc]
                     LEADER_ERRORS,
                 )
     print(f"{active:,} transactions begun in {time.monotonic() - began:.0f} s", flush=True)

@@ -82,8 +82,8 @@ def _cycles(address: str) -> tuple[dict[str, int], list[_Phases]]:
             memory = told.memory
             phases.take("history", lambda told=told: history.record(told))  # type: ignore[misc]
             published = publication(told, PublishOptions())
-            exposition = phases.take("render", lambda it=published: renderer.render(it))  # type: ignore[misc]
-            phases.take("page", lambda it=published: render_page(it))  # type: ignore[misc]
+            exposition = phases.take("render", lambda published=published: renderer.render(published))  # type: ignore[misc]
+            phases.take("page", lambda published=published: render_page(published))  # type: ignore[misc]
             there = {
                 "partitions": len(snapshot.partitions),
                 "open_transactions": len(snapshot.open_transactions),
@@ -102,11 +102,11 @@ def _kind(name: str, measured: tuple[dict[str, int], list[_Phases]]) -> dict[str
     names = rounds[0].cpu_ms
     phases = {
         phase: {
-            "cpu_ms": statistics.median(it.cpu_ms[phase] for it in rounds),
-            "cpu_ms_min": min(it.cpu_ms[phase] for it in rounds),
-            "wall_ms": statistics.median(it.wall_ms[phase] for it in rounds),
+            "cpu_ms": statistics.median(measured.cpu_ms[phase] for measured in rounds),
+            "cpu_ms_min": min(measured.cpu_ms[phase] for measured in rounds),
+            "wall_ms": statistics.median(measured.wall_ms[phase] for measured in rounds),
         }
         for phase in names
     }
-    total = [sum(it.cpu_ms.values()) for it in rounds]
+    total = [sum(measured.cpu_ms.values()) for measured in rounds]
     return {"name": name, **there, "phases": phases, "cpu_ms": statistics.median(total), "cpu_ms_min": min(total)}

@@ -220,13 +220,14 @@ def _fleet(fleet: Mapping[str, Any]) -> Iterable[str]:
         ),
     )
     yield _measured(fleet)
-    it = extrapolated(fleet)
+    estimate = extrapolated(fleet)
     yield _prose(
-        f"For {TARGET_PARTITIONS:,} partitions on {TARGET_EXECUTORS} executors this gives {it['seconds']:.0f} s a cycle:",
-        f"{it['fixed_s']:.1f} s independent of the size, {it['plan_s']:.1f} s of plan, and {it['work_s']:.1f} s of",
-        f"work, shared by the {TARGET_EXECUTORS} executors. Assumptions: the clusters have similar sizes, there are many",
-        "more clusters than executors, brokers respond as fast as here, the driver plans no faster with more cores, and",
-        "nearly no transaction is open. The work is taken from the row of one executor, and includes the brokers' own CPU.",
+        f"For {TARGET_PARTITIONS:,} partitions on {TARGET_EXECUTORS} executors this gives {estimate['seconds']:.0f} s",
+        f"a cycle: {estimate['fixed_s']:.1f} s independent of the size, {estimate['plan_s']:.1f} s of plan, and",
+        f"{estimate['work_s']:.1f} s of work, shared by the {TARGET_EXECUTORS} executors. Assumptions: the clusters have",
+        "similar sizes, there are many more clusters than executors, brokers respond as fast as here, the driver plans no",
+        "faster with more cores, and nearly no transaction is open. The work is taken from the row of one executor, and",
+        "includes the brokers' own CPU.",
     )
 
 
@@ -247,12 +248,12 @@ def extrapolated(fleet: Mapping[str, Any]) -> dict[str, float]:
 
 def _measured(part: Mapping[str, Any]) -> str:
     """When, with what, and by which command."""
-    it = part["measured"]
-    go = "" if it["go"] is None else f", {it['go']}"
+    measured = part["measured"]
+    go = "" if measured["go"] is None else f", {measured['go']}"
     return _prose(
-        f"{it['date']}, Kafka {it['kafka']}, Python {it['python']}, numpy {it['numpy']},",
-        f"kafka-python {it['kafka-python']}, Java {it['java']}{go}, {it['cores']} cores,",
-        f"{it['memory_gb']} GB; `{it['command']}`.",
+        f"{measured['date']}, Kafka {measured['kafka']}, Python {measured['python']}, numpy {measured['numpy']},",
+        f"kafka-python {measured['kafka-python']}, Java {measured['java']}{go}, {measured['cores']} cores,",
+        f"{measured['memory_gb']} GB; `{measured['command']}`.",
     )
 
 

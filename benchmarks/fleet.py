@@ -38,7 +38,7 @@ def measure() -> dict[str, Any]:
 def _size(size: str, topics: int, partitions: int) -> list[dict[str, Any]]:
     with ExitStack() as stack:
         addresses = [stack.enter_context(replaying(topics, partitions, 1)) for _ in range(CLUSTERS)]
-        commands = {name: [*PYTHON, "benchmarks.fleet_engine", it, *addresses] for name, it in ENGINES.items()}
+        commands = {name: [*PYTHON, "benchmarks.fleet_engine", engine, *addresses] for name, engine in ENGINES.items()}
         rows = []
         for name, command in commands.items():  # one after the other: idle JVMs are not idle
             with contestants({name: command}, with_children=True) as (engine,):
@@ -49,8 +49,8 @@ def _size(size: str, topics: int, partitions: int) -> list[dict[str, Any]]:
 
 
 def _row(engine: Contestant) -> dict[str, Any]:
-    wall_s = statistics.median(it["wall_ms"] for it in engine.rounds) / 1000
-    cpu_s = statistics.median(it["cpu_ms"] for it in engine.rounds) / 1000
+    wall_s = statistics.median(cost["wall_ms"] for cost in engine.rounds) / 1000
+    cpu_s = statistics.median(cost["cpu_ms"] for cost in engine.rounds) / 1000
     partitions = int(engine.rounds[0]["rows"])
     return {
         "name": engine.name,

@@ -33,17 +33,20 @@ MORE = {"spark.executor.memory": "1g", "spark.executor.cores": "1"}
 
 def settings_for(addresses: list[str]) -> Settings:
     """A fleet of these."""
-    lines = [f"  cluster-{number}: {{kafka: {{bootstrap.servers: '{it}'}}}}" for number, it in enumerate(addresses)]
+    lines = [
+        f"  cluster-{number}: {{kafka: {{bootstrap.servers: '{address}'}}}}" for number, address in enumerate(addresses)
+    ]
     return load_fleet(Sources(clusters=("fleet.yaml", "\n".join(["clusters:", *lines, ""])))).settings
 
 
 def embedded(settings: Settings, addresses: list[str]) -> Cycle:
     """Each cluster as its own daemon reads and evaluates it."""
-    collectors = [collector_at(it) for it in addresses]
+    collectors = [collector_at(address) for address in addresses]
     policy = policy_of(settings)
 
     def cycle() -> list[Snapshot]:
-        return [evaluate(it.collect(), Memory(), policy, baseline=NO_BASELINE).snapshot for it in collectors]
+        snapshots = (collector.collect() for collector in collectors)
+        return [evaluate(snapshot, Memory(), policy, baseline=NO_BASELINE).snapshot for snapshot in snapshots]
 
     return cycle
 
@@ -54,9 +57,9 @@ def on_spark(settings: Settings, engine: SparkEngine) -> Cycle:
 
     def cycle() -> list[Snapshot]:
         cycles = engine.cycle(settings, known)
-        failures = [it.failure for it in cycles if it.failure is not None]
+        failures = [cycle.failure for cycle in cycles if cycle.failure is not None]
         assert not failures, failures
-        return [it.evaluation.snapshot for it in cycles if it.evaluation is not None]
+        return [cycle.evaluation.snapshot for cycle in cycles if cycle.evaluation is not None]
 
     return cycle
 
@@ -67,9 +70,9 @@ def rounds(cycle: Cycle, plan_s: float) -> None:
         began = time.perf_counter()
         snapshots = cycle()
         wall_ms = (time.perf_counter() - began) * 1000
-        assert all((it.partitions.answer == Answer.READ).all() for it in snapshots)
-        rows = sum(len(it.partitions.partition) for it in snapshots)
-        entries = sum(int(it.partitions.producers.sum()) for it in snapshots)
+        assert all((snapshot.partitions.answer == Answer.READ).all() for snapshot in snapshots)
+        rows = sum(len(snapshot.partitions.partition) for snapshot in snapshots)
+        entries = sum(int(snapshot.partitions.producers.sum()) for snapshot in snapshots)
         print(json.dumps({"wall_ms": wall_ms, "rows": rows, "entries": entries, "plan_s": plan_s}), flush=True)
 
 

@@ -33,8 +33,8 @@ def _row(topics: int, partitions: int, producers: int) -> dict[str, float]:
             return {
                 "partitions": topics * partitions,
                 "producers": producers,
-                "wall_ms": statistics.median(it["wall_ms"] for it in exporter.rounds),
-                "cpu_ms": statistics.median(it["cpu_ms"] for it in exporter.rounds),
-                "cpu_ms_min": min(it["cpu_ms"] for it in exporter.rounds),
+                "wall_ms": statistics.median(cost["wall_ms"] for cost in exporter.rounds),
+                "cpu_ms": statistics.median(cost["cpu_ms"] for cost in exporter.rounds),
+                "cpu_ms_min": min(cost["cpu_ms"] for cost in exporter.rounds),
                 "peak_mb": exporter.peak_mb,
             }

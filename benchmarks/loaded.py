@@ -32,7 +32,7 @@ THIN, FAT = "thin", "fat"
 
 def measure() -> dict[str, Any]:
     """Latencies and throughput by state: without, at the default interval, and a scan every second."""
-    (many,) = (it for it in SHAPES if it.name == "S3")
+    (many,) = (shape for shape in SHAPES if shape.name == "S3")
     with MeasuredCluster(KAFKA, properties=PROPERTIES) as cluster:
         plant(cluster, many)
         for topic in (THIN, FAT):
@@ -53,7 +53,7 @@ def measure() -> dict[str, Any]:
         "fat_entries": FAT_ENTRIES,
         "partitions": many.topics * many.partitions + 2,
         "rows": [
-            {"name": name, **{key: statistics.median(it[key] for it in figures) for key in figures[0]}}
+            {"name": name, **{key: statistics.median(window[key] for window in figures) for key in figures[0]}}
             for name, figures in told.items()
         ],
     }
@@ -64,7 +64,9 @@ def _window(bootstrap: str, interval_ms: int | None, window_s: float) -> dict[st
         if interval_ms is not None:
             stack.enter_context(serving(bootstrap, interval_ms=interval_ms)).wait_for_cycles(1)
         latencies: dict[str, list[float]] = {THIN: [], FAT: []}
-        threads = [threading.Thread(target=_steady, args=(bootstrap, it, window_s, latencies[it])) for it in latencies]
+        threads = [
+            threading.Thread(target=_steady, args=(bootstrap, topic, window_s, latencies[topic])) for topic in latencies
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

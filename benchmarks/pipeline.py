@@ -54,7 +54,7 @@ class Cost:
 
 def main() -> int:
     """Every length of history; the exit status says whether Spark keeps up, with the same rows."""
-    sizes = [int(it) for it in os.environ.get("PIPELINE_ROWS", "1000000,10000000").split(",")]
+    sizes = [int(size) for size in os.environ.get("PIPELINE_ROWS", "1000000,10000000").split(",")]
     FOLDER.mkdir(parents=True, exist_ok=True)
     results = [_measured(size) for size in sizes]
     shutil.rmtree(FOLDER)
@@ -65,7 +65,7 @@ def main() -> int:
         f"\nat the largest, Spark takes {slower:.1f} times as long as DuckDB (at most {SLOWER_MAX}; "
         f"{largest['spark_s'] / largest['bare_s']:.1f} times a bare group-by); kept in {RESULT}"
     )
-    return 0 if slower <= SLOWER_MAX and all(it["is_equal"] for it in results) else 1
+    return 0 if slower <= SLOWER_MAX and all(result["is_equal"] for result in results) else 1
 
 
 def _measured(size: int) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _measured(size: int) -> dict[str, Any]:
 def _files(tables: Tables) -> list[Path]:
     """Of all transactions that the manifest names."""
     manifest = tables.load()
-    folders = [*(it.folder for it in manifest.buckets), *([manifest.open] if manifest.open else [])]
+    folders = [*(bucket.folder for bucket in manifest.buckets), *([manifest.open] if manifest.open else [])]
     return [file for folder in folders for file in (tables.root / folder).glob("*.parquet")]
 
 
@@ -146,7 +146,7 @@ def _processors_s(spark: Any) -> float:
 
 def _peak_mb(spark: Any) -> float:
     """Of Spark's process."""
-    (line,) = (it for it in _of_process(spark, "status").splitlines() if it.startswith("VmHWM:"))
+    (line,) = (line for line in _of_process(spark, "status").splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024
 
 

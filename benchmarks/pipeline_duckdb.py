@@ -129,7 +129,7 @@ def digest(files: Iterable[Path]) -> tuple[int, int]:
     with _connected(None, None) as connection:
         (found,) = connection.execute(
             f"select count(*), sum(hash({_COLUMNS})) from read_parquet(?, hive_partitioning = true, union_by_name = true)",
-            [[str(it) for it in files]],
+            [[str(file) for file in files]],
         ).fetchall()
     return int(found[0]), int(found[1])
 

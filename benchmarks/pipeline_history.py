@@ -111,7 +111,7 @@ def _observations(columns: dict[str, Numbers]) -> pa.Table:
 def _cycles(instants: list[int], open_transactions: list[int]) -> pa.Table:
     given: dict[str, Any] = {
         "taken_at": instants,
-        "finished_at": [it + 1_000 for it in instants],
+        "finished_at": [instant + 1_000 for instant in instants],
         "writer": ["benchmark"] * len(instants),
         "exporter_version": ["0"] * len(instants),
         "is_complete": [True] * len(instants),
@@ -129,8 +129,9 @@ def _table(columns: Any, given: dict[str, Any], count: int) -> pa.Table:
         given[field.name].cast(field.type)
         if isinstance(given.get(field.name), pa.Array)
         else pa.array(
-            given[it.name] if it.name in given else [None if it.nullable else EMPTY[it.kind]] * count, field.type
+            given[column.name] if column.name in given else [None if column.nullable else EMPTY[column.kind]] * count,
+            field.type,
         )
-        for it, field in zip(columns, schema, strict=True)
+        for column, field in zip(columns, schema, strict=True)
     ]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -19,7 +19,7 @@ WARM_UP_ROUNDS: Final = 1
 
 def measure() -> dict[str, Any]:
     """Seconds of each, in turn in every round, on the second shape."""
-    (shape,) = (it for it in SHAPES if it.name == "S2")
+    (shape,) = (shape for shape in SHAPES if shape.name == "S2")
     with planted(shape) as cluster:
         address = cluster.bootstrap
         program = str(Path(sys.executable).with_name("kafka-transaction-exporter"))
@@ -61,7 +61,7 @@ def _run(command: list[str]) -> dict[str, float]:
 
 def _summary(costs: list[dict[str, float]]) -> dict[str, float]:
     return {
-        "wall_s": statistics.median(it["wall_s"] for it in costs),
-        "wall_s_min": min(it["wall_s"] for it in costs),
-        "cpu_s": statistics.median(it["cpu_s"] for it in costs),
+        "wall_s": statistics.median(cost["wall_s"] for cost in costs),
+        "wall_s_min": min(cost["wall_s"] for cost in costs),
+        "cpu_s": statistics.median(cost["cpu_s"] for cost in costs),
     }

@@ -78,8 +78,8 @@ def measured(cluster: KafkaCluster, name: str, folder: Path) -> dict[str, list[f
         live = Client.begin(cluster.bootstrap, f"{name}-live-{partition}")
         live.open(topic, partition)
         named = ("force-terminate", "--transactional-id", live.transactional_id, "--yes")
-        commands.append(lambda it=named: force_terminate.run(context_of(folder, *it), settings))  # type: ignore[misc]
-        commands.append(lambda it=partition: aborts(cluster.bootstrap, folder, topic, it))  # type: ignore[misc]
+        commands.append(lambda named=named: force_terminate.run(context_of(folder, *named), settings))  # type: ignore[misc]
+        commands.append(lambda partition=partition: aborts(cluster.bootstrap, folder, topic, partition))  # type: ignore[misc]
     found: dict[str, list[float]] = {what: [] for what, _, _ in WINDOWS}
     for command in commands:
         with watched() as sent:

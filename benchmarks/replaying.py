@@ -13,7 +13,7 @@ from benchmarks.peers import PYTHON
 @contextmanager
 def replaying(topics: int, partitions: int, producers: int = 0, open_transactions: int = 0) -> Iterator[str]:
     """Its address, once it has all answers of a cycle ready."""
-    words = [str(it) for it in (topics, partitions, producers, open_transactions)]
+    words = [str(number) for number in (topics, partitions, producers, open_transactions)]
     process = subprocess.Popen(
         [*PYTHON, "benchmarks.replay", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

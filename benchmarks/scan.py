@@ -50,12 +50,12 @@ def _row(contestant: Contestant, floor: Contestant) -> dict[str, float | str]:
     pairs = zip(contestant.rounds, floor.rounds, strict=True)
     return {
         "name": contestant.name,
-        "wall_ms": statistics.median(it["wall_ms"] for it in contestant.rounds),
-        "wall_ms_min": min(it["wall_ms"] for it in contestant.rounds),
+        "wall_ms": statistics.median(cost["wall_ms"] for cost in contestant.rounds),
+        "wall_ms_min": min(cost["wall_ms"] for cost in contestant.rounds),
         "floor_ratio": statistics.median(mine["wall_ms"] / floors["wall_ms"] for mine, floors in pairs),
-        "cpu_ms": statistics.median(it["cpu_ms"] for it in contestant.rounds),
-        "cpu_ms_min": min(it["cpu_ms"] for it in contestant.rounds),
-        "broker_cpu_ms": statistics.median(it["broker_cpu_ms"] for it in contestant.rounds),
-        "broker_cpu_ms_min": min(it["broker_cpu_ms"] for it in contestant.rounds),
+        "cpu_ms": statistics.median(cost["cpu_ms"] for cost in contestant.rounds),
+        "cpu_ms_min": min(cost["cpu_ms"] for cost in contestant.rounds),
+        "broker_cpu_ms": statistics.median(cost["broker_cpu_ms"] for cost in contestant.rounds),
+        "broker_cpu_ms_min": min(cost["broker_cpu_ms"] for cost in contestant.rounds),
         "peak_mb": contestant.peak_mb,
     }

@@ -65,4 +65,4 @@ def receive(connection: socket.socket, room: memoryview) -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], [it for it in sys.argv[2:] if it != "--whole"], whole="--whole" in sys.argv)
+    main(sys.argv[1], [argument for argument in sys.argv[2:] if argument != "--whole"], whole="--whole" in sys.argv)

@@ -121,12 +121,12 @@ def _report(ours: Contestant, bare: Contestant) -> int:
 
 
 def _row(reader: Contestant) -> dict[str, float | str]:
-    cpu_ms = statistics.median(it["cpu_ms"] for it in reader.rounds)
+    cpu_ms = statistics.median(cost["cpu_ms"] for cost in reader.rounds)
     return {
         "name": reader.name,
-        "wall_ms": statistics.median(it["wall_ms"] for it in reader.rounds),
+        "wall_ms": statistics.median(cost["wall_ms"] for cost in reader.rounds),
         "cpu_ms": cpu_ms,
-        "cpu_ms_min": min(it["cpu_ms"] for it in reader.rounds),
+        "cpu_ms_min": min(cost["cpu_ms"] for cost in reader.rounds),
         "records_per_cpu_second": RECORDS / cpu_ms * 1000,
         "peak_mb": reader.peak_mb,
     }

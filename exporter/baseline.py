@@ -77,7 +77,7 @@ def parse(text: str, rules: GroupRules = ()) -> Baseline:
         thresholds = document["thresholds"]
         return Baseline(
             made_at_ms=_number(document, "made_at_ms"),
-            cluster_ids=frozenset(_text(it) for it in document["cluster_ids"]),
+            cluster_ids=frozenset(_text(cluster_id) for cluster_id in document["cluster_ids"]),
             transactional_ids=_table(thresholds, "transactional_ids", "transactional_id", "transactional id {!r}"),
             groups=_table(thresholds, "groups", "group", "group {}"),
             topics=_table(thresholds, "topics", "topic", "topic {}"),

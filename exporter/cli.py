@@ -129,7 +129,7 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded
     from exporter.kafka.client.credentials import CredentialsError, client_options  # noqa: PLC0415 - not for completion
 
     try:
-        for kafka in (loaded.settings.kafka, *(it.kafka for it in loaded.settings.clusters)):
+        for kafka in (loaded.settings.kafka, *(cluster.kafka for cluster in loaded.settings.clusters)):
             client_options(kafka)
     except CredentialsError as error:
         raise ConfigurationError([str(error)]) from error

@@ -21,10 +21,10 @@ Signature = tuple[int, int, int]
 def signature(path: Path) -> Signature | None:
     """Changes with every way of replacing a file, and needs no read; None if the file is missing."""
     try:
-        it = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return it.st_mtime_ns, it.st_ino, it.st_size
+    return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def contents(path: Path, *, bytes_max: int = MEGABYTE) -> bytes:

@@ -22,7 +22,7 @@ _SEPARATORS: Final = "-_.:/"
 
 def prefix_of(transactional_id: str) -> str:
     """The id up to its last separator: `orders` of `orders-7`; the id itself without one."""
-    at = max(transactional_id.rfind(it) for it in _SEPARATORS)
+    at = max(transactional_id.rfind(separator) for separator in _SEPARATORS)
     return transactional_id[:at] if at > 0 else transactional_id
 
 

@@ -40,8 +40,8 @@ def total(parts: Iterable[ApiStatistics]) -> tuple[ApiStatistics, ...]:
 
 def since(before: Iterable[ApiStatistics], after: Iterable[ApiStatistics]) -> tuple[ApiStatistics, ...]:
     """One client's counts between two readings."""
-    earlier = {it.api: it for it in before}
-    return tuple(_plus(it, earlier.get(it.api, _none_of(it.api)), -1) for it in after)
+    earlier = {statistics.api: statistics for statistics in before}
+    return tuple(_plus(statistics, earlier.get(statistics.api, _none_of(statistics.api)), -1) for statistics in after)
 
 
 def _none_of(api: str) -> ApiStatistics:

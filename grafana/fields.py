@@ -54,7 +54,9 @@ _NOT_HANGING: Final[Mapping[Verdict, tuple[str, str]]] = {
     Verdict.PREPARED_TWO_PHASE_COMMIT: ("#1F60C4", "semi-dark-blue"),
     Verdict.OPEN_WITHIN_TIMEOUT: ("#1F60C4", "blue"),
 }
-_COLOURS: Final = {it.label: (WRONG, "red") if it.is_hanging else _NOT_HANGING[it] for it in Verdict}
+_COLOURS: Final = {
+    verdict.label: (WRONG, "red") if verdict.is_hanging else _NOT_HANGING[verdict] for verdict in Verdict
+}
 """(background of a cell, line) by verdict. A KeyError here: the new verdict needs a colour above."""
 VERDICT_COLOURS: Final[Mapping[str, str]] = {label: background for label, (background, _) in _COLOURS.items()}
 

@@ -18,7 +18,7 @@ PARTITION: Final = f"{EXPORTER}, topic, partition"
 
 HANGING_VERDICTS: Final = "hanging_.*"
 PROVED: Final = f'verdict=~"{HANGING_VERDICTS}"'
-NOT_PROVED: Final = 'verdict=~"' + "|".join(it.label for it in Verdict if it.kind is Kind.SUSPECT) + '"'
+NOT_PROVED: Final = 'verdict=~"' + "|".join(verdict.label for verdict in Verdict if verdict.kind is Kind.SUSPECT) + '"'
 """Suspects that are not proved to hang."""
 FRESH_CYCLES: Final = 5
 """A snapshot older than so many cycles is not fresh; as in alerts/recording.yaml."""

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "exporter").rglob("*.py"))
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
+NAMELESS = {"it", "it_", "its"}
 
 
 def functions() -> list[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
@@ -46,6 +47,19 @@ def test_every_file_is_described_in_one_sentence() -> None:
     """The first line ends with a full stop and fits into a table."""
     firsts = {path: (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[0] for path in SOURCES}
     assert [f"{path}: {first}" for path, first in firsts.items() if not first.endswith((".", "?"))] == []
+
+
+def test_variables_have_the_names_of_what_they_hold() -> None:
+    """No variable, parameter or loop target is named `it` or `its`: the word does not say what it holds."""
+    nameless = [
+        f"{path}:{node.lineno}"
+        for folder in ("exporter", "benchmarks", "examples", "grafana", "alerts", "helm")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if (isinstance(node, ast.Name) and node.id in NAMELESS) or (isinstance(node, ast.arg) and node.arg in NAMELESS)
+    ]
+
+    assert nameless == []
 
 
 def test_no_room_escapes_the_contracts() -> None:

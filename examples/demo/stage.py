@@ -86,8 +86,8 @@ def run_demo(demo: Callable[[int, int | None], None], *, end: str) -> int:
     try:
         port = int(number_in("DEMO_PORT", PORT, "a port"))
         kafka_port = int(number_in("DEMO_KAFKA_PORT", 0, "a port")) or None
-        for it in (port, kafka_port):
-            _require_free(it)
+        for given in (port, kafka_port):
+            _require_free(given)
         demo(port, kafka_port)
     except (DemoFailed, BrokersUnavailable) as failure:
         print(f"demo: {failure}", file=sys.stderr)

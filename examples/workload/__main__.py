@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     workload.stop()
     for failure in workload.failures:
         print(f"workload: {failure}", file=sys.stderr)
-    counts = {name: asdict(it) for name, it in workload.ledger.counts().items()}
+    counts = {name: asdict(count) for name, count in workload.ledger.counts().items()}
     truth = {"total": asdict(workload.ledger.total()), "transactional_ids": counts, "failures": workload.failures}
     print(json.dumps(truth))
     return 1 if workload.failures else 0

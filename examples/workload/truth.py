@@ -114,12 +114,13 @@ def fate_of(attempt: Attempt) -> Fate:
 
     Where records may be lost on the way, librdkafka takes a new epoch before it aborts: a fence to the coordinator.
     """
-    seen = next((it for it in (attempt.before, attempt.after) if attempt.is_in(it) and not it.standing.is_open), None)
+    views = [view for view in (attempt.before, attempt.after) if attempt.is_in(view)]
+    seen = next((view for view in views if not view.standing.is_open), None)
     if seen is not None and seen.standing.state in COMMITTED_STATES:
         return Fate.COMMITTED
     if seen is not None and seen.standing.producer_epoch == attempt.epoch:
         return Fate.ABORTED
-    opened = next((it.standing for it in (attempt.before, attempt.after) if attempt.is_in(it)), None)
+    opened = next((view.standing for view in views), None)
     if opened is None:
         return Fate.NEVER_BEGUN
     if attempt.after.standing.is_open:

@@ -30,7 +30,7 @@ def wrong_usage(options: argparse.Namespace) -> str | None:
     producer = (options.producer_id, options.producer_epoch, options.coordinator_epoch)
     one = (options.topic, options.partition, options.start_offset, *producer, options.force)
     if options.plan_file is not None:
-        if options.accept_data_loss or any(it is not None for it in one):
+        if options.accept_data_loss or any(option is not None for option in one):
             return "--plan-file names the transactions: remove --force and the options that name one transaction"
         return None
     if options.max_aborts is not None:

@@ -67,8 +67,8 @@ def abort_planned(context: Context, means: Means) -> int:
     if not plan.transactions:
         print("the plan has no transaction: there is nothing to do")
         return ExitStatus.ANSWERED
-    judged = [judge(it, means) for it in plan.transactions]
-    clusters = {it.evaluation.snapshot.cluster_id for it in judged}
+    judged = [judge(planned, means) for planned in plan.transactions]
+    clusters = {judgement.evaluation.snapshot.cluster_id for judgement in judged}
     if clusters != {plan.cluster_id}:
         complain(
             f"refused, nothing is written: the plan is for cluster {plan.cluster_id}, and this cluster is "
@@ -111,15 +111,15 @@ def judge(planned: PlannedAbort, means: Means) -> Judged:
 
 
 def _agreed_and_done(context: Context, means: Means, plan: PlanFile, judged: list[Judged]) -> int:
-    for number, (planned, it) in enumerate(zip(plan.transactions, judged, strict=True), 1):
-        print(f"{number}. {planned if it.plan is None else shown(it.plan, means, it.evaluation)}")
-        if it.against:
-            print(f"  nothing will be written: {it.against}")
+    for number, (planned, judgement) in enumerate(zip(plan.transactions, judged, strict=True), 1):
+        print(f"{number}. {planned if judgement.plan is None else shown(judgement.plan, means, judgement.evaluation)}")
+        if judgement.against:
+            print(f"  nothing will be written: {judgement.against}")
     options = context.options
-    hanging = sum(it.standing is Standing.HANGS for it in judged)
+    hanging = sum(judgement.standing is Standing.HANGS for judgement in judged)
     if options.dry_run:
         print(f"dry run: nothing is written; {hanging} of {len(judged)} would be aborted")
-        return _worst([_status_of(it.standing) for it in judged])
+        return _worst([_status_of(judgement.standing) for judgement in judged])
     audit = audit_log(context)
     if audit is None:
         return ExitStatus.COULD_NOT_RUN

@@ -62,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _epilog(command: Command) -> str:
     """Examples, exit statuses, and where the rest is."""
-    examples = "".join(f"  {SHORT} {it}\n" for it in command.examples)
+    examples = "".join(f"  {SHORT} {example}\n" for example in command.examples)
     more = f"{WHERE_MORE_IS} {SETTINGS_HELP}" if command.needs_settings else WHERE_MORE_IS
     return f"examples:\n{examples}\nexit status: {command.statuses}\n{more}"
 

@@ -40,17 +40,17 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
     return ExitStatus.ANSWERED
 
 
-def described(it: CoordinatorTransaction, now_ms: int) -> Row:
+def described(transaction: CoordinatorTransaction, now_ms: int) -> Row:
     """The data on one id; start and duration only while a transaction is active."""
-    began = it.is_active and it.start_time_ms >= 0
+    began = transaction.is_active and transaction.start_time_ms >= 0
     return {
-        "coordinator": it.coordinator,
-        "transactional_id": it.transactional_id,
-        "producer_id": it.producer_id,
-        "producer_epoch": it.producer_epoch,
-        "state": it.state.value,
-        "timeout_ms": it.timeout_ms,
-        "start_time_ms": it.start_time_ms if began else None,
-        "duration_ms": max(now_ms - it.start_time_ms, 0) if began else None,
-        "partitions": ",".join(f"{topic}-{partition}" for topic, partition in sorted(it.partitions or ())),
+        "coordinator": transaction.coordinator,
+        "transactional_id": transaction.transactional_id,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "state": transaction.state.value,
+        "timeout_ms": transaction.timeout_ms,
+        "start_time_ms": transaction.start_time_ms if began else None,
+        "duration_ms": max(now_ms - transaction.start_time_ms, 0) if began else None,
+        "partitions": ",".join(f"{topic}-{partition}" for topic, partition in sorted(transaction.partitions or ())),
     }

@@ -61,5 +61,5 @@ def rows_of(entries: Iterable[OneEntry]) -> list[Row]:
 def printed(entries: Iterable[OneEntry], output: str) -> str:
     """The table in the format of Kafka's own tool, with None if no transaction is open."""
     rows = rows_of(entries)
-    for_table = [{**it, "start_offset": str(it["start_offset"])} for it in rows]
+    for_table = [{**row, "start_offset": str(row["start_offset"])} for row in rows]
     return in_format(output, HEADINGS, rows, for_table=for_table)

@@ -56,10 +56,10 @@ def _remedies(form: str, diagnosis: Diagnosis, principal: str | None, bootstrap:
 
 
 def _text(diagnosis: Diagnosis, remedies: Iterable[str]) -> str:
-    lines = [line for it in diagnosis.findings for line in _finding(it)]
+    lines = [line for finding in diagnosis.findings for line in _finding(finding)]
     lines += ["", diagnosis.sentence]
     if remedies:
-        lines += ["", _heading(remedies), *(printable(it) for it in remedies)]
+        lines += ["", _heading(remedies), *(printable(remedy) for remedy in remedies)]
     return "\n".join(lines)
 
 
@@ -71,13 +71,13 @@ def _heading(remedies: Iterable[str]) -> str:
     return f"To mend it, as an administrator whose login is in admin.properties{unknown}:"
 
 
-def _finding(it: Finding) -> Iterable[str]:
-    yield f"{it.level.value:<{LEVEL_WIDTH}} {it.check:<{CHECK_WIDTH}} {printable(it.result)}"
+def _finding(finding: Finding) -> Iterable[str]:
+    yield f"{finding.level.value:<{LEVEL_WIDTH}} {finding.check:<{CHECK_WIDTH}} {printable(finding.result)}"
     indent = " " * (LEVEL_WIDTH + CHECK_WIDTH + 2)
-    if it.consequence:
-        yield f"{indent}-> {printable(it.consequence)}"
-    if it.advice:
-        yield f"{indent}{printable(it.advice)}"
+    if finding.consequence:
+        yield f"{indent}-> {printable(finding.consequence)}"
+    if finding.advice:
+        yield f"{indent}{printable(finding.advice)}"
 
 
 def _document(diagnosis: Diagnosis, principal: str | None, remedies: tuple[str, ...]) -> str:
@@ -89,13 +89,13 @@ def _document(diagnosis: Diagnosis, principal: str | None, remedies: tuple[str, 
         "principal": principal,
         "findings": [
             {
-                "check": it.check,
-                "level": it.level.value,
-                "result": it.result,
-                "consequence": it.consequence or None,
-                "advice": it.advice or None,
+                "check": finding.check,
+                "level": finding.level.value,
+                "result": finding.result,
+                "consequence": finding.consequence or None,
+                "advice": finding.advice or None,
             }
-            for it in diagnosis.findings
+            for finding in diagnosis.findings
         ],
         "remedies": list(remedies),
     }

@@ -83,12 +83,12 @@ _TRANSACTION: Mapping[str, Callable[[TransactionRow], Any]] = {
     "last_stable_offset_lag": lambda row: row.last_stable_offset_lag,
     "groups": lambda row: [
         {
-            "group": it.group,
-            "committed_offset": it.committed_offset,
-            "waiting_records": it.waiting_records,
-            "blocked_since_ms": it.blocked_since_ms,
+            "group": group.group,
+            "committed_offset": group.committed_offset,
+            "waiting_records": group.waiting_records,
+            "blocked_since_ms": group.blocked_since_ms,
         }
-        for it in row.groups
+        for group in row.groups
     ],
     "outcome_evidence": lambda row: row.outcome_evidence.value,
     "outcome_seen": lambda row: list(row.outcome_seen),

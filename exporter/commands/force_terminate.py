@@ -27,9 +27,9 @@ def run(context: Context, settings: Settings) -> int:
     options = context.options
 
     def command(collector: Collector) -> int:
-        it = collector.query(lambda client: describe_id(client, options.transactional_id))
+        transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
         try:
-            return _on(context, collector, it)
+            return _on(context, collector, transaction)
         except AuditError as error:
             complain(str(error))
             return ExitStatus.COULD_NOT_RUN
@@ -37,11 +37,13 @@ def run(context: Context, settings: Settings) -> int:
     return with_collector(settings, command)
 
 
-def _on(context: Context, collector: Collector, it: CoordinatorTransaction) -> int:
+def _on(context: Context, collector: Collector, transaction: CoordinatorTransaction) -> int:
     options = context.options
-    print(in_words(it))
-    if it.state is not TransactionState.ONGOING:
-        complain(f"refused, nothing is written: only an Ongoing transaction can be terminated, it is {it.state.value}")
+    print(in_words(transaction))
+    if transaction.state is not TransactionState.ONGOING:
+        complain(
+            f"refused, nothing is written: only an Ongoing transaction can be terminated, it is {transaction.state.value}"
+        )
         return ExitStatus.REFUSED
     if options.dry_run:
         print("dry run: nothing is written")
@@ -49,7 +51,7 @@ def _on(context: Context, collector: Collector, it: CoordinatorTransaction) -> i
     audit = audit_log(context)
     if audit is None:
         return ExitStatus.COULD_NOT_RUN
-    audit.step("planned", action="force-terminate", transaction=described(it, int(time.time() * 1000)))
+    audit.step("planned", action="force-terminate", transaction=described(transaction, int(time.time() * 1000)))
     if not agrees(options, audit):
         return ExitStatus.REFUSED
     with ExitStack() as stack:
@@ -57,35 +59,43 @@ def _on(context: Context, collector: Collector, it: CoordinatorTransaction) -> i
             stack.enter_context(audit.exclusively())
         except KeyboardInterrupt:
             audit.step(
-                "ended", transactional_id=it.transactional_id, done=False, error="stopped by Ctrl-C: nothing was sent"
+                "ended",
+                transactional_id=transaction.transactional_id,
+                done=False,
+                error="stopped by Ctrl-C: nothing was sent",
             )
             raise
-        return _terminate(collector, it, audit)
+        return _terminate(collector, transaction, audit)
 
 
-def in_words(it: CoordinatorTransaction) -> str:
+def in_words(transaction: CoordinatorTransaction) -> str:
     """The question to the operator."""
-    partitions = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(it.partitions or ())) or "no partition"
+    named = (f"{topic}-{partition}" for topic, partition in sorted(transaction.partitions or ()))
+    partitions = ", ".join(named) or "no partition"
     return (
-        f"force-terminate: coordinator {it.coordinator} has {it.transactional_id!r} {it.state.value} at epoch "
-        f"{it.producer_epoch} with {partitions}; fence its producer and abort the ongoing transaction"
+        f"force-terminate: coordinator {transaction.coordinator} has {transaction.transactional_id!r} "
+        f"{transaction.state.value} at epoch {transaction.producer_epoch} with {partitions}; "
+        "fence its producer and abort the ongoing transaction"
     )
 
 
-def _terminate(collector: Collector, it: CoordinatorTransaction, audit: AuditLog) -> int:
+def _terminate(collector: Collector, transaction: CoordinatorTransaction, audit: AuditLog) -> int:
     """Fence the id, and wait until the coordinator has aborted its transaction. Raises AuditError before it writes."""
     audit.step(
-        "sending", transactional_id=it.transactional_id, producer_id=it.producer_id, producer_epoch=it.producer_epoch
+        "sending",
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
     )
     try:
-        result = terminate(it, CoordinatorOnBrokers(collector, it.transactional_id))
+        result = terminate(transaction, CoordinatorOnBrokers(collector, transaction.transactional_id))
     except (BrokerFault, KafkaRequestError, ClusterUnavailableError, KeyboardInterrupt) as left:
-        audit.step("ended", transactional_id=it.transactional_id, done=False, error=str(left) or "Ctrl-C")
+        audit.step("ended", transactional_id=transaction.transactional_id, done=False, error=str(left) or "Ctrl-C")
         raise
     is_done = result.ending is Ending.ABORTED
     audit.step(
         "ended",
-        transactional_id=it.transactional_id,
+        transactional_id=transaction.transactional_id,
         done=is_done,
         outcome=result.ending.value,
         error=None if is_done else result.sentence,

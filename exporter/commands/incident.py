@@ -37,7 +37,7 @@ def run(context: Context, settings: Settings) -> int:
         return ExitStatus.ANSWERED
     incident = incidents.named(options.id)
     if incident is None:
-        hint = meant(options.id, [it.id for it in incidents.all]) or ": `ktx incident` lists them"
+        hint = meant(options.id, [known.id for known in incidents.all]) or ": `ktx incident` lists them"
         complain(f"no incident {options.id} is known{hint}")
         return ExitStatus.COULD_NOT_RUN
     url = url_of(settings.publish.external_url, incident.id)
@@ -55,37 +55,41 @@ def _list_of(incidents: Incidents, form: str) -> str:
         return json.dumps(document(incidents)["incidents"], indent=2)
     if not incidents.all:
         return "No suspect transaction has been seen yet."
-    lines = [f"{it.id}  {'over' if it.is_over else 'open'}  {in_one_sentence(it)}" for it in reversed(incidents.all)]
+    lines = [
+        f"{incident.id}  {'over' if incident.is_over else 'open'}  {in_one_sentence(incident)}"
+        for incident in reversed(incidents.all)
+    ]
     return "\n".join(lines)
 
 
-def markdown(it: Incident, url: str | None) -> str:
+def markdown(incident: Incident, url: str | None) -> str:
     """A post-mortem to fill in: what is known, and headings for what only people know."""
-    lines = [f"# Incident {it.id}", "", f"{'Over' if it.is_over else 'Open'}: {in_one_sentence(it)}.", ""]
+    state = "Over" if incident.is_over else "Open"
+    lines = [f"# Incident {incident.id}", "", f"{state}: {in_one_sentence(incident)}.", ""]
     lines += [] if url is None else [f"<{url}>", ""]
     lines += ["| partition | start offset | producer id / epoch | transactional id | verdict | open as a suspect |"]
-    lines += ["|---|---|---|---|---|---|", *(_row(one) for one in it.suspects), ""]
+    lines += ["|---|---|---|---|---|---|", *(_row(one) for one in incident.suspects), ""]
     lines += [
         "## Who waited",
         "",
-        *([f"- {_cell(group)}" for group in it.groups] or ["No blocked group was seen."]),
+        *([f"- {_cell(group)}" for group in incident.groups] or ["No blocked group was seen."]),
         "",
     ]
-    lines += ["## Evidence", "", *(f"- {_cell(one.name)}: {_cell(one.reason)}" for one in it.suspects), ""]
+    lines += ["## Evidence", "", *(f"- {_cell(one.name)}: {_cell(one.reason)}" for one in incident.suspects), ""]
     lines += ["## Time line", ""]
-    lines += [f"- {humanize_instant(one.at_ms)}: {_cell(one.sentence)}" for one in it.events]
+    lines += [f"- {humanize_instant(one.at_ms)}: {_cell(one.sentence)}" for one in incident.events]
     lines += ["", "## Cause", "", "## What prevents the next one", ""]
     return "\n".join(lines)
 
 
-def _row(it: Suspect) -> str:
-    lasted = "open" if it.ended_at_ms is None else humanize_duration(it.ended_at_ms - it.suspect_at_ms)
+def _row(suspect: Suspect) -> str:
+    lasted = "open" if suspect.ended_at_ms is None else humanize_duration(suspect.ended_at_ms - suspect.suspect_at_ms)
     cells = (
-        it.name,
-        str(it.key.start_offset),
-        f"{it.key.producer_id} / {it.producer_epoch}",
-        it.transactional_id or "unknown",
-        it.worst.label,
+        suspect.name,
+        str(suspect.key.start_offset),
+        f"{suspect.key.producer_id} / {suspect.producer_epoch}",
+        suspect.transactional_id or "unknown",
+        suspect.worst.label,
         lasted,
     )
     return f"| {' | '.join(_cell(cell) for cell in cells)} |"
@@ -94,4 +98,4 @@ def _row(it: Suspect) -> str:
 def _cell(text: str) -> str:
     """Names come from brokers: one line, and no Markdown."""
     plain = printable(text)
-    return "".join(f"\\{it}" if it in "\\`*_[]<>|#" else it for it in plain)
+    return "".join(f"\\{character}" if character in "\\`*_[]<>|#" else character for character in plain)

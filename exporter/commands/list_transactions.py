@@ -6,6 +6,7 @@ import argparse
 import re
 import time
 from collections.abc import Iterable
+from operator import attrgetter
 
 from exporter.commands.context import Context
 from exporter.commands.report import complain, complain_of_gaps, with_collector
@@ -47,7 +48,7 @@ def _list(
     options: argparse.Namespace, collector: Collector, pattern: re.Pattern[str], wanted: tuple[TransactionState, ...]
 ) -> int:
     listings, transactions = collector.query(lambda client: _ask(client, options.duration_filter, wanted))
-    rows = listed(it for it in transactions if pattern.fullmatch(it.transactional_id))
+    rows = listed(transaction for transaction in transactions if pattern.fullmatch(transaction.transactional_id))
     print(in_format(options.format, HEADINGS, rows))
     return ExitStatus.INCOMPLETE if complain_of_gaps(listings.gaps) else ExitStatus.ANSWERED
 
@@ -56,12 +57,12 @@ def listed(transactions: Iterable[CoordinatorTransaction]) -> list[Row]:
     """A row for each, in the order of their ids."""
     return [
         {
-            "transactional_id": it.transactional_id,
-            "coordinator": it.coordinator,
-            "producer_id": it.producer_id,
-            "state": it.state.value,
+            "transactional_id": transaction.transactional_id,
+            "coordinator": transaction.coordinator,
+            "producer_id": transaction.producer_id,
+            "state": transaction.state.value,
         }
-        for it in sorted(transactions, key=lambda it: it.transactional_id)
+        for transaction in sorted(transactions, key=attrgetter("transactional_id"))
     ]
 
 
@@ -84,4 +85,6 @@ async def _ask(
         gap = f"{len(unclear)} transactions changed or were not described, so their durations are unknown"
         listings = Listings(listings.transactions, (*listings.gaps, gap))
     now_ms = time.time() * 1000
-    return listings, tuple(it for it in described if 0 <= it.start_time_ms < now_ms - longer_than_ms)
+    return listings, tuple(
+        transaction for transaction in described if 0 <= transaction.start_time_ms < now_ms - longer_than_ms
+    )

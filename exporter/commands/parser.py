@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
         """Exits with status 2 and names the unknown arguments."""
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            names = [it.partition("=")[0] for it in unknown if it.startswith("-")] or unknown
+            names = [argument.partition("=")[0] for argument in unknown if argument.startswith("-")] or unknown
             of = self.commands.get(getattr(options, "command", ""), self)
             if _SECRET_FLAGS.intersection(names):
                 hint = "; secrets have no flag: name a file or a variable"

@@ -110,7 +110,7 @@ def recover(context: Context, means: Means, action: Action, *, forced: Verdict |
 def shown(plan: Plan, means: Means, evaluation: Evaluation) -> str:
     """The plan in words, with the records that the transaction holds back, and the consumer groups behind it."""
     now_ms = evaluation.snapshot.cluster_time_ms
-    groups = [printable(humanize_group(it, now_ms)) for it in plan.row.groups]
+    groups = [printable(humanize_group(group, now_ms)) for group in plan.row.groups]
     waiting = humanize_names(groups, shown_max=GROUPS_MAX) or "none visible"
     return f"{in_words(plan, means.records(plan.row))}\n  consumer groups: {waiting}"
 

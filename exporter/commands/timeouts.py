@@ -41,8 +41,9 @@ def run(context: Context, settings: Settings) -> int:
     except LogUnreadableError as error:
         complain(f"__transaction_state cannot be read: {error}")
         return ExitStatus.COULD_NOT_RUN
-    recent = sorted((it for it in found.ended if it.at_ms >= since_ms), key=lambda it: -it.at_ms)
-    rows = [row(it) for it in recent]
+    ended = (transaction for transaction in found.ended if transaction.at_ms >= since_ms)
+    recent = sorted(ended, key=lambda transaction: -transaction.at_ms)
+    rows = [row(transaction) for transaction in recent]
     if options.format == "table" and not rows:
         print(f"No transaction was ended by its coordinator in the last {humanize_duration(options.since)}.")
     else:
@@ -71,10 +72,19 @@ def _read(settings: Settings, from_ms: int, *, until: float) -> _Found:
                 raise LogUnreadableError(log.failure)
             for partition, end in log.ends.items():
                 ends.setdefault(partition, end)  # what is written later is not waited for
-            unread = [it for it in log.partitions if it not in ends or log.positions.get(it, -1) < ends[it]]
+            unread = [
+                partition
+                for partition in log.partitions
+                if partition not in ends or log.positions.get(partition, -1) < ends[partition]
+            ]
             if not unread or time.monotonic() >= until:
-                why = {it: log.failures.get(it, f"it was not read to its end in {SECONDS_MAX} s") for it in unread}
-                found.gaps = [f"partition {it} of __transaction_state: {reason}" for it, reason in why.items()]
+                why = {
+                    partition: log.failures.get(partition, f"it was not read to its end in {SECONDS_MAX} s")
+                    for partition in unread
+                }
+                found.gaps = [
+                    f"partition {partition} of __transaction_state: {reason}" for partition, reason in why.items()
+                ]
                 break
     finally:
         log.close()
@@ -93,18 +103,18 @@ def _take(record: LogRecord, ledger: Ledger, found: _Found) -> None:
         found.undecoded += 1
         return
     events = ledger.take(record.partition, decoded, record.written_at_ms)
-    found.ended += [it for event in events if (it := ended_by_coordinator(event)) is not None]
+    found.ended += [transaction for event in events if (transaction := ended_by_coordinator(event)) is not None]
 
 
-def row(it: EndedByCoordinator) -> Row:
+def row(transaction: EndedByCoordinator) -> Row:
     """Under the documented names; instants and durations in milliseconds."""
     return {
-        "at_ms": it.at_ms,
-        "transactional_id": it.transactional_id,
-        "outcome": it.outcome.value,
-        "duration_ms": None if it.duration_ms < 0 else it.duration_ms,
-        "timeout_ms": it.timeout_ms,
-        "partitions": list(it.partitions),
+        "at_ms": transaction.at_ms,
+        "transactional_id": transaction.transactional_id,
+        "outcome": transaction.outcome.value,
+        "duration_ms": None if transaction.duration_ms < 0 else transaction.duration_ms,
+        "timeout_ms": transaction.timeout_ms,
+        "partitions": list(transaction.partitions),
     }
 
 
@@ -112,12 +122,12 @@ def in_words(rows: list[Row]) -> list[Row]:
     """For people."""
     return [
         {
-            "at": humanize_instant(it["at_ms"]),
-            "transactional_id": it["transactional_id"],
-            "outcome": it["outcome"],
-            "duration": None if it["duration_ms"] is None else humanize_duration(it["duration_ms"]),
-            "timeout": humanize_duration(it["timeout_ms"]),
-            "partitions": ",".join(it["partitions"]),
+            "at": humanize_instant(entry["at_ms"]),
+            "transactional_id": entry["transactional_id"],
+            "outcome": entry["outcome"],
+            "duration": None if entry["duration_ms"] is None else humanize_duration(entry["duration_ms"]),
+            "timeout": humanize_duration(entry["timeout_ms"]),
+            "partitions": ",".join(entry["partitions"]),
         }
-        for it in rows
+        for entry in rows
     ]

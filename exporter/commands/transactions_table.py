@@ -36,7 +36,7 @@ def render(rows: Iterable[TransactionRow], now_ms: int, paint: Paint = plain) ->
     ]
 
     def with_evidence(row: Row, line: str) -> str:
-        return "\n".join([paint(row, line), *(f"  {printable(it)}" for it in row["below"])])
+        return "\n".join([paint(row, line), *(f"  {printable(line_below)}" for line_below in row["below"])])
 
     return as_table(HEADINGS, shown, with_evidence, between="  ")
 
@@ -71,7 +71,7 @@ def _below(row: TransactionRow, now_ms: int) -> Iterator[str]:
         return
     yield row.reason
     if row.groups:
-        named = humanize_names([humanize_group(it, now_ms) for it in row.groups], shown_max=GROUPS_MAX)
+        named = humanize_names([humanize_group(group, now_ms) for group in row.groups], shown_max=GROUPS_MAX)
         yield f"Consumer groups: {named}."
     if row.outcome_seen:
         yield f"Outcome elsewhere: {row.outcome_evidence.value}: {'; '.join(row.outcome_seen)}."

@@ -33,9 +33,9 @@ class Ended:
 
     def see(self, evaluation: Evaluation) -> None:
         """Take in the next cycle. A hang on a partition that it did not read is still open as far as anybody knows."""
-        open_now = {it.key for it in evaluation.evidence}
+        open_now = {evidence.key for evidence in evaluation.evidence}
         partitions = evaluation.snapshot.partitions
-        for key in [it for it in self._open if it not in open_now and partitions.is_read(it.topic, it.partition)]:
+        for key in [key for key in self._open if key not in open_now and partitions.is_read(key.topic, key.partition)]:
             row = self._open.pop(key)
             age = humanize_duration(evaluation.snapshot.cluster_time_ms - row.start_timestamp_ms)
             self.sentences.append(

@@ -54,19 +54,19 @@ def load_fleet(sources: Sources, read: ReadText = read_text) -> Loaded:
                 read=read,
             )
         except ConfigurationError as error:
-            problems += [it for it in error.problems if it not in problems]
-    if any(it.settings.cluster_name is not None for it in loaded.values()):
+            problems += [problem for problem in error.problems if problem not in problems]
+    if any(cluster.settings.cluster_name is not None for cluster in loaded.values()):
         problems.append(
             f"cluster.name: cannot be given for a fleet, whose clusters have the names in {sources.clusters[0]}"
         )
     if problems:
         raise ConfigurationError(problems)
     first = next(iter(loaded.values()))
-    clusters = tuple(ClusterSettings(name=name, kafka=it.settings.kafka) for name, it in loaded.items())
+    clusters = tuple(ClusterSettings(name=name, kafka=cluster.settings.kafka) for name, cluster in loaded.items())
     return Loaded(
         settings=replace(first.settings, clusters=clusters),
         written=first.written,
-        files=tuple(dict.fromkeys(file for it in loaded.values() for file in it.files)),
+        files=tuple(dict.fromkeys(file for cluster in loaded.values() for file in cluster.files)),
     )
 
 

@@ -49,7 +49,9 @@ HARMLESS = frozenset(
 )
 """Timing and metrics of the Java client: they change neither the principal nor what is visible."""
 
-_MODULES = {it.login_module: it for it in MECHANISMS.values() if it.login_module is not None}
+_MODULES = {
+    mechanism.login_module: mechanism for mechanism in MECHANISMS.values() if mechanism.login_module is not None
+}
 """Mechanisms that differ only in their hash share a module."""
 _CALLBACK_HANDLERS = "org.apache.kafka.common.security.oauthbearer."
 _STORE_TYPES = frozenset({"PEM", "PKCS12", "JKS"})

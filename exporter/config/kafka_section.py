@@ -63,7 +63,7 @@ class SaslSettings:
         values.TEXT,
         "The name of the brokers' Kerberos principal, with GSSAPI; kafka when left out.",
     )
-    oauth: OauthSettings | None = only_if(lambda it: it["kafka.sasl.mechanism"] == "OAUTHBEARER")
+    oauth: OauthSettings | None = only_if(lambda given: given["kafka.sasl.mechanism"] == "OAUTHBEARER")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +146,8 @@ class KafkaSettings:
         "The protocol of the connections to brokers.",
         default="PLAINTEXT",
     )
-    sasl: SaslSettings | None = only_if(lambda it: it["kafka.security.protocol"].startswith("SASL"))
-    tls: TlsSettings | None = only_if(lambda it: it["kafka.security.protocol"].endswith("SSL"))
+    sasl: SaslSettings | None = only_if(lambda given: given["kafka.security.protocol"].startswith("SASL"))
+    tls: TlsSettings | None = only_if(lambda given: given["kafka.security.protocol"].endswith("SSL"))
 
     @property
     def bootstrap(self) -> str:

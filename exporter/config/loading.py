@@ -193,7 +193,8 @@ def _from_environment(environment: Mapping[str, str], problems: list[str]) -> di
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, [it for it in known if it not in _COMPANIONS], n=1, cutoff=0.6)
+    candidates = [candidate for candidate in known if candidate not in _COMPANIONS]
+    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
     return f"; did you mean {close[0]}?" if close else ""
 
 
@@ -240,8 +241,8 @@ def _expanded(node: yaml.Node | None, known: dict[int, int]) -> int:
         return 1
     if id(node) not in known:
         known[id(node)] = 1  # an alias may refer to a node that contains it
-        inside = (it for pair in node.value for it in pair) if isinstance(node, yaml.MappingNode) else node.value
-        known[id(node)] = 1 + sum(_expanded(it, known) for it in inside)
+        inside = (inner for pair in node.value for inner in pair) if isinstance(node, yaml.MappingNode) else node.value
+        known[id(node)] = 1 + sum(_expanded(inner, known) for inner in inside)
     return known[id(node)]
 
 

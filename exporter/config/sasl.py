@@ -32,8 +32,8 @@ class SaslMechanism:
 
 
 MECHANISMS = {
-    it.name: it
-    for it in (
+    mechanism.name: mechanism
+    for mechanism in (
         SaslMechanism(
             name="PLAIN",
             needs=tuple(USER.values()),
@@ -68,4 +68,6 @@ MECHANISMS = {
 }
 """By name."""
 
-SETTINGS_OF_MECHANISMS = tuple(dict.fromkeys(name for it in MECHANISMS.values() for name in (*it.needs, *it.takes)))
+SETTINGS_OF_MECHANISMS = tuple(
+    dict.fromkeys(name for mechanism in MECHANISMS.values() for name in (*mechanism.needs, *mechanism.takes))
+)

@@ -303,7 +303,7 @@ class Settings:
 
 SETTINGS = tuple(settings_in(Settings))
 
-BY_NAME: Mapping[str, Setting] = {it.name: it for it in SETTINGS}
+BY_NAME: Mapping[str, Setting] = {declared.name: declared for declared in SETTINGS}
 
 
 def completed(value: Values) -> Values:

@@ -14,7 +14,10 @@ _REFERENCE = {"type": "string", "pattern": r"\$\{(file|env):[^{}]+\}"}
 
 def settings_schema() -> dict[str, Any]:
     """Of the YAML file: accepts nested and dotted keys, and no unknown one."""
-    names = {**{setting.name: setting for setting in SETTINGS}, **{alias: BY_NAME[it] for alias, it in ALIASES.items()}}
+    names = {
+        **{setting.name: setting for setting in SETTINGS},
+        **{alias: BY_NAME[target] for alias, target in ALIASES.items()},
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Settings of kafka-transaction-exporter",

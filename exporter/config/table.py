@@ -50,12 +50,12 @@ def only_if(condition: Callable[[Values], bool]) -> Any:
 def settings_in(record: type) -> Iterator[Setting]:
     """The settings of a record's fields and of the records in it, in order; each secret's file follows it."""
     types = get_type_hints(record)
-    for it in fields(record):
-        inner = _record_in(types[it.name])
-        if _SETTING in it.metadata:
-            yield it.metadata[_SETTING]
-            if it.metadata[_SETTING].is_secret:
-                yield _file_of(it.metadata[_SETTING])
+    for member in fields(record):
+        inner = _record_in(types[member.name])
+        if _SETTING in member.metadata:
+            yield member.metadata[_SETTING]
+            if member.metadata[_SETTING].is_secret:
+                yield _file_of(member.metadata[_SETTING])
         elif inner is not None:
             yield from settings_in(inner)
 
@@ -64,23 +64,23 @@ def filled(record: type[Record], values: Values) -> Record:
     """The record of these values; fields that are no settings keep their defaults."""
     types = get_type_hints(record)
     arguments: dict[str, Any] = {}
-    for it in fields(record):  # type: ignore[arg-type]  # every record is a dataclass
-        inner = _record_in(types[it.name])
-        if _SETTING in it.metadata:
-            arguments[it.name] = values[it.metadata[_SETTING].name]
+    for member in fields(record):  # type: ignore[arg-type]  # every record is a dataclass
+        inner = _record_in(types[member.name])
+        if _SETTING in member.metadata:
+            arguments[member.name] = values[member.metadata[_SETTING].name]
         elif inner is not None:
-            wanted = _ONLY_IF not in it.metadata or it.metadata[_ONLY_IF](values)
-            arguments[it.name] = filled(inner, values) if wanted else None
+            wanted = _ONLY_IF not in member.metadata or member.metadata[_ONLY_IF](values)
+            arguments[member.name] = filled(inner, values) if wanted else None
     return record(**arguments)
 
 
 def given_in(record: object) -> dict[str, Any]:
     """The values of a filled record by the names of their settings, without those that are None."""
     given: dict[str, Any] = {}
-    for it in fields(record):  # type: ignore[arg-type]  # every record is a dataclass
-        value = getattr(record, it.name)
-        if _SETTING in it.metadata and value is not None:
-            given[it.metadata[_SETTING].name] = value
+    for member in fields(record):  # type: ignore[arg-type]  # every record is a dataclass
+        value = getattr(record, member.name)
+        if _SETTING in member.metadata and value is not None:
+            given[member.metadata[_SETTING].name] = value
         elif is_dataclass(value):
             given |= given_in(value)
     return given
@@ -89,7 +89,7 @@ def given_in(record: object) -> dict[str, Any]:
 def _record_in(declared: Any) -> Any:
     """The record in a field of this type, also if the field may be None."""
     parts = (declared, *get_args(declared)) if type(None) in get_args(declared) else (declared,)
-    return next((it for it in parts if is_dataclass(it)), None)
+    return next((part for part in parts if is_dataclass(part)), None)
 
 
 def _file_of(secret: Setting) -> Setting:

@@ -189,9 +189,9 @@ def patterns(value: Any) -> tuple[re.Pattern[str], ...]:
     if isinstance(value, str) and value.startswith("["):
         with suppress(ValueError):  # `[a-z]+` is an expression
             written = json.loads(value)
-    if not isinstance(written, list) or not all(isinstance(it, str) for it in written):
+    if not isinstance(written, list) or not all(isinstance(pattern, str) for pattern in written):
         raise ValueError('must be a list of regular expressions such as ["orders", "payments-.*"], or one of them')
-    return tuple(_pattern(it, "") for it in written)
+    return tuple(_pattern(pattern, "") for pattern in written)
 
 
 def _pattern(text: str, of: str) -> re.Pattern[str]:
@@ -238,5 +238,6 @@ def whole_number_kind(minimum: int, maximum: int) -> Kind:
 def one_of_kind(*choices: str) -> Kind:
     """`one_of`, with its schema, which accepts the choices only as written here."""
     return Kind(
-        one_of(*choices), {"type": "string", "enum": [*choices, *sorted({it.lower() for it in choices} - {*choices})]}
+        one_of(*choices),
+        {"type": "string", "enum": [*choices, *sorted({choice.lower() for choice in choices} - {*choices})]},
     )

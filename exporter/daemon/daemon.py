@@ -90,7 +90,7 @@ class Daemon:
         self._history = history
         self._baseline = baseline
         self._log_reader = None if follow is None else follow(self._record.log_position)
-        self._beside = tuple(it for it in (self._log_reader, self._history) if it is not None)
+        self._beside = tuple(part for part in (self._log_reader, self._history) if part is not None)
         self._publish()  # a scrape before the end of the first cycle gets a response too
 
     def run(self) -> None:
@@ -168,12 +168,12 @@ class Daemon:
 
     def _look_at(self, keys: Sequence[TransactionKey]) -> Mapping[TransactionKey, str]:
         """What to say of their first records."""
-        opened = [Opened(it.topic, it.partition, it.producer_id, it.start_offset) for it in keys]
+        opened = [Opened(key.topic, key.partition, key.producer_id, key.start_offset) for key in keys]
         try:
             records = self._collector.query(lambda client: first_records(client, opened))
         except ClientClosedError:
             return {}
-        return {key: in_words(it) for key, it in zip(keys, records, strict=True)}
+        return {key: in_words(record) for key, record in zip(keys, records, strict=True)}
 
     def _now_ms(self) -> int:
         return int(self._wall_clock() * 1000)

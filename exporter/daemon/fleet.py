@@ -117,8 +117,9 @@ class FleetDaemon:
     def _know(self, clusters: tuple[ClusterSettings, ...]) -> None:
         """Keep the state of clusters that stay, and drop that of the others."""
         self._records = {
-            it.name: self._records.get(it.name) or ClusterState(self._state_path_of(it), name=it.name)
-            for it in clusters
+            cluster.name: self._records.get(cluster.name)
+            or ClusterState(self._state_path_of(cluster), name=cluster.name)
+            for cluster in clusters
         }
         self._requests = {name: self._requests.get(name, ()) for name in self._records}
 
@@ -126,7 +127,7 @@ class FleetDaemon:
         if self._baseline is None:
             return NO_BASELINE
         ids = (record.memory.cluster_id for record in self._records.values())
-        return self._baseline.current(*(it for it in ids if it))
+        return self._baseline.current(*(cluster_id for cluster_id in ids if cluster_id))
 
     def _take(self, cycle: ClusterCycle) -> None:
         record = self._records[cycle.cluster]
@@ -157,7 +158,7 @@ class FleetDaemon:
                 baseline=None if self._baseline is None else self._baseline.status,
                 history=None if self._history is None else self._history.status(),
             )
-            brokers = {it.name: it.kafka.bootstrap for it in settings.clusters}
+            brokers = {cluster.name: cluster.kafka.bootstrap for cluster in settings.clusters}
             publications = [
                 Publication(
                     evaluation=None if status.is_stale else record.evaluation,
@@ -172,5 +173,5 @@ class FleetDaemon:
                 for status in (record.status(settings, self._requests[name]),)
             ]
             exposition = self._renderer.render(*publications)
-            is_ready = any(it.status.has_succeeded for it in publications)
+            is_ready = any(publication.status.has_succeeded for publication in publications)
             self.routes.publish(exposition, render_pages(publications), is_ready=is_ready)

@@ -90,8 +90,8 @@ class IncidentsFile:
         if look is not None:
             new = new_suspects(self.incidents, after)[:LOOKED_AT_MAX]
             after = with_sentences(after, look(new) if new else {}, evaluation.snapshot.taken_at_ms)
-        for it in after.all:
-            self._log_changes(self.incidents.named(it.id), it)
+        for incident in after.all:
+            self._log_changes(self.incidents.named(incident.id), incident)
         self.incidents = after
         self._save()
 

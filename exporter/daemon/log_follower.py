@@ -92,7 +92,7 @@ class LogFollower:
         with self._lock:
             current = self._current()
             with_end = [partition for partition in self._partitions if partition in self._ends]
-            lags = [max(self._ends[it] - self._positions.get(it, 0), 0) for it in with_end]
+            lags = [max(self._ends[partition] - self._positions.get(partition, 0), 0) for partition in with_end]
             return LogReport(
                 counted=self._counts.counted() if self._is_caught_up else None,
                 records=self._records,
@@ -110,10 +110,12 @@ class LogFollower:
 
     def _counted_positions(self) -> dict[int, int]:
         """The counts of an earlier run stay while the log is read again."""
-        return {it: max(at, self._counted_before.get(it, 0)) for it, at in self._positions.items()}
+        return {partition: max(at, self._counted_before.get(partition, 0)) for partition, at in self._positions.items()}
 
     def _current(self) -> frozenset[int]:
-        return frozenset(it for it, end in self._ends.items() if self._positions.get(it, -1) >= end)
+        return frozenset(
+            partition for partition, end in self._ends.items() if self._positions.get(partition, -1) >= end
+        )
 
     def _run(self) -> None:
         while not self._ending.is_set():
@@ -157,7 +159,9 @@ class LogFollower:
             self._say_what_is_skipped(source)
 
     def _say_what_is_skipped(self, source: StateLog) -> None:
-        skipped = sum(max(at - self._counted_before.get(it, at), 0) for it, at in source.positions.items())
+        skipped = sum(
+            max(at - self._counted_before.get(partition, at), 0) for partition, at in source.positions.items()
+        )
         if skipped:
             log.warning(
                 "%d records of __transaction_state are older than transaction_log.lookback and are not counted",
@@ -171,7 +175,7 @@ class LogFollower:
             )
             self._ledger.forget(partition)
             self._counted_before.pop(partition, None)
-        ended = [it for record in batch.records for it in self._take_record(record)]
+        ended = [transaction for record in batch.records for transaction in self._take_record(record)]
         if self._is_caught_up:
             _log_timeouts(ended)
         self._positions = dict(source.positions)
@@ -198,7 +202,7 @@ class LogFollower:
         if record.offset >= self._counted_before.get(record.partition, 0):
             for event in events:
                 self._counts.count(event)
-        return tuple(it for event in events if (it := self._timeouts.take(event)) is not None)
+        return tuple(transaction for event in events if (transaction := self._timeouts.take(event)) is not None)
 
     def _say(self, sentence: str | None) -> None:
         """Logs one line per change."""
@@ -214,8 +218,8 @@ class LogFollower:
 
 def _log_timeouts(ended: Sequence[EndedByCoordinator]) -> None:
     """A line for each of the first few of a batch: hundreds at once have one cause, and the page has the last hundred."""
-    for it in ended[:LOGGED_OF_A_BATCH_MAX]:
-        log.warning("%s", in_words(it), extra={"subject": "transaction_log"})
+    for transaction in ended[:LOGGED_OF_A_BATCH_MAX]:
+        log.warning("%s", in_words(transaction), extra={"subject": "transaction_log"})
     more = len(ended) - LOGGED_OF_A_BATCH_MAX
     if more > 0:
         log.warning("%d more transactions were ended by their coordinators", more, extra={"subject": "transaction_log"})

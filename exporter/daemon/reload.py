@@ -96,7 +96,11 @@ def restart_needed(old: Mapping[str, Written], new: Mapping[str, Written]) -> tu
     def value(written: Mapping[str, Written], name: str) -> object:
         return written[name].value if name in written else None
 
-    return tuple(it.name for it in SETTINGS if it.needs_restart and value(old, it.name) != value(new, it.name))
+    return tuple(
+        setting.name
+        for setting in SETTINGS
+        if setting.needs_restart and value(old, setting.name) != value(new, setting.name)
+    )
 
 
 def _digest(path: Path) -> bytes | None:

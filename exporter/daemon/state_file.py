@@ -99,7 +99,7 @@ def _blocked(document: Mapping[str, Any]) -> Mapping[GroupKey, int]:
 def _topics(document: Mapping[str, Any]) -> tuple[str, ...]:
     """Files of versions before 0.3 have none."""
     topics = document.get("topics", [])
-    if not isinstance(topics, list) or not all(isinstance(it, str) for it in topics):
+    if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
         raise TypeError("the topics are not names")
     return tuple(topics)
 
@@ -109,6 +109,6 @@ def _log_position(document: Mapping[str, Any]) -> LogPosition:
     if "transaction_log" not in document:
         return LogPosition()
     cluster_id, offsets = document["transaction_log"]["cluster_id"], dict(document["transaction_log"]["offsets"])
-    if not isinstance(cluster_id, str) or not all(type(it) is int for pair in offsets.items() for it in pair):
+    if not isinstance(cluster_id, str) or not all(type(number) is int for pair in offsets.items() for number in pair):
         raise TypeError("the position in the transaction log is not a cluster and numbers")
     return LogPosition(cluster_id=cluster_id, offsets=MappingProxyType(offsets))

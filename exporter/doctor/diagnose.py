@@ -49,8 +49,9 @@ def diagnose(
 
     `principal` is the exporter's own, None if it is unknown: then every DENY rule may be about it.
     """
-    pre = replace(read, acls=replace(read.acls, denied=tuple(it for it in read.acls.denied if it.concerns(principal))))
-    others = tuple(it for it in read.acls.denied if it not in pre.acls.denied)
+    denied = tuple(rule for rule in read.acls.denied if rule.concerns(principal))
+    pre = replace(read, acls=replace(read.acls, denied=denied))
+    others = tuple(rule for rule in read.acls.denied if rule not in pre.acls.denied)
     readable, unread = _topics(snapshot)
     findings = (
         *_of_brokers(snapshot, pre.contacts),
@@ -104,21 +105,22 @@ def _topics(snapshot: Snapshot) -> tuple[tuple[str, ...], tuple[_Unread, ...]]:
     for row in rows:
         topic = partitions.topics[partitions.topic[row]]
         unread.setdefault(topic, _Unread(topic, count[topic], partitions.reasons[partitions.reason[row]]))
-    excluded = {partitions.topics[it] for it in np.unique(partitions.topic[partitions.answer == Answer.EXCLUDED])}
-    return tuple(it for it in partitions.topics if it not in unread and it not in excluded), tuple(unread.values())
+    excluded = {partitions.topics[index] for index in np.unique(partitions.topic[partitions.answer == Answer.EXCLUDED])}
+    complete = tuple(name for name in partitions.topics if name not in unread and name not in excluded)
+    return complete, tuple(unread.values())
 
 
 def _obstacle(pre: Preconditions, visible: int) -> str | None:
     """Why nothing can be proved; None if something can."""
-    if all(it.failure for it in pre.contacts):
+    if all(contact.failure for contact in pre.contacts):
         return "no broker responds"
     if visible == 0 or pre.state_topic is StateTopic.HIDDEN:
         return "no topic is visible" if visible == 0 else f"{STATE_TOPIC} is not visible"
     if pre.state_topic is StateTopic.UNKNOWN:
         return "the coordinators are unknown"
-    failures = [it.failure for it in pre.state_partitions]
+    failures = [proof.failure for proof in pre.state_partitions]
     if failures and all(failures):
-        kinds = [_IN_WORDS[it] for it in dict.fromkeys(failures) if it is not None]
+        kinds = [_IN_WORDS[failure] for failure in dict.fromkeys(failures) if failure is not None]
         ids = "transactional ids are hidden"
         return ids if kinds == [_IN_WORDS["transactional_ids_hidden"]] else f"{STATE_TOPIC} is {', '.join(kinds)}"
     return None
@@ -127,7 +129,7 @@ def _obstacle(pre: Preconditions, visible: int) -> str | None:
 def _sentence(pre: Preconditions, readable: int, visible: int, *, excluded: int) -> str:
     topics = humanize_count(visible, "visible topic" if not excluded else "included topic")
     where = f"{readable:,} of {topics}" if readable < visible else f"all {topics}" if visible > 1 else f"the {topics}"
-    failed = sum(it.failure is not None for it in pre.state_partitions)
+    failed = sum(proof.failure is not None for proof in pre.state_partitions)
     if failed:
         of = f"{failed} of {len(pre.state_partitions)} partitions of {STATE_TOPIC}"
         return f"Hangs can be proved on {where}, except those of transactional ids that belong to {of}."
@@ -137,29 +139,30 @@ def _sentence(pre: Preconditions, readable: int, visible: int, *, excluded: int)
 
 
 def _of_brokers(snapshot: Snapshot, contacts: Sequence[BrokerContact]) -> Iterable[Finding]:
-    led = {it.broker: it.partitions for it in snapshot.brokers}
-    reached = [_contact(it) for it in contacts if not it.failure]
+    led = {broker.broker: broker.partitions for broker in snapshot.brokers}
+    reached = [_contact(contact) for contact in contacts if not contact.failure]
     if reached:
         result = f"{len(reached)} of {len(contacts)} respond: {humanize_names(reached, shown_max=_NAMED_MAX)}"
         yield Finding(check="brokers", level=Level.OK, result=result)
-    for it in contacts:
-        if it.failure:
-            count = 0 if it.broker is None else led.get(it.broker, 0)
+    for contact in contacts:
+        if contact.failure:
+            count = 0 if contact.broker is None else led.get(contact.broker, 0)
             lost = f"transactions on its {humanize_count(count, 'partition')} are not seen" if count else ""
-            level = Level.LIMITED if it.broker is None else Level.MISSING
-            yield Finding(check="brokers", level=level, result=it.failure, consequence=lost)
-        elif it.out_of_date:
+            level = Level.LIMITED if contact.broker is None else Level.MISSING
+            yield Finding(check="brokers", level=level, result=contact.failure, consequence=lost)
+        elif contact.out_of_date:
             cut_off = "its responses prove nothing: other brokers may lead its partitions"
-            yield Finding(check="brokers", level=Level.MISSING, result=it.out_of_date, consequence=cut_off)
+            yield Finding(check="brokers", level=Level.MISSING, result=contact.out_of_date, consequence=cut_off)
+    failed = {contact.broker for contact in contacts if contact.failure}
     for broker in snapshot.brokers:
-        if broker.failure is not None and not any(it.failure and it.broker == broker.broker for it in contacts):
+        if broker.failure is not None and broker.broker not in failed:
             lost = f"transactions on some of its {humanize_count(broker.partitions, 'partition')} are not seen"
             yield Finding(check="brokers", level=Level.MISSING, result=broker.failure, consequence=lost)
 
 
-def _contact(it: BrokerContact) -> str:
-    name = it.address if it.broker is None else f"{it.broker} at {it.address}"
-    return f"{name} (Kafka {it.release or 'of unknown version'}, {it.latency_ms or 0:.1f} ms)"
+def _contact(contact: BrokerContact) -> str:
+    name = contact.address if contact.broker is None else f"{contact.broker} at {contact.address}"
+    return f"{name} (Kafka {contact.release or 'of unknown version'}, {contact.latency_ms or 0:.1f} ms)"
 
 
 def _of_acls(pre: Preconditions) -> Iterable[Finding]:
@@ -182,7 +185,7 @@ def _of_acls(pre: Preconditions) -> Iterable[Finding]:
 def _of_visible_topics(snapshot: Snapshot, pre: Preconditions, others: Sequence[DenyRule]) -> Iterable[Finding]:
     topics, hidden = snapshot.partitions.topics, snapshot.visibility.hidden_topics
     unseen = "transactions on topics that are not visible are not seen"
-    if all(it == STATE_TOPIC for it in topics) and pre.acls.has_authorizer:
+    if all(topic == STATE_TOPIC for topic in topics) and pre.acls.has_authorizer:
         yield Finding(
             check="topics",
             level=Level.MISSING,
@@ -205,7 +208,7 @@ def _of_visible_topics(snapshot: Snapshot, pre: Preconditions, others: Sequence[
 
 
 def _of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[_Unread]) -> Iterable[Finding]:
-    refused = [it for it in unread if it.reason in _NOT_AUTHORIZED]
+    refused = [topic for topic in unread if topic.reason in _NOT_AUTHORIZED]
     excluded = snapshot.partitions.excluded_count
     if excluded:
         result = f"{humanize_count(excluded, 'partition')} excluded by scan.topics: hangs on them are not found"
@@ -214,9 +217,9 @@ def _of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[_Unread]
         result = f"{humanize_count(len(snapshot.partitions) - excluded, 'partition')}, all read"
         yield Finding(check="partitions", level=Level.OK, result=result)
     if refused:
-        names = [it.topic for it in refused]
-        denied = tuple(dict.fromkeys(rule for it in names for rule in _denials(pre, Resource.TOPIC, it)))
-        lacking = tuple(it for it in names if not _denials(pre, Resource.TOPIC, it))
+        names = [topic.topic for topic in refused]
+        denied = tuple(dict.fromkeys(rule for name in names for rule in _denials(pre, Resource.TOPIC, name)))
+        lacking = tuple(name for name in names if not _denials(pre, Resource.TOPIC, name))
         listed = lacking if len(lacking) <= _GRANTS_BY_NAME_MAX else ("*",)
         yield Finding(
             check="partitions",
@@ -227,12 +230,12 @@ def _of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[_Unread]
             denied_by=denied,
         )
     others: dict[str, list[_Unread]] = {}
-    for it in unread:
-        if it.reason not in _NOT_AUTHORIZED:
-            others.setdefault(it.reason, []).append(it)
+    for topic in unread:
+        if topic.reason not in _NOT_AUTHORIZED:
+            others.setdefault(topic.reason, []).append(topic)
     for reason, topics in others.items():
-        count = humanize_count(sum(it.partitions for it in topics), "partition")
-        names = [it.topic for it in topics]
+        count = humanize_count(sum(topic.partitions for topic in topics), "partition")
+        names = [topic.topic for topic in topics]
         yield Finding(
             check="partitions",
             level=Level.MISSING,
@@ -265,15 +268,16 @@ def _of_state_topic(pre: Preconditions) -> Finding:
 
 def _of_coordinators(pre: Preconditions) -> Iterable[Finding]:
     failures = Counter(
-        it.failure for it in pre.state_partitions if it.failure not in {None, "transactional_ids_hidden"}
+        proof.failure for proof in pre.state_partitions if proof.failure not in {None, "transactional_ids_hidden"}
     )
     count = len(pre.state_partitions)
-    if count and all(it.failure is None for it in pre.state_partitions):
-        leaders = len({it.leader for it in pre.state_partitions})
+    if count and all(proof.failure is None for proof in pre.state_partitions):
+        leaders = len({proof.leader for proof in pre.state_partitions})
         result = f"{humanize_count(leaders, 'coordinator')} with {count} partitions of {STATE_TOPIC}, all loaded"
         yield Finding(check="coordinators", level=Level.OK, result=result)
     for failure, times in failures.items():
-        brokers = sorted({it.leader for it in pre.state_partitions if it.failure == failure and it.leader >= 0})
+        failed = (proof.leader for proof in pre.state_partitions if proof.failure == failure)
+        brokers = sorted({leader for leader in failed if leader >= 0})
         at = f" (broker {', '.join(map(str, brokers))})" if brokers else ""
         yield Finding(
             check="coordinators",
@@ -288,7 +292,7 @@ def _of_ids(pre: Preconditions, others: Sequence[DenyRule]) -> Finding:
     denied = _hiding(pre.acls.denied, Resource.TRANSACTIONAL_ID)
     of_others = _hiding(others, Resource.TRANSACTIONAL_ID)
     unknown_only = "suspects whose producer no coordinator knows stay inconclusive (ids_may_be_denied)"
-    if pre.is_id_refused or any(it.failure == "transactional_ids_hidden" for it in pre.state_partitions):
+    if pre.is_id_refused or any(proof.failure == "transactional_ids_hidden" for proof in pre.state_partitions):
         return Finding(
             check=check,
             level=Level.MISSING,
@@ -344,7 +348,7 @@ def _of_groups(pre: Preconditions) -> Finding:
     check = "consumer groups"
     if not pre.groups_hidden:
         return Finding(check=check, level=Level.OK, result="all visible")
-    denied = tuple(it for it in pre.acls.denied if it.resource is Resource.GROUP)
+    denied = tuple(rule for rule in pre.acls.denied if rule.resource is Resource.GROUP)
     return Finding(
         check=check,
         level=Level.LIMITED,
@@ -379,18 +383,18 @@ def _of_clock(snapshot: Snapshot) -> Finding:
 
 
 def _denials(pre: Preconditions, resource: Resource, name: str) -> tuple[DenyRule, ...]:
-    return tuple(it for it in pre.acls.denied if it.matches(resource, name))
+    return tuple(rule for rule in pre.acls.denied if rule.matches(resource, name))
 
 
 def _hiding(denied: Iterable[DenyRule], resource: Resource) -> tuple[DenyRule, ...]:
     """Those that hide resources of this type: with a DENY on READ alone a topic is visible."""
-    return tuple(it for it in denied if it.resource is resource and it.operation != "Read")
+    return tuple(rule for rule in denied if rule.resource is resource and rule.operation != "Read")
 
 
 def _rules(denied: Sequence[DenyRule]) -> str:
-    return humanize_names([_rule(it) for it in denied], shown_max=_NAMED_MAX)
+    return humanize_names([_rule(rule) for rule in denied], shown_max=_NAMED_MAX)
 
 
-def _rule(it: DenyRule) -> str:
-    name = f"{it.name}*" if it.is_prefixed else it.name
-    return f"DENY {it.operation.upper()} on {it.resource.value} {name} for {it.principal}"
+def _rule(rule: DenyRule) -> str:
+    name = f"{rule.name}*" if rule.is_prefixed else rule.name
+    return f"DENY {rule.operation.upper()} on {rule.resource.value} {name} for {rule.principal}"

@@ -60,9 +60,9 @@ class Diagnosis:
     @property
     def can_prove_all(self) -> bool:
         """True if nothing that a proof needs is missing."""
-        return all(it.level is not Level.MISSING for it in self.findings)
+        return all(finding.level is not Level.MISSING for finding in self.findings)
 
     @property
     def problems(self) -> tuple[str, ...]:
         """The checks that found something missing: they change less often than the sentence with its counts."""
-        return tuple(dict.fromkeys(it.check for it in self.findings if it.level is Level.MISSING))
+        return tuple(dict.fromkeys(finding.check for finding in self.findings if finding.level is Level.MISSING))

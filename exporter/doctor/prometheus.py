@@ -76,7 +76,7 @@ def _of_rules(url: str) -> Finding:
             consequence="a hang pages nobody",
             advice="load alerts/alerts.yaml and alerts/recording.yaml, or install the chart with rules enabled",
         )
-    own = sum(str(it).startswith(("KafkaTransaction", "KafkaPartitions")) for it in names)
+    own = sum(str(name).startswith(("KafkaTransaction", "KafkaPartitions")) for name in names)
     return Finding(check=CHECK, level=Level.OK, result=f"it has {humanize_count(own, 'alert')} of the exporter")
 
 

@@ -22,14 +22,14 @@ def acl_lines(findings: Sequence[Finding], *, principal: str | None, bootstrap: 
     """Commands for an administrator, each once."""
     rules = dict.fromkeys(rule for finding in findings for rule in finding.denied_by)
     removals = (_removal(rule, bootstrap) for rule in rules)
-    return (*removals, *(_addition(it, principal or PLACEHOLDER, bootstrap) for it in _missing(findings)))
+    return (*removals, *(_addition(grant, principal or PLACEHOLDER, bootstrap) for grant in _missing(findings)))
 
 
 def _missing(findings: Sequence[Finding]) -> tuple[Grant, ...]:
     """Each grant once, without those that a grant on every name includes."""
-    grants = tuple(dict.fromkeys(it for finding in findings for it in finding.grants))
-    for_all = {(it.operation, it.resource) for it in grants if it.names == ("*",)}
-    return tuple(it for it in grants if it.names == ("*",) or (it.operation, it.resource) not in for_all)
+    grants = tuple(dict.fromkeys(grant for finding in findings for grant in finding.grants))
+    for_all = {(grant.operation, grant.resource) for grant in grants if grant.names == ("*",)}
+    return tuple(grant for grant in grants if grant.names == ("*",) or (grant.operation, grant.resource) not in for_all)
 
 
 def _tool(bootstrap: str) -> list[str]:
@@ -54,7 +54,8 @@ def _removal(rule: DenyRule, bootstrap: str) -> str:
 def strimzi_rules(findings: Sequence[Finding]) -> tuple[str, ...]:
     """Lines for `spec.authorization.acls` of a KafkaUser; Strimzi knows no DENY rules of its own users' making."""
     lines = []
-    for grant, name in ((it, name) for it in _missing(findings) for name in it.names or ("",)):
+    grants_by_name = [(grant, name) for grant in _missing(findings) for name in grant.names or ("",)]
+    for grant, name in grants_by_name:
         lines += ["- resource:", f"    type: {_STRIMZI_TYPES[grant.resource]}"]
         if name:
             lines += [f"    name: {_quoted(name)}", "    patternType: literal"]

@@ -24,24 +24,26 @@ def blocked_groups(snapshot: Snapshot, suspect_rows: Iterable[int], memory: Memo
     known = memory.blocked if memory.cluster_id == snapshot.cluster_id else {}
     found = {}
     for (topic, partition), (stable, high_watermark) in _ends(snapshot, suspect_rows).items():
-        for it in impact.on(topic, partition):
-            if stable - MARKER <= it.offset <= stable < high_watermark:
-                key = GroupKey(it.group, topic, partition)
+        for committed in impact.on(topic, partition):
+            if stable - MARKER <= committed.offset <= stable < high_watermark:
+                key = GroupKey(committed.group, topic, partition)
                 found[key] = BlockedGroup(
-                    group=it.group,
+                    group=committed.group,
                     topic=topic,
                     partition=partition,
                     records=high_watermark - stable,
                     since_ms=known.get(key, snapshot.cluster_time_ms),
                 )
-    return tuple(sorted(found.values(), key=lambda it: (-it.records, it.group, it.topic, it.partition)))
+    return tuple(
+        sorted(found.values(), key=lambda blocked: (-blocked.records, blocked.group, blocked.topic, blocked.partition))
+    )
 
 
 def remembered_groups(
     snapshot: Snapshot, suspect_rows: Iterable[int], memory: Memory, blocked: Iterable[BlockedGroup]
 ) -> Mapping[GroupKey, int]:
     """Since when each group is blocked; also of groups whose broker did not respond in this cycle."""
-    kept = {GroupKey(it.group, it.topic, it.partition): it.since_ms for it in blocked}
+    kept = {GroupKey(group.group, group.topic, group.partition): group.since_ms for group in blocked}
     is_partial = snapshot.impact is None or snapshot.impact.failures
     if is_partial and memory.cluster_id == snapshot.cluster_id:
         suspect = _ends(snapshot, suspect_rows).keys()

@@ -111,7 +111,10 @@ def _transaction_columns(
         idle_ms=np.where(last_write > 0, np.maximum(now - last_write, 0), 0),
         is_late=duration_ms > late_after_ms,
         is_unusually_long=np.fromiter(
-            (it is not None and ms > it.threshold_ms for it, ms in zip(usual, duration_ms.tolist(), strict=True)),
+            (
+                usual_duration is not None and ms > usual_duration.threshold_ms
+                for usual_duration, ms in zip(usual, duration_ms.tolist(), strict=True)
+            ),
             dtype=np.bool_,
             count=len(usual),
         ),

@@ -232,7 +232,7 @@ def _is_clock_behind(snapshot: Snapshot, transactions: Iterable[CoordinatorTrans
     """True if the exporter's own clock is used, and is behind a time that a coordinator has already written."""
     if snapshot.clock_source is ClockSource.CONTROLLER:
         return False
-    latest_ms = max((it.start_time_ms for it in transactions), default=-1)
+    latest_ms = max((transaction.start_time_ms for transaction in transactions), default=-1)
     return latest_ms > snapshot.cluster_time_ms + CLOCKS_AGREE_WITHIN_MS
 
 
@@ -261,11 +261,14 @@ def _search_for_end(snapshot: Snapshot, producer_id: int, last_timestamp_ms: int
     if found is None:
         return _SearchForEnd(end_markers=(), was_searched=False, unsearched=(), lost=())
     return _SearchForEnd(
-        end_markers=tuple(it for it in found.markers if it.producer_id == producer_id),
+        end_markers=tuple(marker for marker in found.markers if marker.producer_id == producer_id),
         was_searched=True,
-        unsearched=(*(sentence for it, sentence in found.unread if it == producer_id), *snapshot.visibility.gaps),
+        unsearched=(
+            *(sentence for producer, sentence in found.unread if producer == producer_id),
+            *snapshot.visibility.gaps,
+        ),
         lost=(
-            *(sentence for it, sentence in found.lost if it == producer_id),
+            *(sentence for producer, sentence in found.lost if producer == producer_id),
             *_forgotten(found.producers_kept_ms, last_timestamp_ms, now_ms),
         ),
     )

@@ -43,7 +43,8 @@ def _unproved(snapshot: Snapshot) -> list[str]:
     sentences += [] if proof is None else _unanswered(proof)
     unconfirmed = () if proof is None else proof.unconfirmed
     sentences += [
-        f"the leader of {it.topic}-{it.partition} is not confirmed: {it.why}" for it in unconfirmed[:_NAMED_MAX]
+        f"the leader of {partition.topic}-{partition.partition} is not confirmed: {partition.why}"
+        for partition in unconfirmed[:_NAMED_MAX]
     ]
     if len(unconfirmed) > _NAMED_MAX:
         sentences.append(f"{len(unconfirmed) - _NAMED_MAX} more leaders are not confirmed")

@@ -59,19 +59,22 @@ def has_its_own_epoch(evidence: Evidence) -> bool:
     very epoch of the records that it ended is of no such producer: it is an older client's, or an administrator's.
     """
     epoch = evidence.producer_epoch
-    if any(it.producer_epoch == it.ended_epoch == epoch for it in evidence.end_markers):
+    if any(marker.producer_epoch == marker.ended_epoch == epoch for marker in evidence.end_markers):
         return False
-    return any(it.commit and it.producer_epoch == epoch and it.ended_epoch == epoch - 1 for it in evidence.end_markers)
+    return any(
+        marker.commit and marker.producer_epoch == epoch and marker.ended_epoch == epoch - 1
+        for marker in evidence.end_markers
+    )
 
 
 def ends(evidence: Evidence) -> tuple[EndMarker, ...]:
     """The markers that may be this transaction's, in the order of time."""
     epoch, is_alone = evidence.producer_epoch, has_its_own_epoch(evidence)
     return tuple(
-        it
-        for it in evidence.end_markers
+        marker
+        for marker in evidence.end_markers
         # If the epoch is its own, a marker of that epoch belongs to the previous transaction.
-        if it.may_end(epoch) and not (is_alone and it.ended_epoch is None and it.producer_epoch == epoch)
+        if marker.may_end(epoch) and not (is_alone and marker.ended_epoch is None and marker.producer_epoch == epoch)
     )
 
 

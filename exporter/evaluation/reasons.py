@@ -142,7 +142,7 @@ def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
     if ended is not None:
         seen.append(_log_said(ended, evidence))
     for commit in (True, False):
-        marker = nearest(tuple(it for it in ends(evidence) if it.commit is commit), evidence.last_timestamp_ms)
+        marker = nearest(tuple(end for end in ends(evidence) if end.commit is commit), evidence.last_timestamp_ms)
         if marker is not None:
             seen.append(_marker_said(marker, evidence.last_timestamp_ms))
     if outcome_of(evidence) is not OutcomeEvidence.NONE:
@@ -189,19 +189,19 @@ def waiting_groups(
         return ()
     committing = [
         WaitingGroup(
-            group=it.group,
-            committed_offset=it.offset,
-            waiting_records=None if high_watermark == UNKNOWN_OFFSET else max(high_watermark - it.offset, 0),
-            blocked_since_ms=memory.blocked.get(GroupKey(it.group, it.topic, it.partition)),
+            group=committed.group,
+            committed_offset=committed.offset,
+            waiting_records=None if high_watermark == UNKNOWN_OFFSET else max(high_watermark - committed.offset, 0),
+            blocked_since_ms=memory.blocked.get(GroupKey(committed.group, committed.topic, committed.partition)),
         )
-        for it in impact.on(key.topic, key.partition)
+        for committed in impact.on(key.topic, key.partition)
     ]
     residents = [
         WaitingGroup(group=group, committed_offset=None, waiting_records=None)
         for partition, group in (impact.residents if key.topic == OFFSETS_TOPIC else ())
         if partition == key.partition
     ]
-    return tuple(sorted([*committing, *residents], key=lambda it: (-(it.waiting_records or 0), it.group)))
+    return tuple(sorted([*committing, *residents], key=lambda group: (-(group.waiting_records or 0), group.group)))
 
 
 def _sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason | None) -> str:

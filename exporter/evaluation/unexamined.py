@@ -70,12 +70,12 @@ def _as_columns(transactions: Mapping[TransactionKey, Remembered]) -> SeenUnexam
             key.partition,
             key.producer_id,
             key.start_offset,
-            it.first_seen_ms,
-            it.last_seen_ms,
-            it.producer_epoch,
-            it.coordinator_start_ms,
+            transaction.first_seen_ms,
+            transaction.last_seen_ms,
+            transaction.producer_epoch,
+            transaction.coordinator_start_ms,
         )
-        for key, it in transactions.items()
+        for key, transaction in transactions.items()
     ]
     table = np.array(rows, dtype=np.int64).reshape(-1, 8)
     return SeenUnexamined(

@@ -50,7 +50,8 @@ class Clients:
 def _key(kafka: KafkaSettings, scan: ScanSettings) -> bytes:
     """Hash of the settings, and of the present state of the certificate files that they name."""
     named = {} if kafka.tls is None else asdict(kafka.tls)
-    files = [signature(Path(it)) for name, it in named.items() if name.endswith("_location") and it is not None]
+    paths = [path for name, path in named.items() if name.endswith("_location") and path is not None]
+    files = [signature(Path(path)) for path in paths]
     return hashlib.sha256(pickle.dumps((kafka, scan, files))).digest()
 
 

@@ -43,7 +43,7 @@ class Known:
 
 def cycles_of(scan: DataFrame, clusters: tuple[ClusterSettings, ...], budget: Budget, known: Known) -> DataFrame:
     """One row per cluster: its packed `ClusterCycle` (`exporter.fleet.scan.unpacked`). `scan` is packed as well."""
-    by_name = {it.name: it for it in clusters}
+    by_name = {cluster.name: cluster for cluster in clusters}
 
     def settled(rows: pa.Table) -> pa.Table:
         name = rows["cluster"][0].as_py()

@@ -269,7 +269,8 @@ def settle(
 
 def _phases_before(joined: ClusterScan) -> tuple[tuple[str, float], ...]:
     """Brokers were read in parallel: the slowest counts."""
-    return ("metadata", joined.cluster.seconds), ("producers", max((it.seconds for it in joined.brokers), default=0.0))
+    slowest = max((broker.seconds for broker in joined.brokers), default=0.0)
+    return ("metadata", joined.cluster.seconds), ("producers", slowest)
 
 
 def _failed(
@@ -326,7 +327,7 @@ def _proxy(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
 
 
 # pickle cannot do this by itself, and the memory of an evaluation holds such mappings.
-copyreg.pickle(MappingProxyType, lambda it: (_proxy, (dict(it),)))
+copyreg.pickle(MappingProxyType, lambda proxy: (_proxy, (dict(proxy),)))
 
 
 def packed(cycle: ClusterCycle) -> bytes:

@@ -103,7 +103,7 @@ def rows_led_by(topology: Topology, broker: int) -> PartitionRows:
 
 def _some(replicas: Replicas, rows: npt.NDArray[np.int64]) -> Replicas:
     of = [replicas.of(int(row)) for row in rows]
-    return _flat([len(it) for it in of], [broker for it in of for broker in it])
+    return _flat([len(brokers) for brokers in of], [broker for brokers in of for broker in brokers])
 
 
 def _flat(lengths: Sequence[int], brokers: Sequence[int]) -> Replicas:
@@ -167,7 +167,7 @@ def broker_table(
     source: Source | None = None,
 ) -> pa.Table:
     """The row about one broker, or with NO_LEADER about the cluster, whose metadata is from `source`."""
-    statistics = [{name: getattr(it, name) for name in _REQUESTS} for it in requests]
+    statistics = [{name: getattr(request, name) for name in _REQUESTS} for request in requests]
     return _table(
         1,
         cluster=[cluster],
@@ -201,6 +201,7 @@ def partition_table(
     ]
     structs = pa.StructArray.from_arrays(columns, fields=list(SCAN.field("open_transactions").type.value_type))
     labels = pa.array([answer.label for answer in Answer])
+    reasons = pa.array([reason or None for reason in scan.reasons], type=pa.string())
     return _table(
         len(rows),
         cluster=[cluster] * len(rows),
@@ -214,7 +215,7 @@ def partition_table(
         replicas=_lists(rows.replicas),
         in_sync=_lists(rows.in_sync),
         answer=labels.take(pa.array(scan.answer[at])),
-        reason=pa.array([it or None for it in scan.reasons], type=pa.string()).take(pa.array(scan.reason_code[at])),
+        reason=reasons.take(pa.array(scan.reason_code[at])),
         producers=scan.producers[at],
         open_transactions=pa.ListArray.from_arrays(pa.array(start), structs),
     )
@@ -267,16 +268,16 @@ def read_back(table: pa.Table) -> ClusterScan:
     """Join the rows of one cluster, in any order."""
     is_broker = pc.is_null(table["topic"])
     about_brokers = table.filter(is_broker).select(_ABOUT_BROKERS).to_pylist()
-    rows = sorted((_broker_row(row) for row in about_brokers), key=lambda it: it.broker)
-    cluster = next((it for it in rows if it.broker == NO_LEADER and it.failure is not None), rows[0])
-    brokers = tuple(it for it in rows if it.broker != NO_LEADER)
+    rows = sorted((_broker_row(row) for row in about_brokers), key=lambda row: row.broker)
+    cluster = next((row for row in rows if row.broker == NO_LEADER and row.failure is not None), rows[0])
+    brokers = tuple(row for row in rows if row.broker != NO_LEADER)
     taken_at_ms = int(pc.min(table["taken_at_ms"]).as_py())
     if cluster.failure is not None:
         return ClusterScan(taken_at_ms=taken_at_ms, cluster=cluster, brokers=brokers, scan=None)
-    addresses = {it.broker: it.address for it in brokers if it.address is not None}
+    addresses = {row.broker: row.address for row in brokers if row.address is not None}
     cluster_id = pc.filter(table["cluster_id"], is_broker)[0].as_py()
     scan = _scan(cluster_id, addresses, table.filter(pc.invert(is_broker)))
-    scan.faults.update({it.broker: it.failure for it in brokers if it.failure is not None})
+    scan.faults.update({row.broker: row.failure for row in brokers if row.failure is not None})
     return ClusterScan(taken_at_ms=taken_at_ms, cluster=cluster, brokers=brokers, scan=scan)
 
 
@@ -288,7 +289,8 @@ def _broker_row(row: dict[str, Any]) -> BrokerRow:
         seconds=row["seconds"],
         source=Source(out_of_date=row["out_of_date"], clock_ahead_ms=row["clock_ahead_ms"]),
         requests=tuple(
-            ApiStatistics(**{**it, "latency_counts": tuple(it["latency_counts"])}) for it in row["requests"]
+            ApiStatistics(**{**request, "latency_counts": tuple(request["latency_counts"])})
+            for request in row["requests"]
         ),
     )
 
@@ -316,7 +318,9 @@ def _scan(cluster_id: str, brokers: dict[int, Address], table: pa.Table) -> Lead
     )
     counts = np.asarray(pc.list_value_length(table["open_transactions"]), dtype=np.int64)
     open_ = pc.list_flatten(table["open_transactions"])
-    columns = {name: np.asarray(pc.struct_field(open_, its)) for name, its in zip(ENTRY_FIELDS, _OPEN, strict=True)}
+    columns = {
+        name: np.asarray(pc.struct_field(open_, column)) for name, column in zip(ENTRY_FIELDS, _OPEN, strict=True)
+    }
     scan.parts.append(Entries(row=np.repeat(at, counts), **columns))
     return scan
 
@@ -324,7 +328,7 @@ def _scan(cluster_id: str, brokers: dict[int, Address], table: pa.Table) -> Lead
 def _topic_ids(table: pa.Table, encoded: pa.DictionaryArray) -> tuple[str, ...]:
     """(T,) from the first row of each topic."""
     first = np.unique(np.asarray(encoded.indices, dtype=np.int64), return_index=True)[1]
-    return tuple(it or "" for it in table["topic_id"].take(pa.array(first)).to_pylist())
+    return tuple(topic_id or "" for topic_id in table["topic_id"].take(pa.array(first)).to_pylist())
 
 
 def _replicas(column: pa.ChunkedArray) -> Replicas:

@@ -62,7 +62,7 @@ _TYPES = {
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
-    return pa.schema([pa.field(it.name, _TYPES[it.kind], nullable=it.nullable) for it in columns])
+    return pa.schema([pa.field(column.name, _TYPES[column.kind], nullable=column.nullable) for column in columns])
 
 
 _SCHEMAS = {table: arrow_schema(columns) for table, columns in TABLES.items()}
@@ -148,8 +148,8 @@ class History:
             cycles = tuple(self._waiting)
         try:
             self._tidy_up()
-            for cluster_id, day in dict.fromkeys((it.cluster_id, _day(it.taken_at_ms)) for it in cycles):
-                part = [it for it in cycles if (it.cluster_id, _day(it.taken_at_ms)) == (cluster_id, day)]
+            for cluster_id, day in dict.fromkeys((cycle.cluster_id, _day(cycle.taken_at_ms)) for cycle in cycles):
+                part = [cycle for cycle in cycles if (cycle.cluster_id, _day(cycle.taken_at_ms)) == (cluster_id, day)]
                 self._write(cluster_id, day, part)
                 self._forget(part)
             self._tidy_up()
@@ -173,22 +173,22 @@ class History:
 
     def _forget(self, cycles: Iterable[_Cycle]) -> None:
         """Forget rows that are on disk."""
-        written = {id(it) for it in cycles}
+        written = {id(cycle) for cycle in cycles}
         with self._condition:
-            gone = [it for it in self._waiting if id(it) in written]
-            self._waiting = deque(it for it in self._waiting if id(it) not in written)
-            rows = sum(len(it.observations) for it in gone)
+            gone = [cycle for cycle in self._waiting if id(cycle) in written]
+            self._waiting = deque(cycle for cycle in self._waiting if id(cycle) not in written)
+            rows = sum(len(cycle.observations) for cycle in gone)
             self._waiting_rows -= rows
             self._rows += rows
-            self._newest_ms = max([it.taken_at_ms for it in gone], default=self._newest_ms)
+            self._newest_ms = max([cycle.taken_at_ms for cycle in gone], default=self._newest_ms)
 
     def _write(self, cluster_id: str, day: str, cycles: list[_Cycle]) -> None:
-        first, last = min(it.taken_at_ms for it in cycles), max(it.taken_at_ms for it in cycles)
+        first, last = min(cycle.taken_at_ms for cycle in cycles), max(cycle.taken_at_ms for cycle in cycles)
         name = file_name(first, last, self._writer)
         # In this order: a cycle without its observations would close all transactions.
         for table, parts in (
-            (OBSERVATIONS, [it.observations for it in cycles]),
-            (CYCLES, [it.cycle for it in cycles]),
+            (OBSERVATIONS, [cycle.observations for cycle in cycles]),
+            (CYCLES, [cycle.cycle for cycle in cycles]),
         ):
             folder = self._root / table / folder_of_cluster(cluster_id) / f"date={day}"
             with atomic_write(folder / name, beside=f"{TEMPORARY}{name}") as file:
@@ -201,7 +201,7 @@ class History:
     def _tidy_up(self) -> None:
         """Remove old files, and the oldest ones beyond the size limit; count the rest."""
         now_s = self._wall_clock()
-        files = sorted(self._files_with_their_end(), key=lambda it: it[1])
+        files = sorted(self._files_with_their_end(), key=lambda file: file[1])
         oldest_ms = now_s * 1000 - self._settings.retention_age_ms
         total = sum(size for _, _, size in files)
         kept = len(files)
@@ -257,12 +257,14 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
     open_, partitions = snapshot.open_transactions, snapshot.partitions
     row = open_.partition_row
     lag = evaluation.partitions.last_stable_offset_lag[row]
-    described = [it.transaction for it in evaluation.evidence]
+    described = [evidence.transaction for evidence in evaluation.evidence]
     suspects = {
-        TransactionKey(it.topic, it.partition, it.producer_id, it.start_offset, it.topic_id): it
-        for it in evaluation.suspects
+        TransactionKey(
+            suspect.topic, suspect.partition, suspect.producer_id, suspect.start_offset, suspect.topic_id
+        ): suspect
+        for suspect in evaluation.suspects
     }
-    suspect = [suspects.get(it.key) for it in evaluation.evidence]
+    matching = [suspects.get(evidence.key) for evidence in evaluation.evidence]
     return {
         "taken_at": np.full(len(open_), snapshot.taken_at_ms, dtype=np.int64),
         "topic": [partitions.topics[topic] for topic in partitions.topic[row].tolist()],
@@ -271,20 +273,26 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
         "producer_epoch": open_.producer_epoch,
         "start_offset": open_.current_txn_start_offset,
         "started_at": transactions.start_timestamp_ms,
-        "start_source": [StartSource(it).label for it in transactions.start_source.tolist()],
+        "start_source": [StartSource(source).label for source in transactions.start_source.tolist()],
         "duration_ms": transactions.duration_ms,
         "idle_ms": transactions.idle_ms,
         "is_late": transactions.is_late,
-        "verdict": [Verdict.ranked(it).label for it in transactions.verdict.tolist()],
+        "verdict": [Verdict.ranked(rank).label for rank in transactions.verdict.tolist()],
         "inconclusive_reason": [
-            None if it is None or it.inconclusive_reason is None else it.inconclusive_reason.value for it in suspect
+            None if suspect is None or suspect.inconclusive_reason is None else suspect.inconclusive_reason.value
+            for suspect in matching
         ],
-        "transactional_id": [it.transactional_id for it in evaluation.evidence],
-        "coordinator_state": [None if it.state is None else it.state.value for it in evaluation.evidence],
-        "timeout_ms": [None if it is None or not it.is_described else it.timeout_ms for it in described],
-        "last_stable_offset_lag": [None if it < 0 else it for it in lag.tolist()],
-        "groups": [() if it is None else tuple(group.group for group in it.groups) for it in suspect],
-        "outcome_evidence": [None if it is None else it.outcome_evidence.value for it in suspect],
+        "transactional_id": [evidence.transactional_id for evidence in evaluation.evidence],
+        "coordinator_state": [
+            None if evidence.state is None else evidence.state.value for evidence in evaluation.evidence
+        ],
+        "timeout_ms": [
+            None if transaction is None or not transaction.is_described else transaction.timeout_ms
+            for transaction in described
+        ],
+        "last_stable_offset_lag": [None if records < 0 else records for records in lag.tolist()],
+        "groups": [() if suspect is None else tuple(group.group for group in suspect.groups) for suspect in matching],
+        "outcome_evidence": [None if suspect is None else suspect.outcome_evidence.value for suspect in matching],
     }
 
 
@@ -307,8 +315,8 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str
         "partitions_read": [int(np.count_nonzero(snapshot.partitions.answer == Answer.READ))],
         "partitions_unread": [count],
         "unread": [unread],
-        "brokers_failed": [sum(it.failure is not None for it in snapshot.brokers)],
-        "coordinators_failed": [sum(it.failure is not None for it in snapshot.coordinators)],
+        "brokers_failed": [sum(broker.failure is not None for broker in snapshot.brokers)],
+        "coordinators_failed": [sum(coordinator.failure is not None for coordinator in snapshot.coordinators)],
         "is_complete": [bool(snapshot.is_complete)],
         "max_timeout_ms": [evaluation.max_timeout_ms],
     }

@@ -11,7 +11,7 @@ from exporter.incidents.incident import Event, EventKind, Incident, Incidents, S
 
 FORMAT: Final = "kafka-transaction-exporter incidents"
 VERSION: Final = 1
-_BY_LABEL: Final = {it.label: it for it in Verdict}
+_BY_LABEL: Final = {verdict.label: verdict for verdict in Verdict}
 
 
 def document(incidents: Incidents) -> dict[str, Any]:
@@ -20,45 +20,47 @@ def document(incidents: Incidents) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "cluster_id": incidents.cluster_id,
-        "incidents": [of_incident(it) for it in incidents.all],
+        "incidents": [of_incident(incident) for incident in incidents.all],
     }
 
 
-def of_incident(it: Incident) -> dict[str, Any]:
+def of_incident(incident: Incident) -> dict[str, Any]:
     """One incident; instants in milliseconds."""
     return {
-        "id": it.id,
-        "started_ms": it.started_ms,
-        "ended_ms": it.ended_ms,
-        "worst_verdict": it.worst.label,
-        "partitions": list(it.partitions),
-        "groups": list(it.groups),
-        "records_held_back": it.records_held_back,
-        "suspects": [_of_suspect(suspect) for suspect in it.suspects],
-        "more_suspects": it.more_suspects,
-        "events": [{"at_ms": event.at_ms, "kind": event.kind.value, "sentence": event.sentence} for event in it.events],
-        "more_events": it.more_events,
+        "id": incident.id,
+        "started_ms": incident.started_ms,
+        "ended_ms": incident.ended_ms,
+        "worst_verdict": incident.worst.label,
+        "partitions": list(incident.partitions),
+        "groups": list(incident.groups),
+        "records_held_back": incident.records_held_back,
+        "suspects": [_of_suspect(suspect) for suspect in incident.suspects],
+        "more_suspects": incident.more_suspects,
+        "events": [
+            {"at_ms": event.at_ms, "kind": event.kind.value, "sentence": event.sentence} for event in incident.events
+        ],
+        "more_events": incident.more_events,
     }
 
 
-def _of_suspect(it: Suspect) -> dict[str, Any]:
+def _of_suspect(suspect: Suspect) -> dict[str, Any]:
     return {
-        "topic": it.key.topic,
-        "partition": it.key.partition,
-        "topic_id": it.key.topic_id,
-        "producer_id": it.key.producer_id,
-        "producer_epoch": it.producer_epoch,
-        "start_offset": it.key.start_offset,
-        "transactional_id": it.transactional_id,
-        "start_ms": it.start_ms,
-        "suspect_at_ms": it.suspect_at_ms,
-        "ended_at_ms": it.ended_at_ms,
-        "verdict": it.verdict.label,
-        "worst_verdict": it.worst.label,
-        "reason": it.reason,
-        "outcome_evidence": it.outcome,
-        "records_held_back": it.records_held_back,
-        "groups": list(it.groups),
+        "topic": suspect.key.topic,
+        "partition": suspect.key.partition,
+        "topic_id": suspect.key.topic_id,
+        "producer_id": suspect.key.producer_id,
+        "producer_epoch": suspect.producer_epoch,
+        "start_offset": suspect.key.start_offset,
+        "transactional_id": suspect.transactional_id,
+        "start_ms": suspect.start_ms,
+        "suspect_at_ms": suspect.suspect_at_ms,
+        "ended_at_ms": suspect.ended_at_ms,
+        "verdict": suspect.verdict.label,
+        "worst_verdict": suspect.worst.label,
+        "reason": suspect.reason,
+        "outcome_evidence": suspect.outcome,
+        "records_held_back": suspect.records_held_back,
+        "groups": list(suspect.groups),
     }
 
 
@@ -67,12 +69,12 @@ def incidents_of(document: Any) -> Incidents:
     if document["format"] != FORMAT or document["version"] != VERSION:
         raise ValueError(f"format {document['format']!r}, version {document['version']!r}")
     return Incidents(
-        cluster_id=_text(document, "cluster_id"), all=tuple(_incident(it) for it in _list(document, "incidents"))
+        cluster_id=_text(document, "cluster_id"), all=tuple(_incident(entry) for entry in _list(document, "incidents"))
     )
 
 
 def _incident(document: Mapping[str, Any]) -> Incident:
-    suspects = tuple(_suspect(it) for it in _list(document, "suspects"))
+    suspects = tuple(_suspect(entry) for entry in _list(document, "suspects"))
     if not suspects:
         raise ValueError("an incident has no suspect")
     return Incident(
@@ -80,8 +82,8 @@ def _incident(document: Mapping[str, Any]) -> Incident:
         suspects=suspects,
         more_suspects=_number(document, "more_suspects"),
         events=tuple(
-            Event(_number(it, "at_ms"), EventKind(it["kind"]), _text(it, "sentence"))
-            for it in _list(document, "events")
+            Event(_number(event, "at_ms"), EventKind(event["kind"]), _text(event, "sentence"))
+            for event in _list(document, "events")
         ),
         more_events=_number(document, "more_events"),
     )
@@ -106,7 +108,7 @@ def _suspect(document: Mapping[str, Any]) -> Suspect:
         reason=_text(document, "reason"),
         outcome=OutcomeEvidence(document["outcome_evidence"]).value,
         records_held_back=None if document["records_held_back"] is None else _number(document, "records_held_back"),
-        groups=tuple(_text({"group": it}, "group") for it in _list(document, "groups")),
+        groups=tuple(_text({"group": group}, "group") for group in _list(document, "groups")),
         ended_at_ms=None if document["ended_at_ms"] is None else _number(document, "ended_at_ms"),
     )
 

@@ -37,12 +37,14 @@ def followed(before: Incidents, evaluation: Evaluation) -> Incidents:
     cluster_id = evaluation.snapshot.cluster_id
     if before.cluster_id != cluster_id:
         before = Incidents(cluster_id=cluster_id)
-    rows = {_key(it): it for it in evaluation.suspects}
-    if not rows and all(it.is_over for it in before.all):
+    rows = {_key(row): row for row in evaluation.suspects}
+    if not rows and all(incident.is_over for incident in before.all):
         return before
     other_verdicts = _verdicts_of_others(before, rows, evaluation)
-    followed_ = [it if it.is_over else _after(it, rows, other_verdicts, evaluation) for it in before.all]
-    known = {it.key for incident in before.all for it in incident.suspects if it.ended_at_ms is None}
+    followed_ = [
+        incident if incident.is_over else _after(incident, rows, other_verdicts, evaluation) for incident in before.all
+    ]
+    known = {suspect.key for incident in before.all for suspect in incident.suspects if suspect.ended_at_ms is None}
     new = [row for key, row in rows.items() if key not in known]
     kept = _with_new(followed_, new, evaluation) if new else tuple(followed_)
     return before if kept == before.all else Incidents(cluster_id=cluster_id, all=_newest(kept))
@@ -50,21 +52,21 @@ def followed(before: Incidents, evaluation: Evaluation) -> Incidents:
 
 def new_suspects(before: Incidents, after: Incidents) -> list[TransactionKey]:
     """The transactions that are followed since the last evaluation."""
-    known = {it.key for incident in before.all for it in incident.suspects}
-    return [it.key for incident in after.all for it in incident.suspects if it.key not in known]
+    known = {suspect.key for incident in before.all for suspect in incident.suspects}
+    return [suspect.key for incident in after.all for suspect in incident.suspects if suspect.key not in known]
 
 
 def with_sentences(incidents: Incidents, sentences: Mapping[TransactionKey, str], now_ms: int) -> Incidents:
     """With a line about the first record of each of these transactions."""
     if not sentences:
         return incidents
-    return replace(incidents, all=tuple(_with_sentences(it, sentences, now_ms) for it in incidents.all))
+    return replace(incidents, all=tuple(_with_sentences(incident, sentences, now_ms) for incident in incidents.all))
 
 
 def _with_sentences(incident: Incident, sentences: Mapping[TransactionKey, str], now_ms: int) -> Incident:
-    about = [(it, sentences[it.key]) for it in incident.suspects if it.key in sentences]
+    about = [(suspect, sentences[suspect.key]) for suspect in incident.suspects if suspect.key in sentences]
     return _with_events(
-        incident, [Event(now_ms, EventKind.FIRST_RECORD, f"{it.name}: {sentence}") for it, sentence in about]
+        incident, [Event(now_ms, EventKind.FIRST_RECORD, f"{suspect.name}: {sentence}") for suspect, sentence in about]
     )
 
 
@@ -76,7 +78,10 @@ def _verdicts_of_others(
     before: Incidents, rows: Mapping[TransactionKey, TransactionRow], evaluation: Evaluation
 ) -> Mapping[TransactionKey, Verdict]:
     """The verdicts of followed transactions that are open, and no suspects in this cycle."""
-    wanted = {it.key for incident in before.all for it in incident.suspects if it.ended_at_ms is None} - rows.keys()
+    open_before = {
+        suspect.key for incident in before.all for suspect in incident.suspects if suspect.ended_at_ms is None
+    }
+    wanted = open_before - rows.keys()
     if not wanted:
         return {}
     verdicts = zip(evaluation.evidence, evaluation.transactions.verdict.tolist(), strict=True)
@@ -90,17 +95,17 @@ def _after(
     evaluation: Evaluation,
 ) -> Incident:
     suspects, events = [], []
-    for it in incident.suspects:
-        if it.ended_at_ms is not None:
-            suspects.append(it)
+    for suspect in incident.suspects:
+        if suspect.ended_at_ms is not None:
+            suspects.append(suspect)
             continue
-        row = rows.get(it.key)
+        row = rows.get(suspect.key)
         if row is not None:
-            after, new = _seen(it, row, evaluation)
-        elif it.key in other_verdicts:
-            after, new = _no_suspect(it, other_verdicts[it.key], evaluation)
+            after, new = _seen(suspect, row, evaluation)
+        elif suspect.key in other_verdicts:
+            after, new = _no_suspect(suspect, other_verdicts[suspect.key], evaluation)
         else:
-            after, new = _missing(it, evaluation)
+            after, new = _missing(suspect, evaluation)
         suspects.append(after)
         events += new
     return _with_events(replace(incident, suspects=tuple(suspects)), events)
@@ -118,7 +123,7 @@ def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple
         reason=row.reason,
         outcome=row.outcome_evidence.value,
         records_held_back=max(
-            (it for it in (before.records_held_back, row.last_stable_offset_lag) if it is not None), default=None
+            (lag for lag in (before.records_held_back, row.last_stable_offset_lag) if lag is not None), default=None
         ),
         groups=tuple(sorted({*before.groups, *_blocked(row)})),
     )
@@ -184,14 +189,16 @@ def _with_new(
     now_ms = evaluation.snapshot.taken_at_ms
     joined_from_ms = now_ms - JOINED_SECONDS * 1000
     at_of_producer = {
-        (it.key.producer_id, it.producer_epoch): at
+        (suspect.key.producer_id, suspect.producer_epoch): at
         for at, incident in reversed(list(enumerate(incidents)))
-        for it in incident.suspects
-        if it.ended_at_ms is None
+        for suspect in incident.suspects
+        if suspect.ended_at_ms is None
     }
     newest = len(incidents) - 1
     if newest >= 0 and incidents[newest].last_suspect_ms < joined_from_ms:
-        newest = next((at for at, it in enumerate(incidents) if it.more_suspects and not it.is_over), -1)
+        newest = next(
+            (at for at, incident in enumerate(incidents) if incident.more_suspects and not incident.is_over), -1
+        )
     not_followed: Counter[int] = Counter()
     for row in rows:
         at = at_of_producer.get((row.producer_id, row.producer_epoch), newest)
@@ -247,17 +254,17 @@ def _began(row: TransactionRow, start_ms: int) -> list[Event]:
 
 def _blocked(row: TransactionRow) -> Mapping[str, int]:
     """Since when each group is blocked, by the cluster's clock."""
-    return {it.group: it.blocked_since_ms for it in row.groups if it.blocked_since_ms is not None}
+    return {group.group: group.blocked_since_ms for group in row.groups if group.blocked_since_ms is not None}
 
 
 def _groups_blocked(row: TransactionRow, groups: Iterable[str], evaluation: Evaluation) -> list[Event]:
     wanted, offset_ms = set(groups), evaluation.snapshot.clock_offset_ms
     events = []
-    for it in row.groups:
-        if it.group in wanted and it.blocked_since_ms is not None:
-            waiting = "" if it.waiting_records is None else f", {it.waiting_records:,} records wait"
-            sentence = f"group {it.group} is blocked on {row.topic}-{row.partition}{waiting}"
-            events.append(Event(it.blocked_since_ms - offset_ms, EventKind.GROUP_BLOCKED, sentence))
+    for group in row.groups:
+        if group.group in wanted and group.blocked_since_ms is not None:
+            waiting = "" if group.waiting_records is None else f", {group.waiting_records:,} records wait"
+            sentence = f"group {group.group} is blocked on {row.topic}-{row.partition}{waiting}"
+            events.append(Event(group.blocked_since_ms - offset_ms, EventKind.GROUP_BLOCKED, sentence))
     return events
 
 
@@ -284,5 +291,6 @@ def _newest(incidents: tuple[Incident, ...]) -> tuple[Incident, ...]:
     too_many = len(incidents) - INCIDENTS_MAX
     if too_many <= 0:
         return incidents
-    dropped = {it.started_ms for it in [it for it in incidents if it.is_over][:too_many]}
-    return tuple(it for it in incidents if it.started_ms not in dropped)[-INCIDENTS_MAX:]
+    over = [incident for incident in incidents if incident.is_over]
+    dropped = {incident.started_ms for incident in over[:too_many]}
+    return tuple(incident for incident in incidents if incident.started_ms not in dropped)[-INCIDENTS_MAX:]

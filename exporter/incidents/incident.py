@@ -19,9 +19,9 @@ JOINED_SECONDS: Final = 600
 
 Overlap alone does not join: a hang may stay for days, and is not the cause of a suspect that begins on the third.
 """
-SUSPECTS: Final = tuple(it.label for it in Verdict if it.is_suspect)
+SUSPECTS: Final = tuple(verdict.label for verdict in Verdict if verdict.is_suspect)
 """Worst first."""
-HANGING: Final = tuple(it.label for it in Verdict if it.is_hanging)
+HANGING: Final = tuple(verdict.label for verdict in Verdict if verdict.is_hanging)
 ID_FORMAT: Final = "%Y%m%dT%H%M%S"
 """Of its start in UTC; milliseconds and `Z` follow: `20270115T080000123Z`."""
 
@@ -57,7 +57,7 @@ class Event:
 
 def by_time(events: Iterable[Event]) -> tuple[Event, ...]:
     """Events of one instant stay in their order."""
-    return tuple(sorted(events, key=lambda it: it.at_ms))
+    return tuple(sorted(events, key=lambda event: event.at_ms))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,47 +126,47 @@ class Incident:
     @property
     def is_over(self) -> bool:
         """True if none of its suspects is open."""
-        return all(it.ended_at_ms is not None for it in self.suspects)
+        return all(suspect.ended_at_ms is not None for suspect in self.suspects)
 
     @property
     def ended_ms(self) -> int | None:
         """When the last of its suspects ended; None while one is open."""
-        ends = [it.ended_at_ms for it in self.suspects if it.ended_at_ms is not None]
+        ends = [suspect.ended_at_ms for suspect in self.suspects if suspect.ended_at_ms is not None]
         return max(ends) if len(ends) == len(self.suspects) else None
 
     @property
     def last_suspect_ms(self) -> int:
         """When its newest suspect became one."""
-        return max(it.suspect_at_ms for it in self.suspects)
+        return max(suspect.suspect_at_ms for suspect in self.suspects)
 
     @property
     def worst(self) -> Verdict:
         """The worst verdict that any of its suspects had."""
-        return min(it.worst for it in self.suspects)
+        return min(suspect.worst for suspect in self.suspects)
 
     @property
     def partitions(self) -> tuple[str, ...]:
         """Their names, sorted."""
-        return tuple(sorted({it.name for it in self.suspects}))
+        return tuple(sorted({suspect.name for suspect in self.suspects}))
 
     @property
     def groups(self) -> tuple[str, ...]:
         """Every group that it blocked, sorted."""
-        return tuple(sorted({group for it in self.suspects for group in it.groups}))
+        return tuple(sorted({group for suspect in self.suspects for group in suspect.groups}))
 
     @property
     def records_held_back(self) -> int | None:
         """The maximum of each partition, added up; None if none is known."""
         most: dict[str, int] = {}
-        for it in self.suspects:
-            if it.records_held_back is not None:
-                most[it.name] = max(most.get(it.name, 0), it.records_held_back)
+        for suspect in self.suspects:
+            if suspect.records_held_back is not None:
+                most[suspect.name] = max(most.get(suspect.name, 0), suspect.records_held_back)
         return sum(most.values()) if most else None
 
 
-def without_transactional_ids(it: Incident) -> Incident:
+def without_transactional_ids(incident: Incident) -> Incident:
     """The incident without any occurrence of its transactional ids."""
-    names = {repr(one.transactional_id) for one in it.suspects if one.transactional_id is not None}
+    names = {repr(one.transactional_id) for one in incident.suspects if one.transactional_id is not None}
 
     def hidden(sentence: str) -> str:
         for name in names:
@@ -174,9 +174,9 @@ def without_transactional_ids(it: Incident) -> Incident:
         return sentence
 
     return replace(
-        it,
-        suspects=tuple(replace(one, transactional_id=None, reason=hidden(one.reason)) for one in it.suspects),
-        events=tuple(replace(event, sentence=hidden(event.sentence)) for event in it.events),
+        incident,
+        suspects=tuple(replace(one, transactional_id=None, reason=hidden(one.reason)) for one in incident.suspects),
+        events=tuple(replace(event, sentence=hidden(event.sentence)) for event in incident.events),
     )
 
 
@@ -190,7 +190,7 @@ class Incidents:
 
     def named(self, name: str) -> Incident | None:
         """The incident with this id."""
-        return next((it for it in self.all if it.id == name), None)
+        return next((incident for incident in self.all if incident.id == name), None)
 
 
 NO_INCIDENTS: Final = Incidents()

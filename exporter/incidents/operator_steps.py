@@ -31,7 +31,7 @@ def steps_of(lines: Iterable[str]) -> Steps:
         if step is not None and str(step.get("step")) in _WORDS:
             plan = step.get("plan")
             facts = plan if isinstance(plan, dict) else step
-            topic, partition, start_offset = (str(facts.get(it)) for it in ("topic", "partition", "start_offset"))
+            topic, partition, start_offset = (str(facts.get(name)) for name in ("topic", "partition", "start_offset"))
             event = _event(step, f"{topic}-{partition}")
             if event is not None:
                 steps[topic, partition, start_offset].append(event)
@@ -40,7 +40,7 @@ def steps_of(lines: Iterable[str]) -> Steps:
 
 def with_steps(incident: Incident, steps: Steps) -> Incident:
     """The incident with the steps on its transactions in its time line."""
-    keys = ((it.topic, str(it.partition), str(it.start_offset)) for it in incident.suspects)
+    keys = ((suspect.topic, str(suspect.partition), str(suspect.start_offset)) for suspect in incident.suspects)
     found = tuple(event for key in keys for event in steps.get(key, ()))
     return replace(incident, events=by_time((*incident.events, *found))) if found else incident
 

@@ -188,7 +188,7 @@ class ClusterClient:
     async def _ask_anyone(self, topics: tuple[str, ...] | None) -> Topology:
         """The current source first, then other known brokers, then the bootstrap addresses; each gets a share of time."""
         known = dict.fromkeys([*(self.brokers or {}).values(), *self.bootstrap])
-        addresses = sorted(known, key=lambda it: (it in self.out_of_touch, it != self.source))
+        addresses = sorted(known, key=lambda candidate: (candidate in self.out_of_touch, candidate != self.source))
         faults: list[str] = []
         read = self.latest.topology_of if topics is None else _topology
         for tried, address in enumerate(addresses):

@@ -46,7 +46,7 @@ async def prove(
         state_topic_id=before.topic_id,
         state_partitions=_state_partition_proofs(before, after, probes_before, probes_after),
         listing_failures=tuple((one.broker, one.failure) for one in listings if one.failure is not None),
-        transactions=tuple(_with_state_partition(it, len(before.leaders)) for it in described),
+        transactions=tuple(_with_state_partition(transaction, len(before.leaders)) for transaction in described),
         unclear_producer_ids=unclear | _listed_twice(listed),
         hidden_topics=hidden,
         id_visibility=visible_after if visible_before is IdVisibility.ALL else visible_before,
@@ -64,12 +64,12 @@ def state_claims(proof: CoordinatorProof, producer_ids: Collection[int]) -> Iter
 
     All of them if no coordinator lists some producer id, otherwise those to which their transactional ids hash.
     """
-    listed = {it.producer_id: it for it in proof.transactions}
-    rests_on_all = any(it not in listed for it in producer_ids)
-    owners = {listed[it].state_partition for it in producer_ids if it in listed}
-    for it in proof.state_partitions:
-        if it.failure is None and (rests_on_all or it.partition in owners):
-            yield claim_of(it, proof.state_topic_id)
+    listed = {transaction.producer_id: transaction for transaction in proof.transactions}
+    rests_on_all = any(producer_id not in listed for producer_id in producer_ids)
+    owners = {listed[producer_id].state_partition for producer_id in producer_ids if producer_id in listed}
+    for partition_proof in proof.state_partitions:
+        if partition_proof.failure is None and (rests_on_all or partition_proof.partition in owners):
+            yield claim_of(partition_proof, proof.state_topic_id)
 
 
 def _listed_twice(listed: Iterable[CoordinatorTransaction]) -> frozenset[int]:

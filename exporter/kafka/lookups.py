@@ -118,4 +118,4 @@ async def list_all(client: ClusterClient, states: tuple[TransactionState, ...] =
     ]
     if not rows:
         gaps.append(f"{STATE_TOPIC} does not exist or is not visible, so every broker was queried")
-    return Listings(tuple(it for listing in listings for it in listing.transactions), tuple(gaps))
+    return Listings(tuple(transaction for listing in listings for transaction in listing.transactions), tuple(gaps))

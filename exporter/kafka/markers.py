@@ -84,7 +84,7 @@ def _error_code(answer: Any) -> int:
     return int(codes[0])
 
 
-async def fence(client: ClusterClient, it: CoordinatorTransaction) -> str | None:
+async def fence(client: ClusterClient, transaction: CoordinatorTransaction) -> str | None:
     """InitProducerId for this producer id and epoch: the coordinator aborts the ongoing transaction. None if it is done.
 
     Otherwise the error's name: after CONCURRENT_TRANSACTIONS the coordinator is working on it, and nothing must be sent
@@ -92,14 +92,14 @@ async def fence(client: ClusterClient, it: CoordinatorTransaction) -> str | None
     BrokerFault.
     """
     request = InitProducerIdRequest(
-        transactional_id=it.transactional_id,
-        transaction_timeout_ms=it.timeout_ms,
-        producer_id=it.producer_id,
-        producer_epoch=it.producer_epoch,
+        transactional_id=transaction.transactional_id,
+        transaction_timeout_ms=transaction.timeout_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
         min_version=3,
         max_version=5,
     )
     code = await client.request(
-        it.coordinator, "InitProducerId", request, lambda answer: int(answer.error_code), once=True
+        transaction.coordinator, "InitProducerId", request, lambda answer: int(answer.error_code), once=True
     )
     return None if code == ErrorCode.NONE else error_name(code)

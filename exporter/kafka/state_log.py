@@ -121,7 +121,11 @@ class StateLog:
     @property
     def ends(self) -> Mapping[int, int]:
         """By partition: the offset of the next record to be written, if the partition is read and its leader responds."""
-        return {it: end for it, end in self._ends.items() if it not in self.failures and it not in self._unplaced}
+        return {
+            partition: end
+            for partition, end in self._ends.items()
+            if partition not in self.failures and partition not in self._unplaced
+        }
 
     @property
     def failure(self) -> str | None:
@@ -174,7 +178,9 @@ class StateLog:
         placed = sorted(self._unplaced & self.positions.keys())
         self._unplaced.difference_update(placed)
         if placed:
-            self._consumer.incremental_assign([TopicPartition(STATE_TOPIC, it, self.positions[it]) for it in placed])
+            self._consumer.incremental_assign(
+                [TopicPartition(STATE_TOPIC, partition, self.positions[partition]) for partition in placed]
+            )
 
     def _unplace(self, partition: int) -> None:
         """Assign it again later: nothing else shows whether its error is over."""

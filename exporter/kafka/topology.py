@@ -79,7 +79,8 @@ class Topology:
         first = np.zeros(len(self.topics), dtype=np.int64)
         count = np.zeros(len(self.topics), dtype=np.int64)
         found = [other.rows_of(self.topics[index]) for index in topics.tolist()]
-        first[topics], count[topics] = [it.start for it in found], [len(it) for it in found]
+        first[topics] = [topic_rows.start for topic_rows in found]
+        count[topics] = [len(topic_rows) for topic_rows in found]
         topic, partition = self.topic[rows], self.partition[rows]
         return np.where(partition < count[topic], first[topic] + partition, -1)
 

@@ -36,7 +36,8 @@ _MONDAY_MS: Final = 4 * 86_400_000
 def usual_of_transactions(transactions: DataFrame) -> DataFrame:
     """`TRANSACTIONS` -> id, topics, hour of the week, durations and idle times on the grid, of the usual ones."""
     known = schemas.shaped(transactions, schemas.TRANSACTIONS)
-    is_usual = (f.col("end") == CLOSED) & ~f.arrays_overlap("verdicts", f.array(*(f.lit(it) for it in HANGING)))
+    hanging = f.array(*(f.lit(verdict) for verdict in HANGING))
+    is_usual = (f.col("end") == CLOSED) & ~f.arrays_overlap("verdicts", hanging)
     began_ms = f.unix_millis("first_seen")
     hour = (f.floor((began_ms - _MONDAY_MS) / _HOUR_MS) % 168).cast("int")
     return known.where(is_usual).select(
@@ -84,7 +85,7 @@ def by_subject(samples: DataFrame) -> DataFrame:
     """One row for each id, group and topic that samples count for."""
     subjects = f.array_union(
         f.array(*(f.struct(f.lit(kind).alias("kind"), f.col(column).alias("name")) for kind, column in _SINGLE)),
-        f.transform("topics", lambda it: f.struct(f.lit("topic").alias("kind"), it.alias("name"))),
+        f.transform("topics", lambda topic: f.struct(f.lit("topic").alias("kind"), topic.alias("name"))),
     )
     return (
         samples.withColumn("subject", f.explode(subjects))
@@ -105,13 +106,13 @@ def group_of_each_id(spark: SparkSession, usual: DataFrame, groups: GroupRules) 
     if not groups:
         return spark.createDataFrame([], schema)
     ids = [row[0] for row in usual.select("transactional_id").distinct().collect() if row[0] is not None]
-    rows = [(it, group_of(groups, it)) for it in ids]
+    rows = [(transactional_id, group_of(groups, transactional_id)) for transactional_id in ids]
     return spark.createDataFrame(rows, schema)
 
 
 def statistics_of(subjects: DataFrame, *by: str) -> list[Row]:
     """Percentiles of each subject, and of each value of the columns `by`."""
-    quantiles = f.array(*(f.lit(it) for it in _PERCENTILES))
+    quantiles = f.array(*(f.lit(percentile) for percentile in _PERCENTILES))
     return (
         subjects.groupBy(*_SUBJECT, *by)
         .agg(
@@ -147,15 +148,15 @@ def document_of(rows: Iterable[Any], hours: Iterable[Any], *, made_at_ms: int, w
     of_hours: dict[tuple[str, ...], list[Any]] = {}
     for row in hours:
         if row["samples"] >= HOUR_SAMPLES_MIN and row["span_ms"] >= HOUR_SPAN_MS_MIN:
-            of_hours.setdefault(tuple(row[it] for it in _SUBJECT), []).append(row)
-    thresholds: dict[str, list[dict[str, Any]]] = {it: [] for it in KINDS.values()}
+            of_hours.setdefault(tuple(row[column] for column in _SUBJECT), []).append(row)
+    thresholds: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS.values()}
     ranked = sorted(rows, key=lambda row: (row["cluster_id"], row["kind"], -row["samples"], row["name"]))
     counted: dict[tuple[str, str], int] = {}
     for row in ranked:
         place = (row["cluster_id"], row["kind"])
         counted[place] = counted.get(place, 0) + 1
         if counted[place] <= IDS_MAX:
-            pattern = of_hours.get(tuple(row[it] for it in _SUBJECT), [])
+            pattern = of_hours.get(tuple(row[column] for column in _SUBJECT), [])
             thresholds[KINDS[row["kind"]]].append(_entry(row, pattern))
     document = {
         "format": FORMAT,
@@ -169,7 +170,7 @@ def document_of(rows: Iterable[Any], hours: Iterable[Any], *, made_at_ms: int, w
 
 
 def _entry(row: Any, hours: Sequence[Any]) -> dict[str, Any]:
-    p25, p50, p75, p95, p99 = (_off_grid(it) for it in row["grid"])
+    p25, p50, p75, p95, p99 = (_off_grid(value) for value in row["grid"])
     threshold_ms, reason = threshold_of(UsualDurations(row["samples"], row["span_ms"], p25, p75, p99))
     entry: dict[str, Any] = {
         "cluster_id": row["cluster_id"],
@@ -185,8 +186,8 @@ def _entry(row: Any, hours: Sequence[Any]) -> dict[str, Any]:
     }
     if hours:
         entry["hours_of_week"] = [
-            {"hour": it["hour"], "samples": it["samples"], "p99_ms": _off_grid(it["grid"][-1])}
-            for it in sorted(hours, key=lambda it: int(it["hour"]))
+            {"hour": hour["hour"], "samples": hour["samples"], "p99_ms": _off_grid(hour["grid"][-1])}
+            for hour in sorted(hours, key=lambda hour: int(hour["hour"]))
         ]
     return entry
 

@@ -33,26 +33,26 @@ def compact_history(history: Path, tables: Tables, *, now_ms: int) -> int:
     """Returns the number of removed small files."""
     files = plausible(history_files(history), now_ms)
     manifest = tables.load()
-    newest_ms = _newest((it.cluster_id, it.last_ms) for it in files)
+    newest_ms = _newest((file.cluster_id, file.last_ms) for file in files)
     days: dict[tuple[str, str], list[HistoryFile]] = defaultdict(list)
     for file in files:
         if file.day < _settled(newest_ms[file.cluster_id]) and file.key in manifest.consumed:
             days[file.cluster_id, file.day].append(file)
     gone = 0
     for day in days.values():
-        parts = {table: [it for it in day if it.table == table] for table in (OBSERVATIONS, CYCLES)}
+        parts = {table: [file for file in day if file.table == table] for table in (OBSERVATIONS, CYCLES)}
         if max(map(len, parts.values())) < 2 or min(map(len, parts.values())) < 1:  # noqa: PLR2004 - nothing to join
             continue
         if damaged_among(day, (), to_its_end=True):
             continue  # keep them for the operator
-        first_ms, last_ms = min(it.first_ms for it in day), max(it.last_ms for it in day)
+        first_ms, last_ms = min(file.first_ms for file in day), max(file.last_ms for file in day)
         # One name for both tables, like the daemon's; the generation distinguishes it from the files that it replaces.
         name = file_name(first_ms, last_ms, f"{WRITER}{manifest.generation + 1}")
         keys = {f"{table}/{'/'.join(of_table[0].path.parts[-3:-1])}/{name}" for table, of_table in parts.items()}
         manifest = replace(manifest, generation=manifest.generation + 1, consumed=manifest.consumed | keys)
         tables.commit(manifest)
         for of_table in parts.values():
-            join([it.path for it in of_table], of_table[0].path.parent / name)
+            join([file.path for file in of_table], of_table[0].path.parent / name)
         for file in (*parts[CYCLES], *parts[OBSERVATIONS]):
             file.path.unlink(missing_ok=True)
             gone += 1
@@ -69,13 +69,14 @@ def compact_tables(tables: Tables, *, now_ms: int, retention_ms: int) -> int:
         if bucket.day < _settled(newest_ms.get(bucket.cluster_id, 0)):
             days[bucket.cluster_id, bucket.day, bucket.is_suspect].append(bucket)
     run = manifest.new_run()
-    for day in (it for it in days.values() if len(it) > 1):
+    for day in (buckets for buckets in days.values() if len(buckets) > 1):
         # the path of an hour, with another hour
         inner = Path(*Path(day[0].folder).parts[2:-1], "hour=all")
         folder = tables.root / "transactions" / run / inner
         folder.mkdir(parents=True)
-        join([it for old in day for it in sorted((tables.root / old.folder).glob("*.parquet"))], folder / "all.parquet")
-        kept = (*(it for it in kept if it not in day), bucket_of(tables.root, folder))
+        hours = [part for old in day for part in sorted((tables.root / old.folder).glob("*.parquet"))]
+        join(hours, folder / "all.parquet")
+        kept = (*(bucket for bucket in kept if bucket not in day), bucket_of(tables.root, folder))
     if kept != manifest.buckets:
         tables.commit(manifest.succeeded_by(now_ms, buckets=kept))
     return len(set(manifest.buckets) - set(kept))
@@ -83,14 +84,16 @@ def compact_tables(tables: Tables, *, now_ms: int, retention_ms: int) -> int:
 
 def newest_closings_ms(manifest: Manifest, now_ms: int) -> dict[str, int]:
     """By cluster, the newest closing in the tables. Closings in the future, which earlier versions took, do not count."""
-    closings = ((it.cluster_id, it.closed_to_ms) for it in manifest.buckets)
+    closings = ((bucket.cluster_id, bucket.closed_to_ms) for bucket in manifest.buckets)
     return _newest((cluster_id, closed_ms) for cluster_id, closed_ms in closings if closed_ms <= now_ms + AHEAD_MS)
 
 
 def buckets_since(manifest: Manifest, newest_ms: Mapping[str, int], window_ms: int) -> tuple[Bucket, ...]:
     """The buckets of the last `window_ms` of each cluster, counted from its newest row."""
     return tuple(
-        it for it in manifest.buckets if it.closed_to_ms >= newest_ms.get(it.cluster_id, it.closed_to_ms) - window_ms
+        bucket
+        for bucket in manifest.buckets
+        if bucket.closed_to_ms >= newest_ms.get(bucket.cluster_id, bucket.closed_to_ms) - window_ms
     )
 
 
@@ -122,7 +125,7 @@ def _batches(parts: Iterable[Path], schema: pa.Schema) -> Iterable[pa.Table]:
     waiting: list[pa.Table] = []
     for part in parts:
         waiting.append(pq.ParquetFile(part).read().replace_schema_metadata(None).cast(schema))
-        if sum(len(it) for it in waiting) >= ROW_GROUP_ROWS:
+        if sum(len(table) for table in waiting) >= ROW_GROUP_ROWS:
             yield pa.concat_tables(waiting)
             waiting = []
     if waiting:

@@ -90,13 +90,13 @@ def _instant(instant_ms: int) -> str:
 
 def plausible(files: Iterable[HistoryFile], now_ms: int) -> tuple[HistoryFile, ...]:
     """Files with plausible times."""
-    return tuple(it for it in files if implausible_time(it, now_ms) is None)
+    return tuple(file for file in files if implausible_time(file, now_ms) is None)
 
 
 def left_out(files: Iterable[HistoryFile], damaged: Iterable[DamagedFile], now_ms: int) -> tuple[tuple[str, str], ...]:
     """(key, reason) of each file that is left out of the tables."""
-    found = {it.key: it.why for it in damaged}
-    found |= {it.key: why for it in files if (why := implausible_time(it, now_ms)) is not None}
+    found = {file.key: file.why for file in damaged}
+    found |= {file.key: why for file in files if (why := implausible_time(file, now_ms)) is not None}
     return tuple(sorted(found.items()))
 
 
@@ -105,8 +105,8 @@ def waiting(files: Collection[HistoryFile], consumed: Collection[str]) -> tuple[
     present = {file.key for file in files} | set(consumed)
     return tuple(
         sorted(
-            (it for it in files if it.key not in consumed and it.observations_key in present),
-            key=lambda it: (it.first_ms, it.key),
+            (file for file in files if file.key not in consumed and file.observations_key in present),
+            key=lambda file: (file.first_ms, file.key),
         )
     )
 
@@ -116,10 +116,10 @@ def batch_of(files: Iterable[HistoryFile], rows_max: int) -> tuple[HistoryFile, 
     rows = 0
     taken: list[HistoryFile] = []
     refused: set[str] = set()
-    for file in sorted(files, key=lambda it: (it.first_ms, it.observations_key, it.table == CYCLES)):
+    for file in sorted(files, key=lambda file: (file.first_ms, file.observations_key, file.table == CYCLES)):
         if file.table == OBSERVATIONS:
             rows += _rows(file.path)
-            if refused or (rows > rows_max and any(it.table == OBSERVATIONS for it in taken)):
+            if refused or (rows > rows_max and any(earlier.table == OBSERVATIONS for earlier in taken)):
                 refused.add(file.key)
                 continue
         elif file.observations_key in refused:
@@ -140,7 +140,7 @@ def damage_of(file: HistoryFile, *, to_its_end: bool) -> str | None:
     try:
         parquet = pq.ParquetFile(file.path)
         for column in TABLES[file.table]:
-            why = _unlike(column, [str(it.type) for it in parquet.schema_arrow if it.name == column.name])
+            why = _unlike(column, [str(field.type) for field in parquet.schema_arrow if field.name == column.name])
             if why is not None:
                 return why
         for first_ms, last_ms in _spans_ms(parquet):
@@ -160,8 +160,8 @@ def _spans_ms(parquet: pq.ParquetFile) -> Iterable[tuple[int, int]]:
     per_ms = _PER_MS.get(parquet.schema_arrow.field(TAKEN_AT).type.unit, 1)
     for number in range(parquet.num_row_groups):
         group = parquet.metadata.row_group(number)
-        columns = (group.column(it) for it in range(group.num_columns))
-        statistics = next(it.statistics for it in columns if it.path_in_schema == TAKEN_AT)
+        columns = (group.column(index) for index in range(group.num_columns))
+        statistics = next(column.statistics for column in columns if column.path_in_schema == TAKEN_AT)
         if statistics is not None and statistics.has_min_max:
             first, last = statistics.min_raw, statistics.max_raw
         else:
@@ -189,7 +189,7 @@ def damaged_among(
     files: Iterable[HistoryFile], known: Iterable[DamagedFile], *, to_its_end: bool = False
 ) -> tuple[DamagedFile, ...]:
     """Files that cannot be read; known ones are not tried again until they change."""
-    damaged_before = {it.key: it for it in known}
+    damaged_before = {file.key: file for file in known}
     found = []
     for file in files:
         with suppress(FileNotFoundError):

@@ -51,7 +51,7 @@ def merged(one: Identities, other: Identities) -> Identities:
     """The union of both. Of two names the greater one is taken, so that the order does not matter."""
     producers = one.producers.unionByName(other.producers).groupBy(*_PRODUCER)
     partitions = one.partitions.unionByName(other.partitions).groupBy(*_PARTITION)
-    whole = producers.agg(*(f.max(it).alias(it) for it in ("transactional_id", "newest_start")))
+    whole = producers.agg(*(f.max(column).alias(column) for column in ("transactional_id", "newest_start")))
     return Identities(
         schemas.shaped(whole, schemas.PRODUCERS).persist(),
         schemas.shaped(partitions.agg(f.max("newest_offset").alias("newest_offset")), schemas.PARTITIONS),
@@ -122,9 +122,9 @@ def folders_with(transactions: DataFrame, wanted: Wanted) -> frozenset[str]:
         "transactions": split.join(wanted.transactions, on=list(_TRANSACTION), how="left_semi"),
         "names": renamed,
     }
-    kinds = [getattr(wanted, it).select(f.lit(it).alias("kind")) for it in found]
-    present = [it["kind"] for it in reduce(DataFrame.unionByName, kinds).distinct().collect()]
+    kinds = [getattr(wanted, kind).select(f.lit(kind).alias("kind")) for kind in found]
+    present = [row["kind"] for row in reduce(DataFrame.unionByName, kinds).distinct().collect()]
     if not present:
         return frozenset()
-    paths = reduce(DataFrame.unionByName, (found[it].select("path") for it in present)).distinct().collect()
+    paths = reduce(DataFrame.unionByName, (found[kind].select("path") for kind in present)).distinct().collect()
     return frozenset("/".join(unquote(row["path"]).split("/")[-6:-1]) for row in paths)

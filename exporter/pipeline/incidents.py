@@ -32,12 +32,13 @@ def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
         f.min("hanging_at").alias("hanging_at"),
         f.min(_ms("suspect_at") - _ms("first_seen")).alias("detection_delay_ms"),
     )
+    by_rank = f.array(*(f.lit(verdict) for verdict in SUSPECTS))
     return schemas.shaped(
         whole.join(_blast_radius(numbered), on=list(_INCIDENT), how="inner").select(
             "*",
             f.date_format("started_at", "yyyyMMdd'T'HHmmssSSS'Z'").alias("incident"),
             f.when(f.col("is_over"), f.col("last_closed_at")).alias("ended_at"),
-            f.element_at(f.array(*(f.lit(it) for it in SUSPECTS)), f.col("worst_rank") + 1).alias("worst_verdict"),
+            f.element_at(by_rank, f.col("worst_rank") + 1).alias("worst_verdict"),
             (_ms("hanging_at") - _ms("started_at")).alias("proof_delay_ms"),
         ),
         schemas.INCIDENTS,
@@ -46,8 +47,8 @@ def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
 
 def _suspects(transactions: DataFrame) -> DataFrame:
     """With the first instants as suspect and as proved hang, and the worst verdict."""
-    verdicts_seen = f.flatten(f.transform("partitions", lambda it: it["verdicts"]))
-    worst = [f.when(f.array_contains("verdicts", it), f.lit(rank)) for rank, it in enumerate(SUSPECTS)]
+    verdicts_seen = f.flatten(f.transform("partitions", lambda partition: partition["verdicts"]))
+    worst = [f.when(f.array_contains("verdicts", verdict), f.lit(rank)) for rank, verdict in enumerate(SUSPECTS)]
     return transactions.select(
         "*",
         _first(verdicts_seen, SUSPECTS).alias("suspect_at"),
@@ -57,8 +58,8 @@ def _suspects(transactions: DataFrame) -> DataFrame:
 
 
 def _first(verdicts_seen: Column, verdicts: tuple[str, ...]) -> Column:
-    wanted = f.filter(verdicts_seen, lambda it: it["verdict"].isin(*verdicts))
-    return f.array_min(f.transform(wanted, lambda it: it["first_seen"]))
+    wanted = f.filter(verdicts_seen, lambda seen: seen["verdict"].isin(*verdicts))
+    return f.array_min(f.transform(wanted, lambda seen: seen["first_seen"]))
 
 
 def _blast_radius(numbered: DataFrame) -> DataFrame:
@@ -68,7 +69,7 @@ def _blast_radius(numbered: DataFrame) -> DataFrame:
         f.concat_ws("-", "one.topic", f.col("one.partition").cast("string")).alias("name"),
         "one.last_stable_offset_lag",
         "one.groups",
-        f.exists("one.verdicts", lambda it: it["verdict"].isin(*SUSPECTS)).alias("is_suspect"),
+        f.exists("one.verdicts", lambda seen: seen["verdict"].isin(*SUSPECTS)).alias("is_suspect"),
     )
     by_partition = (
         split.where("is_suspect")

@@ -58,15 +58,15 @@ def ingest_batch(
     """Take one batch, oldest files first; None when no file waits. Call it with the tables locked."""
     manifest = tables.load()
     there = history_files(history)
-    consumed = manifest.consumed & {it.key for it in there}
+    consumed = manifest.consumed & {file.key for file in there}
     sane = plausible(there, now_ms)
     damaged = damaged_among(
-        (it for it in sane if it.key not in consumed or it.key in _keys(manifest.damaged)), manifest.damaged
+        (file for file in sane if file.key not in consumed or file.key in _keys(manifest.damaged)), manifest.damaged
     )
     if damaged != manifest.damaged:
         manifest = manifest.succeeded_by(now_ms, damaged=damaged)
         tables.commit(manifest)
-    files = tuple(it for it in sane if it.key not in _keys(damaged))
+    files = tuple(file for file in sane if file.key not in _keys(damaged))
     pending = waiting(files, consumed)
     batch = batch_of(pending, batch_rows)
     if not batch:
@@ -74,7 +74,7 @@ def ingest_batch(
     cycles = _cycles_since(files, manifest, batch)
     run = manifest.new_run()
     try:
-        new = [it for it in batch if it.table == OBSERVATIONS]
+        new = [file for file in batch if file.table == OBSERVATIONS]
         observations = read_history(spark, history, OBSERVATIONS, new)
         covered = read_history(spark, history, CYCLES, cycles)
         touched, identities = _reach(spark, tables, manifest, batch, observations)
@@ -91,24 +91,24 @@ def ingest_batch(
         return IngestedBatch(0, len(pending) - len(found), 0)
     finally:
         spark.catalog.clearCache()
-    kept = tuple(it for it in manifest.buckets if it not in touched)
+    kept = tuple(bucket for bucket in manifest.buckets if bucket not in touched)
     tables.commit(
         manifest.succeeded_by(
             now_ms,
-            consumed=consumed | {it.key for it in batch},
+            consumed=consumed | {file.key for file in batch},
             buckets=(*kept, *_buckets(tables.root, run)),
             open=_open(tables.root, run),
             identities=f"identities/{run}",
         )
     )
-    return IngestedBatch(len(batch), len(pending) - len(batch), max(it.last_ms for it in batch))
+    return IngestedBatch(len(batch), len(pending) - len(batch), max(file.last_ms for file in batch))
 
 
 def _touches(batch: Collection[HistoryFile], bucket: Bucket) -> bool:
-    files = [it for it in batch if it.cluster_id == bucket.cluster_id]
+    files = [file for file in batch if file.cluster_id == bucket.cluster_id]
     return bool(files) and (
-        bucket.closed_to_ms >= min(it.first_ms for it in files) - REOPENED_MS
-        and bucket.first_seen_ms <= max(it.last_ms for it in files)
+        bucket.closed_to_ms >= min(file.first_ms for file in files) - REOPENED_MS
+        and bucket.first_seen_ms <= max(file.last_ms for file in files)
     )
 
 
@@ -116,7 +116,7 @@ def _reach(
     spark: SparkSession, tables: Tables, manifest: Manifest, batch: Collection[HistoryFile], observations: DataFrame
 ) -> tuple[tuple[Bucket, ...], Identities]:
     """The buckets that a batch can change, and all known producers and partitions."""
-    touched = tuple(it for it in manifest.buckets if _touches(batch, it))
+    touched = tuple(bucket for bucket in manifest.buckets if _touches(batch, bucket))
     observed = identities_of(observations, exact_start())
     if not manifest.buckets and manifest.open is None:
         return touched, observed
@@ -125,18 +125,18 @@ def _reach(
         if manifest.identities is None
         else read_identities(spark, tables.root / manifest.identities)
     )
-    clusters = {it.cluster_id for it in batch if it.table == OBSERVATIONS}
-    others = tuple(it for it in manifest.buckets if it not in touched and it.cluster_id in clusters)
+    clusters = {file.cluster_id for file in batch if file.table == OBSERVATIONS}
+    others = tuple(bucket for bucket in manifest.buckets if bucket not in touched and bucket.cluster_id in clusters)
     if others:
         at_hand = partition_transactions_of(read_transactions(spark, tables, _folders(touched, manifest)))
         wanted = wanted_of(observations, at_hand, before, observed)
-        found = folders_with(read_transactions(spark, tables, (it.folder for it in others)), wanted)
-        touched += tuple(it for it in others if it.folder.split("/", 1)[1] in found)
+        found = folders_with(read_transactions(spark, tables, (bucket.folder for bucket in others)), wanted)
+        touched += tuple(bucket for bucket in others if bucket.folder.split("/", 1)[1] in found)
     return touched, merged(before, observed)
 
 
 def _folders(buckets: Iterable[Bucket], manifest: Manifest) -> list[str]:
-    return [*(it.folder for it in buckets), *([manifest.open] if manifest.open else [])]
+    return [*(bucket.folder for bucket in buckets), *([manifest.open] if manifest.open else [])]
 
 
 def _transactions(observations: DataFrame, carried: DataFrame, cycles: DataFrame, producers: DataFrame) -> DataFrame:
@@ -151,26 +151,28 @@ def _cycles_since(
     files: Iterable[HistoryFile], manifest: Manifest, batch: Collection[HistoryFile]
 ) -> tuple[HistoryFile, ...]:
     """The cycles of the batch, and earlier ones that may close one of its transactions."""
-    taken = manifest.consumed | {it.key for it in batch}
+    taken = manifest.consumed | {file.key for file in batch}
     first_ms = {
-        cluster_id: min(it.first_ms for it in batch if it.cluster_id == cluster_id)
-        for cluster_id in {it.cluster_id for it in batch}
+        cluster_id: min(file.first_ms for file in batch if file.cluster_id == cluster_id)
+        for cluster_id in {file.cluster_id for file in batch}
     }
     return tuple(
-        it
-        for it in files
-        if it.table == CYCLES and it.key in taken and it.last_ms >= first_ms.get(it.cluster_id, it.last_ms + 1)
+        file
+        for file in files
+        if file.table == CYCLES
+        and file.key in taken
+        and file.last_ms >= first_ms.get(file.cluster_id, file.last_ms + 1)
     )
 
 
 def _keys(damaged: Iterable[DamagedFile]) -> frozenset[str]:
-    return frozenset(it.key for it in damaged)
+    return frozenset(file.key for file in damaged)
 
 
 def read_history(spark: SparkSession, history: Path, table: str, files: Iterable[HistoryFile]) -> DataFrame:
     """`OBSERVATIONS` or `CYCLES` of these files."""
     schema = {OBSERVATIONS: schemas.OBSERVATIONS, CYCLES: schemas.CYCLES}[table]
-    paths = [str(it.path) for it in files]
+    paths = [str(file.path) for file in files]
     if not paths:
         return spark.createDataFrame([], schema)
     reader = spark.read.schema(schema).option("basePath", str(history / VERSION / table))
@@ -181,7 +183,7 @@ def read_history(spark: SparkSession, history: Path, table: str, files: Iterable
 
 def read_transactions(spark: SparkSession, tables: Tables, folders: Iterable[str]) -> DataFrame:
     """`TRANSACTIONS` of these folders."""
-    paths = [str(tables.root / it) for it in folders]
+    paths = [str(tables.root / folder) for folder in folders]
     if not paths:
         return spark.createDataFrame([], schemas.TRANSACTIONS)
     return spark.read.schema(schemas.TRANSACTIONS).parquet(*paths)
@@ -195,7 +197,7 @@ def all_transactions(spark: SparkSession, tables: Tables, manifest: Manifest) ->
 def _write(transactions: DataFrame, folder: Path) -> None:
     """Write all buckets in one pass, each in its own folder."""
     is_closed = f.col("end") == CLOSED
-    is_suspect = f.arrays_overlap("verdicts", f.array(*(f.lit(it) for it in SUSPECTS)))
+    is_suspect = f.arrays_overlap("verdicts", f.array(*(f.lit(verdict) for verdict in SUSPECTS)))
     places = {
         "part": f.when(~is_closed, "open").when(is_suspect, "suspect").otherwise("ordinary"),
         "cluster": f.when(is_closed, f.url_encode("cluster_id")).otherwise("any"),
@@ -222,15 +224,15 @@ def _buckets(root: Path, run: str) -> tuple[Bucket, ...]:
 def bucket_of(root: Path, folder: Path) -> Bucket:
     """The bucket in that folder, from the footers of its files."""
     footers = [pq.read_metadata(path) for path in sorted(folder.glob("*.parquet"))]
-    part, cluster, day, _ = (it.split("=", 1)[1] for it in folder.parts[-4:])
+    part, cluster, day, _ = (element.split("=", 1)[1] for element in folder.parts[-4:])
     return Bucket(
         folder=str(folder.relative_to(root)),
         cluster_id=unquote_plus(unquote(cluster)),  # encoded by this file, and by Spark
         is_suspect=part == "suspect",
         day=day,
         first_seen_ms=min(_extremes(footers, "first_seen"))[0],
-        closed_to_ms=max(_extremes(footers, "closed_at"), key=lambda it: it[1])[1],
-        rows=sum(it.num_rows for it in footers),
+        closed_to_ms=max(_extremes(footers, "closed_at"), key=lambda extreme: extreme[1])[1],
+        rows=sum(footer.num_rows for footer in footers),
     )
 
 

@@ -30,7 +30,7 @@ def java_client_options(kafka: KafkaSettings) -> dict[str, str]:
 def _sasl(sasl: SaslSettings) -> Mapping[str, str]:
     mechanism = MECHANISMS[sasl.mechanism]
     if not mechanism.is_for_spark:
-        known = ", ".join(it.name for it in MECHANISMS.values() if it.is_for_spark)
+        known = ", ".join(mechanism.name for mechanism in MECHANISMS.values() if mechanism.is_for_spark)
         raise JavaClientError(
             f"kafka.sasl.mechanism {mechanism.name} is not supported with Spark's Kafka source: use {known}"
         )

@@ -65,7 +65,7 @@ class Jobs:
     def incidents(self) -> None:
         """Makes all incidents again, from the suspects, which are few."""
         manifest = self.tables.load()
-        folders = [it.folder for it in manifest.buckets if it.is_suspect]
+        folders = [bucket.folder for bucket in manifest.buckets if bucket.is_suspect]
         folders += [manifest.open] if manifest.open else []
         folder = f"incidents/{manifest.new_run()}"
         incidents = incidents_of_transactions(read_transactions(self.spark, self.tables, folders))
@@ -83,7 +83,7 @@ class Jobs:
         """Makes baselines from the last four weeks."""
         manifest, made_at_ms = self.tables.load(), self.now_ms()
         newest_ms = newest_closings_ms(manifest, made_at_ms)
-        folders = [it.folder for it in buckets_since(manifest, newest_ms, WINDOW_MS)]
+        folders = [bucket.folder for bucket in buckets_since(manifest, newest_ms, WINDOW_MS)]
         froms = [(cluster_id, end_ms - WINDOW_MS) for cluster_id, end_ms in newest_ms.items()]
         since = self.spark.createDataFrame(froms, "cluster_id string, from_ms long")
         closed = (
@@ -100,15 +100,15 @@ class Jobs:
         """Makes the report of the last four weeks."""
         manifest, made_at_ms = self.tables.load(), self.now_ms()
         newest_ms = newest_closings_ms(manifest, made_at_ms)
-        folders = [it.folder for it in buckets_since(manifest, newest_ms, WINDOW_MS)]
+        folders = [bucket.folder for bucket in buckets_since(manifest, newest_ms, WINDOW_MS)]
         folders += [manifest.open] if manifest.open else []
         left = self.left_out()
         cycles = [
-            it
-            for it in history_files(self.history)
-            if it.table == CYCLES
-            and it.last_ms >= newest_ms.get(it.cluster_id, 0) - WINDOW_MS
-            and it.key not in dict(left)
+            file
+            for file in history_files(self.history)
+            if file.table == CYCLES
+            and file.last_ms >= newest_ms.get(file.cluster_id, 0) - WINDOW_MS
+            and file.key not in dict(left)
         ]
         data = collect(
             read_transactions(self.spark, self.tables, folders),
@@ -150,6 +150,6 @@ def read_outcomes(spark: SparkSession, tables: Tables, manifest: Manifest, folde
     """`JOINED` of the transactions in these folders; None if no transaction log was read."""
     if not manifest.outcomes:
         return None
-    joined = [tables.root / it.folder for it in manifest.outcomes if it.source in folders]
+    joined = [tables.root / outcome.folder for outcome in manifest.outcomes if outcome.source in folders]
     written = [str(folder) for folder in joined if folder.exists()]  # a part without rows has no folder
     return spark.read.schema(JOINED).parquet(*written) if written else spark.createDataFrame([], JOINED)

@@ -59,7 +59,7 @@ def jars_of(folder: Path | None) -> dict[str, str]:
     jars = sorted(folder.glob("*.jar"))
     if not jars:
         raise LogJobError(f"--jars {folder}: holds no jar")
-    return {"spark.jars": ",".join(str(it.resolve()) for it in jars)}
+    return {"spark.jars": ",".join(str(jar.resolve()) for jar in jars)}
 
 
 def read_log(spark: SparkSession, source: LogSource, tables: Tables, *, every_ms: int | None) -> None:

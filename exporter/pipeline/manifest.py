@@ -84,9 +84,10 @@ class Manifest:
     @property
     def folders(self) -> frozenset[str]:
         """All folders in the manifest."""
-        named = {it.folder for it in self.buckets} | {it.folder for it in self.outcomes}
+        named = {bucket.folder for bucket in self.buckets} | {outcome.folder for outcome in self.outcomes}
         named |= {folder for folder, _ in self.superseded}
-        return frozenset(named | {it for it in (self.open, self.incidents, self.identities) if it is not None})
+        single = (self.open, self.incidents, self.identities)
+        return frozenset(named | {folder for folder in single if folder is not None})
 
     def new_run(self) -> str:
         """A unique name: when this process is killed, Spark's process continues to write for a moment."""
@@ -96,7 +97,7 @@ class Manifest:
         """The next manifest; it keeps folders that it no longer uses for a while."""
         following = replace(self, generation=self.generation + 1, superseded=(), **changes)  # type: ignore[arg-type]
         gone = self.folders - following.folders - {folder for folder, _ in self.superseded}
-        kept = tuple(it for it in self.superseded if now_ms - it[1] < SUPERSEDED_MS)
+        kept = ((folder, since_ms) for folder, since_ms in self.superseded if now_ms - since_ms < SUPERSEDED_MS)
         return replace(following, superseded=(*kept, *((folder, now_ms) for folder in sorted(gone))))
 
 
@@ -117,9 +118,9 @@ class Tables:
                 **{
                     **document,
                     "consumed": frozenset(document["consumed"]),
-                    "buckets": tuple(Bucket(**it) for it in document["buckets"]),
-                    "outcomes": tuple(Joined(**it) for it in document.get("outcomes", ())),
-                    "damaged": tuple(DamagedFile(**it) for it in document.get("damaged", ())),
+                    "buckets": tuple(Bucket(**bucket) for bucket in document["buckets"]),
+                    "outcomes": tuple(Joined(**outcome) for outcome in document.get("outcomes", ())),
+                    "damaged": tuple(DamagedFile(**file) for file in document.get("damaged", ())),
                     "superseded": tuple((folder, since_ms) for folder, since_ms in document["superseded"]),
                 }
             )
@@ -158,7 +159,7 @@ class Tables:
         here = str(folder.relative_to(self.root))
         if here in named:
             return
-        if any(it.startswith(here + "/") for it in named):
+        if any(name.startswith(here + "/") for name in named):
             for inner in folder.iterdir():
                 if inner.is_dir():
                     self._remove_but(inner, named)

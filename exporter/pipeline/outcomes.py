@@ -28,7 +28,7 @@ BEFORE_MS: Final = 60_000
 """The log is read from this long before the oldest transaction, because two clocks may differ."""
 
 JOINED: Final = t.StructType(
-    [it for it in schemas.TRANSACTIONS if it.name != "partitions"]
+    [column for column in schemas.TRANSACTIONS if column.name != "partitions"]
     + [
         t.StructField("outcome", t.StringType()),  # commit, abort, timeout or fenced; null where the log has none
         t.StructField("exact_duration_ms", t.LongType()),
@@ -52,7 +52,7 @@ class Part:
 def logs_read_to_ms(tables: Tables) -> dict[str, int]:
     """By cluster, when new records of its log were last written to the table."""
     return {
-        cluster_of_folder(folder.name): max(int(it.stat().st_mtime * 1000) for it in files)
+        cluster_of_folder(folder.name): max(int(file.stat().st_mtime * 1000) for file in files)
         for folder in (tables.root / "transaction_log").glob("cluster_id=*")
         if (files := tuple(folder.glob("*.parquet")))
     }
@@ -60,10 +60,12 @@ def logs_read_to_ms(tables: Tables) -> dict[str, int]:
 
 def parts_to_join(manifest: Manifest, logs_to_ms: Mapping[str, int]) -> tuple[Part, ...]:
     """Parts that were never joined, or joined before the log of their cluster covered them."""
-    parts = [Part(it.folder, it.closed_to_ms, logs_to_ms.get(it.cluster_id, 0)) for it in manifest.buckets]
+    parts = [
+        Part(bucket.folder, bucket.closed_to_ms, logs_to_ms.get(bucket.cluster_id, 0)) for bucket in manifest.buckets
+    ]
     parts += [Part(manifest.open, None, max(logs_to_ms.values(), default=0))] if manifest.open else []
-    joined_to_ms = {it.source: it.log_to_ms for it in manifest.outcomes}
-    return tuple(it for it in parts if _is_due(it, joined_to_ms.get(it.folder)))
+    joined_to_ms = {outcome.source: outcome.log_to_ms for outcome in manifest.outcomes}
+    return tuple(part for part in parts if _is_due(part, joined_to_ms.get(part.folder)))
 
 
 def _is_due(part: Part, joined_to_ms: int | None) -> bool:
@@ -80,14 +82,14 @@ def join_outcomes(spark: SparkSession, tables: Tables, *, now_ms: int) -> int | 
         return None
     manifest = tables.load()
     parts = parts_to_join(manifest, logs_to_ms)
-    named = {it.folder for it in manifest.buckets} | {manifest.open}
-    kept = tuple(it for it in manifest.outcomes if it.source in named - {part.folder for part in parts})
+    named = {bucket.folder for bucket in manifest.buckets} | {manifest.open}
+    kept = tuple(outcome for outcome in manifest.outcomes if outcome.source in named - {part.folder for part in parts})
     if parts:
         folder = f"outcomes/{manifest.new_run()}"
-        transactions = read_transactions(spark, tables, (it.folder for it in parts))
+        transactions = read_transactions(spark, tables, (part.folder for part in parts))
         outcomes = outcomes_of(_records(spark, tables, transactions))
         _write(joined(transactions, outcomes), tables.root / folder)
-        kept += tuple(Joined(it.folder, _place(folder, it.folder), it.log_to_ms) for it in parts)
+        kept += tuple(Joined(part.folder, _place(folder, part.folder), part.log_to_ms) for part in parts)
     if kept != manifest.outcomes:
         tables.commit(manifest.succeeded_by(now_ms, outcomes=kept))
     return len(parts)
@@ -97,7 +99,7 @@ def joined(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
     """`TRANSACTIONS` and `OUTCOMES` -> `JOINED`, and the columns of each row's folder."""
     with_path = with_outcomes(transactions.withColumn("path", f.split("_metadata.file_path", "/")), outcomes)
     place = [f.element_at("path", number) for number in range(-6, -1)]
-    run, part, cluster, day, hour = (f.element_at(f.split(it, "="), -1) for it in place)
+    run, part, cluster, day, hour = (f.element_at(f.split(element, "="), -1) for element in place)
     source = f.concat_ws(".", run, part, day, hour)
     return with_path.select(
         *JOINED.names,
@@ -124,5 +126,5 @@ def _write(rows: DataFrame, folder: Path) -> None:
 def _place(folder: str, source: str) -> str:
     """The folder with the joined rows of that folder of transactions."""
     run, part, cluster, day, hour = Path(source).parts[-5:]
-    name = ".".join(it.split("=", 1)[-1] for it in (run, part, day, hour))
+    name = ".".join(element.split("=", 1)[-1] for element in (run, part, day, hour))
     return f"{folder}/source={name}/{cluster}"

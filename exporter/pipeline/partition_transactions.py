@@ -72,10 +72,10 @@ def _seen(observations: DataFrame) -> DataFrame:
 
 def _known(carried: DataFrame) -> DataFrame:
     return carried.select(
-        *(it for it in carried.columns if it not in {"transactional_id", "verdicts", "is_lost"}),
+        *(column for column in carried.columns if column not in {"transactional_id", "verdicts", "is_lost"}),
         f.when(f.col("is_lost"), f.col("last_seen")).alias("lost_after"),
         *(
-            f.expr(f"get(filter(verdicts, it -> it.verdict = '{verdict}'), 0).first_seen").alias(column)
+            f.expr(f"get(filter(verdicts, seen -> seen.verdict = '{verdict}'), 0).first_seen").alias(column)
             for verdict, column in zip(VERDICTS, _VERDICT_COLUMNS, strict=True)
         ),
     )
@@ -92,7 +92,7 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
     )
     known = merged.select(
         *KEY,
-        *(it for it in merged.columns if it not in {*KEY, *_VERDICT_COLUMNS, "closed_at", "lost_after"}),
+        *(column for column in merged.columns if column not in {*KEY, *_VERDICT_COLUMNS, "closed_at", "lost_after"}),
         _verdicts().alias("verdicts"),
         f.when(f.col("closed_at") > f.col("last_seen"), f.col("closed_at")).alias("closed_at"),
         f.coalesce(f.col("lost_after") == f.col("last_seen"), f.lit(False)).alias("is_lost"),
@@ -104,24 +104,24 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
 
 def _verdicts() -> Column:
     """In order of first appearance. A single verdict, the usual case, goes without the functions that Spark interprets."""
-    first_seen = [f.col(it) for it in _VERDICT_COLUMNS]
+    first_seen = [f.col(column) for column in _VERDICT_COLUMNS]
     only = f.struct(
         f.coalesce(*first_seen).alias("first_seen"),
         f.coalesce(
-            *(f.when(it.isNotNull(), f.lit(verdict)) for it, verdict in zip(first_seen, VERDICTS, strict=True))
+            *(f.when(column.isNotNull(), f.lit(verdict)) for column, verdict in zip(first_seen, VERDICTS, strict=True))
         ).alias("verdict"),
     )
     ranked = f.array(
         *(
-            f.struct(it.alias("first_seen"), f.lit(rank).alias("rank"), f.lit(verdict).alias("verdict"))
-            for rank, (verdict, it) in enumerate(zip(VERDICTS, first_seen, strict=True))
+            f.struct(column.alias("first_seen"), f.lit(rank).alias("rank"), f.lit(verdict).alias("verdict"))
+            for rank, (verdict, column) in enumerate(zip(VERDICTS, first_seen, strict=True))
         )
     )
-    in_order = f.array_sort(f.filter(ranked, lambda it: it["first_seen"].isNotNull()))
+    in_order = f.array_sort(f.filter(ranked, lambda seen: seen["first_seen"].isNotNull()))
     several = f.transform(
-        in_order, lambda it: f.struct(it["first_seen"].alias("first_seen"), it["verdict"].alias("verdict"))
+        in_order, lambda seen: f.struct(seen["first_seen"].alias("first_seen"), seen["verdict"].alias("verdict"))
     )
-    count = reduce(Column.__add__, (it.isNotNull().cast("int") for it in first_seen))
+    count = reduce(Column.__add__, (column.isNotNull().cast("int") for column in first_seen))
     return f.when(count == 1, f.array(only)).otherwise(several)
 
 

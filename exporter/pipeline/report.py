@@ -155,7 +155,7 @@ def _first(ordered: DataFrame, most: int) -> tuple[list[Row], int]:
 
 
 def _durations(transactions: DataFrame) -> tuple[tuple[Durations, ...], int]:
-    hung = f.arrays_overlap("verdicts", f.array(*(f.lit(it) for it in HANGING)))
+    hung = f.arrays_overlap("verdicts", f.array(*(f.lit(verdict) for verdict in HANGING)))
     # A transaction whose start is its first cycle, and that was not seen again, has 0: its duration is unknown.
     known = f.when(f.col("duration_ms") > 0, f.col("duration_ms"))
     usual = f.when(~hung, known)
@@ -220,7 +220,7 @@ def _coverage_gaps(cycles: DataFrame) -> tuple[tuple[CoverageGap, ...], int]:
 
 def _record(kind: type[_Record], row: Row, **given: Any) -> _Record:
     """The fields of the record that are not given, from the columns of their names."""
-    columns = {it.name: _plain(row[it.name]) for it in fields(kind) if it.name not in given}  # type: ignore[arg-type]
+    columns = {column.name: _plain(row[column.name]) for column in fields(kind) if column.name not in given}  # type: ignore[arg-type]
     return kind(**columns, **given)
 
 

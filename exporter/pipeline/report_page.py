@@ -64,7 +64,7 @@ def _summary(data: ReportData) -> str:
     if not data.incidents:
         return f"No incident.{limits}"
     older = f", the newest {len(data.incidents):,} of them" if data.incidents_cut else ""
-    partitions = {(it.cluster_id, name) for it in data.incidents for name in it.partitions}
+    partitions = {(incident.cluster_id, name) for incident in data.incidents for name in incident.partitions}
     return (
         f"{humanize_count(len(data.incidents) + data.incidents_cut, 'incident')}{older} on "
         f"{humanize_count(len(partitions), 'partition')}; {_blocked(data.incidents)}.{limits}"
@@ -73,10 +73,10 @@ def _summary(data: ReportData) -> str:
 
 def _blocked(incidents: Sequence[Incident]) -> str:
     """The number of groups, and how long they waited at most: as long as the longest incident that has groups."""
-    groups = {(it.cluster_id, name) for it in incidents for name in it.groups}
+    groups = {(incident.cluster_id, name) for incident in incidents for name in incident.groups}
     if not groups:
         return "no consumer group is known to have waited"
-    longest = max((it for it in incidents if it.groups), key=_length_ms)
+    longest = max((incident for incident in incidents if incident.groups), key=_length_ms)
     many = humanize_count(len(groups), "consumer group")
     so_far = "" if longest.is_over else " so far"
     return f"{many} waited, for at most {humanize_duration(_length_ms(longest))}{so_far}"
@@ -98,7 +98,7 @@ def _section(rows: Sequence[_Row], nothing: str, columns: Columns[_Row], several
     """A table; the cluster is named in each row only where there are `several`."""
     if not rows:
         return f'<p class="nothing">{nothing}</p>'
-    named: dict[str, Callable[[_Row], str]] = {_CLUSTER: lambda it: _text(it.cluster_id)} if several else {}
+    named: dict[str, Callable[[_Row], str]] = {_CLUSTER: lambda row: _text(row.cluster_id)} if several else {}
     return _table({**named, **columns}, rows)
 
 
@@ -122,15 +122,15 @@ def _timeline(incidents: Sequence[Incident]) -> str:
     shown = incidents[:TIMELINE_MAX]
     if not shown:
         return ""
-    first, last = min(it.started_at for it in shown), max(it.ended_at for it in shown)
+    first, last = min(incident.started_at for incident in shown), max(incident.ended_at for incident in shown)
     whole = max((last - first).total_seconds(), 60.0)
     bars = []
-    for it in shown:
-        left = 100 * (it.started_at - first).total_seconds() / whole
-        width = 100 * (it.ended_at - it.started_at).total_seconds() / whole
-        level = "bad" if it.worst_verdict in HANGING else "warning"
-        still = "" if it.is_over else ", still open"
-        label = f"{_some(it.partitions, 1)}: {humanize_duration(_length_ms(it))}{still}"
+    for incident in shown:
+        left = 100 * (incident.started_at - first).total_seconds() / whole
+        width = 100 * (incident.ended_at - incident.started_at).total_seconds() / whole
+        level = "bad" if incident.worst_verdict in HANGING else "warning"
+        still = "" if incident.is_over else ", still open"
+        label = f"{_some(incident.partitions, 1)}: {humanize_duration(_length_ms(incident))}{still}"
         bars.append(_bar(label, f'<i class="{level}" style="left:{left:.2f}%;width:{width:.2f}%"></i>'))
     note = "Red: a transaction was proved hanging."
     return _plot(bars, _minute(first), _minute(last), note) + _cut(len(incidents) - len(shown), "bars")
@@ -139,7 +139,7 @@ def _timeline(incidents: Sequence[Incident]) -> str:
 def _duration_bars(durations: Sequence[Durations]) -> str:
     """A bar from the median to the 99th percentile, and a mark at the longest hang; the scale is logarithmic."""
     values = [
-        max(value, 1.0) for it in durations for value in (it.p50_ms, it.p99_ms, it.hang_max_ms) if value is not None
+        max(value, 1.0) for row in durations for value in (row.p50_ms, row.p99_ms, row.hang_max_ms) if value is not None
     ]
     if not values:
         return ""
@@ -150,16 +150,16 @@ def _duration_bars(durations: Sequence[Durations]) -> str:
         return 100 * (math.log10(max(value_ms, 1.0)) - low) / (high - low)
 
     bars = []
-    for it in durations:
+    for row in durations:
         marks, words = [], []
-        if it.p50_ms is not None and it.p99_ms is not None:
-            left, right = place(it.p50_ms), place(it.p99_ms)
+        if row.p50_ms is not None and row.p99_ms is not None:
+            left, right = place(row.p50_ms), place(row.p99_ms)
             marks.append(f'<i class="usual" style="left:{left:.2f}%;width:{right - left:.2f}%"></i>')
-            words.append(f"{_short(it.p50_ms)} to {_short(it.p99_ms)}")
-        if it.hang_max_ms is not None:
-            marks.append(f'<i class="bad" style="left:calc({place(it.hang_max_ms):.2f}% - 4px);width:4px"></i>')
-            words.append(f"hung {_short(it.hang_max_ms)}")
-        bars.append(_bar(f"{_text(it.application)}: {', '.join(words) or _DASH}", "".join(marks)))
+            words.append(f"{_short(row.p50_ms)} to {_short(row.p99_ms)}")
+        if row.hang_max_ms is not None:
+            marks.append(f'<i class="bad" style="left:calc({place(row.hang_max_ms):.2f}% - 4px);width:4px"></i>')
+            words.append(f"hung {_short(row.hang_max_ms)}")
+        bars.append(_bar(f"{_text(row.application)}: {', '.join(words) or _DASH}", "".join(marks)))
     note = "Blue: median to 99th percentile. Red: the longest hang. The scale is logarithmic."
     return _plot(bars, _short(10.0**low), _short(10.0**high), note)
 
@@ -193,7 +193,7 @@ def _outcomes(data: ReportData, several: bool) -> str:  # noqa: FBT001
 def _left_out(files: Sequence[tuple[str, str]]) -> str:
     if not files:
         return '<p class="nothing">No file of the history is left out.</p>'
-    return _table({"file that is left out": lambda it: _text(it[0]), "why": lambda it: _text(it[1])}, files)
+    return _table({"file that is left out": lambda file: _text(file[0]), "why": lambda file: _text(file[1])}, files)
 
 
 def _short(duration_ms: float) -> str:
@@ -222,36 +222,36 @@ def _minute(instant: datetime) -> str:
 
 
 _INCIDENTS: Final[Columns[Incident]] = {
-    "from": lambda it: _word(_minute(it.started_at)),
-    "to": lambda it: _word(_minute(it.ended_at) if it.is_over else "still open"),
-    "worst verdict": lambda it: _word(it.worst_verdict),
-    "transactional ids": lambda it: _some(it.transactional_ids) or "unknown",
-    "partitions": lambda it: _some(it.partitions),
-    "blocked groups": lambda it: _some(it.groups) or "none known",
-    "#records held back": lambda it: "unknown" if it.records_held_back is None else f"{it.records_held_back:,}",
+    "from": lambda row: _word(_minute(row.started_at)),
+    "to": lambda row: _word(_minute(row.ended_at) if row.is_over else "still open"),
+    "worst verdict": lambda row: _word(row.worst_verdict),
+    "transactional ids": lambda row: _some(row.transactional_ids) or "unknown",
+    "partitions": lambda row: _some(row.partitions),
+    "blocked groups": lambda row: _some(row.groups) or "none known",
+    "#records held back": lambda row: "unknown" if row.records_held_back is None else f"{row.records_held_back:,}",
 }
 _DURATIONS: Final[Columns[Durations]] = {
-    "application": lambda it: _text(it.application),
-    "#seen": lambda it: f"{it.transactions:,}",
-    "#median": lambda it: _seconds(it.p50_ms),
-    "#p95": lambda it: _seconds(it.p95_ms),
-    "#p99": lambda it: _seconds(it.p99_ms),
-    "#longest": lambda it: _seconds(it.max_ms),
-    "#hung": lambda it: f"{it.hanging:,}",
-    "#longest hang": lambda it: _seconds(it.hang_max_ms),
+    "application": lambda row: _text(row.application),
+    "#seen": lambda row: f"{row.transactions:,}",
+    "#median": lambda row: _seconds(row.p50_ms),
+    "#p95": lambda row: _seconds(row.p95_ms),
+    "#p99": lambda row: _seconds(row.p99_ms),
+    "#longest": lambda row: _seconds(row.max_ms),
+    "#hung": lambda row: f"{row.hanging:,}",
+    "#longest hang": lambda row: _seconds(row.hang_max_ms),
 }
 _OUTCOMES: Final[Columns[Outcomes]] = {
-    "transactional id": lambda it: _text(it.application),
-    "#committed": lambda it: f"{it.committed:,}",
-    "#aborted": lambda it: f"{it.aborted:,}",
-    "#timed out": lambda it: f"{it.timed_out:,}",
-    "#fenced": lambda it: f"{it.fenced:,}",
-    "#unknown": lambda it: f"{it.unknown:,}",
-    "#markers p99, seconds": lambda it: _seconds(it.marker_p99_ms),
+    "transactional id": lambda row: _text(row.application),
+    "#committed": lambda row: f"{row.committed:,}",
+    "#aborted": lambda row: f"{row.aborted:,}",
+    "#timed out": lambda row: f"{row.timed_out:,}",
+    "#fenced": lambda row: f"{row.fenced:,}",
+    "#unknown": lambda row: f"{row.unknown:,}",
+    "#markers p99, seconds": lambda row: _seconds(row.marker_p99_ms),
 }
 _COVERAGE_GAPS: Final[Columns[CoverageGap]] = {
-    "hour": lambda it: _word(_minute(it.hour)),
-    "#cycles": lambda it: f"{it.cycles} of {it.cycles_expected}",
-    "#incomplete": lambda it: f"{it.incomplete:,}",
-    "#most partitions unread": lambda it: f"{it.unread_partitions_max:,}",
+    "hour": lambda gap: _word(_minute(gap.hour)),
+    "#cycles": lambda gap: f"{gap.cycles} of {gap.cycles_expected}",
+    "#incomplete": lambda gap: f"{gap.incomplete:,}",
+    "#most partitions unread": lambda gap: f"{gap.unread_partitions_max:,}",
 }

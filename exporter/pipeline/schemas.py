@@ -25,7 +25,7 @@ def _columns(**types: Any) -> Any:
 
 def _of_history(columns: tuple[Column, ...]) -> Any:
     return t.StructType(
-        [t.StructField(it.name, _TYPES[it.kind]) for it in columns]
+        [t.StructField(column.name, _TYPES[column.kind]) for column in columns]
         + [t.StructField(name, t.StringType()) for name in ("cluster_id", "date")]
     )
 
@@ -35,14 +35,14 @@ OBSERVATIONS: Final = _of_history(OBSERVATION_COLUMNS)
 CYCLES: Final = _of_history(CYCLE_COLUMNS)
 
 _TEXT, _INTEGER, _LONG, _FLAG, _INSTANT = (
-    _TYPES[it] for it in (Kind.TEXT, Kind.INTEGER, Kind.LONG, Kind.FLAG, Kind.INSTANT)
+    _TYPES[kind] for kind in (Kind.TEXT, Kind.INTEGER, Kind.LONG, Kind.FLAG, Kind.INSTANT)
 )
 _TEXTS: Final = _TYPES[Kind.TEXTS]
 _VERDICTS: Final = t.ArrayType(_columns(first_seen=_INSTANT, verdict=_TEXT))
 
 
 def _greatest(*kept: Greatest) -> dict[str, Any]:
-    return {it.name: _TYPES[it.kind] for it in OBSERVATION_COLUMNS if it.greatest in kept}
+    return {column.name: _TYPES[column.kind] for column in OBSERVATION_COLUMNS if column.greatest in kept}
 
 
 GREATEST_OF_TRANSACTION: Final = _greatest(Greatest.OF_TRANSACTION)
@@ -112,7 +112,7 @@ INCIDENTS: Final = _columns(
 def shaped(frame: DataFrame, schema: Any) -> DataFrame:
     """The columns of `schema` in its order; a frame that lacks one, or has it in another type, is a defect."""
     chosen = frame.select(*schema.names)
-    found = [(it.name, it.dataType.simpleString()) for it in chosen.schema]
-    wanted = [(it.name, it.dataType.simpleString()) for it in schema]
+    found = [(field.name, field.dataType.simpleString()) for field in chosen.schema]
+    wanted = [(field.name, field.dataType.simpleString()) for field in schema]
     assert found == wanted, f"columns are {sorted(set(found) - set(wanted))}, not {sorted(set(wanted) - set(found))}"
     return chosen

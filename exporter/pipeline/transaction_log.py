@@ -51,7 +51,7 @@ RECORDS: Final = t.StructType(
     ]
 )
 """Columns of the table of records: one row each, of every kind."""
-_OF_ONE_CLUSTER: Final = t.StructType([it for it in RECORDS if it.name != "cluster_id"])
+_OF_ONE_CLUSTER: Final = t.StructType([column for column in RECORDS if column.name != "cluster_id"])
 
 OUTCOMES: Final = t.StructType(
     [
@@ -153,15 +153,15 @@ _ARROW_TYPES: Final = {
 
 def _arrow(schema: Any) -> pa.Schema:
     """The Arrow schema that Spark expects from Python for these columns."""
-    return pa.schema([(it.name, _ARROW_TYPES[it.dataType.simpleString()]) for it in schema])
+    return pa.schema([(field.name, _ARROW_TYPES[field.dataType.simpleString()]) for field in schema])
 
 
 def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         columns = batch.to_pydict()
         rows = [
-            _row(*it)
-            for it in zip(
+            _row(*row)
+            for row in zip(
                 columns["partition"],
                 columns["offset"],
                 columns["timestamp"],
@@ -245,7 +245,7 @@ def _known(value: int) -> int | None:
 def _decoded(row: Mapping[str, Any]) -> Decoded:
     if row["kind"] == "tombstone":
         return Tombstone(row["transactional_id"])
-    names = (it.rpartition("-") for it in row["partitions"])
+    names = (partition.rpartition("-") for partition in row["partitions"])
     return TransactionRecord(
         transactional_id=row["transactional_id"],
         producer_id=row["producer_id"],

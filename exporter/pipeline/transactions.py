@@ -48,10 +48,10 @@ def transactions_of(partition_transactions: DataFrame) -> DataFrame:
         .when(f.col("is_not_closed"), f.lit(LOST_FROM_VIEW))
         .otherwise(f.lit(CLOSED))
     )
-    source = f.element_at(f.array(*(f.lit(it) for it in START_SOURCES)), f.col("start_rank") + 1)
+    source = f.element_at(f.array(*(f.lit(label) for label in START_SOURCES)), f.col("start_rank") + 1)
     return schemas.shaped(
         grouped.select(
-            *(it for it in grouped.columns if it in schemas.TRANSACTIONS.names),
+            *(column for column in grouped.columns if column in schemas.TRANSACTIONS.names),
             f.coalesce("exact_started_at", "earliest").alias("started_at"),
             source.alias("start_source"),
             _verdicts().alias("verdicts"),

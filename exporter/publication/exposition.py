@@ -67,7 +67,10 @@ class Renderer:
 
     def render(self, *publications: Publication) -> Exposition:
         """The exposition of one publication, or of a fleet's. The values of `process_*` are of this instant, too."""
-        self._resting = {it.cluster: self._resting.get(it.cluster) or _resting_of(it.cluster) for it in publications}
+        self._resting = {
+            publication.cluster: self._resting.get(publication.cluster) or _resting_of(publication.cluster)
+            for publication in publications
+        }
         families = [
             _Family(metric.name, metric.help, metric.kind, self._chunks_of(metric, publications))
             for metric in self._metrics
@@ -85,7 +88,11 @@ class Renderer:
 
     def _chunks_of(self, metric: Metric[Any], publications: Sequence[Publication]) -> tuple[Chunk, ...]:
         spoken_of = publications[:1] if metric.of.is_of_process else publications
-        return tuple(chunk for it in spoken_of for chunk in family_chunks(metric, it, self._resting[it.cluster]))
+        return tuple(
+            chunk
+            for publication in spoken_of
+            for chunk in family_chunks(metric, publication, self._resting[publication.cluster])
+        )
 
 
 def _resting_of(cluster: str | None) -> ZeroSeriesCache:

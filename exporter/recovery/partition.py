@@ -190,7 +190,7 @@ async def confirm_all(client: ClusterClient, claims: tuple[Claim, ...]) -> None:
 
 
 def _newest(views: list[Topology], topic: str, partition: int) -> Claim:
-    return max((Claim.of(view, topic, partition) for view in views), key=lambda it: it.leader_epoch)
+    return max((Claim.of(view, topic, partition) for view in views), key=lambda claim: claim.leader_epoch)
 
 
 async def _views(client: ClusterClient, topics: tuple[str, ...]) -> list[Topology]:

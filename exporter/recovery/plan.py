@@ -202,7 +202,8 @@ def is_closed(plan: Plan, look: Look) -> bool:
 def is_open(plan: Plan, entries: tuple[OneEntry, ...]) -> bool:
     """True while the planned transaction is open, at any epoch."""
     return any(
-        (it.producer_id, it.current_txn_start_offset) == (plan.row.producer_id, plan.row.start_offset) for it in entries
+        (entry.producer_id, entry.current_txn_start_offset) == (plan.row.producer_id, plan.row.start_offset)
+        for entry in entries
     )
 
 

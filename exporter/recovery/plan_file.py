@@ -175,10 +175,10 @@ def _checked(given: Mapping[str, Any], checks: Mapping[str, Check], place: str, 
 def _repeated(transactions: Iterable[PlannedAbort]) -> list[str]:
     seen: set[tuple[str, int, int]] = set()
     problems = []
-    for it in transactions:
-        key = (it.topic, it.partition, it.start_offset)
+    for planned in transactions:
+        key = (planned.topic, planned.partition, planned.start_offset)
         if key in seen:
-            problems.append(f"{it} is in the plan twice")
+            problems.append(f"{planned} is in the plan twice")
         seen.add(key)
     return problems
 
@@ -225,7 +225,8 @@ def _verdict(value: Any) -> Verdict:
     for verdict in Verdict:
         if verdict.is_hanging and verdict.label == value:
             return verdict
-    raise ValueError("must be a verdict that is a proof: " + ", ".join(it.label for it in Verdict if it.is_hanging))
+    proofs = ", ".join(verdict.label for verdict in Verdict if verdict.is_hanging)
+    raise ValueError(f"must be a verdict that is a proof: {proofs}")
 
 
 def _text_or_null(value: Any) -> Any:

@@ -97,7 +97,7 @@ def what_changed(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> 
     for name in ("producer_id", "producer_epoch", "state", "start_time_ms", "coordinator"):
         was, is_now = getattr(shown, name), getattr(now, name)
         if was != is_now:
-            was, is_now = (it.value if isinstance(it, TransactionState) else it for it in (was, is_now))
+            was, is_now = (value.value if isinstance(value, TransactionState) else value for value in (was, is_now))
             return f"its {name.removesuffix('_ms').replace('_', ' ')} was {was} and is {is_now}"
     return None
 

@@ -35,8 +35,8 @@ class Impact:
     @cached_property
     def _by_partition(self) -> Mapping[tuple[str, int], tuple[GroupOffset, ...]]:
         found: dict[tuple[str, int], list[GroupOffset]] = {}
-        for it in self.offsets:
-            found.setdefault((it.topic, it.partition), []).append(it)
+        for offset in self.offsets:
+            found.setdefault((offset.topic, offset.partition), []).append(offset)
         return {partition: tuple(offsets) for partition, offsets in found.items()}
 
 

@@ -36,7 +36,7 @@ class ProducerEntry(Generic[_Long, _Int]):
 
 
 OneEntry = ProducerEntry[int, int]
-ENTRY_FIELDS = tuple(it.name for it in fields(ProducerEntry))
+ENTRY_FIELDS = tuple(column.name for column in fields(ProducerEntry))
 
 
 class ProducerEntries(ProducerEntry[Int64Column, Int32Column]):
@@ -55,11 +55,13 @@ class ProducerEntries(ProducerEntry[Int64Column, Int32Column]):
 
     def those(self: _Columns, rows: BoolColumn | Int64Column) -> _Columns:  # noqa: PYI019 - typing.Self is 3.11+
         """Some of the entries."""
-        columns: dict[str, Any] = {it.name: getattr(self, it.name)[rows] for it in fields(self)}
+        columns: dict[str, Any] = {column.name: getattr(self, column.name)[rows] for column in fields(self)}
         return replace(self, **columns)
 
     @classmethod
     def joined(cls: type[_Columns], parts: Iterable[_Columns]) -> _Columns:  # noqa: PYI019
         """All entries of `parts`, which must not be empty."""
         every = tuple(parts)
-        return cls(**{it.name: np.concatenate([getattr(part, it.name) for part in every]) for it in fields(cls)})
+        return cls(
+            **{column.name: np.concatenate([getattr(part, column.name) for part in every]) for column in fields(cls)}
+        )

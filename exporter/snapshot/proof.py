@@ -116,12 +116,12 @@ class CoordinatorProof:
 
     @cached_property
     def _why_unconfirmed(self) -> Mapping[tuple[str, int], str]:
-        return {(it.topic, it.partition): it.why for it in reversed(self.unconfirmed)}
+        return {(partition.topic, partition.partition): partition.why for partition in reversed(self.unconfirmed)}
 
     @cached_property
     def why_state_unconfirmed(self) -> str | None:
         """Why the leader of some state partition is not confirmed; None if all are."""
-        return next((it.why for it in self.unconfirmed if it.topic == STATE_TOPIC), None)
+        return next((partition.why for partition in self.unconfirmed if partition.topic == STATE_TOPIC), None)
 
     @cached_property
     def failure(self) -> str | None:

@@ -43,15 +43,16 @@ def ended_by_coordinator(event: Event) -> EndedByCoordinator | None:
     )
 
 
-def in_words(it: EndedByCoordinator) -> str:
+def in_words(transaction: EndedByCoordinator) -> str:
     """For a log line."""
-    how = "timed out" if it.outcome is Outcome.TIMED_OUT else "was fenced"
-    after = "" if it.duration_ms < 0 else f" after {it.duration_ms / 1000:.1f} s"
-    where = ", ".join(it.partitions[:PARTITIONS_TOLD_MAX]) or "no partition"
-    more = len(it.partitions) - PARTITIONS_TOLD_MAX
+    how = "timed out" if transaction.outcome is Outcome.TIMED_OUT else "was fenced"
+    after = "" if transaction.duration_ms < 0 else f" after {transaction.duration_ms / 1000:.1f} s"
+    where = ", ".join(transaction.partitions[:PARTITIONS_TOLD_MAX]) or "no partition"
+    more = len(transaction.partitions) - PARTITIONS_TOLD_MAX
     others = f" and {more} more" if more > 0 else ""
     return (
-        f"transaction of {it.transactional_id!r} {how}{after} (time-out {it.timeout_ms / 1000:g} s): its coordinator "
+        f"transaction of {transaction.transactional_id!r} {how}{after} "
+        f"(time-out {transaction.timeout_ms / 1000:g} s): its coordinator "
         f"aborts it on {where}{others}"
     )
 
@@ -71,4 +72,4 @@ class LastTimeouts:
 
     def newest_first(self) -> tuple[EndedByCoordinator, ...]:
         """By the time of the decision."""
-        return tuple(sorted(self._kept, key=lambda it: -it.at_ms))
+        return tuple(sorted(self._kept, key=lambda transaction: -transaction.at_ms))

@@ -108,7 +108,7 @@ class Listener(socket.socket):
         Slow readers are served longest; a scraper is done in milliseconds.
         """
         held = Counter(address for address, _ in self._peers)
-        self._drop(max(self._peers.values(), key=lambda it: (held[it.address[0]], -it.since)))
+        self._drop(max(self._peers.values(), key=lambda peer: (held[peer.address[0]], -peer.since)))
 
     @staticmethod
     def _begin(peer: Connection, seconds_max: float) -> None:

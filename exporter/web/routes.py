@@ -110,10 +110,12 @@ class Routes:
         if published is None:
             return plain(503, "Nothing is published yet.")
         headers = request.headers
-        it = chosen(published.exposition, headers.get("accept", ""), headers.get("accept-encoding", ""))
-        encoding = (("Content-Encoding", it.content_encoding),) if it.content_encoding is not None else ()
-        vary = ("Vary", "Accept, Accept-Encoding")
-        return Response(status=200, content_type=it.content_type, chunks=it.chunks, headers=(vary, *encoding))
+        representation = chosen(published.exposition, headers.get("accept", ""), headers.get("accept-encoding", ""))
+        made_for = [("Vary", "Accept, Accept-Encoding")]
+        if representation.content_encoding is not None:
+            made_for.append(("Content-Encoding", representation.content_encoding))
+        content_type, chunks = representation.content_type, representation.chunks
+        return Response(status=200, content_type=content_type, chunks=chunks, headers=tuple(made_for))
 
     def _healthy(self, _: Request) -> Response:
         """Alive while cycles run, even if they fail: it does not depend on Kafka."""

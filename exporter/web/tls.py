@@ -67,32 +67,32 @@ class RenewingContext(ssl.SSLContext):
         return self._newest
 
     def _stamp_all(self) -> Mapping[Path, Signature | None]:
-        it = self._files
-        return {path: signature(path) for path in (it.certificate, it.key, it.client_ca) if path is not None}
+        files = self._files
+        return {path: signature(path) for path in (files.certificate, files.key, files.client_ca) if path is not None}
 
     def _build(self) -> ssl.SSLContext:
-        it = self._files
+        files = self._files
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion[it.version_min]
-        if it.version_max is not None:
-            context.maximum_version = ssl.TLSVersion[it.version_max]
-        if it.ciphers:
-            context.set_ciphers(":".join(it.ciphers))
+        context.minimum_version = ssl.TLSVersion[files.version_min]
+        if files.version_max is not None:
+            context.maximum_version = ssl.TLSVersion[files.version_max]
+        if files.ciphers:
+            context.set_ciphers(":".join(files.ciphers))
         try:
-            for path in (it.certificate, it.key):
+            for path in (files.certificate, files.key):
                 check_regular(path)
-            context.load_cert_chain(it.certificate, it.key)
+            context.load_cert_chain(files.certificate, files.key)
         except (OSError, ssl.SSLError) as error:
             raise ServerTlsError(
-                f"{it.certificate} and {it.key} are no certificate and its key: {_why(error)}"
+                f"{files.certificate} and {files.key} are no certificate and its key: {_why(error)}"
             ) from error
-        context.verify_mode = _AUTH[it.client_auth]
-        if it.client_ca is not None:
+        context.verify_mode = _AUTH[files.client_auth]
+        if files.client_ca is not None:
             try:
-                check_regular(it.client_ca)
-                context.load_verify_locations(it.client_ca)
+                check_regular(files.client_ca)
+                context.load_verify_locations(files.client_ca)
             except (OSError, ssl.SSLError) as error:
-                raise ServerTlsError(f"{it.client_ca} holds no certificates: {_why(error)}") from error
+                raise ServerTlsError(f"{files.client_ca} holds no certificates: {_why(error)}") from error
             # A resumed session is not verified again. Only TLS 1.2's cache remains, for five minutes at most.
             context.num_tickets = 0
             context.options |= ssl.OP_NO_TICKET

@@ -144,7 +144,9 @@ class Connections:
 
     def too_new(self) -> tuple[str, ...]:
         """Brokers with open connections that are newer than this exporter supports, one sentence each."""
-        return tuple(sorted(it for open_ in self._connections.values() if not open_.closed for it in open_.too_new))
+        return tuple(
+            sorted(sentence for open_ in self._connections.values() if not open_.closed for sentence in open_.too_new)
+        )
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Run `coroutines` concurrently; their results in order. Raises the first one's exception, after all ended."""

@@ -106,7 +106,7 @@ def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, s
     pem = serialization.Encoding.PEM
     with _Named(f"{name}.location", location, f"is not a PKCS12 file, or {name}.password is wrong"):
         store = pkcs12.load_pkcs12(contents(Path(location)), None if password is None else password.encode())
-    others = [it.certificate.public_bytes(pem).decode() for it in store.additional_certs]
+    others = [other.certificate.public_bytes(pem).decode() for other in store.additional_certs]
     own = [] if store.cert is None else [store.cert.certificate.public_bytes(pem).decode()]
     key = ""
     if store.key is not None:

@@ -119,8 +119,10 @@ async def _ask_coordinators(client: ClusterClient, reading: CollectionState, see
     set_aside(reading, seen, client.transactions_limit)
     entries = reading.entries
     producer_ids = set(entries.producer_id.tolist())
-    active = by_producer_id(it for listing in reading.listings for it in listing.of_producers(producer_ids))
-    is_active = np.fromiter((it in active for it in entries.producer_id.tolist()), np.bool_, count=len(entries))
+    active = by_producer_id(producer for listing in reading.listings for producer in listing.of_producers(producer_ids))
+    is_active = np.fromiter(
+        (producer_id in active for producer_id in entries.producer_id.tolist()), np.bool_, count=len(entries)
+    )
     lasting = set(entries.producer_id[were_seen(reading, seen, is_active)].tolist())
     described, reading.unclear_producer_ids = await describe(
         client, [active[producer_id] for producer_id in sorted(lasting)]
@@ -170,8 +172,10 @@ def _snapshot(
     new_row = np.cumsum(exists) - 1
     unread = np.flatnonzero((scan.answer[exists] != Answer.READ) & (scan.answer[exists] != Answer.EXCLUDED))
     code = scan.reason_code[exists][unread]
-    reasons = tuple(sorted({scan.reasons[it] for it in np.flatnonzero(np.bincount(code)).tolist()}))
-    index = np.array([reasons.index(it) if it in reasons else -1 for it in scan.reasons], dtype=np.int16)
+    reasons = tuple(sorted({scan.reasons[reason_code] for reason_code in np.flatnonzero(np.bincount(code)).tolist()}))
+    index = np.array(
+        [reasons.index(reason_name) if reason_name in reasons else -1 for reason_name in scan.reasons], dtype=np.int16
+    )
     reason: Int16Column = np.full(np.count_nonzero(exists), -1, dtype=np.int16)
     reason[unread] = index[code]
     partitions = Partitions(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ class _Search:
 
 async def end_markers(client: ClusterClient, topology: Topology, suspects: Collection[OpenAtLeader]) -> EndMarkers:
     """The end markers of the suspects' producers on every partition of `topology` that remembers them."""
-    producer_ids = frozenset(it.entry.producer_id for it in suspects)
+    producer_ids = frozenset(suspect.entry.producer_id for suspect in suspects)
     scan = await scan_leaders(client, topology, producer_ids=producer_ids)
     search = _Search(client, deadline=client.clock() + client.remaining_s() / 2)
     by_leader: dict[int, list[Place]] = defaultdict(list)
@@ -89,14 +90,14 @@ async def end_markers(client: ClusterClient, topology: Topology, suspects: Colle
         by_leader[place.leader].append(place)
     await client.gather(_look_at_all(search, places) for places in by_leader.values())
     unread, hidden = [_unread_partitions(scan)], ""
-    if {it.producer_id for it in search.markers if not it.commit} - search.committed:
+    if {marker.producer_id for marker in search.markers if not marker.commit} - search.committed:
         unread.append(await _unconfirmed_leaders(client, scan))
         hidden = await what_hides_topics(client, min(scan.topology.brokers))
     search.unread += [(producer_id, why) for producer_id in sorted(producer_ids) for why in unread if why]
     search.lost += [(producer_id, hidden) for producer_id in sorted(producer_ids) if hidden]
     return EndMarkers(
         markers=tuple(
-            sorted(search.markers, key=lambda it: (it.producer_id, it.timestamp_ms, it.topic, it.partition, it.offset))
+            sorted(search.markers, key=attrgetter("producer_id", "timestamp_ms", "topic", "partition", "offset"))
         ),
         unread=tuple(search.unread),
         lost=tuple(search.lost),
@@ -137,9 +138,11 @@ async def _unconfirmed_leaders(client: ClusterClient, scan: LeaderScan) -> str:
 def _places(topology: Topology, entries: Entries, suspects: Collection[OpenAtLeader]) -> Iterator[Place]:
     last_write_ms: dict[int, int] = {}
     epochs: dict[int, set[int]] = defaultdict(set)
-    for _, it in suspects:
-        epochs[it.producer_id].add(it.producer_epoch)
-        last_write_ms[it.producer_id] = min(it.last_timestamp, last_write_ms.get(it.producer_id, it.last_timestamp))
+    for _, entry in suspects:
+        epochs[entry.producer_id].add(entry.producer_epoch)
+        last_write_ms[entry.producer_id] = min(
+            entry.last_timestamp, last_write_ms.get(entry.producer_id, entry.last_timestamp)
+        )
     for i in range(len(entries)):
         row, producer_id = int(entries.row[i]), int(entries.producer_id[i])
         last_heard_ms = int(entries.last_timestamp[i])

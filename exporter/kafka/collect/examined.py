@@ -114,7 +114,7 @@ def _listed(entries: Entries, listings: Sequence[Listing]) -> tuple[BoolColumn, 
     """(N,) entries whose producer some coordinator lists as active, and those that it lists as completing."""
 
     def is_in(states: Collection[TransactionState]) -> BoolColumn:
-        parts = [it.listed.producer_id[it.listed.is_in(states)] for it in listings]
+        parts = [listing.listed.producer_id[listing.listed.is_in(states)] for listing in listings]
         return np.isin(entries.producer_id, np.concatenate([np.empty(0, dtype=np.int64), *parts]))
 
     return is_in(ACTIVE_STATES), is_in(COMPLETING_STATES)

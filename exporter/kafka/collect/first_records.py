@@ -43,7 +43,7 @@ class FirstRecord:
 
 async def first_records(client: ClusterClient, opened: Sequence[Opened]) -> list[FirstRecord]:
     """The first record of each transaction; one that cannot be read says why."""
-    return list(await client.gather(_first_record(client, it) for it in opened))
+    return list(await client.gather(_first_record(client, transaction) for transaction in opened))
 
 
 async def _first_record(client: ClusterClient, opened: Opened) -> FirstRecord:

@@ -25,11 +25,13 @@ async def unconfirmed_owners(client: ClusterClient, reading: CollectionState, no
     is_clock_known = client.cluster_clock.source is ClockSource.CONTROLLER
     kept = dict(_kept_too_long(reading, now_ms, is_clock_known=is_clock_known))
     claims = {entry: _claims(reading, entry, transaction) for entry, transaction in kept.items()}
-    against = await unconfirmed(client, {it for both in claims.values() for it in both if it.leader != NO_LEADER})
+    against = await unconfirmed(
+        client, {claim for both in claims.values() for claim in both if claim.leader != NO_LEADER}
+    )
     found = {}
     for entry, both in claims.items():
-        contradictions = (against.get((it.topic, it.partition)) for it in both)
-        why = _moved(kept[entry], both[1]) or next((it for it in contradictions if it is not None), None)
+        contradictions = (against.get((claim.topic, claim.partition)) for claim in both)
+        why = _moved(kept[entry], both[1]) or next((reason for reason in contradictions if reason is not None), None)
         if why is not None:
             found[entry] = why
     return found

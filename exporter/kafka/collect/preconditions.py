@@ -35,7 +35,7 @@ async def preconditions(client: ClusterClient) -> Preconditions:
     """Query every broker. Raises ClusterUnavailableError if none returns the metadata."""
     topology = await client.topology()
     contacts = await client.gather(_contacts(client, topology))
-    reached = [it.broker for it in contacts if it.broker is not None and not it.failure]
+    reached = [contact.broker for contact in contacts if contact.broker is not None and not contact.failure]
     leaders = await state_leaders(client, topology)
     brokers = coordinators_of(topology) if leaders.topic is not StateTopic.PRESENT else leaders.brokers
     if not reached:
@@ -83,9 +83,12 @@ async def _state_partitions(client: ClusterClient, leaders: StateLeaders) -> tup
         StatePartitionProof(partition=partition, leader=leader, leader_epoch=epoch, failure=failures[partition])
         for partition, (leader, epoch) in enumerate(leaders.leaders)
     ]
-    why = await unconfirmed(client, tuple(claim_of(it, leaders.topic_id) for it in proofs if it.failure is None))
+    why = await unconfirmed(
+        client, tuple(claim_of(proof, leaders.topic_id) for proof in proofs if proof.failure is None)
+    )
     return tuple(
-        replace(it, failure="leadership_unconfirmed") if (STATE_TOPIC, it.partition) in why else it for it in proofs
+        replace(proof, failure="leadership_unconfirmed") if (STATE_TOPIC, proof.partition) in why else proof
+        for proof in proofs
     )
 
 
@@ -101,7 +104,7 @@ async def _groups_hidden(client: ClusterClient, broker: int) -> str:
     request = offsets_request([secrets.token_urlsafe(24)], ())
     try:
         codes = await client.request(
-            broker, "OffsetFetch", request, lambda answer: {it.error_code for it in answer.groups}
+            broker, "OffsetFetch", request, lambda answer: {group.error_code for group in answer.groups}
         )
     except BrokerFault as fault:
         return f"some consumer groups may not be visible: {fault}"

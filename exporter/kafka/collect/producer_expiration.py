@@ -15,7 +15,7 @@ NAME = "producer.id.expiration.ms"
 async def producers_kept_ms(client: ClusterClient, brokers: Iterable[int]) -> int | None:
     """The shortest of all brokers; None if one does not return it (needs DESCRIBE_CONFIGS on the cluster, Kafka 3.5+)."""
     responses = await client.gather(_ask(client, broker) for broker in brokers)
-    known = [it for it in responses if it is not None]
+    known = [response for response in responses if response is not None]
     return min(known) if known and len(known) == len(responses) else None
 
 

@@ -43,27 +43,31 @@ EVERYBODY_AGREES = Followers(diverged={}, silent={})
 
 async def ask_followers(client: ClusterClient, topology: Topology, transactions: Collection[OpenAtLeader]) -> Followers:
     """Query every follower of the partitions of `transactions`, which `topology` must contain, for their producers."""
-    wanted = {it.partition: row for it in transactions if (row := topology.row(*it.partition)) is not None}
+    wanted = {
+        transaction.partition: row
+        for transaction in transactions
+        if (row := topology.row(*transaction.partition)) is not None
+    }
     followers = {row: _followers(topology, row) for row in wanted.values()}
     seen: dict[tuple[int, int], _Producers | None] = {}
-    producer_ids = frozenset(it.entry.producer_id for it in transactions)
-    for turn in range(max((len(it) for it in followers.values()), default=0)):
+    producer_ids = frozenset(transaction.entry.producer_id for transaction in transactions)
+    for turn in range(max((len(brokers) for brokers in followers.values()), default=0)):
         of_turn = {row: brokers[turn] for row, brokers in followers.items() if turn < len(brokers)}
         seen.update(await _ask(client, topology, of_turn, producer_ids))
     diverged, silent = {}, {}
-    for it in transactions:
-        row = wanted.get(it.partition)
+    for transaction in transactions:
+        row = wanted.get(transaction.partition)
         brokers = () if row is None else followers[row]
         views = {broker: seen.get((row or 0, broker)) for broker in brokers}
-        ended = tuple(broker for broker, view in views.items() if has_ended(it.entry, view))
+        ended = tuple(broker for broker, view in views.items() if has_ended(transaction.entry, view))
         in_sync = () if row is None else topology.in_sync.of(row)
         unclear = tuple(
-            b for b, view in views.items() if b in in_sync and b not in ended and not _shows(it.entry, view)
+            b for b, view in views.items() if b in in_sync and b not in ended and not _shows(transaction.entry, view)
         )
         if ended:
-            diverged[it] = ended
+            diverged[transaction] = ended
         if unclear:
-            silent[it] = unclear
+            silent[transaction] = unclear
     return Followers(diverged=diverged, silent=silent)
 
 

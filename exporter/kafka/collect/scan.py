@@ -147,14 +147,14 @@ class LeaderScan:
 
     def restore(self, rows: Rows, answer: Int8Column, reason: Sequence[str], producers: Int32Column) -> None:
         """Merge what another scan, perhaps of another process, knows of `rows`; its entries go to `parts`."""
-        codes = {it: self._code(it) for it in set(reason)}
+        codes = {reason_name: self._code(reason_name) for reason_name in set(reason)}
         self.answer[rows] = answer
-        self.reason_code[rows] = [codes[it] for it in reason]
+        self.reason_code[rows] = [codes[reason_name] for reason_name in reason]
         self.producers[rows] = producers
 
     def has_reason(self, rows: Rows, reasons: Iterable[str]) -> BoolColumn:
         """True for each of `rows` that could not be read for one of `reasons`."""
-        codes = [self.reasons.index(it) for it in reasons if it in self.reasons]
+        codes = [self.reasons.index(reason) for reason in reasons if reason in self.reasons]
         return np.isin(self.reason_code[rows], codes)
 
     def _code(self, reason: str) -> int:

@@ -27,15 +27,15 @@ class TopicFilter:
 
     def excludes(self, topic: str) -> bool:
         """True if the topic is not to be read."""
-        is_included = not self._include or any(is_matched(it, topic) for it in self._include)
-        return not is_included or any(is_matched(it, topic) for it in self._exclude)
+        is_included = not self._include or any(is_matched(pattern, topic) for pattern in self._include)
+        return not is_included or any(is_matched(pattern, topic) for pattern in self._exclude)
 
     def excluded_rows(self, topology: Topology) -> BoolColumn | None:
         """(P,) the partitions of excluded topics; None if there is no filter."""
         if not self:
             return None
         if topology.topics is not self._topics:
-            self._excluded = np.array([self.excludes(it) for it in topology.topics], dtype=np.bool_)
+            self._excluded = np.array([self.excludes(topic) for topic in topology.topics], dtype=np.bool_)
             self._topics = topology.topics
         return self._excluded[topology.topic]
 

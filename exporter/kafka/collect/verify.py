@@ -144,7 +144,8 @@ def _refreshed(
         for name, column in columns.items():
             column[i] = getattr(found, name)[place]
         known, fresh = (
-            it.topic_id_of(reading.partition(i)[0]) for it in (reading.topology, current or reading.topology)
+            topology.topic_id_of(reading.partition(i)[0])
+            for topology in (reading.topology, current or reading.topology)
         )
         reading.second_read[i] = SecondRead.CHANGED if known != fresh and known and fresh else SecondRead.UNCHANGED
     reading.entries = replace(reading.entries, **columns)
@@ -199,7 +200,7 @@ async def _confirmed(
     unchanged = np.flatnonzero(unverified & (reading.second_read == SecondRead.UNCHANGED)).tolist()
     if not unchanged:
         return proof
-    producer_ids = {int(it) for it in reading.entries.producer_id[unchanged]}
+    producer_ids = {int(producer_id) for producer_id in reading.entries.producer_id[unchanged]}
     if proof.state_topic is StateTopic.ABSENT and await who_knows(client, STATE_TOPIC) is not None:
         proof = replace(proof, state_topic=StateTopic.UNKNOWN)
     claims = {*(_claim(reading, i, after) for i in unchanged), *state_claims(proof, producer_ids)}
@@ -210,10 +211,10 @@ async def _confirmed(
     return replace(
         proof,
         state_partitions=tuple(
-            replace(it, failure="leadership_unconfirmed")
-            if it.failure is None and (STATE_TOPIC, it.partition) in against
-            else it
-            for it in proof.state_partitions
+            replace(state_partition, failure="leadership_unconfirmed")
+            if state_partition.failure is None and (STATE_TOPIC, state_partition.partition) in against
+            else state_partition
+            for state_partition in proof.state_partitions
         ),
         unconfirmed=tuple(
             Unconfirmed(topic=topic, partition=partition, why=why)

@@ -73,21 +73,22 @@ async def unconfirmed(client: ClusterClient, claims: Collection[Claim]) -> Mappi
     """
     if not claims:
         return {}
-    topics = tuple(sorted({it.topic for it in claims}))
-    leaders = sorted({it.leader for it in claims} & (client.brokers or {}).keys())
+    topics = tuple(sorted({claim.topic for claim in claims}))
+    leaders = sorted({claim.leader for claim in claims} & (client.brokers or {}).keys())
     # The controller first: metadata that is older than the contact with it may be from before a broker was cut off.
-    quorum = dict(zip(leaders, await client.gather(quorum_through(client, it) for it in leaders), strict=True))
+    quorum = dict(zip(leaders, await client.gather(quorum_through(client, leader) for leader in leaders), strict=True))
     views = await _metadata_of_all(client, topics)
     named = views.keys() | {broker for view in views.values() if view is not None for broker in view.brokers}
     if any(views.get(broker) is None for broker in named):
         quorum = await _caught_up(client, quorum)
-        views.update(zip(leaders, await client.gather(_metadata(client, it, topics) for it in leaders), strict=True))
+        again = await client.gather(_metadata(client, leader, topics) for leader in leaders)
+        views.update(zip(leaders, again, strict=True))
     found = {}
-    for it in claims:  # 50,000 of them in a cluster of 100 brokers take 8 s
+    for claim in claims:  # 50,000 of them in a cluster of 100 brokers take 8 s
         is_in_time = client.remaining_s() > 0
-        why = _against(it, views, quorum.get(it.leader), len(named)) if is_in_time else PAST_DEADLINE
+        why = _against(claim, views, quorum.get(claim.leader), len(named)) if is_in_time else PAST_DEADLINE
         if why is not None:
-            found[it.topic, it.partition] = why
+            found[claim.topic, claim.partition] = why
     return found
 
 
@@ -103,7 +104,7 @@ def _against(claim: Claim, views: Mapping[int, Topology | None], quorum: QuorumV
         return f"broker {claim.leader} did not respond when it had to confirm that it leads"
     responded = {broker: view for broker, view in views.items() if view is not None}
     contradictions = (claim.contradiction(view, broker) for broker, view in sorted(responded.items()))
-    contradiction = next((it for it in contradictions if it is not None), None)
+    contradiction = next((reason for reason in contradictions if reason is not None), None)
     if contradiction is not None:
         return contradiction
     if quorum.touch is Touch.OUT_OF_TOUCH:
@@ -122,8 +123,9 @@ async def _metadata_of_all(client: ClusterClient, topics: tuple[str, ...]) -> di
     addresses = dict(client.brokers or {})
     while missing := sorted(addresses.keys() - views.keys()):
         client.brokers = addresses
-        views.update(zip(missing, await client.gather(_metadata(client, it, topics) for it in missing), strict=True))
-        addresses = {**_brokers_of(views[it] for it in missing), **addresses}
+        responses = await client.gather(_metadata(client, broker, topics) for broker in missing)
+        views.update(zip(missing, responses, strict=True))
+        addresses = {**_brokers_of(views[broker] for broker in missing), **addresses}
     return views
 
 
@@ -144,13 +146,13 @@ async def _caught_up(client: ClusterClient, quorum: dict[int, QuorumView]) -> di
     If every broker responds, a new leader contradicts by its own metadata. A broker that does not respond may be that
     leader.
     """
-    begun_ms = {broker: it.controller_time_ms for broker, it in quorum.items() if it.touch is Touch.CURRENT}
+    begun_ms = {broker: view.controller_time_ms for broker, view in quorum.items() if view.touch is Touch.CURRENT}
     for _ in range(CATCH_UP_POLLS):
-        behind = [it for it, begun in begun_ms.items() if (quorum[it].caught_up_ms or 0) < (begun or 0)]
+        behind = [broker for broker, begun in begun_ms.items() if (quorum[broker].caught_up_ms or 0) < (begun or 0)]
         if not behind or client.remaining_s() <= 0:
             break
         await client.pause(CATCH_UP_POLL_S)
-        again = await client.gather(quorum_through(client, it) for it in behind)
+        again = await client.gather(quorum_through(client, broker) for broker in behind)
         quorum = {**quorum, **dict(zip(behind, again, strict=True))}
     late = {
         broker: QuorumView(

@@ -91,5 +91,5 @@ async def _against(client: ClusterClient, topology: Topology, broker: int) -> st
     # Without DescribeQuorum: compare with the other brokers' metadata of the coordinators' topic.
     rows = topology.rows_of(STATE_TOPIC)
     claims = [Claim.of(topology, STATE_TOPIC, partition) for partition in range(len(rows))]
-    against = await unconfirmed(client, [it for it in claims if it.leader != NO_LEADER])
+    against = await unconfirmed(client, [claim for claim in claims if claim.leader != NO_LEADER])
     return next(iter(against.values()), None)

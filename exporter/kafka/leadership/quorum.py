@@ -86,14 +86,14 @@ def _view(answer: Any, broker: int) -> QuorumView:
 
 def _progress(quorum: Any, broker: int) -> QuorumView:
     caught_up: dict[int, int] = {}
-    for it in (*quorum.observers, *quorum.current_voters):
+    for replica in (*quorum.observers, *quorum.current_voters):
         # Twice if its directory was created again: the old one stays among the observers for minutes.
-        told_ms = -1 if it.last_caught_up_timestamp is None else it.last_caught_up_timestamp
-        caught_up[it.replica_id] = max(told_ms, caught_up.get(it.replica_id, -1))
+        told_ms = -1 if replica.last_caught_up_timestamp is None else replica.last_caught_up_timestamp
+        caught_up[replica.replica_id] = max(told_ms, caught_up.get(replica.replica_id, -1))
     now_ms = caught_up.get(quorum.leader_id, -1)
     if not 0 <= now_ms <= _LATEST_MS or not quorum.current_voters:
         return QuorumView(touch=Touch.IN_TOUCH, why="the controller does not report how current its brokers are")
-    voters = sorted((caught_up[it.replica_id] for it in quorum.current_voters), reverse=True)
+    voters = sorted((caught_up[voter.replica_id] for voter in quorum.current_voters), reverse=True)
     majority_ms = voters[len(voters) // 2]
     caught_up_ms = min(caught_up.get(broker, -1), majority_ms)
     if now_ms - caught_up_ms <= CAUGHT_UP_WITHIN_MS:

@@ -64,7 +64,11 @@ class ProducersAnswer(ProducerEntries):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ProducersAnswer):
             return NotImplemented
-        return all(np.array_equal(getattr(self, it.name), getattr(other, it.name)) for it in fields(self) if it.compare)
+        return all(
+            np.array_equal(getattr(self, column.name), getattr(other, column.name))
+            for column in fields(self)
+            if column.compare
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -64,7 +64,7 @@ class ListedTransactions:
             self.error == other.error
             and np.array_equal(self.producer_id, other.producer_id)
             and np.array_equal(self.state, other.state)
-            and [self.transactional_id(it) for it in every] == [other.transactional_id(it) for it in every]
+            and [self.transactional_id(index) for index in every] == [other.transactional_id(index) for index in every]
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -114,7 +114,7 @@ def _decode(body: bytes) -> ListedTransactions:
     at = _walk(body, at, count, places)
     if skip_tags(body, at) != len(body):
         raise MalformedAnswerError("bytes after its end")
-    id_at, producer_id_at, state_at, state_size = (np.frombuffer(it, dtype=np.int64) for it in places)
+    id_at, producer_id_at, state_at, state_size = (np.frombuffer(offsets, dtype=np.int64) for offsets in places)
     view = memoryview(body)
     return ListedTransactions(
         error=error,
@@ -127,7 +127,7 @@ def _decode(body: bytes) -> ListedTransactions:
 
 def _walk(body: bytes, at: int, count: int, places: tuple[array[int], array[int], array[int], array[int]]) -> int:
     """Note for each transaction the offsets of its id's length, producer id and state, and the state's length."""
-    ids, producer_ids, states, sizes = (it.append for it in places)
+    ids, producer_ids, states, sizes = (offsets.append for offsets in places)
     for _ in range(count):
         ids(at)
         size = body[at]

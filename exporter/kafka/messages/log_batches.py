@@ -154,7 +154,9 @@ class Stretch:
             raise MalformedAnswerError("an end marker is compressed")
         try:
             decoded = MemoryRecords(records[batch.start : batch.end]).next_batch()
-            ends = [(it.offset, it.timestamp, it.commit) for it in decoded if it.commit or it.abort]
+            ends = [
+                (record.offset, record.timestamp, record.commit) for record in decoded if record.commit or record.abort
+            ]
         except (KafkaError, struct.error, ValueError, IndexError, TypeError, AttributeError) as error:
             raise MalformedAnswerError(f"an end marker cannot be read: {error}") from error
         for offset, timestamp_ms, commit in ends:

@@ -87,7 +87,7 @@ class MetadataAnswer:
 
 def request(topics: tuple[str, ...] | None) -> RawRequest:
     """Request `topics`, or every visible topic. Never creates one."""
-    names = b"\0" if topics is None else uvarint(len(topics) + 1) + b"".join(_by_name(it) for it in topics)
+    names = b"\0" if topics is None else uvarint(len(topics) + 1) + b"".join(_by_name(topic) for topic in topics)
     return RawRequest(METADATA, names + _OPTIONS + b"\0")
 
 

@@ -170,7 +170,7 @@ def walk(body: bytes, entry: np.dtype[Any]) -> Layout:
     if unusual:
         index, counts, at_entries = np.array(unusual, dtype=np.int64).T
         count_of[index], entries_at[index] = counts, at_entries
-        lengths += [it for i, _, end in unusual for it in (heads[i] + MESSAGE_AT, end)]
+        lengths += [boundary for i, _, end in unusual for boundary in (heads[i] + MESSAGE_AT, end)]
     # Finding a position takes twelve bytes: long messages are not compared in the next response.
     is_like_none = sum(lengths[1::2]) - sum(lengths[::2]) > LENGTHS_MAX
     lengths_at = _positions([] if is_like_none else lengths)

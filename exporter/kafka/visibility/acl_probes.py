@@ -22,10 +22,14 @@ def probes(patterns: Patterns, made_up: Callable[[str], Iterable[str]]) -> Itera
     prefixes = {name for is_prefixed, name in patterns if is_prefixed}
     for is_prefixed, name in [(True, ""), *patterns]:
         if is_prefixed:
-            yield _outside({it for it in prefixes if len(it) > len(name) and it.startswith(name)}, made_up(name))
+            yield _outside(
+                {prefix for prefix in prefixes if len(prefix) > len(name) and prefix.startswith(name)}, made_up(name)
+            )
         elif name != WILDCARD:
             yield name
 
 
 def _outside(longer: Collection[str], candidates: Iterable[str]) -> str | None:
-    return next((it for it in candidates if not any(it.startswith(other) for other in longer)), None)
+    return next(
+        (candidate for candidate in candidates if not any(candidate.startswith(other) for other in longer)), None
+    )

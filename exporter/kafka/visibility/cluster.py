@@ -44,8 +44,8 @@ class TopicWatch:
 
     def _not_too_old(self, hidden: tuple[str, ...], now_s: float) -> tuple[str, ...]:
         """Without those that have been hidden for so long that they are no longer reported: they may be deleted."""
-        self._hidden_since_s = {it: self._hidden_since_s.get(it, now_s) for it in hidden}
-        return tuple(it for it in hidden if now_s - self._hidden_since_s[it] < FORGOTTEN_AFTER_S)
+        self._hidden_since_s = {topic: self._hidden_since_s.get(topic, now_s) for topic in hidden}
+        return tuple(topic for topic in hidden if now_s - self._hidden_since_s[topic] < FORGOTTEN_AFTER_S)
 
     async def look(
         self,
@@ -63,17 +63,18 @@ class TopicWatch:
         self._forget_another(topology.cluster_id)
         vanished: tuple[str, ...] = ()
         if topology.topics is not self._visible:
-            vanished = tuple(it for it in self._visible if it not in topology.first_row)
+            vanished = tuple(topic for topic in self._visible if topic not in topology.first_row)
         if STATE_TOPIC in topology.first_row:
             self._state_topic_gap = None
         elif thoroughly:
             self._state_topic_gap = await _state_topic_gap(client, is_any_open=False)
         suspects = tuple(dict.fromkeys([*self._hidden, *vanished]))
-        suspects = tuple(it for it in suspects if it not in topology.first_row and not is_excluded(it))
+        suspects = tuple(topic for topic in suspects if topic not in topology.first_row and not is_excluded(topic))
         self._visible = topology.topics
         self._hidden = self._not_too_old(await _refused(client, suspects) if suspects else (), client.clock())
         gaps = [_about_hidden(self._hidden)] if self._hidden else []
-        if all(it == STATE_TOPIC for it in topology.topics) and not await _is_without_authorizer(client, topology):
+        shows_nothing = all(topic == STATE_TOPIC for topic in topology.topics)
+        if shows_nothing and not await _is_without_authorizer(client, topology):
             # A grant on the coordinators' topic alone shows one topic, and no hanging transaction.
             gaps.append("no topic is visible: not authorized, needs DESCRIBE and READ on the topics to be watched")
         if self._state_topic_gap is not None:
@@ -110,7 +111,7 @@ async def _refused(client: ClusterClient, topics: Collection[str]) -> tuple[str,
     except ClusterUnavailableError:
         return tuple(topics)
     return (
-        *(it for it in asked if metadata.topic_errors.get(it) == ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        *(topic for topic in asked if metadata.topic_errors.get(topic) == ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         *tuple(topics)[ASKED_MAX:],
     )
 

@@ -60,7 +60,7 @@ async def id_visibility(client: ClusterClient, brokers: Iterable[int]) -> IdVisi
     """The worst result of these coordinators: each has its own view of the ACLs."""
     found = await client.gather(_at(client, broker) for broker in brokers)
     worst_first = (IdVisibility.NOT_ANSWERED, IdVisibility.DENY_POSSIBLE, IdVisibility.BY_NAME_ONLY)
-    return next((it for it in worst_first if it in found), IdVisibility.ALL)
+    return next((visibility for visibility in worst_first if visibility in found), IdVisibility.ALL)
 
 
 async def _at(client: ClusterClient, broker: int) -> IdVisibility:
@@ -69,7 +69,8 @@ async def _at(client: ClusterClient, broker: int) -> IdVisibility:
         if patterns is None or len(patterns) > PATTERNS_MAX:
             return IdVisibility.DENY_POSSIBLE
         ids = tuple(probes(patterns, _made_up)) if patterns is not _NO_AUTHORIZER else ()
-        if None in ids or not await _are_visible(client, broker, [it for it in ids if it is not None]):
+        known = [transactional_id for transactional_id in ids if transactional_id is not None]
+        if len(known) < len(ids) or not await _are_visible(client, broker, known):
             return IdVisibility.BY_NAME_ONLY
     except BrokerFault as fault:
         is_offered = fault.reason is not FaultReason.UNSUPPORTED_API
@@ -110,7 +111,11 @@ async def _are_visible(client: ClusterClient, broker: int, ids: Collection[str])
     request = DescribeTransactionsRequest(transactional_ids=sorted(ids))
 
     def refused(answer: Any) -> set[str]:
-        error_codes = {it.transactional_id: it.error_code for it in answer.transaction_states}
-        return {it for it in ids if error_codes.get(it) in {None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}}
+        error_codes = {state.transactional_id: state.error_code for state in answer.transaction_states}
+        return {
+            transactional_id
+            for transactional_id in ids
+            if error_codes.get(transactional_id) in {None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+        }
 
     return not await client.request(broker, "DescribeTransactions", request, refused)

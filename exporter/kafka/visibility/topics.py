@@ -45,7 +45,7 @@ def _names(answer: Any) -> list[str] | str:
         return "some topics may not be visible: needs DESCRIBE on the cluster to read the ACLs"
     patterns = set()
     for resource in answer.resources:
-        denied = {it.operation for it in resource.acls if it.permission_type == ACLPermissionType.DENY}
+        denied = {acl.operation for acl in resource.acls if acl.permission_type == ACLPermissionType.DENY}
         if denied & _HIDING:
             return f"some topics may not be visible: an ACL denies describing {resource.resource_name}"
         if resource.resource_name is None:
@@ -53,7 +53,7 @@ def _names(answer: Any) -> list[str] | str:
         patterns.add((resource.pattern_type == ACLResourcePatternType.PREFIXED, resource.resource_name))
     if len(patterns) > NAMES_MAX:
         return "some topics may not be visible: there are too many ACLs to test all of them"
-    return [it for it in probes(frozenset(patterns), _made_up) if it]
+    return [probe for probe in probes(frozenset(patterns), _made_up) if probe]
 
 
 def _made_up(prefix: str) -> tuple[str, ...]:

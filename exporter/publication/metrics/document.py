@@ -40,5 +40,8 @@ def metrics_document() -> str:
 
 def _table(metrics: Iterable[Metric[Any]]) -> str:
     lines = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
-    lines += [f"| `{it.name}` | {it.kind} | {', '.join(it.labels) or 'none'} | {it.help} |" for it in metrics]
+    lines += [
+        f"| `{metric.name}` | {metric.kind} | {', '.join(metric.labels) or 'none'} | {metric.help} |"
+        for metric in metrics
+    ]
     return "\n".join(lines) + "\n"

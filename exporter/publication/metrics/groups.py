@@ -10,8 +10,8 @@ from exporter.publication.metrics.model import CACHED, PARTITION, SHOWN, Metric,
 _GROUP: Final = ("group", *PARTITION)
 
 
-def _labels(it: BlockedGroup) -> tuple[str, ...]:
-    return it.group, it.topic, str(it.partition)
+def _labels(blocked: BlockedGroup) -> tuple[str, ...]:
+    return blocked.group, blocked.topic, str(blocked.partition)
 
 
 def _shown(shown: Shown) -> tuple[BlockedGroup, ...]:
@@ -19,11 +19,11 @@ def _shown(shown: Shown) -> tuple[BlockedGroup, ...]:
 
 
 def records(shown: Shown) -> Samples:
-    return tuple(Sample(_labels(it), it.records) for it in _shown(shown))
+    return tuple(Sample(_labels(blocked), blocked.records) for blocked in _shown(shown))
 
 
 def since(shown: Shown) -> Samples:
-    return tuple(Sample(_labels(it), it.since_ms / 1000) for it in _shown(shown))
+    return tuple(Sample(_labels(blocked), blocked.since_ms / 1000) for blocked in _shown(shown))
 
 
 def hidden(shown: Shown) -> int:

@@ -20,8 +20,8 @@ _COUNTED: Final[Source[Counted]] = Source(_counted)
 
 def _durations(counted: Counted) -> Samples:
     return tuple(
-        Distribution((name, it.value), DURATION_BUCKETS_SECONDS, histogram.counts, histogram.total)
-        for name, it, histogram in counted.durations
+        Distribution((name, outcome.value), DURATION_BUCKETS_SECONDS, histogram.counts, histogram.total)
+        for name, outcome, histogram in counted.durations
     )
 
 
@@ -54,7 +54,9 @@ METRICS: tuple[Metric[Any], ...] = (
         kind="counter",
         labels=("group", "outcome"),
         of=_COUNTED,
-        values=lambda counted: tuple(Sample((name, it.value), count) for name, it, count in counted.completed),
+        values=lambda counted: tuple(
+            Sample((name, outcome.value), count) for name, outcome, count in counted.completed
+        ),
     ),
     Metric(
         name="kafka_transactional_ids_without_group",

@@ -29,21 +29,21 @@ def render_pages(publications: Sequence[Publication]) -> dict[str, Page]:
 
     The overview is also where alerts look for incidents, which are not followed for a fleet.
     """
-    pages = {f"{_BELOW}{it.cluster}": render_page(it) for it in publications}
+    pages = {f"{_BELOW}{publication.cluster}": render_page(publication) for publication in publications}
     overview = _overview(publications)
     return {"/": overview, INCIDENTS_PATH: overview, **pages}
 
 
 def _overview(publications: Sequence[Publication]) -> Page:
     found = sorted(
-        ((summarize(it.evaluation, it.status), it) for it in publications),
+        ((summarize(publication.evaluation, publication.status), publication) for publication in publications),
         key=lambda line: (_WORST_FIRST.index(line[0].level), line[1].cluster or ""),
     )
     heading = f"Kafka transactions of {humanize_count(len(publications), 'cluster')}"
-    interval_ms = max((it.status.interval_ms for it in publications), default=0)
-    attention = [it for it in found if it[0].level is not Level.GOOD]
-    healthy = [it for it in found if it[0].level is Level.GOOD]
-    cards = "\n".join(_card(*it) for it in attention)
+    interval_ms = max((publication.status.interval_ms for publication in publications), default=0)
+    attention = [line for line in found if line[0].level is not Level.GOOD]
+    healthy = [line for line in found if line[0].level is Level.GOOD]
+    cards = "\n".join(_card(*line) for line in attention)
     body = [
         banner(_state_of_all(found)),
         f'<section id="clusters">{cards}</section>',

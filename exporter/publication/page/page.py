@@ -86,10 +86,11 @@ def head(title: str, heading: str, interval_ms: int, links: tuple[tuple[str, str
 """
 
 
-def banner(it: Summary) -> str:
-    notes = "".join(f"<li>{_e(note)}</li>" for note in it.notes)
+def banner(summary: Summary) -> str:
+    notes = "".join(f"<li>{_e(note)}</li>" for note in summary.notes)
     listed = f"<ul>{notes}</ul>" if notes else ""
-    return f'<div class="banner {it.level.value}" id="headline" role="status"><strong>{_e(it.title)}</strong>{listed}</div>'
+    title = f"<strong>{_e(summary.title)}</strong>"
+    return f'<div class="banner {summary.level.value}" id="headline" role="status">{title}{listed}</div>'
 
 
 def _alarm(sentence: str) -> str:

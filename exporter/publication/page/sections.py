@@ -123,8 +123,16 @@ def verdicts_section(evaluation: Evaluation) -> str:
 def coverage_section(evaluation: Evaluation) -> str:
     """Unread parts with their reasons."""
     snapshot = evaluation.snapshot
-    failures = [(f"broker {it.broker} ({it.host}:{it.port})", it.failure) for it in snapshot.brokers if it.failure]
-    failures += [(f"coordinator {it.broker}", it.failure) for it in snapshot.coordinators if it.failure]
+    failures = [
+        (f"broker {broker.broker} ({broker.host}:{broker.port})", broker.failure)
+        for broker in snapshot.brokers
+        if broker.failure
+    ]
+    failures += [
+        (f"coordinator {coordinator.broker}", coordinator.failure)
+        for coordinator in snapshot.coordinators
+        if coordinator.failure
+    ]
     failures += [("visibility", sentence) for sentence in snapshot.visibility.gaps]
     failures += _proof_failures(evaluation)
     failures += [
@@ -150,7 +158,8 @@ def _proof_failures(evaluation: Evaluation) -> list[tuple[str, str]]:
     if proof is None:
         return []
     failures = [
-        (f"__transaction_state-{it.partition} at broker {it.leader}", it.failure) for it in proof.state_partitions
+        (f"__transaction_state-{state_partition.partition} at broker {state_partition.leader}", state_partition.failure)
+        for state_partition in proof.state_partitions
     ]
     listed = [(f"list of transactions of broker {broker}", reason) for broker, reason in proof.listing_failures]
     return [(what, why) for what, why in failures if why is not None] + listed

@@ -104,5 +104,5 @@ def coverage_gaps(evaluation: Evaluation, shown_max: int = GAPS_SHOWN_MAX) -> tu
     """Gaps in coverage, in the sentences of the log and the command line; empty when coverage is complete."""
     sentences = gaps(evaluation.snapshot)
     more = len(sentences) - shown_max
-    shown = tuple(f"{it[0].upper()}{it[1:].removesuffix('.')}." for it in sentences[:shown_max])
+    shown = tuple(f"{sentence[0].upper()}{sentence[1:].removesuffix('.')}." for sentence in sentences[:shown_max])
     return (*shown, f"{humanize_count(more, 'more gap')}, see Unread.") if more > 0 else shown

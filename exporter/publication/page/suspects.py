@@ -99,7 +99,7 @@ def _verdict_words(row: TransactionRow) -> str:
 
 def _groups(row: TransactionRow, now_ms: int) -> str:
     """The groups with most waiting records by name, blocked ones with the time; the number of the others."""
-    return humanize_names([humanize_group(it, now_ms) for it in row.groups], shown_max=GROUPS_SHOWN_MAX)
+    return humanize_names([humanize_group(group, now_ms) for group in row.groups], shown_max=GROUPS_SHOWN_MAX)
 
 
 def _coordinator(row: TransactionRow) -> str:

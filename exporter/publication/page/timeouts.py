@@ -20,9 +20,11 @@ def timeouts_section(publication: Publication) -> str:
     if not ended:
         return ""
     heads = "".join(
-        f'<th scope="col">{it}</th>' for it in ("ended", "transactional id", "outcome", "after", "partitions")
+        f'<th scope="col">{heading}</th>' for heading in ("ended", "transactional id", "outcome", "after", "partitions")
     )
-    rows = "".join(_row(it, is_named=publication.options.transactional_ids) for it in ended[:SHOWN_MAX])
+    rows = "".join(
+        _row(transaction, is_named=publication.options.transactional_ids) for transaction in ended[:SHOWN_MAX]
+    )
     more = len(ended) - SHOWN_MAX
     rest = (
         f"<p>{humanize_count(more, 'earlier one')} not shown here: <code>ktx timeouts</code> has them.</p>"
@@ -35,13 +37,13 @@ def timeouts_section(publication: Publication) -> str:
     )
 
 
-def _row(it: EndedByCoordinator, *, is_named: bool) -> str:
-    after = "unknown" if it.duration_ms < 0 else humanize_duration(it.duration_ms)
+def _row(transaction: EndedByCoordinator, *, is_named: bool) -> str:
+    after = "unknown" if transaction.duration_ms < 0 else humanize_duration(transaction.duration_ms)
     cells = (
-        humanize_instant(it.at_ms),
-        it.transactional_id if is_named else "(hidden)",
-        it.outcome.value,
-        f"{after} (time-out {humanize_duration(it.timeout_ms)})",
-        humanize_names(it.partitions, shown_max=_PARTITIONS_SHOWN_MAX),
+        humanize_instant(transaction.at_ms),
+        transaction.transactional_id if is_named else "(hidden)",
+        transaction.outcome.value,
+        f"{after} (time-out {humanize_duration(transaction.timeout_ms)})",
+        humanize_names(transaction.partitions, shown_max=_PARTITIONS_SHOWN_MAX),
     )
     return f"<tr>{''.join(f'<td>{_e(cell)}</td>' for cell in cells)}</tr>"
