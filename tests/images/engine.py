@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -110,14 +111,22 @@ def base_image() -> str:
 def image(target: str) -> str:
     """The project's image, built by the Dockerfile; layers of earlier builds are used again."""
     tag = f"localhost/{IMAGES[target]}:{version()}"
-    base = base_image()
-    with certificates() as mounts, podman_environment():
+    with alone(), certificates() as mounts, podman_environment():
+        base = base_image()
         options = ("--isolation=chroot", "--network=host", "--layers", "--quiet", *mounts)
         try:
             build("podman", target, tag, base=base, options=options)
         except subprocess.CalledProcessError as error:
             raise ImageFailed(f"the target {target} cannot be built: {error}") from error
     return tag
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One build at a time on this machine: the next worker finds its layers made."""
+    with Path(tempfile.gettempdir(), "kafka-transaction-exporter-images.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.brokers.maven import kafka_jars
-from tests.images.engine import BASE, base_image, podman
+from tests.images.engine import BASE, alone, base_image, podman
 
 HERE: Final = Path(__file__).parent
 
@@ -17,9 +17,9 @@ HERE: Final = Path(__file__).parent
 @functools.cache
 def stand_in(name: str) -> str:
     """The image of this name, such as `apache/kafka:4.3.1`; its last word is the target."""
-    base_image()
     target = name.partition(":")[0].rpartition("/")[2]
-    with tempfile.TemporaryDirectory(prefix="stand-in-") as folder:
+    with alone(), tempfile.TemporaryDirectory(prefix="stand-in-") as folder:
+        base_image()
         for path in HERE.iterdir():
             if path.is_file():
                 shutil.copy(path, folder)
