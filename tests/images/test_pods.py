@@ -12,6 +12,8 @@ import json
 import os
 import re
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -112,6 +114,40 @@ def test_the_chart_s_deployment_runs_as_a_pod(exporter_image: str, guarded: Secu
     assert re.findall(r"CapBnd:\s+(\w+)", status) == ["0" * 16]
     assert re.findall(r"NoNewPrivs:\s+(\d)", status) == ["1"]
     assert re.findall(r"Seccomp:\s+(\d)", status) == ["2"]
+
+
+def test_a_typo_in_the_brokers_replaces_no_working_pod(exporter_image: str, tmp_path: Path) -> None:
+    """The new pod lives and is never ready, and the Deployment takes no pod away before a new one is ready."""
+    (port,) = free_ports(1)
+    release = f"typo-{os.getpid()}"
+    chosen = f"kafka.bootstrapServers[0]=kafka.invalid:9092,containerPort={port},fullnameOverride={release}"
+    objects = render("minimal", f"--set={chosen}")
+    deployment = only(objects, "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    alive, ready = (container[f"{name}Probe"]["httpGet"]["path"] for name in ("liveness", "readiness"))
+    for_podman(deployment["spec"]["template"]["spec"], exporter_image)
+    file = tmp_path / "pod.yaml"
+    file.write_text(yaml.safe_dump_all([*of_kind(objects, "ConfigMap"), deployment]))
+
+    with ExitStack() as stack:
+        stack.callback(podman, "volume", "rm", "--force", release, "tmp", check=False)
+        stack.enter_context(played(file, f"{release}-pod-0", {}))
+        fetched(f"http://127.0.0.1:{port}{alive}", timeout_s=60)
+        failed = "kafka_transaction_exporter_cycles_failed_total"
+        until_failed(f"http://127.0.0.1:{port}/metrics", failed)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}{ready}", timeout=10)
+
+    assert refused.value.code == 503
+    assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+
+
+def until_failed(url: str, counter: str) -> None:
+    """A cycle has ended, and it failed."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not re.search(rf"(?m)^{counter} [1-9]", fetched(url)):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
 
 
 @pytest.fixture
