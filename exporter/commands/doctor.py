@@ -8,7 +8,6 @@ from typing import Any
 
 from exporter.commands.context import Context
 from exporter.commands.rows import as_json, printable
-from exporter.commands.serve import lacks_arrow
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.doctor.diagnose import diagnose, unreachable
@@ -30,22 +29,23 @@ def run(context: Context, settings: Settings) -> int:
     options = context.options
     principal = options.principal or principal_of(settings.kafka)
     state_path = context.state_path(settings, settings.kafka)
-    local = tuple(local_findings(settings, state_path=state_path, lacks_package=lacks_arrow(settings)))
+    local = tuple(local_findings(settings, state_path=state_path))
     with closing(open_collector(settings.kafka, settings.scan)) as collector:
         try:
             snapshot = collector.collect()
             read = collector.query(preconditions)
         except ClusterUnavailableError as error:
-            beside = () if options.prometheus is None else tuple(prometheus_findings(options.prometheus, None))
-            diagnosis = unreachable(str(error), (*local, *beside))
+            diagnosis = unreachable(str(error), (*local, *prometheus_findings(options.prometheus, None)))
             status = ExitStatus.COULD_NOT_RUN
         else:
-            if options.prometheus is not None:
-                local += tuple(prometheus_findings(options.prometheus, snapshot.cluster_id))
+            local += tuple(prometheus_findings(options.prometheus, snapshot.cluster_id))
             diagnosis = diagnose(snapshot, read, principal=principal, local=local)
             status = ExitStatus.ANSWERED if diagnosis.can_prove_all else ExitStatus.INCOMPLETE
     remedies = _remedies(options.acls, diagnosis, principal, settings.kafka.bootstrap)
-    print(_document(diagnosis, principal, remedies) if options.format == "json" else _text(diagnosis, remedies))
+    if options.format == "json":
+        print(_document(diagnosis, principal, remedies))
+    else:
+        print("\n".join(_text(diagnosis, remedies, _heading(options.acls, remedies))))
     return status
 
 
@@ -55,20 +55,20 @@ def _remedies(form: str, diagnosis: Diagnosis, principal: str | None, bootstrap:
     return acl_lines(diagnosis.findings, principal=principal, bootstrap=bootstrap)
 
 
-def _text(diagnosis: Diagnosis, remedies: Iterable[str]) -> str:
-    lines = [line for finding in diagnosis.findings for line in _finding(finding)]
-    lines += ["", diagnosis.sentence]
-    if remedies:
-        lines += ["", _heading(remedies), *(printable(remedy) for remedy in remedies)]
-    return "\n".join(lines)
-
-
-def _heading(remedies: Iterable[str]) -> str:
-    first = next(iter(remedies))
-    if not first.startswith("kafka-acls.sh"):
+def _heading(form: str, remedies: tuple[str, ...]) -> str:
+    if form == "strimzi":
         return "Missing rules, for spec.authorization.acls of the KafkaUser:"
-    unknown = f"; replace {PLACEHOLDER} by the exporter's principal" if PLACEHOLDER in first else ""
+    is_unknown = any(PLACEHOLDER in line for line in remedies)
+    unknown = f"; replace {PLACEHOLDER} by the exporter's principal" if is_unknown else ""
     return f"To mend it, as an administrator whose login is in admin.properties{unknown}:"
+
+
+def _text(diagnosis: Diagnosis, remedies: tuple[str, ...], heading: str) -> Iterable[str]:
+    for finding in diagnosis.findings:
+        yield from _finding(finding)
+    yield from ("", diagnosis.sentence)
+    if remedies:
+        yield from ("", heading, *map(printable, remedies))
 
 
 def _finding(finding: Finding) -> Iterable[str]:

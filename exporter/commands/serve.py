@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import logging
 import signal
 import time
@@ -23,6 +22,7 @@ from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.malloc import limit_arenas
 from exporter.daemon.reload import Reloader
 from exporter.daemon.scheduler import Order, Orders
+from exporter.doctor.local import lacking_package
 from exporter.kafka.collect.collector import open_collector
 from exporter.transaction_log.report import LogPosition
 from exporter.web.auth import Authenticator
@@ -48,7 +48,7 @@ def run(context: Context, settings: Settings) -> int:
     limit_arenas()
     orders = Orders()
     follow_signals(orders)
-    server_of = checked_server(settings, _useless(options) or lacks_arrow(settings))
+    server_of = checked_server(settings, _useless(options) or lacking_package(settings))
     if server_of is None:
         return ExitStatus.COULD_NOT_RUN
     collector = open_collector(settings.kafka, settings.scan)
@@ -117,13 +117,6 @@ def _useless(options: argparse.Namespace) -> str | None:
     """An option that would be ignored, in a sentence."""
     given = "--clusters" if options.clusters is not None else "--master" if options.master is not None else None
     return None if given is None else f"{given} needs --engine=spark"
-
-
-def lacks_arrow(settings: Settings) -> str | None:
-    """What is missing for a history that is configured."""
-    if settings.history.directory is None or importlib.util.find_spec("pyarrow") is not None:
-        return None
-    return "history.directory needs the Python package pyarrow: install kafka-transaction-exporter[history]"
 
 
 def baseline_of(settings: Settings) -> BaselineFile | None:

@@ -14,13 +14,13 @@ from exporter.commands.serve import (
     checked_server,
     follow_signals,
     history_of,
-    lacks_arrow,
     reloader_of,
     serve_until_told,
 )
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.daemon.scheduler import Orders
+from exporter.doctor.local import lacking_package
 
 MASTER = "local[8]"
 """Tasks wait for brokers more than they compute, so there are more tasks than cores."""
@@ -64,7 +64,7 @@ def _impossible(settings: Settings) -> str | None:
         )
     if len(settings.clusters) > 1 and settings.state_file not in ("auto", "none"):
         return "state.file must be `auto` or `none` for several clusters: each cluster has its own file"
-    return lacks_arrow(settings)
+    return lacking_package(settings)
 
 
 def _state_path(context: Context, settings: Settings, cluster: ClusterSettings) -> Path | None:

@@ -58,7 +58,7 @@ def summary(evaluation: Evaluation) -> str:
     took = humanize_duration(snapshot.finished_at_ms - snapshot.taken_at_ms)
     excluded = partitions.excluded_count
     aside = f" ({excluded:,} excluded)" if excluded else ""
-    wanted = humanize_count(len(partitions) - excluded, "partition")
+    wanted = humanize_count(partitions.included_count, "partition")
     return (
         f"Cluster {snapshot.cluster_id}: {read} of {wanted} read{aside} in {took}, "
         f"{humanize_count(evaluation.open_count, 'open transaction')}, {evaluation.late_count} late, "

@@ -27,6 +27,7 @@ class ProofCheck:
         self._due_at: float | None = None
         """None: at once."""
         self._read: Preconditions | None = None
+        self._principal: str | None = None
 
     def forget(self) -> None:
         """The cluster or the principal may be another one."""
@@ -34,13 +35,17 @@ class ProofCheck:
 
     def diagnosis(self, snapshot: Snapshot, settings: Settings) -> Diagnosis | None:
         """What the cycle's snapshot and the preconditions mean; None while these could not be read."""
-        kafka, scan = settings.kafka, settings.scan
-        if self._due_at is None or self._clock() >= self._due_at:
+        is_due = self._due_at is None or self._clock() >= self._due_at
+        if self._due_at is None:  # once for each connection: it reads a file
+            self._principal = principal_of(settings.kafka)
+        if is_due:
+            scan = settings.scan
             self._read = self._preconditions((scan.interval_ms - scan.deadline_ms) / 1000) or self._read
-            self._due_at = self._clock() + EVERY_S_WHILE_MISSING
-            if self._read is not None and diagnose(snapshot, self._read, principal=principal_of(kafka)).can_prove_all:
-                self._due_at = self._clock() + EVERY_S
-        return None if self._read is None else diagnose(snapshot, self._read, principal=principal_of(kafka))
+        found = None if self._read is None else diagnose(snapshot, self._read, principal=self._principal)
+        if is_due:
+            proves_all = found is not None and found.can_prove_all
+            self._due_at = self._clock() + (EVERY_S if proves_all else EVERY_S_WHILE_MISSING)
+        return found
 
     def _preconditions(self, deadline_s: float) -> Preconditions | None:
         """Takes no longer than is left between a cycle's deadline and the next cycle.

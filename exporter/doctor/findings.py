@@ -7,6 +7,10 @@ from enum import Enum
 
 from exporter.snapshot import DenyRule, Resource
 
+NAMED_MAX = 10
+"""Names in a finding; the others are counted."""
+NOT_AUTHORIZED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
+
 
 class Level(Enum):
     """What a finding means for proofs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,16 +12,23 @@ from exporter.doctor.findings import Finding, Level
 from exporter.files import make_private_folder
 
 
-def local_findings(settings: Settings, *, state_path: Path | None, lacks_package: str | None) -> Iterator[Finding]:
-    """`lacks_package`: which package the settings need that is not installed, a sentence; None if none."""
+def lacking_package(settings: Settings) -> str | None:
+    """The package that a configured history needs and that is not installed, in a sentence; None if none is missing."""
+    if settings.history.directory is None or importlib.util.find_spec("pyarrow") is not None:
+        return None
+    return "history.directory needs the Python package pyarrow: install kafka-transaction-exporter[history]"
+
+
+def local_findings(settings: Settings, *, state_path: Path | None) -> Iterator[Finding]:
     yield _state_file(state_path)
     if settings.history.directory is not None:
         why = _unwritable(Path(settings.history.directory))
         result = f"{settings.history.directory} can be written" if why is None else why
         level, lost = (Level.OK, "") if why is None else (Level.LIMITED, "no history is recorded")
         yield Finding(check="history", level=level, result=result, consequence=lost)
-    if lacks_package is not None:
-        yield Finding(check="packages", level=Level.MISSING, result=lacks_package, consequence="serve does not start")
+    lacking = lacking_package(settings)
+    if lacking is not None:
+        yield Finding(check="packages", level=Level.MISSING, result=lacking, consequence="serve does not start")
     if settings.baseline.file is not None and not os.access(settings.baseline.file, os.R_OK):
         result = f"baseline.file {settings.baseline.file} cannot be read"
         yield Finding(

@@ -26,8 +26,10 @@ class PrometheusError(Exception):
     """It did not respond, or not usably; the text is a sentence without its full stop."""
 
 
-def prometheus_findings(url: str, cluster_id: str | None) -> Iterator[Finding]:
-    """What it has of the exporter of this cluster, and whether the rules are loaded."""
+def prometheus_findings(url: str | None, cluster_id: str | None) -> Iterator[Finding]:
+    """What it has of the exporter of this cluster, and whether the rules are loaded; nothing without a URL."""
+    if url is None:
+        return
     try:
         if cluster_id is not None:
             yield _of_snapshot(url, cluster_id)

@@ -26,6 +26,7 @@ from exporter.snapshot.partitions import (
     OpenTransactions,
     Partitions,
     SecondRead,
+    is_unread,
 )
 from exporter.snapshot.preconditions import Acls, BrokerContact, DenyRule, Preconditions, Resource
 from exporter.snapshot.producers import (
@@ -99,5 +100,6 @@ __all__ = [
     "Unconfirmed",
     "Unexamined",
     "Visibility",
+    "is_unread",
     "ownership",
 ]

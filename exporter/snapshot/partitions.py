@@ -39,6 +39,12 @@ class Answer(IntEnum):
         return self.name.lower()
 
 
+def is_unread(answer: Int8Column) -> BoolColumn:
+    """(P,) true where a response is missing: the partition was not read, and its topic is not excluded."""
+    unread: BoolColumn = (answer != Answer.READ) & (answer != Answer.EXCLUDED)
+    return unread
+
+
 class SecondRead(IntEnum):
     """Result of the second DescribeProducers, after the coordinators responded, for a transaction.
 
@@ -109,14 +115,17 @@ class Partitions:
 
     @property
     def is_unread(self) -> BoolColumn:
-        """(P,) true where a response is missing: the partition was not read, and its topic is not excluded."""
-        unread: BoolColumn = (self.answer != Answer.READ) & (self.answer != Answer.EXCLUDED)
-        return unread
+        return is_unread(self.answer)
 
     @property
     def excluded_count(self) -> int:
         """Partitions of topics that the settings exclude."""
         return int(np.count_nonzero(self.answer == Answer.EXCLUDED))
+
+    @property
+    def included_count(self) -> int:
+        """All others, read or not."""
+        return len(self) - self.excluded_count
 
     def is_read(self, topic: str, partition: int) -> bool:
         """True if it is there and was read."""

@@ -13,6 +13,7 @@ import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
 from prometheus_client.parser import text_string_to_metric_families
 
+from exporter.config.kafka_section import KafkaSettings
 from exporter.config.loading import load
 from exporter.config.settings import Settings
 from exporter.daemon.daemon import Daemon
@@ -203,6 +204,20 @@ def test_whether_a_hang_could_be_proved_is_logged_once_and_shown(caplog: pytest.
     page = get(daemon, "/")[1]
     assert "not every hang could be proved" not in page
     assert "Hangs can be proved on the 1 visible topic." in page
+
+
+def test_the_principal_is_read_once_for_each_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be in a certificate's file, which no cycle must read."""
+    read: list[KafkaSettings] = []
+    monkeypatch.setattr("exporter.daemon.proof_check.principal_of", read.append)
+    clock, script = Clock(), Script(healthy(), healthy(1), healthy(2))
+    script.preconditions = Preconditions(contacts=(contact(),), state_topic=StateTopic.HIDDEN)
+    daemon = daemon_on(script, clock)
+    for _ in range(3):
+        daemon.cycle()
+        clock.now += 61
+
+    assert (len(read), script.queries) == (1, 3)
 
 
 def test_preconditions_that_are_not_read_in_time_change_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -26,7 +26,6 @@ from exporter.kafka.visibility.cluster import with_state_topic
 from exporter.snapshot import (
     NO_LEADER,
     NOTHING_HIDDEN,
-    Answer,
     BoolColumn,
     BrokerCoverage,
     Int16Column,
@@ -37,6 +36,7 @@ from exporter.snapshot import (
     SecondRead,
     Snapshot,
     Visibility,
+    is_unread,
 )
 
 PAST_DEADLINE = "scan.deadline passed before suspect transactions could be proved"
@@ -170,7 +170,7 @@ def _snapshot(
     topology, scan = reading.topology, reading.scan
     exists = scan.is_subject()
     new_row = np.cumsum(exists) - 1
-    unread = np.flatnonzero((scan.answer[exists] != Answer.READ) & (scan.answer[exists] != Answer.EXCLUDED))
+    unread = np.flatnonzero(is_unread(scan.answer[exists]))
     code = scan.reason_code[exists][unread]
     reasons = tuple(sorted({scan.reasons[reason_code] for reason_code in np.flatnonzero(np.bincount(code)).tolist()}))
     index = np.array(

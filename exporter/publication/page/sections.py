@@ -74,7 +74,7 @@ def _coverage_figures(evaluation: Evaluation) -> Iterable[Figure]:
     note = f"{humanize_count(evaluation.open_count, 'transaction')} open"
     excluded = partitions.excluded_count
     note += f"; {excluded:,} excluded" if excluded else ""
-    yield "partitions read", f"{read:,} of {len(partitions) - excluded:,}", note
+    yield "partitions read", f"{read:,} of {partitions.included_count:,}", note
     yield "brokers that responded", _answered([broker.failure for broker in snapshot.brokers]), "leaders of partitions"
     coordinators = [coordinator.failure for coordinator in snapshot.coordinators]
     yield (

@@ -62,7 +62,7 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
         return Summary(level=Level.WARNING, title="No suspect, but not every hang could be proved", notes=notes)
     partitions = evaluation.snapshot.partitions
     excluded = partitions.excluded_count
-    read = humanize_count(len(partitions) - excluded, "partition")
+    read = humanize_count(partitions.included_count, "partition")
     aside = f"{humanize_count(excluded, 'partition')} excluded by scan.topics: hangs on them are not found."
     notes = (*notes, aside) if excluded else notes
     return Summary(level=Level.GOOD, title=f"No suspect in {read}, all read", notes=notes)

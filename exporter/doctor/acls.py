@@ -1,0 +1,61 @@
+"""Findings about ACLs and consumer groups, and which DENY rules are behind others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level
+from exporter.evaluation.humanize import humanize_names
+from exporter.snapshot import DenyRule, Preconditions, Resource
+
+DESCRIBE_CLUSTER = Grant(operation="Describe", resource=Resource.CLUSTER)
+
+
+def of_acls(pre: Preconditions) -> Iterable[Finding]:
+    check = "ACLs"
+    if not pre.acls.has_authorizer:
+        yield Finding(check=check, level=Level.OK, result="there is no authorizer: nothing is hidden")
+    elif not pre.acls.unread:
+        yield Finding(check=check, level=Level.OK, result="readable")
+    else:
+        is_refused = pre.acls.unread in NOT_AUTHORIZED
+        yield Finding(
+            check=check,
+            level=Level.LIMITED,
+            result="unread: needs DESCRIBE on the cluster" if is_refused else f"unread: {pre.acls.unread}",
+            consequence="whether topics or transactional ids are hidden is unknown",
+            grants=(DESCRIBE_CLUSTER,) if is_refused else (),
+        )
+
+
+def of_groups(pre: Preconditions) -> Finding:
+    check = "consumer groups"
+    if not pre.groups_hidden:
+        return Finding(check=check, level=Level.OK, result="all visible")
+    denied = tuple(rule for rule in pre.acls.denied if rule.resource is Resource.GROUP)
+    return Finding(
+        check=check,
+        level=Level.LIMITED,
+        result=pre.groups_hidden,
+        consequence="groups that a suspect blocks may not be named",
+        grants=(Grant(operation="Describe", resource=Resource.GROUP, names=("*",)),),
+        denied_by=denied,
+    )
+
+
+def denials(pre: Preconditions, resource: Resource, name: str) -> tuple[DenyRule, ...]:
+    return tuple(rule for rule in pre.acls.denied if rule.matches(resource, name))
+
+
+def hiding(denied: Iterable[DenyRule], resource: Resource) -> tuple[DenyRule, ...]:
+    """Those that hide resources of this type: with a DENY on READ alone a topic is visible."""
+    return tuple(rule for rule in denied if rule.resource is resource and rule.operation != "Read")
+
+
+def rules_in_words(denied: Sequence[DenyRule]) -> str:
+    return humanize_names([_rule(rule) for rule in denied], shown_max=NAMED_MAX)
+
+
+def _rule(rule: DenyRule) -> str:
+    name = f"{rule.name}*" if rule.is_prefixed else rule.name
+    return f"DENY {rule.operation.upper()} on {rule.resource.value} {name} for {rule.principal}"

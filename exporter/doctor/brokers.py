@@ -1,0 +1,78 @@
+"""Findings about brokers: which respond, their settings, and the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level
+from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
+from exporter.snapshot import BrokerContact, ClockSource, Resource, Snapshot
+
+_CLOCK_OFF_MS = 60_000
+
+
+def of_brokers(snapshot: Snapshot, contacts: Sequence[BrokerContact]) -> Iterable[Finding]:
+    led = {broker.broker: broker.partitions for broker in snapshot.brokers}
+    reached = [_contact(contact) for contact in contacts if not contact.failure]
+    if reached:
+        result = f"{len(reached)} of {len(contacts)} respond: {humanize_names(reached, shown_max=NAMED_MAX)}"
+        yield Finding(check="brokers", level=Level.OK, result=result)
+    for contact in contacts:
+        if contact.failure:
+            count = 0 if contact.broker is None else led.get(contact.broker, 0)
+            lost = f"transactions on its {humanize_count(count, 'partition')} are not seen" if count else ""
+            level = Level.LIMITED if contact.broker is None else Level.MISSING
+            yield Finding(check="brokers", level=level, result=contact.failure, consequence=lost)
+        elif contact.out_of_date:
+            cut_off = "its responses prove nothing: other brokers may lead its partitions"
+            yield Finding(check="brokers", level=Level.MISSING, result=contact.out_of_date, consequence=cut_off)
+    failed = {contact.broker for contact in contacts if contact.failure}
+    for broker in snapshot.brokers:
+        if broker.failure is not None and broker.broker not in failed:
+            lost = f"transactions on some of its {humanize_count(broker.partitions, 'partition')} are not seen"
+            yield Finding(check="brokers", level=Level.MISSING, result=broker.failure, consequence=lost)
+
+
+def _contact(contact: BrokerContact) -> str:
+    name = contact.address if contact.broker is None else f"{contact.broker} at {contact.address}"
+    return f"{name} (Kafka {contact.release or 'of unknown version'}, {contact.latency_ms or 0:.1f} ms)"
+
+
+def of_settings(snapshot: Snapshot) -> Finding:
+    check, limit = "broker settings", snapshot.max_timeout
+    if limit.timeout_ms is not None and not limit.unread:
+        result = f"transaction.max.timeout.ms is {humanize_duration(limit.timeout_ms)}"
+        return Finding(check=check, level=Level.OK, result=result)
+    reasons = dict.fromkeys(why for _, why in limit.unread)
+    used = "that of the other brokers" if limit.timeout_ms is not None else "verdicts.max_timeout_fallback"
+    is_refused = any(why in NOT_AUTHORIZED for why in reasons)
+    return Finding(
+        check=check,
+        level=Level.LIMITED,
+        result=f"transaction.max.timeout.ms could not be read: {humanize_names(tuple(reasons), shown_max=NAMED_MAX)}",
+        consequence=f"late transactions are computed with {used}",
+        grants=(Grant(operation="DescribeConfigs", resource=Resource.CLUSTER),) if is_refused else (),
+    )
+
+
+def of_clock(snapshot: Snapshot) -> Finding:
+    check = "clock"
+    if snapshot.clock_source is ClockSource.EXPORTER:
+        return Finding(
+            check=check,
+            level=Level.OK,
+            result="the brokers' clock was not needed, or they do not show it: this machine's clock is used",
+        )
+    offset_ms = abs(snapshot.clock_offset_ms)
+    apart = (
+        f"{humanize_duration(offset_ms)} {'behind' if snapshot.clock_offset_ms > 0 else 'ahead of'} the controller's"
+    )
+    if offset_ms < _CLOCK_OFF_MS:
+        return Finding(check=check, level=Level.OK, result=f"this machine's clock is {apart}")
+    return Finding(
+        check=check,
+        level=Level.LIMITED,
+        result=f"this machine's clock is {apart}",
+        consequence="verdicts use the controller's clock; durations that Prometheus computes are wrong by this much",
+        advice="synchronize the clocks of this machine and of the brokers (NTP)",
+    )

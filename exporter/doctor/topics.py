@@ -1,0 +1,99 @@
+"""Findings about topics and their partitions: which are visible, and which were read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from exporter.doctor.acls import denials, hiding
+from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level
+from exporter.evaluation.humanize import humanize_count, humanize_names
+from exporter.snapshot import STATE_TOPIC, Answer, DenyRule, Preconditions, Resource, Snapshot
+
+_GRANTS_BY_NAME_MAX = 20
+"""Topics with a grant of their own; for more a grant on `*` is shown."""
+_READ_ALL = Grant(operation="Read", resource=Resource.TOPIC, names=("*",))
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    topic: str
+    partitions: int
+    reason: str
+
+
+def topics_of(snapshot: Snapshot) -> tuple[int, tuple[Unread, ...]]:
+    """How many topics were read in full, and the others, each with its first reason. `serve` calls it in every cycle."""
+    partitions = snapshot.partitions
+    rows = np.flatnonzero(partitions.is_unread)
+    index, first, count = np.unique(partitions.topic[rows], return_index=True, return_counts=True)
+    reasons = partitions.reason[rows[first]]
+    unread = tuple(
+        Unread(partitions.topics[topic], partitions_unread, partitions.reasons[reason])
+        for topic, partitions_unread, reason in zip(index.tolist(), count.tolist(), reasons.tolist(), strict=True)
+    )
+    excluded = np.unique(partitions.topic[partitions.answer == Answer.EXCLUDED])
+    return len(partitions.topics) - len(unread) - len(excluded), unread
+
+
+def of_visible_topics(snapshot: Snapshot, pre: Preconditions, others: Sequence[DenyRule]) -> Iterable[Finding]:
+    topics, hidden = snapshot.partitions.topics, snapshot.visibility.hidden_topics
+    unseen = "transactions on topics that are not visible are not seen"
+    if all(topic == STATE_TOPIC for topic in topics) and pre.acls.has_authorizer:
+        yield Finding(
+            check="topics",
+            level=Level.MISSING,
+            result="no topic is visible",
+            consequence=unseen,
+            grants=(_READ_ALL,),
+            denied_by=denials(pre, Resource.TOPIC, "*"),
+        )
+    elif hidden or pre.hidden_topics:
+        result = f"not visible any more: {humanize_names(hidden, shown_max=NAMED_MAX)}" if hidden else pre.hidden_topics
+        denied = hiding(pre.acls.denied, Resource.TOPIC)
+        needs = () if denied or pre.acls.unread or hiding(others, Resource.TOPIC) else (_READ_ALL,)
+        yield Finding(
+            check="topics", level=Level.LIMITED, result=result, consequence=unseen, grants=needs, denied_by=denied
+        )
+    else:
+        yield Finding(check="topics", level=Level.OK, result=f"{humanize_count(len(topics), 'topic')}, all visible")
+
+
+def of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[Unread]) -> Iterable[Finding]:
+    refused = [topic for topic in unread if topic.reason in NOT_AUTHORIZED]
+    excluded = snapshot.partitions.excluded_count
+    if excluded:
+        result = f"{humanize_count(excluded, 'partition')} excluded by scan.topics: hangs on them are not found"
+        yield Finding(check="partitions", level=Level.OK, result=result)
+    included = snapshot.partitions.included_count
+    if included and not unread:
+        result = f"{humanize_count(included, 'partition')}, all read"
+        yield Finding(check="partitions", level=Level.OK, result=result)
+    if refused:
+        names = [topic.topic for topic in refused]
+        denied = tuple(dict.fromkeys(rule for name in names for rule in denials(pre, Resource.TOPIC, name)))
+        lacking = tuple(name for name in names if not denials(pre, Resource.TOPIC, name))
+        listed = lacking if len(lacking) <= _GRANTS_BY_NAME_MAX else ("*",)
+        yield Finding(
+            check="partitions",
+            level=Level.MISSING,
+            result=f"not authorized to read {humanize_names(names, shown_max=NAMED_MAX)}: needs READ",
+            consequence="transactions on them are not seen",
+            grants=(Grant(operation="Read", resource=Resource.TOPIC, names=listed),) if lacking else (),
+            denied_by=denied,
+        )
+    others: dict[str, list[Unread]] = {}
+    for topic in unread:
+        if topic.reason not in NOT_AUTHORIZED:
+            others.setdefault(topic.reason, []).append(topic)
+    for reason, topics in others.items():
+        count = humanize_count(sum(topic.partitions for topic in topics), "partition")
+        names = [topic.topic for topic in topics]
+        yield Finding(
+            check="partitions",
+            level=Level.MISSING,
+            result=f"{count} unread ({reason}) of {humanize_names(names, shown_max=NAMED_MAX)}",
+            consequence="transactions on them are not seen",
+        )
