@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
-from exporter.snapshot import BrokerContact, ClockSource, Resource, Snapshot
+from exporter.snapshot import BrokerContact, ClockSource, DenyRule, Resource, Snapshot
 
 _CLOCK_OFF_MS = 60_000
 
@@ -38,7 +38,8 @@ def _contact(contact: BrokerContact) -> str:
     return f"{name} (Kafka {contact.release or 'of unknown version'}, {contact.latency_ms or 0:.1f} ms)"
 
 
-def of_settings(snapshot: Snapshot) -> Finding:
+def of_settings(snapshot: Snapshot, denied: Iterable[DenyRule]) -> Finding:
+    """`denied` are the rules that may be about the exporter."""
     check, limit = "broker settings", snapshot.max_timeout
     if limit.timeout_ms is not None and not limit.unread:
         result = f"transaction.max.timeout.ms is {humanize_duration(limit.timeout_ms)}"
@@ -52,7 +53,12 @@ def of_settings(snapshot: Snapshot) -> Finding:
         result=f"transaction.max.timeout.ms could not be read: {humanize_names(tuple(reasons), shown_max=NAMED_MAX)}",
         consequence=f"late transactions are computed with {used}",
         grants=(Grant(operation="DescribeConfigs", resource=Resource.CLUSTER),) if is_refused else (),
+        denied_by=tuple(rule for rule in denied if is_refused and _denies_settings(rule)),
     )
+
+
+def _denies_settings(rule: DenyRule) -> bool:
+    return rule.resource is Resource.CLUSTER and rule.operation in {"All", "DescribeConfigs"}
 
 
 def of_clock(snapshot: Snapshot) -> Finding:

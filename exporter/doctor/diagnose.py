@@ -33,7 +33,7 @@ def diagnose(
         of_state_topic(pre),
         *of_coordinators(pre),
         of_ids(pre, others),
-        of_settings(snapshot),
+        of_settings(snapshot, denied),
         of_groups(pre),
         of_clock(snapshot),
         *local,

@@ -1,8 +1,38 @@
-"""ACLs of a test cluster, as a whole."""
+"""Creates ACLs of a test cluster, and matches all of them."""
 
 from __future__ import annotations
 
-from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+_WAIT_S = 10
+
+
+@contextmanager
+def acls_until_the_end(bootstrap: str) -> Iterator[Callable[[Iterable[AclBinding]], None]]:
+    """A function that creates ACLs; at the end every ACL of the cluster is deleted."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def create(bindings: Iterable[AclBinding]) -> None:
+        wanted = list(bindings)
+        for created in admin.create_acls(wanted).values() if wanted else ():
+            created.result(_WAIT_S)
+
+    try:
+        yield create
+    finally:
+        for deleted in admin.delete_acls([every_acl()]).values():
+            deleted.result(_WAIT_S)
 
 
 def every_acl() -> AclBindingFilter:

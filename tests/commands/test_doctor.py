@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,28 +11,21 @@ import pytest
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.loopback import HOST
 from tests.kafka.scene import scene
+from tests.real_brokers.exporting import ended
 
-ROOT = Path(__file__).parents[2]
+NO_BROKER = ("doctor", "--bootstrap-server", f"{HOST}:1")
 
 
-def doctor(bootstrap: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "exporter", "doctor", "--bootstrap-server", bootstrap, *options],
-        cwd=ROOT,
-        env={**os.environ, "STATE_DIRECTORY": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def doctor(cluster: FakeCluster, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Asks the second broker."""
+    return ended(folder, "doctor", "--bootstrap-server", f"{HOST}:{cluster.ports[1]}", *options)
 
 
 def test_each_check_is_a_line_and_the_sentence_is_the_sum(tmp_path: Path) -> None:
     """What is missing has what follows below it; then the sentence, and lines for an administrator."""
     with FakeCluster(scene(), nodes=2) as cluster:
         cluster.model.unreadable_topics = {"hung"}
-        done = doctor(f"{HOST}:{cluster.ports[1]}", tmp_path)
+        done = doctor(cluster, tmp_path)
 
     lines = done.stdout.splitlines()
     assert done.returncode == 4
@@ -50,7 +41,7 @@ def test_json_has_the_same_data(tmp_path: Path) -> None:
     """For scripts: levels, results, consequences, and the rules of a KafkaUser."""
     with FakeCluster(scene(), nodes=2) as cluster:
         cluster.model.unreadable_topics = {"hung"}
-        done = doctor(f"{HOST}:{cluster.ports[1]}", tmp_path, "--format", "json", "--acls", "strimzi")
+        done = doctor(cluster, tmp_path, "--format", "json", "--acls", "strimzi")
 
     found = json.loads(done.stdout)
     assert (found["can_prove_all"], found["topics_provable"], found["topics_visible"]) == (False, 3, 4)
@@ -64,7 +55,7 @@ def test_without_a_broker_it_could_not_run(tmp_path: Path) -> None:
     state = tmp_path / "occupied"
     state.write_text("a file in place of the directory")
 
-    done = doctor(f"{HOST}:1", state)
+    done = ended(tmp_path, *NO_BROKER, STATE_DIRECTORY=str(state))
 
     assert done.returncode == 1
     assert "missing  connection" in done.stdout
@@ -76,7 +67,7 @@ def test_without_a_broker_it_could_not_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["prometheus:9090", "http://user:password@prometheus:9090"])
 def test_a_url_of_prometheus_has_a_scheme_and_no_password(tmp_path: Path, url: str) -> None:
     """Other users of the machine see the command line."""
-    done = doctor(f"{HOST}:1", tmp_path, "--prometheus", url)
+    done = ended(tmp_path, *NO_BROKER, "--prometheus", url)
 
     assert done.returncode == 2
     assert "argument --prometheus: must be" in done.stderr

@@ -188,6 +188,25 @@ def test_a_rule_that_denies_others_is_not_to_be_removed() -> None:
     )
 
 
+def test_a_rule_that_denies_what_the_exporter_does_not_need_is_not_to_be_removed() -> None:
+    """READ on a group keeps others from consuming; DescribeConfigs matters on the cluster alone."""
+    topic, group, on_cluster = 2, 3, 4
+    read, describe_configs = 3, 10
+
+    def change(cluster: FakeCluster) -> None:
+        _configs_refused(cluster)
+        denied = [(read, group), (describe_configs, topic), (describe_configs, group), (describe_configs, on_cluster)]
+        cluster.model.acls = [Acl(operation, 2, f"r{kind}", resource=kind) for operation, kind in denied]
+
+    found = diagnosed(change)
+
+    lines = acl_lines(found.findings, principal="User:x", bootstrap="kafka:9092")
+    assert [line.removeprefix(f"{TOOL} ") for line in lines if "--remove" in line] == [
+        "--remove --force --deny-principal User:x --operation DescribeConfigs --cluster"
+    ]
+    assert not_ok(found) == {"broker settings": Level.LIMITED}
+
+
 def test_lines_for_an_administrator_are_quoted_and_each_is_there_once() -> None:
     """Names go to a shell; a grant on every topic includes one on a single topic; a DENY is removed first."""
     denied = diagnosed(_deny)

@@ -54,6 +54,8 @@ class Acl:
     permission: int
     name: str = "id"
     pattern: int = 3
+    resource: int = 5
+    """A transactional id."""
 
 
 DENY_DESCRIBE = Acl(8, 2)
@@ -125,7 +127,7 @@ class Model:
     hidden_topics: set[tuple[int, str]] = field(default_factory=set)
     """(node, topic) without DESCRIBE."""
     acls: list[Acl] | int = ErrorCode.SECURITY_DISABLED
-    """ACLs on transactional ids, or the error that DescribeAcls answers."""
+    """Rules, or the error that DescribeAcls answers."""
     topic_ids: dict[str, UUID] = field(default_factory=dict)
     """Where they are not made of the name."""
     quorum: QuorumState | int = field(default_factory=QuorumState)
@@ -311,7 +313,7 @@ class Answers:
         answer.resources = [
             resource_type(
                 version=version,
-                resource_type=5,
+                resource_type=acl.resource,
                 resource_name=acl.name,
                 pattern_type=acl.pattern,
                 acls=[
@@ -325,7 +327,7 @@ class Answers:
                 ],
             )
             for acl in self.model.acls
-            if request.resource_type_filter in {1, 5}  # any, or transactional ids
+            if request.resource_type_filter in {1, acl.resource}  # 1 is any
         ]
         return answer
 

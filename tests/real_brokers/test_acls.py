@@ -15,7 +15,6 @@ from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
@@ -24,7 +23,7 @@ from examples.workload.planting import plant_hang, plant_hang_without_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Verdict
 from exporter.snapshot import Answer
-from tests.brokers.acls import every_acl
+from tests.brokers.acls import acls_until_the_end
 from tests.brokers.cluster import KafkaCluster
 from tests.marks import starts
 from tests.real_brokers.watching import Watch, rows_on
@@ -52,24 +51,20 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 @pytest.fixture
 def acl(guarded: KafkaCluster) -> Iterator[Callable[..., None]]:
     """Makes ACLs on the guarded broker, and removes all of them after the test."""
-    admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
+    with acls_until_the_end(guarded.bootstrap) as create:
 
-    def make(
-        resource: ResourceType,
-        name: str,
-        operation: AclOperation,
-        permission: AclPermissionType,
-        *,
-        principal: str = "User:ANONYMOUS",
-        pattern: ResourcePatternType = ResourcePatternType.LITERAL,
-    ) -> None:
-        binding = AclBinding(resource, name, pattern, principal, "*", operation, permission)
-        for made in admin.create_acls([binding]).values():
-            made.result(10)
+        def make(
+            resource: ResourceType,
+            name: str,
+            operation: AclOperation,
+            permission: AclPermissionType,
+            *,
+            principal: str = "User:ANONYMOUS",
+            pattern: ResourcePatternType = ResourcePatternType.LITERAL,
+        ) -> None:
+            create([AclBinding(resource, name, pattern, principal, "*", operation, permission)])
 
-    yield make
-    for gone in admin.delete_acls([every_acl()]).values():
-        gone.result(10)
+        yield make
 
 
 def answer_on(evaluation: Evaluation, topic: str) -> tuple[Answer, str | None]:

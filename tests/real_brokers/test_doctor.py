@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,18 +13,17 @@ from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
 
 from examples.workload.producers import run_transaction
-from tests.brokers.acls import every_acl
+from tests.brokers.acls import acls_until_the_end
 from tests.brokers.second_door import PASSWORD, GuardedCluster, java_login
 from tests.marks import starts
+from tests.real_brokers.exporting import ended
 from tests.runbooks.desk import Desk
 
-ROOT = Path(__file__).parents[2]
 USER = "watcher"
 PRINCIPAL = f"User:{USER}"
 CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
@@ -68,7 +64,7 @@ class Case:
 
 
 def without(*rules: Rule) -> Sequence[Rule]:
-    return [it for it in FULL if it not in rules]
+    return [rule for rule in FULL if rule not in rules]
 
 
 CASES = {
@@ -99,7 +95,10 @@ CASES = {
         says="Hangs can be proved on 2 of 3 visible topics.",
     ),
     "coordinators' topic hidden": Case(
-        allowed=[*without(READ_ALL), *((ResourceType.TOPIC, it, AclOperation.READ) for it in ("orders", "payments"))],
+        allowed=[
+            *without(READ_ALL),
+            *((ResourceType.TOPIC, topic, AclOperation.READ) for topic in ("orders", "payments")),
+        ],
         problems=frozenset({"topics", "transaction log"}),
         says="No hang can be proved: __transaction_state is not visible.",
     ),
@@ -144,6 +143,13 @@ CASES = {
         status=0,
         says="Hangs can be proved on all 3 visible topics, except those of producers that no coordinator knows.",
     ),
+    "a DENY to read settings": Case(
+        allowed=FULL,
+        denied=[(CLUSTER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS)],
+        problems=frozenset({"broker settings"}),
+        status=0,
+        says="Hangs can be proved on all 3 visible topics.",
+    ),
     "settings unread": Case(allowed=without(CONFIGS), problems=frozenset({"broker settings"}), status=0),
     "groups hidden": Case(allowed=without(GROUPS), problems=frozenset({"consumer groups"}), status=0),
     "every grant": Case(allowed=FULL, status=0, says="Hangs can be proved on all 3 visible topics."),
@@ -154,36 +160,26 @@ QUICK = ("no grant at all", "a DENY on a prefix of ids", "READ on one topic and 
 @pytest.fixture
 def grant(guarded: GuardedCluster) -> Iterator[Callable[[Case], None]]:
     """Gives the user the case's rules, and removes all rules after the test."""
-    admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
+    literal, prefixed = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
+    with acls_until_the_end(guarded.bootstrap) as create:
 
-    def make(case: Case) -> None:
-        literal, prefixed = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
-        rules = [(it, literal, AclPermissionType.ALLOW) for it in case.allowed]
-        rules += [(it, literal, AclPermissionType.DENY) for it in case.denied]
-        rules += [(it, prefixed, AclPermissionType.DENY) for it in case.prefixed]
-        bindings = [AclBinding(kind, name, how, PRINCIPAL, "*", op, may) for (kind, name, op), how, may in rules]
-        for made in admin.create_acls(bindings).values() if bindings else ():
-            made.result(10)
+        def make(case: Case) -> None:
+            rules = [(rule, literal, AclPermissionType.ALLOW) for rule in case.allowed]
+            rules += [(rule, literal, AclPermissionType.DENY) for rule in case.denied]
+            rules += [(rule, prefixed, AclPermissionType.DENY) for rule in case.prefixed]
+            create(AclBinding(kind, name, how, PRINCIPAL, "*", op, may) for (kind, name, op), how, may in rules)
 
-    yield make
-    for gone in admin.delete_acls([every_acl()]).values():
-        gone.result(10)
+        yield make
 
 
-def doctor(cluster: GuardedCluster, folder: Path, *options: str) -> tuple[int, dict[str, Any]]:
+def doctor(cluster: GuardedCluster, folder: Path) -> tuple[int, dict[str, Any]]:
     """(exit status, its JSON), as the user."""
-    command = [sys.executable, "-m", "exporter", "doctor", "--bootstrap-server", cluster.door, "--format", "json"]
-    command += ["--kafka.security.protocol", "SASL_PLAINTEXT", "--kafka.sasl.mechanism", "PLAIN"]
-    command += ["--kafka.sasl.username", USER, *options]
-    secret = {"KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD": PASSWORD}
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **secret, "STATE_DIRECTORY": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    done = ended(
+        folder,
+        *("doctor", "--format", "json", "--bootstrap-server", cluster.door),
+        *("--kafka.security.protocol", "SASL_PLAINTEXT", "--kafka.sasl.mechanism", "PLAIN"),
+        *("--kafka.sasl.username", USER),
+        KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD=PASSWORD,
     )
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout)
@@ -194,12 +190,14 @@ def until_not_ok(cluster: GuardedCluster, folder: Path, checks: frozenset[str]) 
     found: dict[str, Any] = {}
     for _ in range(20):
         status, found = doctor(cluster, folder)
-        if {it["check"] for it in found["findings"] if it["level"] != "ok"} == checks:
+        if {finding["check"] for finding in found["findings"] if finding["level"] != "ok"} == checks:
             return status, found
     raise AssertionError(f"it still finds: {found}")
 
 
-@pytest.mark.parametrize("name", [it if it in QUICK else pytest.param(it, marks=pytest.mark.slow) for it in CASES])
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def test_what_it_prints_mends_what_it_says(
     guarded: GuardedCluster, grant: Callable[[Case], None], tmp_path: Path, name: str
 ) -> None:

@@ -60,7 +60,8 @@ class Desk:
 
     def has_tools_of(self, cluster: KafkaCluster) -> None:
         """Put Kafka's scripts on the PATH, of the cluster's own version."""
-        for script, main_class in KAFKA_TOOLS.items():
+        before_4 = {"kafka-acls.sh": "kafka.admin.AclCommand"} if cluster.version.startswith("3.") else {}
+        for script, main_class in {**KAFKA_TOOLS, **before_4}.items():
             path = self.folder / "bin" / script
             path.write_text(f'#!/bin/sh\nexec {shlex.join(cluster._java(*SHORT_LIVED))} {main_class} "$@"\n')
             path.chmod(0o755)

@@ -16,19 +16,29 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, MalformedAnswerError, error_name
 from exporter.snapshot import Acls, DenyRule, Resource
 
-_RESOURCES = {
-    ACLResourceType.TOPIC: Resource.TOPIC,
-    ACLResourceType.GROUP: Resource.GROUP,
-    ACLResourceType.CLUSTER: Resource.CLUSTER,
-    ACLResourceType.TRANSACTIONAL_ID: Resource.TRANSACTIONAL_ID,
-}
 _NEEDED = {
-    ACLOperation.ALL: "All",
-    ACLOperation.READ: "Read",
-    ACLOperation.DESCRIBE: "Describe",
-    ACLOperation.DESCRIBE_CONFIGS: "DescribeConfigs",
+    ACLResourceType.TOPIC: (
+        Resource.TOPIC,
+        {ACLOperation.ALL: "All", ACLOperation.READ: "Read", ACLOperation.DESCRIBE: "Describe"},
+    ),
+    ACLResourceType.GROUP: (Resource.GROUP, {ACLOperation.ALL: "All", ACLOperation.DESCRIBE: "Describe"}),
+    ACLResourceType.CLUSTER: (
+        Resource.CLUSTER,
+        {
+            ACLOperation.ALL: "All",
+            ACLOperation.DESCRIBE: "Describe",
+            ACLOperation.DESCRIBE_CONFIGS: "DescribeConfigs",
+        },
+    ),
+    ACLResourceType.TRANSACTIONAL_ID: (
+        Resource.TRANSACTIONAL_ID,
+        {ACLOperation.ALL: "All", ACLOperation.DESCRIBE: "Describe"},
+    ),
 }
-"""Operations that the exporter needs, as kafka-acls.sh names them."""
+"""The operations that the exporter needs on each type of resource, as kafka-acls.sh names them.
+
+A DENY of any other, such as READ on a group, hides nothing from it and must stay.
+"""
 
 
 def acls_on(resource_type: int) -> Any:
@@ -64,8 +74,8 @@ def _acls(answer: Any) -> Acls:
             for resource in answer.resources
             for acl in resource.acls
             if acl.permission_type == ACLPermissionType.DENY
-            and acl.operation in _NEEDED
-            and resource.resource_type in _RESOURCES
+            and resource.resource_type in _NEEDED
+            and acl.operation in _NEEDED[resource.resource_type][1]
         )
     )
 
@@ -73,11 +83,12 @@ def _acls(answer: Any) -> Acls:
 def _rule(resource: Any, acl: Any) -> DenyRule:
     if resource.resource_name is None or acl.principal is None or acl.host is None:
         raise MalformedAnswerError("an ACL without resource, principal or host")
+    kind, operations = _NEEDED[resource.resource_type]
     return DenyRule(
         principal=acl.principal,
         host=acl.host,
-        operation=_NEEDED[acl.operation],
-        resource=_RESOURCES[resource.resource_type],
+        operation=operations[acl.operation],
+        resource=kind,
         name=resource.resource_name,
         is_prefixed=resource.pattern_type == ACLResourcePatternType.PREFIXED,
     )
