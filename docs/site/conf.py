@@ -49,6 +49,7 @@ NAVIGATION: Final = {
         "docs/configuration",
         "docs/metrics",
         "docs/verdicts",
+        "docs/causes",
         "Values of the chart <helm/kafka-transaction-exporter/README>",
     ],
     "Evidence": [

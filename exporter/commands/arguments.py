@@ -17,6 +17,7 @@ from exporter.commands.options import (
     add_describe,
     add_describe_producers,
     add_doctor,
+    add_explain,
     add_find_hanging,
     add_force_terminate,
     add_incident,
@@ -185,6 +186,17 @@ _COMMANDS: Final = {
         add_describe_producers,
         usage="--topic TOPIC --partition NUMBER [options]",
         examples=("describe-producers --bootstrap-server kafka:9092 --topic orders --partition 3",),
+    ),
+    "explain": Command(
+        "explain",
+        "say why a transaction hangs, or hung, and what prevents the next one",
+        add_explain,
+        usage="(--topic TOPIC --partition NUMBER --start-offset OFFSET | --incident ID) [options]",
+        examples=(
+            "explain --bootstrap-server kafka:9092 --topic orders --partition 3 --start-offset 1234",
+            "explain --bootstrap-server kafka:9092 --incident 20270115T080000123Z --format markdown",
+        ),
+        statuses=READS,
     ),
     "abort": Command(
         "abort",

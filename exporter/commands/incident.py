@@ -78,7 +78,10 @@ def markdown(incident: Incident, url: str | None) -> str:
     lines += ["## Evidence", "", *(f"- {_cell(one.name)}: {_cell(one.reason)}" for one in incident.suspects), ""]
     lines += ["## Time line", ""]
     lines += [f"- {humanize_instant(one.at_ms)}: {_cell(one.sentence)}" for one in incident.events]
-    lines += ["", "## Cause", "", "## What prevents the next one", ""]
+    explain = (
+        f"`ktx explain --incident {incident.id} --format markdown` reads it from the logs, as far as they show it."
+    )
+    lines += ["", "## Cause", "", explain, "", "## What prevents the next one", ""]
     return "\n".join(lines)
 
 

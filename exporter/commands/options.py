@@ -74,6 +74,28 @@ def add_incident(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_explain(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_argument_group("one open transaction, or the transactions of an incident")
+    add_scope(which, required=False)
+    which.add_argument("--start-offset", type=number(0, INT64_MAX), metavar="OFFSET")
+    which.add_argument("--incident", metavar="ID", help="an incident that `serve` on this machine has followed")
+    parser.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="default: text")
+    parser.add_argument(
+        "--max-megabytes",
+        type=number(1, 10_000),
+        default=64,
+        metavar="NUMBER",
+        help="read at most so much of the logs. Default: 64",
+    )
+    parser.add_argument(
+        "--max-seconds",
+        type=number(1, 3600),
+        default=10,
+        metavar="NUMBER",
+        help="read for at most so long. Default: 10",
+    )
+
+
 def add_timeouts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since",
@@ -279,7 +301,7 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
     add_spark(parser)
 
 
-def add_scope(parser: argparse.ArgumentParser, *, required: bool) -> None:
+def add_scope(parser: argparse._ActionsContainer, *, required: bool) -> None:
     parser.add_argument("--topic", required=required, metavar="TOPIC")
     parser.add_argument("--partition", type=number(0, INT32_MAX), required=required, metavar="NUMBER")
 

@@ -22,7 +22,9 @@ _PREFIX = struct.Struct(">qiib")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_AT_END_OF = 12
 _MAGIC_WITH_PRODUCERS = 2
-_COMPRESSION, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
+_COMPRESSION, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_MARKER_VALUE = struct.Struct(">hi")
+"""Version and coordinator epoch (EndTransactionMarker)."""
 
 
 class Batch(NamedTuple):
@@ -36,6 +38,9 @@ class Batch(NamedTuple):
     max_timestamp_ms: int
     producer_id: int
     producer_epoch: int
+    base_sequence: int
+    leader_epoch: int
+    """Of the leader that appended it; -1 in older batches."""
     attributes: int
     records: int
     start: int
@@ -45,6 +50,11 @@ class Batch(NamedTuple):
     @property
     def is_compressed(self) -> bool:
         return bool(self.attributes & _COMPRESSION)
+
+    @property
+    def has_log_append_time(self) -> bool:
+        """True if its timestamps are the broker's (message.timestamp.type=LogAppendTime)."""
+        return bool(self.attributes & _LOG_APPEND_TIME)
 
     @property
     def is_control(self) -> bool:
@@ -69,7 +79,7 @@ def batches(records: bytes) -> Iterator[Batch]:
         if end > len(records):
             return
         if magic < _MAGIC_WITH_PRODUCERS:
-            yield Batch(offset, offset + 1, -1, -1, -1, -1, 0, 1, at, end)
+            yield Batch(offset, offset + 1, -1, -1, -1, -1, -1, -1, 0, 1, at, end)
         else:
             yield _batch(records, at, end)
         at = end
@@ -100,11 +110,41 @@ def _batch(records: bytes, at: int, end: int) -> Batch:
         max_timestamp_ms=header[8],
         producer_id=header[9],
         producer_epoch=header[10],
+        base_sequence=header[11],
+        leader_epoch=header[2],
         attributes=attributes,
         records=header[12],
         start=at,
         end=end,
     )
+
+
+class Marker(NamedTuple):
+    """A COMMIT or ABORT marker of the producer of its batch."""
+
+    offset: int
+    timestamp_ms: int
+    commit: bool
+    coordinator_epoch: int
+    """Of the coordinator that had it written; -1 if the marker does not say it."""
+
+
+def markers_in(batch: Batch, records: bytes) -> list[Marker]:
+    """The end markers of a control batch. Raises MalformedAnswerError."""
+    if batch.is_compressed:  # brokers never do that
+        raise MalformedAnswerError("an end marker is compressed")
+    try:
+        return [
+            Marker(record.offset, record.timestamp, record.commit, _coordinator_epoch(record.value))
+            for record in MemoryRecords(records[batch.start : batch.end]).next_batch()
+            if record.commit or record.abort
+        ]
+    except (KafkaError, struct.error, ValueError, IndexError, TypeError, AttributeError) as error:
+        raise MalformedAnswerError(f"an end marker cannot be read: {error}") from error
+
+
+def _coordinator_epoch(value: bytes | None) -> int:
+    return -1 if value is None or len(value) < _MARKER_VALUE.size else int(_MARKER_VALUE.unpack_from(value)[1])
 
 
 @dataclass(slots=True)
@@ -150,24 +190,15 @@ class Stretch:
             self._open_epoch = batch.producer_epoch
 
     def _take_markers(self, batch: Batch, records: bytes) -> None:
-        if batch.is_compressed:  # brokers never do that
-            raise MalformedAnswerError("an end marker is compressed")
-        try:
-            decoded = MemoryRecords(records[batch.start : batch.end]).next_batch()
-            ends = [
-                (record.offset, record.timestamp, record.commit) for record in decoded if record.commit or record.abort
-            ]
-        except (KafkaError, struct.error, ValueError, IndexError, TypeError, AttributeError) as error:
-            raise MalformedAnswerError(f"an end marker cannot be read: {error}") from error
-        for offset, timestamp_ms, commit in ends:
-            self.markers[offset] = EndMarker(
+        for marker in markers_in(batch, records):
+            self.markers[marker.offset] = EndMarker(
                 producer_id=batch.producer_id,
                 producer_epoch=batch.producer_epoch,
                 ended_epoch=self._open_epoch,
                 topic=self.topic,
                 partition=self.partition,
-                offset=offset,
-                timestamp_ms=timestamp_ms,
-                commit=commit,
+                offset=marker.offset,
+                timestamp_ms=marker.timestamp_ms,
+                commit=marker.commit,
             )
             self._open_epoch = None

@@ -1,0 +1,173 @@
+"""`explain`: says why a transaction hangs, or hung: time line, cause with its evidence, what prevents the next one."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from exporter.commands.context import Context
+from exporter.commands.examine import Judge, policy
+from exporter.commands.names import meant
+from exporter.commands.report import complain, complain_of_gaps, with_collector
+from exporter.commands.rows import as_json, printable
+from exporter.commands.status import ExitStatus
+from exporter.config.settings import Settings
+from exporter.daemon.incidents_file import load, path_beside
+from exporter.daemon.kept_file import KeptFileError
+from exporter.evaluation.evaluate import worst_first
+from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
+from exporter.explain.document import Explanation, document, explain, markdown, text
+from exporter.explain.facts import Facts
+from exporter.incidents.incident import Suspect
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.origin import Limits, read_partition_logs
+from exporter.kafka.collect.protection import read_protection
+from exporter.kafka.collect.scope import Scope
+from exporter.kafka.collect.state_history import read_state_history
+from exporter.kafka.lookups import KafkaRequestError
+from exporter.snapshot import STATE_TOPIC
+from exporter.snapshot.origin import OpenedAt
+
+MEGABYTE = 1_048_576
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The transaction to explain."""
+
+    opened: OpenedAt
+    verdict: Verdict | None
+    """None if it is not open any more."""
+    transactional_id: str | None = None
+    is_remembered: bool = False
+    """True if an incident, not a coordinator, names the transactional id."""
+
+
+def run(context: Context, settings: Settings) -> int:
+    """Print it; returns the exit status."""
+    options = context.options
+    if (options.incident is None) == (options.topic is None):
+        complain(
+            "give --topic, --partition and --start-offset of a transaction, or --incident with the id of an incident"
+        )
+        return ExitStatus.WRONG_USAGE
+    if options.topic is not None and (options.partition is None or options.start_offset is None):
+        complain("--topic needs --partition and --start-offset")
+        return ExitStatus.WRONG_USAGE
+    suspects: tuple[Suspect, ...] = ()
+    if options.incident is not None:
+        found = _suspects(context, settings, options.incident)
+        if isinstance(found, str):
+            complain(found)
+            return ExitStatus.COULD_NOT_RUN
+        suspects = found
+    return with_collector(settings, lambda collector: _explain(context, settings, collector, suspects))
+
+
+def _suspects(context: Context, settings: Settings, name: str) -> tuple[Suspect, ...] | str:
+    """Those of the incident, or why they are unknown."""
+    path = path_beside(context.state_path(settings, settings.kafka))
+    if path is None or not path.exists():
+        return "no incident is known on this machine: run this where `serve` runs, with the same settings"
+    try:
+        incidents = load(path)
+    except KeptFileError as error:
+        return str(error)
+    incident = incidents.named(name)
+    if incident is None:
+        return f"no incident {name} is known{meant(name, [known.id for known in incidents.all])}"
+    return incident.suspects
+
+
+def _explain(context: Context, settings: Settings, collector: Collector, suspects: tuple[Suspect, ...]) -> int:
+    options = context.options
+    wanted = (
+        [_of_suspect(settings, collector, suspect) for suspect in suspects]
+        if suspects
+        else [_open_at(settings, collector, options.topic, options.partition, options.start_offset)]
+    )
+    explanations = [
+        explained(collector, one, megabytes=options.max_megabytes, seconds=options.max_seconds) for one in wanted
+    ]
+    if options.format == "json":
+        documents = [document(one) for one in explanations]
+        print(as_json(documents if suspects else documents[0]))
+    elif options.format == "markdown":
+        print("\n".join(map(markdown, explanations)))
+    else:
+        print("\n\n".join("\n".join(map(printable, text(one))) for one in explanations))
+    gaps = dict.fromkeys(gap for one in explanations for gap in one.gaps)
+    return ExitStatus.INCOMPLETE if complain_of_gaps(gaps) else ExitStatus.ANSWERED
+
+
+def _open_at(settings: Settings, collector: Collector, topic: str, partition: int, start_offset: int) -> Wanted:
+    """Raises KafkaRequestError if no transaction is open there."""
+    rows = _rows(settings, collector, topic, partition)
+    row = next((row for row in rows if row.start_offset == start_offset), None)
+    if row is None:
+        offsets = ", ".join(str(other.start_offset) for other in rows) or "none"
+        raise KafkaRequestError(
+            "NO_TRANSACTION",
+            f"no transaction is open on {topic}-{partition} at start offset {start_offset}; open ones start at: {offsets}; "
+            "for one that has ended, name its incident: --incident",
+        )
+    opened = OpenedAt(row.topic, row.partition, row.producer_id, row.start_offset)
+    return Wanted(opened=opened, verdict=row.verdict, transactional_id=row.transactional_id)
+
+
+def _of_suspect(settings: Settings, collector: Collector, suspect: Suspect) -> Wanted:
+    opened = OpenedAt(suspect.topic, suspect.partition, suspect.key.producer_id, suspect.start_offset)
+    verdict = None
+    if suspect.ended_at_ms is None:
+        rows = _rows(settings, collector, suspect.topic, suspect.partition)
+        verdict = next((row.verdict for row in rows if row.start_offset == suspect.start_offset), None)
+    return Wanted(
+        opened=opened,
+        verdict=verdict,
+        transactional_id=suspect.transactional_id,
+        is_remembered=suspect.transactional_id is not None,
+    )
+
+
+def _rows(settings: Settings, collector: Collector, topic: str, partition: int) -> tuple[TransactionRow, ...]:
+    evaluation: Evaluation = Judge(collector, policy(settings), search_logs=False).judge(
+        Scope(topic=topic, partition=partition)
+    )
+    return worst_first(evaluation)
+
+
+def explained(collector: Collector, wanted: Wanted, *, megabytes: int, seconds: float) -> Explanation:
+    """Read and decide. Raises BrokerFault and ClusterUnavailableError."""
+    limit = megabytes * MEGABYTE
+    limits = Limits(bytes_left=limit)
+
+    async def question(client: ClusterClient) -> Facts:
+        opened = wanted.opened
+        topology = await client.topology()
+        logs = await read_partition_logs(client, topology, opened, limits)
+        around_ms = next((one.first_timestamp_ms for one in logs.own.batches if one.offset >= opened.start_offset), -1)
+        state = await read_state_history(
+            client,
+            topology,
+            producer_id=opened.producer_id,
+            transactional_id=wanted.transactional_id,
+            around_ms=around_ms if around_ms >= 0 else int(time.time() * 1000),
+            limits=limits,
+        )
+        rows = topology.rows_of(STATE_TOPIC)
+        # Once more: a leader that was elected while the log was read is no stranger.
+        _, leader_epoch = (await client.topology((opened.topic,))).leader_of(opened.topic, opened.partition)
+        own = replace(logs.own, leader_epoch=max(logs.own.leader_epoch, leader_epoch))
+        return Facts(
+            opened=opened,
+            verdict=wanted.verdict,
+            logs=replace(logs, own=own),
+            state=state,
+            protection=await read_protection(client, sorted(topology.brokers)),
+            known_id=wanted.transactional_id if wanted.is_remembered else None,
+            state_topic_replicas=min((len(topology.replicas.of(row)) for row in rows), default=0),
+        )
+
+    facts = collector.query(question, deadline_s=seconds)
+    return explain(facts, bytes_read=limit - limits.bytes_left, bytes_limit=limit)

@@ -1,0 +1,174 @@
+"""Writes an explanation as text for people, as Markdown for a post-mortem, and as a JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from exporter.evaluation.humanize import humanize_count
+from exporter.explain.causes import Cause, Conclusion, cause_of
+from exporter.explain.facts import Facts
+from exporter.explain.prevention import Measure, prevention
+from exporter.explain.timeline import Moment, timeline
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MEGABYTE = 1_048_576
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The whole answer of `explain`."""
+
+    facts: Facts
+    conclusion: Conclusion
+    moments: tuple[Moment, ...]
+    measures: tuple[Measure, ...]
+    bytes_read: int
+    bytes_limit: int
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """What could not be read, a sentence each."""
+        logs, state = self.facts.logs, self.facts.state
+        gaps = (logs.own.unread, state.unread, *logs.unread, *self.facts.protection.unread)
+        return tuple(dict.fromkeys(gap for gap in gaps if gap))
+
+
+def explain(facts: Facts, *, bytes_read: int, bytes_limit: int) -> Explanation:
+    conclusion = cause_of(facts)
+    return Explanation(
+        facts=facts,
+        conclusion=conclusion,
+        moments=timeline(facts),
+        measures=prevention(facts, conclusion.cause),
+        bytes_read=bytes_read,
+        bytes_limit=bytes_limit,
+    )
+
+
+def text(explanation: Explanation) -> Iterator[str]:
+    """Lines for a terminal; names in them come from brokers and may have control characters."""
+    facts, conclusion = explanation.facts, explanation.conclusion
+    yield f"{_title(facts)}: {_verdict(facts)}"
+    yield _producer(facts)
+    yield ""
+    yield from _conclusion(conclusion)
+    yield ""
+    yield "Time line (UTC; the time of each line is by the clock that it names):"
+    for moment in explanation.moments:
+        yield f"  {_instant(moment.at_ms)}  {moment.clock.value:<11}  {moment.sentence} [{moment.source}]"
+    if explanation.measures:
+        yield ""
+        yield "What prevents the next one, in order of effect:"
+        for measure in explanation.measures:
+            yield f"  {measure.state.value:<7}  {measure.name}: {measure.found}"
+            yield f"           {measure.advice}"
+    yield ""
+    yield _cost(explanation)
+
+
+def _conclusion(conclusion: Conclusion) -> Iterator[str]:
+    if conclusion.cause is None:
+        yield f"No cause: {conclusion.evidence[0]}"
+        return
+    yield f"Cause: {conclusion.cause.value}: {conclusion.cause.sentence}"
+    for sentence in conclusion.evidence:
+        yield f"  - {sentence}"
+    if conclusion.possible:
+        yield f"  possible: {', '.join(cause.value for cause in conclusion.possible)}"
+    for sentence in conclusion.missing:
+        yield f"  missing: {sentence}"
+
+
+def markdown(explanation: Explanation) -> str:
+    """Headings, lists and a table, for a post-mortem. Text from brokers is escaped."""
+    facts, conclusion = explanation.facts, explanation.conclusion
+    lines = [f"## Why {_md(_title(facts))} hung", "", f"Verdict: {_verdict(facts)}. {_md(_producer(facts))}.", ""]
+    lines += [
+        f"{line.strip()}" if index == 0 else f"- {_md(line.strip(' -'))}"
+        for index, line in enumerate(_conclusion(conclusion))
+    ]
+    lines += ["", "### Time line (UTC)", "", "| time | clock | what | where |", "|---|---|---|---|"]
+    lines += [
+        f"| {_instant(one.at_ms)} | {one.clock.value} | {_md(one.sentence)} | {_md(one.source)} |"
+        for one in explanation.moments
+    ]
+    if explanation.measures:
+        lines += ["", "### What prevents the next one", ""]
+        lines += [
+            f"- **{one.state.value}**: {_md(one.name)} ({_md(one.found)}): {_md(one.advice)}"
+            for one in explanation.measures
+        ]
+    return "\n".join([*lines, ""])
+
+
+def document(explanation: Explanation) -> dict[str, Any]:
+    """docs/schema/explain.schema.json. Instants in milliseconds since 1970 UTC."""
+    facts, conclusion = explanation.facts, explanation.conclusion
+    first = facts.first
+    return {
+        "topic": facts.opened.topic,
+        "partition": facts.opened.partition,
+        "start_offset": facts.opened.start_offset,
+        "producer_id": facts.opened.producer_id,
+        "producer_epoch": None if first is None else first.producer_epoch,
+        "transactional_id": facts.state.transactional_id,
+        "verdict": None if facts.verdict is None else facts.verdict.label,
+        "cause": None if conclusion.cause is None else conclusion.cause.value,
+        "evidence": list(conclusion.evidence),
+        "possible_causes": [cause.value for cause in conclusion.possible],
+        "missing": list(conclusion.missing),
+        "timeline": [
+            {"at_ms": one.at_ms, "clock": one.clock.value, "source": one.source, "sentence": one.sentence}
+            for one in explanation.moments
+        ],
+        "prevention": [
+            {"name": one.name, "state": one.state.value, "found": one.found, "advice": one.advice}
+            for one in explanation.measures
+        ],
+        "gaps": list(explanation.gaps),
+        "bytes_read": explanation.bytes_read,
+        "bytes_limit": explanation.bytes_limit,
+    }
+
+
+def _title(facts: Facts) -> str:
+    return f"{facts.opened.topic}-{facts.opened.partition}, start offset {facts.opened.start_offset}"
+
+
+def _verdict(facts: Facts) -> str:
+    return "not open any more" if facts.verdict is None else facts.verdict.label
+
+
+def _producer(facts: Facts) -> str:
+    first = facts.first
+    epoch = "" if first is None else f" epoch {first.producer_epoch}"
+    name = facts.state.transactional_id
+    owner = "no transactional id is known" if name is None else f"transactional id {name!r}"
+    return f"Producer {facts.opened.producer_id}{epoch}, {owner}"
+
+
+def _cost(explanation: Explanation) -> str:
+    state = explanation.facts.state
+    return (
+        f"Read {explanation.bytes_read / _MEGABYTE:.1f} MB of logs, at most {explanation.bytes_limit / _MEGABYTE:.0f} "
+        f"(--max-megabytes); {humanize_count(state.records_read, 'record')} in "
+        f"{humanize_count(state.partitions_read, 'partition')} of __transaction_state; nothing was written."
+    )
+
+
+def _instant(at_ms: int) -> str:
+    try:
+        return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    except OverflowError:
+        return f"{at_ms} ms"
+
+
+def _md(line: str) -> str:
+    plain = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in line)
+    return "".join(f"\\{character}" if character in "\\`*_[]<>|#" else character for character in plain)
+
+
+__all__ = ["Cause", "Explanation", "document", "explain", "markdown", "text"]

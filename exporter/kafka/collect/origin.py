@@ -1,0 +1,245 @@
+"""Reads what partitions show about one open transaction: the log around its start offset, its producer's markers elsewhere.
+
+It reads no more than `Limits` allow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.scan import scan_leaders
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
+from exporter.kafka.messages.fetch import MEGABYTE, fetched, piece_request
+from exporter.kafka.messages.log_batches import Batch, batches_from, markers_in
+from exporter.kafka.offsets import LOG_START, offset_at_time
+from exporter.kafka.topology import Topology
+from exporter.snapshot import NO_LEADER, Answer
+from exporter.snapshot.origin import Elsewhere, LoggedBatch, LoggedMarker, OpenedAt, PartitionLog, PartitionLogs
+
+LOOK_BACK_MS = 20 * 60 * 1000
+"""Before the first record: more than Kafka's longest transaction by default (transaction.max.timeout.ms, 15 minutes)."""
+NEAR_BYTES = 2 * MEGABYTE
+"""Of the log of another partition, around the producer's last write."""
+ELSEWHERE_MAX = 20
+"""Other partitions whose logs are searched."""
+KEPT_MAX = 200
+"""Batches of the producer that are kept of each log: the first ones at and after the start offset, and the last before."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Limits:
+    """What may still be read; shared by all logs."""
+
+    bytes_left: int
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Takes the pieces of one log in order."""
+
+    log: PartitionLog
+    opened: OpenedAt
+    next_offset: int
+    before: list[LoggedBatch] = field(default_factory=list)
+    after: list[LoggedBatch] = field(default_factory=list)
+    markers: list[LoggedMarker] = field(default_factory=list)
+    others: dict[int, int] = field(default_factory=dict)
+    gaps: list[int] = field(default_factory=list)
+    oldest_ms: int = -1
+    marker_before_ms: int = -1
+
+    def take(self, records: bytes) -> None:
+        """Raises MalformedAnswerError."""
+        for batch in batches_from(records, self.next_offset):
+            if batch.base_offset > self.next_offset:
+                self.gaps.append(batch.base_offset)
+            self.next_offset = batch.next_offset
+            if batch.first_timestamp_ms >= 0:
+                seen = self.oldest_ms if self.oldest_ms >= 0 else batch.first_timestamp_ms
+                self.oldest_ms = min(seen, batch.first_timestamp_ms)
+            if batch.is_control and batch.next_offset <= self.opened.start_offset:
+                self.marker_before_ms = max(self.marker_before_ms, batch.max_timestamp_ms)
+            if batch.producer_id != self.opened.producer_id:
+                if batch.is_control and batch.producer_id >= 0:
+                    self.others.setdefault(batch.producer_id, batch.base_offset)
+            elif batch.is_control:
+                self._take_markers(batch, records)
+            else:
+                self._keep(batch)
+
+    def _keep(self, batch: Batch) -> None:
+        kept = LoggedBatch(
+            offset=batch.base_offset,
+            next_offset=batch.next_offset,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+            records=batch.records,
+            first_timestamp_ms=batch.first_timestamp_ms,
+            max_timestamp_ms=batch.max_timestamp_ms,
+            leader_epoch=batch.leader_epoch,
+            is_transactional=batch.is_transactional,
+            has_log_append_time=batch.has_log_append_time,
+        )
+        if batch.next_offset <= self.opened.start_offset:
+            self.before = [*self.before[-KEPT_MAX + 1 :], kept]
+        elif len(self.after) < KEPT_MAX:
+            self.after.append(kept)
+
+    def _take_markers(self, batch: Batch, records: bytes) -> None:
+        for marker in markers_in(batch, records):
+            self.markers.append(
+                LoggedMarker(
+                    topic=self.log.topic,
+                    partition=self.log.partition,
+                    offset=marker.offset,
+                    producer_epoch=batch.producer_epoch,
+                    coordinator_epoch=marker.coordinator_epoch,
+                    timestamp_ms=marker.timestamp_ms,
+                    leader_epoch=batch.leader_epoch,
+                    commit=marker.commit,
+                )
+            )
+
+    def done(self, *, read_from: int, high_watermark: int, unread: str) -> PartitionLog:
+        return replace(
+            self.log,
+            read_from=read_from,
+            read_to=self.next_offset,
+            high_watermark=high_watermark,
+            gaps=tuple(self.gaps),
+            oldest_timestamp_ms=self.oldest_ms,
+            batches=(*self.before, *self.after),
+            markers=tuple(self.markers),
+            ended_before=dict(self.others),
+            marker_before_ms=self.marker_before_ms,
+            unread=unread,
+        )
+
+
+async def read_partition_logs(
+    client: ClusterClient, topology: Topology, opened: OpenedAt, limits: Limits
+) -> PartitionLogs:
+    """Everything on partitions. Faults are in the result; raises BrokerFault only if the partition has no leader."""
+    leader, leader_epoch = topology.leader_of(opened.topic, opened.partition)
+    if leader == NO_LEADER:
+        raise BrokerFault(FaultReason.REFUSED, f"{opened.topic}-{opened.partition} has no leader")
+    empty = PartitionLog(topic=opened.topic, partition=opened.partition, leader=leader, leader_epoch=leader_epoch)
+    try:
+        own = await _own_log(client, empty, opened, limits)
+    except BrokerFault as fault:
+        own = replace(empty, unread=str(fault))
+    scan = await scan_leaders(client, topology, producer_ids=frozenset({opened.producer_id}))
+    entries = scan.entries()
+    places = [
+        Elsewhere(
+            topic=topology.topics[topology.topic[row]],
+            partition=int(topology.partition[row]),
+            producer_epoch=int(entries.producer_epoch[index]),
+            coordinator_epoch=int(entries.coordinator_epoch[index]),
+            last_timestamp_ms=int(entries.last_timestamp[index]),
+            start_offset=int(entries.current_txn_start_offset[index]),
+        )
+        for index, row in enumerate(entries.row.tolist())
+    ]
+    missing = int(np.count_nonzero((scan.answer != Answer.READ) & scan.is_subject()))
+    unread = [f"{missing} partitions could not be read: the producer may have written there"] if missing else []
+    here = (opened.topic, opened.partition)
+    elsewhere = tuple(place for place in places if (place.topic, place.partition) != here)
+    if len(elsewhere) > ELSEWHERE_MAX:
+        unread.append(f"the logs of {len(elsewhere) - ELSEWHERE_MAX} more partitions of the producer were not searched")
+    around_ms = own.batches[0].first_timestamp_ms if own.batches else -1
+    found = await client.gather(
+        _markers_near(client, topology, opened, place, around_ms, limits) for place in elsewhere[:ELSEWHERE_MAX]
+    )
+    markers = sorted((one for log in found for one in log.markers), key=lambda marker: marker.timestamp_ms)
+    unread += [f"{log.topic}-{log.partition}: {log.unread}" for log in found if log.unread]
+    return PartitionLogs(
+        own=own,
+        elsewhere=elsewhere,
+        markers=tuple(markers),
+        entry=next((place for place in places if (place.topic, place.partition) == here), None),
+        unread=tuple(unread),
+    )
+
+
+async def _own_log(client: ClusterClient, empty: PartitionLog, opened: OpenedAt, limits: Limits) -> PartitionLog:
+    """From LOOK_BACK_MS before the first record on, as far as the limits allow."""
+    name = (opened.topic, opened.partition)
+    log_start = await offset_at_time(client, empty.leader, name, LOG_START)
+    log = replace(empty, log_start_offset=-1 if log_start is None else log_start)
+    first, _ = await _piece(client, log, opened, opened.start_offset)
+    begin = opened.start_offset
+    if first.after and first.after[0].offset == opened.start_offset:
+        wanted_ms = max(first.after[0].first_timestamp_ms - LOOK_BACK_MS, 0)
+        found = await offset_at_time(client, log.leader, name, wanted_ms)
+        begin = min(opened.start_offset, opened.start_offset if found is None else found)
+    return await _read(client, log, opened, begin, limits, bytes_max=max(limits.bytes_left // 2, MEGABYTE))
+
+
+async def _piece(client: ClusterClient, log: PartitionLog, opened: OpenedAt, offset: int) -> tuple[_Reader, int]:
+    reader = _Reader(log, opened, offset)
+    _, high_watermark = await _read_on(client, reader)
+    return reader, high_watermark
+
+
+async def _markers_near(
+    client: ClusterClient, topology: Topology, opened: OpenedAt, place: Elsewhere, around_ms: int, limits: Limits
+) -> PartitionLog:
+    leader, leader_epoch = topology.leader_of(place.topic, place.partition)
+    log = PartitionLog(topic=place.topic, partition=place.partition, leader=leader, leader_epoch=leader_epoch)
+    known = [instant for instant in (around_ms, place.last_timestamp_ms) if instant >= 0]
+    since_ms = max(min(known, default=0) - LOOK_BACK_MS, 0)
+    try:
+        begin = await offset_at_time(client, leader, (place.topic, place.partition), since_ms)
+        if begin is None:
+            return log
+        return await _read(client, log, opened, begin, limits, bytes_max=NEAR_BYTES)
+    except BrokerFault as fault:
+        return replace(log, unread=str(fault))
+
+
+async def _read(
+    client: ClusterClient, log: PartitionLog, opened: OpenedAt, begin: int, limits: Limits, *, bytes_max: int
+) -> PartitionLog:
+    """Piece by piece to the high watermark, or until a limit is reached."""
+    reader = _Reader(log, opened, begin)
+    size, unread, high_watermark = 0, "", -1
+    while True:
+        before = reader.next_offset
+        try:
+            count, high_watermark = await _read_on(client, reader)
+        except BrokerFault as fault:
+            unread = str(fault)
+            break
+        size += count
+        limits.bytes_left -= count
+        if reader.next_offset >= high_watermark:
+            break
+        if reader.next_offset == before:
+            unread = f"broker {log.leader} returns nothing at offset {before}"
+            break
+        if size >= bytes_max or limits.bytes_left <= 0:
+            unread = f"only {size / MEGABYTE:.0f} MB were read, from offset {begin} to {reader.next_offset}"
+            break
+    return reader.done(read_from=begin, high_watermark=high_watermark, unread=unread)
+
+
+async def _read_on(client: ClusterClient, reader: _Reader) -> tuple[int, int]:
+    """(bytes, high watermark) of the next piece. Raises BrokerFault."""
+
+    def read(answer: Any) -> tuple[int, int, int]:
+        error, records, high_watermark = fetched(answer)
+        if error == ErrorCode.NONE:
+            reader.take(records)
+        return error, len(records), high_watermark
+
+    log = reader.log
+    request = piece_request(log.topic, log.partition, reader.next_offset)
+    error, count, high_watermark = await client.request(log.leader, "Fetch", request, read)
+    if error:
+        raise BrokerFault(FaultReason.REFUSED, f"broker {log.leader} responded with {error_name(error)}")
+    return count, high_watermark

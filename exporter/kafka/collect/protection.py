@@ -1,0 +1,82 @@
+"""Reads the settings that prevent hanging transactions: features, settings of brokers and of `__transaction_state`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from kafka.protocol.admin.configs import DescribeConfigsRequest
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
+from exporter.snapshot import STATE_TOPIC
+from exporter.snapshot.origin import Protection
+
+BROKER_CONFIGS = (
+    "transaction.partition.verification.enable",
+    "unclean.leader.election.enable",
+    "transactional.id.expiration.ms",
+    "transaction.max.timeout.ms",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+)
+STATE_TOPIC_CONFIGS = ("unclean.leader.election.enable", "min.insync.replicas", "cleanup.policy")
+_TOPIC, _BROKER = 2, 4
+
+
+async def read_protection(client: ClusterClient, brokers: Iterable[int]) -> Protection:
+    """Faults are in the result."""
+    asked = tuple(brokers)
+    unread: list[str] = []
+
+    async def configs(broker: int, kind: int, name: str, keys: tuple[str, ...]) -> dict[str, str]:
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=kind, resource_name=name, configuration_keys=list(keys)
+        )
+        request = DescribeConfigsRequest(
+            resources=[resource], include_synonyms=False, include_documentation=False, min_version=1
+        )
+        try:
+            code, values = await client.request(broker, "DescribeConfigs", request, _configs)
+        except BrokerFault as fault:
+            unread.append(str(fault))
+            return {}
+        if code != ErrorCode.NONE:
+            what = "broker settings" if kind == _BROKER else f"settings of {name}"
+            unread.append(f"{what}: broker {broker} responded with {error_name(code)}")
+        return values
+
+    by_broker = await client.gather(configs(broker, _BROKER, str(broker), BROKER_CONFIGS) for broker in asked)
+    of_brokers: dict[str, dict[int, str]] = defaultdict(dict)
+    for broker, values in zip(asked, by_broker, strict=True):
+        for name, value in values.items():
+            of_brokers[name][broker] = value
+    topic = await configs(asked[0], _TOPIC, STATE_TOPIC, STATE_TOPIC_CONFIGS) if asked else {}
+    features: dict[str, int] = {}
+    if asked:
+        request = ApiVersionsRequest(client_software_name="kafka-transaction-exporter", client_software_version="1")
+        try:
+            features = await client.request(asked[0], "ApiVersions", request, _features)
+        except BrokerFault as fault:
+            unread.append(f"features: {fault}")
+    return Protection(
+        features=features,
+        broker_configs=dict(of_brokers),
+        state_topic_configs=topic,
+        unread=tuple(dict.fromkeys(unread)),
+    )
+
+
+def _configs(answer: Any) -> tuple[int, dict[str, str]]:
+    code = int(ErrorCode.NONE)
+    values: dict[str, str] = {}
+    for result in answer.results:
+        code = code or int(result.error_code)
+        values |= {config.name: config.value for config in result.configs if config.value is not None}
+    return code, values
+
+
+def _features(answer: Any) -> dict[str, int]:
+    return {feature.name: int(feature.max_version_level) for feature in answer.finalized_features or ()}

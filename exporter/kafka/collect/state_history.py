@@ -1,0 +1,179 @@
+"""Reads the records of one transactional id, or of one producer id, in `__transaction_state` by Fetch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.record.memory_records import MemoryRecords
+
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.origin import LOOK_BACK_MS, Limits
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
+from exporter.kafka.messages.fetch import MEGABYTE, fetched, piece_request
+from exporter.kafka.messages.log_batches import Batch, batches_from
+from exporter.kafka.offsets import LOG_START, offset_at_time
+from exporter.kafka.state_partitions import state_partition
+from exporter.kafka.topology import Topology
+from exporter.snapshot import NO_LEADER, STATE_TOPIC
+from exporter.transaction_log.past import LoggedState, StateRead
+from exporter.transaction_log.records import MalformedRecordError, TransactionRecord, UnknownVersion, decode
+
+RECORDS_FROM_START_MAX = 500_000
+"""A longer log is read from shortly before the transaction on."""
+
+
+@dataclass(slots=True)
+class _Partition:
+    """One partition of the log, taken piece by piece."""
+
+    number: int
+    leader: int
+    leader_epoch: int
+    wanted: int
+    """The producer id."""
+    ids: set[str]
+    """Transactional ids whose records are kept: the wanted one, and each that names the producer id."""
+    next_offset: int = 0
+    begins_at_zero: bool = False
+    has_gaps: bool = False
+    first_written_ms: int = -1
+    states: list[LoggedState] = field(default_factory=list)
+    producer_ids: set[int] = field(default_factory=set)
+    records: int = 0
+    size: int = 0
+    unread: str = ""
+
+    def take(self, records: bytes) -> None:
+        """Raises MalformedAnswerError."""
+        self.size += len(records)
+        for batch in batches_from(records, self.next_offset):
+            expected = batch.next_offset - max(batch.base_offset, self.next_offset)
+            self.has_gaps |= batch.base_offset > self.next_offset or batch.records < expected
+            self.next_offset = batch.next_offset
+            if not batch.is_control:
+                self._take_batch(batch, records)
+
+    def _take_batch(self, batch: Batch, records: bytes) -> None:
+        try:
+            found = list(MemoryRecords(records[batch.start : batch.end]).next_batch())
+        except Exception as error:  # each codec has its own errors
+            raise MalformedAnswerError(f"a record of {STATE_TOPIC} cannot be read: {error}") from error
+        for record in found:
+            self.records += 1
+            if self.first_written_ms < 0:
+                self.first_written_ms = record.timestamp
+            try:
+                decoded = decode(record.key, record.value)
+            except MalformedRecordError as error:
+                self.unread = f"offset {record.offset}: {error}"
+                continue
+            if isinstance(decoded, UnknownVersion):
+                self.unread = f"offset {record.offset} has the unknown version {decoded.version} of a {decoded.what}"
+                continue
+            if isinstance(decoded, TransactionRecord):
+                self.producer_ids.add(decoded.producer_id)
+                if self.wanted in {decoded.producer_id, decoded.previous_producer_id, decoded.next_producer_id}:
+                    self.ids.add(decoded.transactional_id)
+            if decoded.transactional_id in self.ids:
+                self.states.append(
+                    LoggedState(self.number, record.offset, record.timestamp, batch.leader_epoch, decoded)
+                )
+
+
+async def read_state_history(
+    client: ClusterClient,
+    topology: Topology,
+    *,
+    producer_id: int,
+    transactional_id: str | None,
+    around_ms: int,
+    limits: Limits,
+) -> StateRead:
+    """The records of the id to which the producer belongs; without an id, of every partition. Faults are in the result."""
+    rows = topology.rows_of(STATE_TOPIC)
+    if not rows:
+        return StateRead(transactional_id=transactional_id, unread=f"{STATE_TOPIC} does not exist or is not visible")
+    owned = rows if transactional_id is None else rows[(own := state_partition(transactional_id, len(rows))) : own + 1]
+    partitions = [
+        _Partition(
+            number=int(topology.partition[row]),
+            leader=int(topology.leader[row]),
+            leader_epoch=int(topology.leader_epoch[row]),
+            wanted=producer_id,
+            ids=set() if transactional_id is None else {transactional_id},
+        )
+        for row in owned
+    ]
+    share = max(limits.bytes_left // max(len(partitions), 1), MEGABYTE)
+    await client.gather(_read(client, partition, around_ms, limits, share) for partition in partitions)
+    return _joined(partitions, transactional_id)
+
+
+def _joined(partitions: list[_Partition], transactional_id: str | None) -> StateRead:
+    owner = next((partition for partition in partitions if partition.states), None)
+    if owner is None and transactional_id is not None:
+        owner = partitions[0]
+    unread = next(
+        (f"{STATE_TOPIC}-{partition.number}: {partition.unread}" for partition in partitions if partition.unread), ""
+    )
+    written = [partition.first_written_ms for partition in partitions if partition.first_written_ms >= 0]
+    found = transactional_id
+    if found is None and owner is not None:
+        found = min(owner.ids)
+    return StateRead(
+        transactional_id=found,
+        states=() if owner is None else tuple(owner.states),
+        owner_leader_epoch=-1 if owner is None else owner.leader_epoch,
+        is_whole=not unread and all(one.begins_at_zero and not one.has_gaps for one in partitions),
+        has_gaps=any(one.has_gaps for one in partitions),
+        first_written_ms=min(written, default=-1),
+        producer_ids=frozenset().union(*(partition.producer_ids for partition in partitions)),
+        partitions_read=len(partitions),
+        records_read=sum(partition.records for partition in partitions),
+        bytes_read=sum(partition.size for partition in partitions),
+        unread=unread,
+    )
+
+
+async def _read(client: ClusterClient, partition: _Partition, around_ms: int, limits: Limits, share: int) -> None:
+    if partition.leader == NO_LEADER:
+        partition.unread = "it has no leader"
+        return
+    name = (STATE_TOPIC, partition.number)
+    try:
+        start = await offset_at_time(client, partition.leader, name, LOG_START) or 0
+        partition.next_offset, partition.begins_at_zero = start, start == 0
+        high_watermark = await _read_on(client, partition, limits)
+        if high_watermark - start > RECORDS_FROM_START_MAX:
+            since = await offset_at_time(client, partition.leader, name, max(around_ms - LOOK_BACK_MS, 0))
+            if since is not None and since > partition.next_offset:
+                partition.next_offset, partition.begins_at_zero = since, False
+        while partition.next_offset < high_watermark:
+            before = partition.next_offset
+            high_watermark = await _read_on(client, partition, limits)
+            if partition.next_offset == before:
+                partition.unread = f"broker {partition.leader} returns nothing at offset {before}"
+                return
+            if (partition.size >= share or limits.bytes_left <= 0) and partition.next_offset < high_watermark:
+                partition.unread = f"only {partition.size / MEGABYTE:.0f} MB were read"
+                return
+    except BrokerFault as fault:
+        partition.unread = str(fault)
+
+
+async def _read_on(client: ClusterClient, partition: _Partition, limits: Limits) -> int:
+    """The high watermark. Raises BrokerFault."""
+
+    def read(answer: Any) -> tuple[int, int, int]:
+        error, records, high_watermark = fetched(answer)
+        if error == ErrorCode.NONE:
+            partition.take(records)
+        return error, len(records), high_watermark
+
+    request = piece_request(STATE_TOPIC, partition.number, partition.next_offset)
+    error, size, high_watermark = await client.request(partition.leader, "Fetch", request, read)
+    limits.bytes_left -= size
+    if error:
+        raise BrokerFault(FaultReason.REFUSED, f"broker {partition.leader} responded with {error_name(error)}")
+    return high_watermark

@@ -1,0 +1,246 @@
+"""A cause is named where its evidence is complete, and what only looks like it is `unknown`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from exporter.evaluation.verdicts import Verdict
+from exporter.explain.causes import Cause, cause_of
+from exporter.explain.facts import Facts
+from exporter.snapshot import TransactionState
+from tests.explain.facts import BEGAN_MS, HERE, SECOND_MS, history, with_log, with_state
+
+OTHER_PRODUCER = 99
+
+
+def late() -> Facts:
+    """Made at second 21, its transaction aborted at 24, arrived after that."""
+    made = history()
+    made.state(20_000, TransactionState.ONGOING, 20_000, HERE)
+    made.state(24_000, TransactionState.PREPARE_ABORT, 20_000, HERE)
+    made.marker(24_005, commit=False)
+    made.state(24_010, TransactionState.COMPLETE_ABORT, 20_000)
+    return made.facts(made.record(21_000))
+
+
+def unadded(at: int = 30_000) -> Facts:
+    made = history()
+    return made.facts(made.record(at))
+
+
+def expired() -> Facts:
+    made = history()
+    made.expire(100_000)
+    return made.facts(made.record(200_000), Verdict.HANGING_NO_TRANSACTIONAL_ID)
+
+
+def lost_marker() -> Facts:
+    """The new leader has the record, and not the marker."""
+    made = history()
+    offset = made.record(20_000)
+    made.transaction(20_000, 24_000, record=False, marker=False)
+    made.leader_epoch = 4
+    return made.facts(offset)
+
+
+def adopted() -> Facts:
+    made = history()
+    offset = made.record(20_000)
+    made.epoch = 1
+    made.initialize(21_000)
+    made.record(22_000)
+    return made.facts(offset, Verdict.OPEN_WITHIN_TIMEOUT)
+
+
+def by_hand() -> Facts:
+    made = history()
+    made.marker(20_000, coordinator_epoch=50)
+    offset = made.record(21_000)
+    return made.facts(offset, Verdict.STUCK_COMPLETING)
+
+
+def log_lost() -> Facts:
+    """The coordinator's log does not have the second and third of three committed transactions."""
+    facts = unadded()
+    return with_state(facts, states=facts.state.states[:4])
+
+
+def foreign() -> Facts:
+    made = history()
+    made.leader_epoch = 5
+    offset = made.record(20_000)
+    made.leader_epoch = 2
+    return made.facts(offset, Verdict.HANGING_NO_TRANSACTIONAL_ID)
+
+
+NAMED: dict[Cause, Callable[[], Facts]] = {
+    Cause.LATE_WRITE: late,
+    Cause.NOT_ADDED: unadded,
+    Cause.WRITTEN_AFTER_EXPIRY: expired,
+    Cause.MARKER_LOST: lost_marker,
+    Cause.EPOCH_ADOPTED: adopted,
+    Cause.MARKER_BY_HAND: by_hand,
+    Cause.COORDINATOR_LOG_LOST: log_lost,
+    Cause.FOREIGN_RECORDS: foreign,
+}
+
+
+@pytest.mark.parametrize("cause", NAMED, ids=lambda cause: cause.value)
+def test_a_cause_is_named_with_its_evidence(cause: Cause) -> None:
+    """Everything that it needs was read."""
+    found = cause_of(NAMED[cause]())
+
+    assert (found.cause, found.possible, found.missing) == (cause, (), ())
+    assert found.evidence
+
+
+def test_every_cause_is_made_here() -> None:
+    """A new one needs a scene, and what looks like it."""
+    assert set(NAMED) == set(Cause) - {Cause.UNKNOWN}
+
+
+def with_markers(facts: Facts, **changes: object) -> Facts:
+    markers = tuple(replace(one, **changes) for one in facts.logs.own.markers)  # type: ignore[arg-type]
+    return with_log(facts, markers=markers)
+
+
+LOOKALIKES: dict[str, tuple[Callable[[], Facts], set[Cause]]] = {
+    "a late write of a client that stamps events": (
+        lambda: with_log(
+            late(),
+            batches=tuple(
+                replace(batch, first_timestamp_ms=batch.first_timestamp_ms - 3_600_000)
+                if batch.offset < late().opened.start_offset
+                else batch
+                for batch in late().logs.own.batches
+            ),
+        ),
+        {Cause.LATE_WRITE, Cause.NOT_ADDED},
+    ),
+    "a write with an older time, and too few earlier ones": (
+        lambda: with_log(late(), batches=late().logs.own.batches[2:]),
+        {Cause.LATE_WRITE, Cause.NOT_ADDED},
+    ),
+    "a write just before the end": (
+        lambda: with_log(
+            late(),
+            batches=(
+                *late().logs.own.batches[:3],
+                replace(late().logs.own.batches[3], first_timestamp_ms=BEGAN_MS + 23_900),
+            ),
+        ),
+        {Cause.LATE_WRITE, Cause.NOT_ADDED},
+    ),
+    "a late write into a log with gaps": (
+        lambda: with_log(late(), gaps=(late().opened.start_offset,)),
+        {Cause.LATE_WRITE},
+    ),
+    "LogAppendTime": (
+        lambda: with_log(
+            late(), batches=tuple(replace(batch, has_log_append_time=True) for batch in late().logs.own.batches)
+        ),
+        {Cause.LATE_WRITE, Cause.NOT_ADDED},
+    ),
+    "not added, and the coordinator's log is compacted": (
+        lambda: with_state(unadded(), is_whole=False, has_gaps=True),
+        {Cause.NOT_ADDED, Cause.LATE_WRITE, Cause.COORDINATOR_LOG_LOST},
+    ),
+    "not added, and the coordinator moved with unclean elections": (
+        lambda: replace(
+            with_state(unadded(), owner_leader_epoch=1),
+            protection=replace(unadded().protection, state_topic_configs={}),
+        ),
+        {Cause.NOT_ADDED, Cause.COORDINATOR_LOG_LOST},
+    ),
+    "not added, and the coordinator with one replica moved": (
+        lambda: replace(with_state(unadded(), owner_leader_epoch=1), state_topic_replicas=1),
+        {Cause.NOT_ADDED, Cause.COORDINATOR_LOG_LOST},
+    ),
+    "an old time between two transactions": (lambda: unadded(10_000), {Cause.NOT_ADDED, Cause.LATE_WRITE}),
+    "a lost marker of which the log is only partly there": (
+        lambda: with_log(lost_marker(), read_from=6, oldest_timestamp_ms=BEGAN_MS + 20_500),
+        {Cause.LATE_WRITE, Cause.MARKER_LOST},
+    ),
+    "expired, and nothing shows that it was before": (
+        lambda: with_log(expired(), marker_before_ms=-1, batches=expired().logs.own.batches[2:]),
+        {Cause.WRITTEN_AFTER_EXPIRY, Cause.NOT_ADDED, Cause.LATE_WRITE},
+    ),
+    "an unknown producer": (
+        lambda: with_state(unadded(), states=(), transactional_id=None, producer_ids=frozenset()),
+        {Cause.COORDINATOR_LOG_LOST, Cause.FOREIGN_RECORDS},
+    ),
+    "an unknown producer, and compacted logs": (
+        lambda: with_state(unadded(), states=(), transactional_id=None, is_whole=False),
+        {Cause.COORDINATOR_LOG_LOST, Cause.FOREIGN_RECORDS, Cause.WRITTEN_AFTER_EXPIRY},
+    ),
+    "an unknown producer without a marker": (
+        lambda: with_log(with_state(unadded(), states=(), transactional_id=None), markers=()),
+        {Cause.COORDINATOR_LOG_LOST, Cause.FOREIGN_RECORDS, Cause.NOT_ADDED},
+    ),
+    "an ABORT that the coordinator's log lacks": (
+        lambda: with_markers(log_lost(), commit=False),
+        {Cause.NOT_ADDED, Cause.LATE_WRITE},
+    ),
+    "the log of the partition was not read": (lambda: with_log(late(), batches=(), unread="broker 1 is down"), set()),
+    "stuck without a marker by hand": (lambda: with_markers_of_coordinator(by_hand()), set()),
+    "overdue": (lambda: replace(unadded(), verdict=Verdict.OVERDUE_AT_COORDINATOR), set()),
+}
+
+
+def with_markers_of_coordinator(facts: Facts) -> Facts:
+    assert facts.logs.entry is not None
+    return replace(facts, logs=replace(facts.logs, entry=replace(facts.logs.entry, coordinator_epoch=0)))
+
+
+@pytest.mark.parametrize("name", LOOKALIKES)
+def test_what_could_be_another_cause_is_unknown(name: str) -> None:
+    """A cause named wrongly is worse; what is missing, and which causes are left, is said."""
+    facts, possible = LOOKALIKES[name]
+
+    found = cause_of(facts())
+
+    assert found.cause is Cause.UNKNOWN
+    assert set(found.possible) == possible
+    assert found.missing
+
+
+def test_a_lost_log_shows_after_a_known_producer() -> None:
+    """Its marker follows that of a producer of this cluster, so it was written here; before it, it may be restored."""
+    facts = with_state(unadded(), states=(), transactional_id=None, producer_ids=frozenset({OTHER_PRODUCER}))
+
+    after = cause_of(with_log(facts, ended_before={OTHER_PRODUCER: 2}))
+    before = cause_of(with_log(facts, ended_before={OTHER_PRODUCER: 6}))
+
+    assert after.cause is Cause.COORDINATOR_LOG_LOST
+    assert before.cause is Cause.UNKNOWN
+
+
+def test_an_incident_remembers_what_the_log_has_lost() -> None:
+    """It knew the transactional id of the producer, and the log, complete from its beginning, does not."""
+    facts = with_state(unadded(), states=(), producer_ids=frozenset())
+
+    assert cause_of(replace(facts, known_id="app")).cause is Cause.COORDINATOR_LOG_LOST
+
+
+@pytest.mark.parametrize(
+    "verdict", [verdict for verdict in Verdict if not verdict.is_suspect], ids=lambda one: one.label
+)
+def test_what_does_not_hang_has_no_cause(verdict: Verdict) -> None:
+    """The sentence says so, with the verdict."""
+    made = history()
+    found = cause_of(made.facts(made.record(20 * SECOND_MS), verdict))
+
+    assert found.cause is None
+    assert verdict.label in found.evidence[0]
+
+
+def test_a_marker_with_an_epoch_that_nobody_gave_was_written_by_hand() -> None:
+    """The partition refuses the coordinator's marker for its older producer epoch."""
+    facts = with_markers_of_coordinator(by_hand())
+    assert facts.logs.entry is not None
+    poisoned = replace(facts, logs=replace(facts.logs, entry=replace(facts.logs.entry, producer_epoch=9)))
+
+    assert cause_of(poisoned).cause is Cause.MARKER_BY_HAND
