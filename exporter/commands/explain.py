@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
-
 from exporter.commands.context import Context
 from exporter.commands.examine import Judge, policy
 from exporter.commands.names import meant
@@ -15,33 +12,17 @@ from exporter.config.settings import Settings
 from exporter.daemon.incidents_file import load, path_beside
 from exporter.daemon.kept_file import KeptFileError
 from exporter.evaluation.evaluate import worst_first
-from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
+from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.explain.document import Explanation, document, explain, markdown, text
-from exporter.explain.facts import Facts
+from exporter.explain.read import Wanted, read_facts
 from exporter.incidents.incident import Suspect
-from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
-from exporter.kafka.collect.origin import Limits, read_partition_logs
-from exporter.kafka.collect.protection import read_protection
+from exporter.kafka.collect.origin import Limits
 from exporter.kafka.collect.scope import Scope
-from exporter.kafka.collect.state_history import read_state_history
 from exporter.kafka.lookups import KafkaRequestError
-from exporter.snapshot import STATE_TOPIC
 from exporter.snapshot.origin import OpenedAt
 
 MEGABYTE = 1_048_576
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The transaction to explain."""
-
-    opened: OpenedAt
-    verdict: Verdict | None
-    """None if it is not open any more."""
-    transactional_id: str | None = None
-    is_remembered: bool = False
-    """True if an incident, not a coordinator, names the transactional id."""
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -88,7 +69,7 @@ def _explain(context: Context, settings: Settings, collector: Collector, suspect
         else [_open_at(settings, collector, options.topic, options.partition, options.start_offset)]
     )
     explanations = [
-        explained(collector, one, megabytes=options.max_megabytes, seconds=options.max_seconds) for one in wanted
+        _explained(collector, one, megabytes=options.max_megabytes, seconds=options.max_seconds) for one in wanted
     ]
     if options.format == "json":
         documents = [document(one) for one in explanations]
@@ -137,37 +118,9 @@ def _rows(settings: Settings, collector: Collector, topic: str, partition: int) 
     return worst_first(evaluation)
 
 
-def explained(collector: Collector, wanted: Wanted, *, megabytes: int, seconds: float) -> Explanation:
-    """Read and decide. Raises BrokerFault and ClusterUnavailableError."""
+def _explained(collector: Collector, wanted: Wanted, *, megabytes: int, seconds: float) -> Explanation:
+    """Raises BrokerFault and ClusterUnavailableError."""
     limit = megabytes * MEGABYTE
     limits = Limits(bytes_left=limit)
-
-    async def question(client: ClusterClient) -> Facts:
-        opened = wanted.opened
-        topology = await client.topology()
-        logs = await read_partition_logs(client, topology, opened, limits)
-        around_ms = next((one.first_timestamp_ms for one in logs.own.batches if one.offset >= opened.start_offset), -1)
-        state = await read_state_history(
-            client,
-            topology,
-            producer_id=opened.producer_id,
-            transactional_id=wanted.transactional_id,
-            around_ms=around_ms if around_ms >= 0 else int(time.time() * 1000),
-            limits=limits,
-        )
-        rows = topology.rows_of(STATE_TOPIC)
-        # Once more: a leader that was elected while the log was read is no stranger.
-        _, leader_epoch = (await client.topology((opened.topic,))).leader_of(opened.topic, opened.partition)
-        own = replace(logs.own, leader_epoch=max(logs.own.leader_epoch, leader_epoch))
-        return Facts(
-            opened=opened,
-            verdict=wanted.verdict,
-            logs=replace(logs, own=own),
-            state=state,
-            protection=await read_protection(client, sorted(topology.brokers)),
-            known_id=wanted.transactional_id if wanted.is_remembered else None,
-            state_topic_replicas=min((len(topology.replicas.of(row)) for row in rows), default=0),
-        )
-
-    facts = collector.query(question, deadline_s=seconds)
+    facts = collector.query(lambda client: read_facts(client, wanted, limits), deadline_s=seconds)
     return explain(facts, bytes_read=limit - limits.bytes_left, bytes_limit=limit)

@@ -78,10 +78,10 @@ def markdown(incident: Incident, url: str | None) -> str:
     lines += ["## Evidence", "", *(f"- {_cell(one.name)}: {_cell(one.reason)}" for one in incident.suspects), ""]
     lines += ["## Time line", ""]
     lines += [f"- {humanize_instant(one.at_ms)}: {_cell(one.sentence)}" for one in incident.events]
-    explain = (
-        f"`ktx explain --incident {incident.id} --format markdown` reads it from the logs, as far as they show it."
-    )
-    lines += ["", "## Cause", "", explain, "", "## What prevents the next one", ""]
+    more = f"`ktx explain --incident {incident.id} --format markdown` has the logs' time line, and what prevents it."
+    causes = [f"- {_cell(one.name)}: {one.cause}: {_cell(one.because)}" for one in incident.suspects if one.cause]
+    lines += ["", "## Cause", "", *(causes or ["The logs were not searched for it."]), "", more, ""]
+    lines += ["## What prevents the next one", ""]
     return "\n".join(lines)
 
 

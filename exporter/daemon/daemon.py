@@ -16,6 +16,7 @@ from exporter.baseline import NO_BASELINE
 from exporter.config.settings import Settings
 from exporter.daemon.baseline_file import BaselineFile
 from exporter.daemon.cluster_state import ClusterState
+from exporter.daemon.explainer import Explainer, in_one_line
 from exporter.daemon.incidents_file import AuditReader, IncidentsFile, in_words
 from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.proof_check import ProofCheck
@@ -87,6 +88,7 @@ class Daemon:
         self._record = ClusterState(state_path)
         collector.recall(self._record.memory.cluster_id, self._record.topics)
         self._proof_check = ProofCheck(collector, clock)
+        self._explainer = Explainer(collector)
         self._history = history
         self._baseline = baseline
         self._log_reader = None if follow is None else follow(self._record.log_position)
@@ -128,7 +130,7 @@ class Daemon:
         self._incidents.take(evaluation, self._look_at if self.scheduler.settings.show_records else None)
         self._publish()
         self._record.keep()
-        if self._check_proof(snapshot):
+        if self._check_proof(snapshot) | self._explain(snapshot):
             self._publish()
 
     def missed(self) -> None:
@@ -159,6 +161,14 @@ class Daemon:
         """After the publication, because it may take a while; True if there is news."""
         diagnosis = self._proof_check.diagnosis(snapshot, self.scheduler.settings)
         return diagnosis is not None and self._record.diagnosed(diagnosis)
+
+    def _explain(self, snapshot: Snapshot) -> bool:
+        """After the publication as well; True if a cause was searched for."""
+        found = self._explainer.causes(self._incidents.incidents, self.scheduler.settings.scan)
+        if found:
+            causes = {key: in_one_line(conclusion) for key, conclusion in found.items()}
+            self._incidents.explained(causes, snapshot.taken_at_ms)
+        return bool(found)
 
     def _journal(self, snapshot: Snapshot) -> Journal:
         """The transaction log's data on producers with an open transaction."""

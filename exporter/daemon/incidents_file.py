@@ -14,7 +14,7 @@ from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Evaluation
 from exporter.files import MEGABYTE, Signature, ending, signature
 from exporter.incidents.document import document, incidents_of
-from exporter.incidents.follow import followed, new_suspects, with_sentences
+from exporter.incidents.follow import followed, new_suspects, with_causes, with_sentences
 from exporter.incidents.incident import NO_INCIDENTS, Incident, Incidents
 from exporter.incidents.operator_steps import Steps, steps_of, with_steps
 from exporter.kafka.collect.first_records import FirstRecord
@@ -93,6 +93,11 @@ class IncidentsFile:
         for incident in after.all:
             self._log_changes(self.incidents.named(incident.id), incident)
         self.incidents = after
+        self._save()
+
+    def explained(self, causes: Mapping[TransactionKey, tuple[str, str]], now_ms: int) -> None:
+        """Keep (cause, evidence) of these transactions."""
+        self.incidents = with_causes(self.incidents, causes, now_ms)
         self._save()
 
     def _log_changes(self, before: Incident | None, after: Incident) -> None:

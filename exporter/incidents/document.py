@@ -61,6 +61,8 @@ def _of_suspect(suspect: Suspect) -> dict[str, Any]:
         "outcome_evidence": suspect.outcome,
         "records_held_back": suspect.records_held_back,
         "groups": list(suspect.groups),
+        "cause": suspect.cause,
+        "because": suspect.because,
     }
 
 
@@ -110,6 +112,8 @@ def _suspect(document: Mapping[str, Any]) -> Suspect:
         records_held_back=None if document["records_held_back"] is None else _number(document, "records_held_back"),
         groups=tuple(_text({"group": group}, "group") for group in _list(document, "groups")),
         ended_at_ms=None if document["ended_at_ms"] is None else _number(document, "ended_at_ms"),
+        cause=_text({"cause": "", **document}, "cause"),  # files of earlier versions have neither
+        because=_text({"because": "", **document}, "because"),
     )
 
 

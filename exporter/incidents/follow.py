@@ -28,6 +28,10 @@ _BEGAN = {
     StartSource.LAST_WRITE: "was last written to, by the client's clock",
 }
 
+_EXPLAINED = frozenset(verdict for verdict in Verdict if verdict.is_hanging) | {
+    Verdict.STUCK_COMPLETING,
+    Verdict.REPLICA_DIVERGED,
+}
 _START_DIFFERS_MS = 1000
 """Less is a clock that was read again."""
 
@@ -68,6 +72,31 @@ def _with_sentences(incident: Incident, sentences: Mapping[TransactionKey, str],
     return _with_events(
         incident, [Event(now_ms, EventKind.FIRST_RECORD, f"{suspect.name}: {sentence}") for suspect, sentence in about]
     )
+
+
+def unexplained(incidents: Incidents) -> list[Suspect]:
+    """The open ones whose verdict is final, and for whose cause nobody has searched."""
+    return [
+        suspect
+        for incident in incidents.all
+        for suspect in incident.suspects
+        if suspect.ended_at_ms is None and not suspect.cause and suspect.verdict in _EXPLAINED
+    ]
+
+
+def with_causes(incidents: Incidents, causes: Mapping[TransactionKey, tuple[str, str]], now_ms: int) -> Incidents:
+    """With (cause, evidence) of each of these transactions."""
+    return replace(incidents, all=tuple(_with_causes(incident, causes, now_ms) for incident in incidents.all))
+
+
+def _with_causes(incident: Incident, causes: Mapping[TransactionKey, tuple[str, str]], now_ms: int) -> Incident:
+    suspects, events = [], []
+    for suspect in incident.suspects:
+        cause, because = causes.get(suspect.key, ("", ""))
+        suspects.append(replace(suspect, cause=cause, because=because) if cause else suspect)
+        if cause:
+            events.append(Event(now_ms, EventKind.CAUSE, f"{suspect.name}: the cause is {cause}: {because}"))
+    return _with_events(replace(incident, suspects=tuple(suspects)), events) if events else incident
 
 
 def _key(row: TransactionRow) -> TransactionKey:

@@ -41,6 +41,7 @@ class EventKind(Enum):
     VERDICT = "verdict"
     GROUP_BLOCKED = "group_blocked"
     OUTCOME = "outcome"
+    CAUSE = "cause"
     OPERATOR = "operator"
     """A step of a command, from the audit log on the same machine."""
     ENDED = "ended"
@@ -83,6 +84,10 @@ class Suspect:
     """Every group that was seen blocked."""
     ended_at_ms: int | None = None
     """The end of the first cycle without it; None while it is open, or while its partition cannot be read."""
+    cause: str = ""
+    """`Cause`, as the logs show it; empty until it was searched for."""
+    because: str = ""
+    """The evidence of the cause, or what is missing for it."""
 
     @property
     def name(self) -> str:
@@ -175,7 +180,10 @@ def without_transactional_ids(incident: Incident) -> Incident:
 
     return replace(
         incident,
-        suspects=tuple(replace(one, transactional_id=None, reason=hidden(one.reason)) for one in incident.suspects),
+        suspects=tuple(
+            replace(one, transactional_id=None, reason=hidden(one.reason), because=hidden(one.because))
+            for one in incident.suspects
+        ),
         events=tuple(replace(event, sentence=hidden(event.sentence)) for event in incident.events),
     )
 

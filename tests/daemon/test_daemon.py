@@ -63,8 +63,10 @@ class Script:
             raise result
         return result
 
-    def query(self, _question: Any, *, deadline_s: float) -> Any:
+    def query(self, question: Any, *, deadline_s: float) -> Any:
         assert deadline_s > 0
+        if "Explainer" in question.__qualname__:
+            raise ClusterUnavailableError("this one has no logs")
         self.queries += 1
         return self.preconditions
 

@@ -49,3 +49,13 @@ def test_anything_else_is_refused(path: tuple[str | int, ...], value: object) ->
     at[path[-1]] = value
     with pytest.raises((ValueError, KeyError, TypeError)):
         incidents_of(damaged)
+
+
+def test_a_file_of_an_earlier_version_has_no_causes() -> None:
+    """It is read, and the causes of its open suspects are searched for."""
+    old = document(told())
+    for incident in old["incidents"]:
+        for suspect in incident["suspects"]:
+            del suspect["cause"], suspect["because"]
+
+    assert incidents_of(old) == told()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.evaluation.verdicts import Verdict
+from exporter.incidents.follow import unexplained, with_causes
 from exporter.incidents.incident import JOINED_SECONDS, EventKind, Incident
 from exporter.snapshot import StatePartitionProof, Visibility
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
@@ -159,3 +160,21 @@ def test_a_suspect_that_is_owned_after_all_stays_in_its_incident_until_it_ends()
     assert cycles.cycle(45, [Entry()], proof=None, transactions=(transaction(),)) is cycles.incidents
     (it,) = cycles.cycle(60).all
     assert (it.is_over, it.worst) == (True, Verdict.INCONCLUSIVE)
+
+
+def test_a_cause_is_searched_for_where_the_verdict_is_final() -> None:
+    """Once, while it is open: what is only suspected may still end by itself."""
+    cycles = Cycles()
+    unproved = cycles.cycle(0, [hang()], proof=UNPROVED)
+    proved = cycles.cycle(30, [hang()])
+    (suspect,) = unexplained(proved)
+
+    explained = with_causes(
+        proved, {suspect.key: ("late_write", "its marker is at offset 99")}, NOW_MS + 31 * SECOND_MS
+    )
+
+    assert unexplained(unproved) == []
+    assert unexplained(explained) == []
+    (incident,) = explained.all
+    assert (incident.suspects[0].cause, incident.suspects[0].because) == ("late_write", "its marker is at offset 99")
+    assert kinds(incident)[-1] == (31, EventKind.CAUSE)

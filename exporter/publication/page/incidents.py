@@ -146,8 +146,14 @@ def _suspect(suspect: Suspect, bootstrap: str) -> str:
     return (
         f'<article class="suspect"><h3><code>{_e(suspect.name)}</code>'
         f'<span class="tag {level.value}">{_e(suspect.worst.label)}</span></h3>'
-        f"{step}<p>{_e(suspect.reason)}</p><dl>{listed}</dl></article>"
+        f"{step}<p>{_e(suspect.reason)}</p>{_cause(suspect)}<dl>{listed}</dl></article>"
     )
+
+
+def _cause(suspect: Suspect) -> str:
+    if not suspect.cause:
+        return ""
+    return f'<p class="cause">Cause: <strong>{_e(suspect.cause)}</strong>: {_e(suspect.because)}.</p>'
 
 
 def _what_to_paste(suspect: Suspect, bootstrap: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from jsonschema import Draft202012Validator
 from exporter.explain.causes import Cause
 from exporter.explain.prevention import Protected
 from exporter.explain.timeline import Clock
-from tests.real_brokers.exporting import ended
+from tests.real_brokers.exporting import PATIENCE_S, Exporter, ended, serving
+from tests.real_brokers.test_serve import suspects_on
 from tests.real_brokers.watching import Watch
 from tests.verification.causes.__main__ import NO_CAUSE, label, named
 from tests.verification.causes.scenes import CAUSES, SCENES, delayed, late_write, log_end
@@ -61,6 +63,41 @@ def test_a_late_write_is_explained_in_every_format(tmp_path: Path) -> None:
     assert "Cause: late_write" in markdown.stdout
     assert other.returncode == 1
     assert f"open ones start at: {made.start_offset}" in other.stderr
+
+
+@pytest.mark.broker
+def test_the_daemon_finds_the_cause_by_itself(tmp_path: Path) -> None:
+    """It is on the incident's page, and `explain --incident` finds it again after the abort."""
+    with late_write("4.3.1") as made:
+        place = ("--topic", made.topic, "--partition", "0", "--start-offset", str(made.start_offset))
+        where = ("--bootstrap-server", made.bootstrap, f"--state.file={tmp_path / 'state.json'}")
+        with serving(made.bootstrap, tmp_path, scan__interval="2s", scan__deadline="1s") as exporter:
+            page = until_page_has(exporter, "Cause: <strong>late_write</strong>")
+            # Its producer's other transaction was committed, so abort wants to be told that this one was not.
+            sure = ("--yes", "--force", "hanging_not_in_transaction", "--accept-data-loss")
+            aborted = ended(tmp_path, "abort", "--bootstrap-server", made.bootstrap, *place, *sure)
+            assert aborted.returncode == 0, aborted.stderr
+            exporter.until(lambda metrics: not suspects_on(metrics, made.topic))
+        (incident,) = [line.split()[0] for line in ended(tmp_path, "incident", *where).stdout.splitlines()]
+        post_mortem = ended(tmp_path, "incident", incident, *where).stdout
+        (found,) = json.loads(ended(tmp_path, "explain", "--incident", incident, *where, "--format", "json").stdout)
+
+    assert "its ABORT marker is at offset" in page
+    assert f"- {made.topic}-0: late_write: " in post_mortem.partition("## Cause")[2]
+    assert (found["cause"], found["verdict"]) == ("late_write", None)
+
+
+def until_page_has(exporter: Exporter, text: str) -> str:
+    """The page of the only incident, once it has this text."""
+    deadline = time.monotonic() + PATIENCE_S
+    page = ""
+    while time.monotonic() < deadline:
+        links = re.findall(r'href="(/incidents/\w+)"', exporter.get("/incidents")[1])
+        page = exporter.get(links[0])[1] if links else ""
+        if text in page:
+            return page
+        time.sleep(0.2)
+    raise AssertionError(f"{text!r} is not on the page: {page}\n{exporter.log}")
 
 
 @pytest.mark.slow

@@ -1,0 +1,77 @@
+"""Explains transactions that hang, one after a cycle, so that the cause is on the page when somebody looks."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+
+from exporter.config.settings import ScanSettings
+from exporter.evaluation.memory import TransactionKey
+from exporter.explain.causes import Cause, Conclusion, cause_of
+from exporter.explain.read import Wanted, read_facts
+from exporter.incidents.follow import unexplained
+from exporter.incidents.incident import Incidents
+from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.origin import Limits
+from exporter.kafka.errors import BrokerFault, ClientClosedError, ClusterUnavailableError
+from exporter.snapshot.origin import OpenedAt
+
+log = logging.getLogger("exporter")
+
+MEGABYTE = 1_048_576
+NO_CAUSE = "none"
+READ_MAX_BYTES = 16 * MEGABYTE
+"""Of the logs, for one transaction."""
+
+
+TRIES_MAX = 5
+"""In as many cycles, while something could not be read; then the cause stays unknown."""
+
+
+class Explainer:
+    """Explains each transaction once: an operator who wants more reads more, with `explain`."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+        self._tries: Counter[TransactionKey] = Counter()
+
+    def causes(self, incidents: Incidents, scan: ScanSettings) -> Mapping[TransactionKey, Conclusion]:
+        """Of one transaction at most, in half of the time between a cycle's deadline and the next cycle."""
+        waiting = unexplained(incidents)
+        self._tries = Counter({suspect.key: self._tries[suspect.key] for suspect in waiting})
+        suspect = min(waiting, key=lambda one: self._tries[one.key], default=None)
+        if suspect is None or self._tries[suspect.key] >= TRIES_MAX:
+            return {}
+        self._tries[suspect.key] += 1
+        wanted = Wanted(
+            opened=OpenedAt(suspect.topic, suspect.partition, suspect.key.producer_id, suspect.start_offset),
+            verdict=suspect.verdict,
+            transactional_id=suspect.transactional_id,
+            is_remembered=suspect.transactional_id is not None,
+        )
+        try:
+            facts = self._collector.query(
+                lambda client: read_facts(client, wanted, Limits(bytes_left=READ_MAX_BYTES)),
+                deadline_s=(scan.interval_ms - scan.deadline_ms) / 2000,
+            )
+        except ClientClosedError:
+            return {}
+        except (BrokerFault, ClusterUnavailableError) as fault:
+            log.info("%s could not be explained: %s", suspect.name, fault)
+            return {}
+        conclusion = cause_of(facts)
+        is_incomplete = conclusion.cause is Cause.UNKNOWN and (facts.logs.own.unread or facts.state.unread)
+        return {} if is_incomplete and self._tries[suspect.key] < TRIES_MAX else {suspect.key: conclusion}
+
+
+def in_one_line(conclusion: Conclusion) -> tuple[str, str]:
+    """(cause, evidence); of an unknown cause what is missing, and which causes are possible."""
+    if conclusion.cause is None:
+        return NO_CAUSE, "; ".join(conclusion.evidence)
+    if conclusion.cause is not Cause.UNKNOWN:
+        return conclusion.cause.value, "; ".join(conclusion.evidence)
+    possible = ", ".join(cause.value for cause in conclusion.possible)
+    return conclusion.cause.value, f"missing: {'; '.join(conclusion.missing)}" + (
+        f"; possible: {possible}" if possible else ""
+    )

@@ -1,0 +1,56 @@
+"""Reads what explains one transaction: both logs, and the settings that would have prevented it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from exporter.evaluation.verdicts import Verdict
+from exporter.explain.facts import Facts
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.origin import Limits, read_partition_logs
+from exporter.kafka.collect.protection import read_protection
+from exporter.kafka.collect.state_history import read_state_history
+from exporter.snapshot import STATE_TOPIC
+from exporter.snapshot.origin import OpenedAt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The transaction to explain."""
+
+    opened: OpenedAt
+    verdict: Verdict | None
+    """None if it is not open any more."""
+    transactional_id: str | None = None
+    is_remembered: bool = False
+    """True if an incident, not a coordinator, names the transactional id."""
+
+
+async def read_facts(client: ClusterClient, wanted: Wanted, limits: Limits) -> Facts:
+    """Raises BrokerFault if the partition has no leader, ClusterUnavailableError if no broker responds."""
+    opened = wanted.opened
+    topology = await client.topology()
+    logs = await read_partition_logs(client, topology, opened, limits)
+    around_ms = next((one.first_timestamp_ms for one in logs.own.batches if one.offset >= opened.start_offset), -1)
+    state = await read_state_history(
+        client,
+        topology,
+        producer_id=opened.producer_id,
+        transactional_id=wanted.transactional_id,
+        around_ms=around_ms if around_ms >= 0 else int(time.time() * 1000),
+        limits=limits,
+    )
+    rows = topology.rows_of(STATE_TOPIC)
+    # Once more: a leader that was elected while the log was read is no stranger.
+    _, leader_epoch = (await client.topology((opened.topic,))).leader_of(opened.topic, opened.partition)
+    own = replace(logs.own, leader_epoch=max(logs.own.leader_epoch, leader_epoch))
+    return Facts(
+        opened=opened,
+        verdict=wanted.verdict,
+        logs=replace(logs, own=own),
+        state=state,
+        protection=await read_protection(client, sorted(topology.brokers)),
+        known_id=wanted.transactional_id if wanted.is_remembered else None,
+        state_topic_replicas=min((len(topology.replicas.of(row)) for row in rows), default=0),
+    )
