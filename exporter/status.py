@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from exporter.snapshot.origin import Protection
 from exporter.transaction_log.report import LogReport
 
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -152,6 +153,8 @@ class ClusterStatus:
     """None if the transaction log is not read."""
     proof: ProofStatus | None = None
     """None before the first check."""
+    protection: Protection | None = None
+    """None until it was read."""
 
     @property
     def has_succeeded(self) -> bool:

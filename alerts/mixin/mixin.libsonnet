@@ -208,6 +208,14 @@
           |||,
         },
         {
+          "record": "instance:kafka_transaction_protection:fresh",
+          "expr": |||
+            kafka_transaction_protection
+            * ignoring (check, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
           "record": "instance:kafka_transaction_exporter_inconclusive_transactions:fresh",
           "expr": |||
             kafka_transaction_exporter_inconclusive_transactions
@@ -1025,6 +1033,26 @@
                 "summary": "A transaction exporter cannot write its history.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: the history is not written, or observations were dropped because too many waited. Waiting observations are in memory, and lost when the exporter is killed.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterHistoryNotWritten.md",
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+            },
+            {
+              "alert": "KafkaTransactionProtectionMissing",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  instance:kafka_transaction_protection:fresh{check=~"partition_verification|state_topic_unclean_election|state_topic_replicas|state_topic_min_in_sync|state_topic_cleanup"}
+                )
+                == 0
+              |||,
+              "for": "1h",
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "warning",
+                "component": "kafka-transactions",
+              },
+              "annotations": {
+                "summary": "A setting of the Kafka cluster lets transactions hang.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the check {{ $labels.check }} found a setting that lets transactions hang, or be lost with a disk. Nothing hangs because of it now.",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionProtectionMissing.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {

@@ -14,11 +14,15 @@ from exporter.doctor.diagnose import diagnose, unreachable
 from exporter.doctor.findings import Diagnosis, Finding
 from exporter.doctor.local import local_findings
 from exporter.doctor.prometheus import prometheus_findings
+from exporter.doctor.protection import of_protection
 from exporter.doctor.remedies import PLACEHOLDER, acl_lines, strimzi_rules
 from exporter.kafka.client.principal import principal_of
-from exporter.kafka.collect.collector import open_collector
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.collector import Collector, open_collector
 from exporter.kafka.collect.preconditions import preconditions
+from exporter.kafka.collect.protection import read_protection
 from exporter.kafka.errors import ClusterUnavailableError
+from exporter.snapshot.origin import Protection
 
 LEVEL_WIDTH = 8
 CHECK_WIDTH = 17
@@ -34,10 +38,12 @@ def run(context: Context, settings: Settings) -> int:
         try:
             snapshot = collector.collect()
             read = collector.query(preconditions)
+            protection = _protection(collector) if options.cluster else None
         except ClusterUnavailableError as error:
             diagnosis = unreachable(str(error), (*local, *prometheus_findings(options.prometheus, None)))
             status = ExitStatus.COULD_NOT_RUN
         else:
+            local += () if protection is None else tuple(of_protection(protection))
             local += tuple(prometheus_findings(options.prometheus, snapshot.cluster_id))
             diagnosis = diagnose(snapshot, read, principal=principal, local=local)
             status = ExitStatus.ANSWERED if diagnosis.can_prove_all else ExitStatus.INCOMPLETE
@@ -47,6 +53,15 @@ def run(context: Context, settings: Settings) -> int:
     else:
         print("\n".join(_text(diagnosis, remedies, _heading(options.acls, remedies))))
     return status
+
+
+def _protection(collector: Collector) -> Protection:
+    """Raises ClusterUnavailableError."""
+
+    async def question(client: ClusterClient) -> Protection:
+        return await read_protection(client, await client.topology())
+
+    return collector.query(question)
 
 
 def _remedies(form: str, diagnosis: Diagnosis, principal: str | None, bootstrap: str) -> tuple[str, ...]:

@@ -133,6 +133,11 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
         help="the exporter's principal, where the settings do not show it (Kerberos, tokens, mapping rules)",
     )
     parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="also check the cluster's settings that prevent hanging transactions",
+    )
+    parser.add_argument(
         "--prometheus",
         type=web_address,
         metavar="URL",

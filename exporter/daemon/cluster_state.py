@@ -13,7 +13,9 @@ from exporter.daemon.state_file import State
 from exporter.doctor.findings import Diagnosis
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
+from exporter.evaluation.protection import CHECKS, Protected
 from exporter.evaluation.verdicts import Evaluation
+from exporter.snapshot.origin import Protection
 from exporter.status import ApiStatistics, ClusterStatus, ProofStatus
 from exporter.transaction_log.report import LogPosition, LogReport
 
@@ -37,6 +39,7 @@ class ClusterState:
         self._phases: tuple[tuple[str, float], ...] = ()
         self._said: dict[str, str] = {}
         """The latest log line about each subject: a broker that is down for an hour gives one line, not 120."""
+        self._protection: Protection | None = None
         self.evaluation: Evaluation | None = None
         state, self._state_path = recalled(
             state_path,
@@ -83,6 +86,14 @@ class ClusterState:
         self._say("proof", f"{diagnosis.sentence}{more}", level, when_changed=", ".join(diagnosis.problems))
         return self._proof != before
 
+    def protected(self, protection: Protection) -> None:
+        """The settings that prevent hanging transactions were read."""
+        with self._lock:
+            self._protection = protection
+        exposed = [name for name, check in CHECKS.items() if check(protection).state is Protected.EXPOSED]
+        sentence = f"settings that allow transactions to hang: {', '.join(exposed)}; run doctor --cluster"
+        self._say("protection", sentence if exposed else "every setting prevents hanging transactions", logging.INFO)
+
     def failed(self, sentence: str, *, seconds: float) -> None:
         """A cycle has failed with this reason."""
         with self._lock:
@@ -125,6 +136,7 @@ class ClusterState:
                 api_statistics=api_statistics,
                 transaction_log=transaction_log,
                 proof=self._proof,
+                protection=self._protection,
             )
 
     def keep(self) -> None:

@@ -20,6 +20,7 @@ from exporter.daemon.explainer import Explainer, in_one_line
 from exporter.daemon.incidents_file import AuditReader, IncidentsFile, in_words
 from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.proof_check import ProofCheck
+from exporter.daemon.protection_watch import ProtectionWatch
 from exporter.daemon.reload import Reloader
 from exporter.daemon.scheduler import Orders, Scheduler
 from exporter.daemon.wiring import policy_of, process_status, publish_options_of
@@ -89,6 +90,7 @@ class Daemon:
         collector.recall(self._record.memory.cluster_id, self._record.topics)
         self._proof_check = ProofCheck(collector, clock)
         self._explainer = Explainer(collector)
+        self._protection_watch = ProtectionWatch(collector, clock)
         self._history = history
         self._baseline = baseline
         self._log_reader = None if follow is None else follow(self._record.log_position)
@@ -130,7 +132,7 @@ class Daemon:
         self._incidents.take(evaluation, self._look_at if self.scheduler.settings.show_records else None)
         self._publish()
         self._record.keep()
-        if self._check_proof(snapshot) | self._explain(snapshot):
+        if self._look_further(snapshot):
             self._publish()
 
     def missed(self) -> None:
@@ -154,16 +156,25 @@ class Daemon:
         self._collector.use(reloaded.settings.kafka, reloaded.settings.scan, reconnect=reconnect)
         if reconnect:
             self._proof_check.forget()
+            self._protection_watch.forget()
         if reconnect and self._log_reader is not None:
             self._log_reader.use(reloaded.settings.kafka)
 
-    def _check_proof(self, snapshot: Snapshot) -> bool:
-        """After the publication, because it may take a while; True if there is news."""
+    def _look_further(self, snapshot: Snapshot) -> bool:
+        """What is not of every cycle, after the publication because it may take a while; True if there is news."""
+        is_due = self._proof_check.is_due
         diagnosis = self._proof_check.diagnosis(snapshot, self.scheduler.settings)
-        return diagnosis is not None and self._record.diagnosed(diagnosis)
+        news = diagnosis is not None and self._record.diagnosed(diagnosis)
+        if is_due:  # it may have taken all of the time that is left
+            return news
+        news |= self._explain(snapshot)
+        protection = self._protection_watch.news(self.scheduler.settings.scan)
+        if protection is not None:
+            self._record.protected(protection)
+        return news or protection is not None
 
     def _explain(self, snapshot: Snapshot) -> bool:
-        """After the publication as well; True if a cause was searched for."""
+        """True if a cause was searched for."""
         found = self._explainer.causes(self._incidents.incidents, self.scheduler.settings.scan)
         if found:
             causes = {key: in_one_line(conclusion) for key, conclusion in found.items()}

@@ -33,9 +33,14 @@ class ProofCheck:
         """The cluster or the principal may be another one."""
         self._due_at = self._read = None
 
+    @property
+    def is_due(self) -> bool:
+        """True if the next diagnosis sends requests."""
+        return self._due_at is None or self._clock() >= self._due_at
+
     def diagnosis(self, snapshot: Snapshot, settings: Settings) -> Diagnosis | None:
         """What the cycle's snapshot and the preconditions mean; None while these could not be read."""
-        is_due = self._due_at is None or self._clock() >= self._due_at
+        is_due = self.is_due
         if self._due_at is None:  # once for each connection: it reads a file
             self._principal = principal_of(settings.kafka)
         if is_due:

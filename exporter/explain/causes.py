@@ -374,7 +374,7 @@ def _why_log_may_be_shorter(facts: Facts) -> str | None:
         return None
     protection = facts.protection
     of_topic = protection.state_topic_configs.get("unclean.leader.election.enable")
-    if of_topic == "false" and facts.state_topic_replicas > 1:
+    if of_topic == "false" and (protection.state_topic_replicas or 0) > 1:
         return None
     return "whether the coordinator's log is complete: its leader has changed since, and " + (
         "unclean elections are possible" if of_topic != "false" else "it has one replica"

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from exporter.evaluation.humanize import humanize_count
+from exporter.evaluation.protection import Measure
 from exporter.explain.causes import Cause, Conclusion, cause_of
 from exporter.explain.facts import Facts
-from exporter.explain.prevention import Measure, prevention
+from exporter.explain.prevention import prevention
 from exporter.explain.timeline import Moment, timeline
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -42,7 +43,7 @@ def explain(facts: Facts, *, bytes_read: int, bytes_limit: int) -> Explanation:
         facts=facts,
         conclusion=conclusion,
         moments=timeline(facts),
-        measures=prevention(facts, conclusion.cause),
+        measures=prevention(facts.protection, conclusion.cause),
         bytes_read=bytes_read,
         bytes_limit=bytes_limit,
     )

@@ -25,8 +25,6 @@ class Facts:
     protection: Protection
     known_id: str | None = None
     """The transactional id that an incident remembers."""
-    state_topic_replicas: int = 0
-    """The smallest number of replicas of a partition of `__transaction_state`; 0 if unknown."""
 
     @cached_property
     def past(self) -> Past:

@@ -11,7 +11,6 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.origin import Limits, read_partition_logs
 from exporter.kafka.collect.protection import read_protection
 from exporter.kafka.collect.state_history import read_state_history
-from exporter.snapshot import STATE_TOPIC
 from exporter.snapshot.origin import OpenedAt
 
 
@@ -41,7 +40,6 @@ async def read_facts(client: ClusterClient, wanted: Wanted, limits: Limits) -> F
         around_ms=around_ms if around_ms >= 0 else int(time.time() * 1000),
         limits=limits,
     )
-    rows = topology.rows_of(STATE_TOPIC)
     # Once more: a leader that was elected while the log was read is no stranger.
     _, leader_epoch = (await client.topology((opened.topic,))).leader_of(opened.topic, opened.partition)
     own = replace(logs.own, leader_epoch=max(logs.own.leader_epoch, leader_epoch))
@@ -50,7 +48,6 @@ async def read_facts(client: ClusterClient, wanted: Wanted, limits: Limits) -> F
         verdict=wanted.verdict,
         logs=replace(logs, own=own),
         state=state,
-        protection=await read_protection(client, sorted(topology.brokers)),
+        protection=await read_protection(client, topology),
         known_id=wanted.transactional_id if wanted.is_remembered else None,
-        state_topic_replicas=min((len(topology.replicas.of(row)) for row in rows), default=0),
     )

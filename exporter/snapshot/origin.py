@@ -124,8 +124,14 @@ class Protection:
 
     features: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Finalized feature levels by name, such as `transaction.version`."""
-    broker_configs: Mapping[str, Mapping[int, str]] = field(default_factory=lambda: MappingProxyType({}))
-    """Name -> broker -> value."""
+    broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    """Broker -> name -> value, of the brokers that responded."""
+    releases: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Broker -> the Kafka release whose APIs it offers; empty if unknown."""
+    state_topic_replicas: int | None = None
+    """The fewest of any partition of `__transaction_state`; None if the topic is not visible."""
+    state_topic_lagging: int | None = None
+    """Its partitions with a replica that is not in sync."""
     state_topic_configs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Of `__transaction_state`."""
     unread: tuple[str, ...] = ()

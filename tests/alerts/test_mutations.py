@@ -65,6 +65,7 @@ HARMLESS: Final = {
     ("KafkaTransactionWatchdog.none", "max without"),
     ("KafkaTransactionExporterNoTopicVisible.critical", "max without"),  # 0 is 0
     ("KafkaTransactionExporterLogIncomplete.warning", "max without"),
+    ("KafkaTransactionProtectionMissing.warning", "max without"),  # 0 is 0
     ("KafkaTransactionExporterHistoryNotWritten.warning", "max without"),
     # here it only brings cluster_id: the suspects, whose partitions these are, are fresh already
     (

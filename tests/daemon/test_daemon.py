@@ -65,7 +65,7 @@ class Script:
 
     def query(self, question: Any, *, deadline_s: float) -> Any:
         assert deadline_s > 0
-        if "Explainer" in question.__qualname__:
+        if not question.__qualname__.startswith("ProofCheck."):
             raise ClusterUnavailableError("this one has no logs")
         self.queries += 1
         return self.preconditions

@@ -153,8 +153,9 @@ class History:
             verdict=verdict,
             logs=PartitionLogs(own=log, elsewhere=(), markers=tuple(self.elsewhere), entry=entry),
             state=state,
-            protection=Protection(state_topic_configs={"unclean.leader.election.enable": "false"}),
-            state_topic_replicas=3,
+            protection=Protection(
+                state_topic_configs={"unclean.leader.election.enable": "false"}, state_topic_replicas=3
+            ),
         )
 
 

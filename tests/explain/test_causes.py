@@ -156,7 +156,10 @@ LOOKALIKES: dict[str, tuple[Callable[[], Facts], set[Cause]]] = {
         {Cause.NOT_ADDED, Cause.COORDINATOR_LOG_LOST},
     ),
     "not added, and the coordinator with one replica moved": (
-        lambda: replace(with_state(unadded(), owner_leader_epoch=1), state_topic_replicas=1),
+        lambda: replace(
+            with_state(unadded(), owner_leader_epoch=1),
+            protection=replace(unadded().protection, state_topic_replicas=1),
+        ),
         {Cause.NOT_ADDED, Cause.COORDINATOR_LOG_LOST},
     ),
     "an old time between two transactions": (lambda: unadded(10_000), {Cause.NOT_ADDED, Cause.LATE_WRITE}),

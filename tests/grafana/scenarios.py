@@ -34,6 +34,7 @@ from exporter.transaction_log.counts import DURATION_BUCKETS_SECONDS, MARKER_BUC
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.report import LogReport
 from tests.evaluation.builders import Entry, proof, snapshot, transaction
+from tests.publication.builders import PROTECTED
 
 CYCLE_MS: Final = 30_000
 MINUTE_MS: Final = 60_000
@@ -362,6 +363,7 @@ def _status(cycles: int, failed: int, taken_at_ms: int | None, *, succeeded: boo
         snapshot_taken_at_ms=taken_at_ms,
         api_statistics=statistics,
         phase_durations=(("leaders", 0.21), ("coordinators", 0.08), ("evaluate", 0.02)),
+        protection=None if taken_at_ms is None else PROTECTED,
     )
 
 

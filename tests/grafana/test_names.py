@@ -168,6 +168,7 @@ def test_every_signal_is_in_a_panel() -> None:
         # what these are made of, and panels show by verdict, or without rules
         "instance:kafka_hanging_transactions:fresh",
         "group:kafka_consumer_group_blocked_records:fresh",
+        "instance:kafka_transaction_protection:fresh",  # in a table, without rules
         "instance:kafka_transaction_exporter_visible_topics:fresh",  # part of the coverage, which panels show
         "partition:kafka_partition_max_active_transaction_duration_seconds:late_prepared",  # the alert's own
     }

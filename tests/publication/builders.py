@@ -34,6 +34,7 @@ from exporter.snapshot import (
     Partitions,
     Snapshot,
 )
+from exporter.snapshot.origin import Protection
 from exporter.status import ApiStatistics, ClusterStatus, ProcessStatus
 
 TAKEN_AT_MS = 1_800_000_000_000
@@ -210,6 +211,24 @@ def published(
     )
 
 
+PROTECTED = Protection(
+    features={"metadata.version": 29, "transaction.version": 2},
+    broker_configs={
+        broker: {"transaction.partition.verification.enable": "true", "unclean.leader.election.enable": "false"}
+        for broker in (1, 2)
+    },
+    releases={1: "4.3", 2: "4.3"},
+    state_topic_replicas=3,
+    state_topic_lagging=0,
+    state_topic_configs={
+        "unclean.leader.election.enable": "false",
+        "min.insync.replicas": "2",
+        "cleanup.policy": "compact",
+    },
+)
+"""As good as it can be."""
+
+
 def status(**changes: object) -> ClusterStatus:
     """Of a daemon that has done seven cycles, all of them well."""
     return replace(_usual_status(), **changes)  # type: ignore[arg-type]  # the tests' own keywords
@@ -238,6 +257,7 @@ def _usual_status() -> ClusterStatus:
             ),
         ),
         phase_durations=(("collect", 0.2), ("evaluate", 0.05)),
+        protection=PROTECTED,
     )
 
 

@@ -14,6 +14,7 @@ from exporter.evaluation.verdicts import InconclusiveReason, Verdict, WaitingGro
 from exporter.publication.exposition import Exposition, Renderer
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import Answer, CoordinatorCoverage, MaxTimeout
+from exporter.snapshot.origin import Protection
 from exporter.transaction_log.counts import Counts
 from exporter.transaction_log.events import Event, Happening, Outcome
 from exporter.transaction_log.report import LogReport
@@ -64,7 +65,16 @@ def three_hangs() -> Publication:
         inconclusive(topic="__consumer_offsets", inconclusive_reason=InconclusiveReason.IDS_MAY_BE_DENIED),
     ]
     partitions = [Partition(partition=1), Partition(topic='we"ird\\topic'), Partition(topic="__consumer_offsets")]
-    return published(evaluation(partitions, rows))
+    exposed = Protection(
+        features={"transaction.version": 0},
+        broker_configs={
+            1: {"transaction.partition.verification.enable": "false", "unclean.leader.election.enable": "true"}
+        },
+        releases={1: "3.9", 2: "4.3"},
+        state_topic_replicas=1,
+        state_topic_lagging=2,
+    )
+    return published(evaluation(partitions, rows), status=status(protection=exposed))
 
 
 def partial_coverage() -> Publication:

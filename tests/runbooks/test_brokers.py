@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from examples.workload.planting import plant_hang, plant_hang_without_id, write_marker
+from examples.workload.producers import run_transaction
 from examples.workload.wire import BrokerRefused
 from exporter.evaluation.verdicts import Verdict
 from tests.brokers.cluster import KafkaCluster, Properties
@@ -35,6 +36,7 @@ MakeCluster = Callable[..., KafkaCluster]
 NO_LEADER = -1
 INVALID_TXN_STATE = 48
 COMPLETE = "kafka_transaction_exporter_coverage_complete"
+DOCTOR = "kafka-transaction-exporter doctor --cluster --config.file $CONFIG_FILE"
 ABORT = (
     "kafka-transaction-exporter abort --bootstrap-server $BOOTSTRAP --topic $TOPIC --partition $PARTITION "
     "--start-offset 0 --yes"
@@ -59,6 +61,24 @@ def desk_at(folder: Path, cluster: KafkaCluster, **variables: str) -> Desk:
     made = Desk(folder / "desk", {"BOOTSTRAP": cluster.bootstrap, **variables})
     made.has_tools_of(cluster)
     return made
+
+
+def test_protection_missing(make_cluster: MakeCluster, tmp_path: Path) -> None:
+    """A cluster in which verification is off: what is found, and that the command puts it in place."""
+    cluster = make_cluster("4.3.1")
+    cluster.topics.create("orders")
+    run_transaction(cluster.bootstrap, "app", [("orders", 0)])
+    desk = desk_at(tmp_path, cluster, CONFIG_FILE=str(tmp_path / "config.yaml"))
+    (tmp_path / "config.yaml").write_text(f"kafka.bootstrap.servers: '{cluster.bootstrap}'\n")
+
+    with desk.reading("KafkaTransactionProtectionMissing") as person:
+        person.pastes("doctor --cluster", shows="transaction.partition.verification.enable: false")
+        person.pastes("kafka-configs.sh", shows="Completed updating default config for brokers")
+
+        def is_in_place() -> bool:
+            return "verification.enable: true" in desk.run(DOCTOR).output
+
+        until(is_in_place, "the brokers use the new setting")
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from alerts.rules import ALERTS, RECORDING, load, rules_of, thresholds
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.config.settings import SETTINGS
+from exporter.evaluation.protection import CHECKS
 from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, Verdict
 from exporter.kafka.collect.scan import NO_LEADER_REASON
 from exporter.kafka.errors import ErrorCode, FaultReason
@@ -40,7 +41,12 @@ LINES_MAX: Final = 75
 KAFKA_SETTINGS: Final = {
     *("isolation.level=read_committed", "min.insync.replicas", "transaction.max.timeout.ms", "transaction.version"),
     *("transaction.partition.verification.enable", "unclean.leader.election.enable", "FinalizedVersionLevel"),
-    "transaction.timeout.ms",
+    *(
+        "transaction.timeout.ms",
+        "transaction.partition.verification.enable=true",
+        "unclean.leader.election.enable=false",
+    ),
+    "cleanup.policy",
 }
 KAFKA_WORDS: Final = {
     *(
@@ -53,7 +59,8 @@ KAFKA_WORDS: Final = {
         "Isr",
         "ProducerEpoch",
     ),
-    *("kafka-transactions.sh find-hanging", "permissionType=DENY"),
+    *("kafka-transactions.sh find-hanging", "permissionType=DENY", "compact", "server.properties", "INVALID_TXN_STATE"),
+    *("kafka-reassign-partitions.sh", "check"),
     "--resource-pattern-type prefixed --topic orders-",
 }
 OTHER_WORDS: Final = {
@@ -83,8 +90,9 @@ def vocabulary() -> set[str]:
         *ALERT_NAMES,
         *options,
         *parsers(),
-        *("config check", "find-hanging --format json", "--force VERDICT"),
+        *("config check", "find-hanging --format json", "--force VERDICT", "doctor --cluster"),
         *(metric.name for metric in METRICS),
+        *CHECKS,
         *(setting.name for setting in SETTINGS),
         *(verdict.label for verdict in Verdict),
         *(reason.value for reason in InconclusiveReason),

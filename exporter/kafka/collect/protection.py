@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 from kafka.protocol.admin.configs import DescribeConfigsRequest
@@ -11,6 +9,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
+from exporter.kafka.topology import Topology
 from exporter.snapshot import STATE_TOPIC
 from exporter.snapshot.origin import Protection
 
@@ -26,9 +25,9 @@ STATE_TOPIC_CONFIGS = ("unclean.leader.election.enable", "min.insync.replicas", 
 _TOPIC, _BROKER = 2, 4
 
 
-async def read_protection(client: ClusterClient, brokers: Iterable[int]) -> Protection:
+async def read_protection(client: ClusterClient, topology: Topology) -> Protection:
     """Faults are in the result."""
-    asked = tuple(brokers)
+    asked = tuple(sorted(topology.brokers))
     unread: list[str] = []
 
     async def configs(broker: int, kind: int, name: str, keys: tuple[str, ...]) -> dict[str, str]:
@@ -49,10 +48,6 @@ async def read_protection(client: ClusterClient, brokers: Iterable[int]) -> Prot
         return values
 
     by_broker = await client.gather(configs(broker, _BROKER, str(broker), BROKER_CONFIGS) for broker in asked)
-    of_brokers: dict[str, dict[int, str]] = defaultdict(dict)
-    for broker, values in zip(asked, by_broker, strict=True):
-        for name, value in values.items():
-            of_brokers[name][broker] = value
     topic = await configs(asked[0], _TOPIC, STATE_TOPIC, STATE_TOPIC_CONFIGS) if asked else {}
     features: dict[str, int] = {}
     if asked:
@@ -61,12 +56,22 @@ async def read_protection(client: ClusterClient, brokers: Iterable[int]) -> Prot
             features = await client.request(asked[0], "ApiVersions", request, _features)
         except BrokerFault as fault:
             unread.append(f"features: {fault}")
+    rows = topology.rows_of(STATE_TOPIC)
     return Protection(
         features=features,
-        broker_configs=dict(of_brokers),
+        broker_configs={broker: values for broker, values in zip(asked, by_broker, strict=True) if values},
+        releases={broker: _release(client, topology, broker) for broker in asked},
+        state_topic_replicas=min((len(topology.replicas.of(row)) for row in rows), default=None),
+        state_topic_lagging=sum(len(topology.in_sync.of(row)) < len(topology.replicas.of(row)) for row in rows)
+        if rows
+        else None,
         state_topic_configs=topic,
         unread=tuple(dict.fromkeys(unread)),
     )
+
+
+def _release(client: ClusterClient, topology: Topology, broker: int) -> str:
+    return ".".join(map(str, client.connections.release_at(topology.brokers[broker]) or ()))
 
 
 def _configs(answer: Any) -> tuple[int, dict[str, str]]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from exporter.evaluation.verdicts import Evaluation
 from exporter.publication.publication import Publication
 from exporter.snapshot import Int64Column, Partitions
+from exporter.snapshot.origin import Protection
 from exporter.status import BaselineStatus, ClusterStatus, HistoryStatus, ProcessStatus
 from exporter.transaction_log.report import LogReport
 
@@ -80,6 +81,9 @@ CLUSTER: Final[Source[Evaluation]] = Source(lambda publication: publication.eval
 SHOWN: Final[Source[Shown]] = Source(_shown)
 STATUS: Final[Source[ClusterStatus]] = Source(lambda publication: publication.status)
 LOG: Final[Source[LogReport]] = Source(lambda publication: publication.status.transaction_log)
+PROTECTION: Final[Source[Protection]] = Source(
+    lambda publication: None if publication.status.is_stale else publication.status.protection
+)
 PROCESS: Final[Source[ProcessStatus]] = Source(lambda publication: publication.process, is_of_process=True)
 HISTORY: Final[Source[HistoryStatus]] = Source(lambda publication: publication.process.history, is_of_process=True)
 BASELINE: Final[Source[BaselineStatus]] = Source(lambda publication: publication.process.baseline, is_of_process=True)

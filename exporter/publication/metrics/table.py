@@ -15,6 +15,7 @@ from exporter.publication.metrics import (
     groups,
     history,
     partitions,
+    protection,
     transaction_log,
     transactions,
 )
@@ -25,6 +26,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Metric[Any], ...]], ...]] = (
     ("Transactions", transactions.METRICS),
     ("Consumer groups", groups.METRICS),
     ("Coverage", coverage.METRICS),
+    ("Protection", protection.METRICS),
     ("The exporter", exporter.METRICS),
     ("The transaction log", transaction_log.METRICS),
     ("The history", history.METRICS),

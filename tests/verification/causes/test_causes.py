@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from exporter.evaluation.protection import Protected
 from exporter.explain.causes import Cause
-from exporter.explain.prevention import Protected
 from exporter.explain.timeline import Clock
 from tests.real_brokers.exporting import PATIENCE_S, Exporter, ended, serving
 from tests.real_brokers.test_serve import suspects_on

@@ -1,0 +1,28 @@
+"""Findings about the settings of the cluster that prevent hanging transactions: `doctor --cluster`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from exporter.doctor.findings import Finding, Level
+from exporter.evaluation.protection import CHECKS, Protected
+from exporter.snapshot.origin import Protection
+
+_CHECK = "protection"
+
+
+def of_protection(protection: Protection) -> Iterable[Finding]:
+    """At most `limited`: hangs can be proved whatever lets them happen."""
+    for check in CHECKS.values():
+        measure = check(protection)
+        yield Finding(
+            check=_CHECK,
+            level=Level.OK if measure.state is Protected.GOOD else Level.LIMITED,
+            result=f"{measure.name}: {measure.found}",
+            consequence="the cluster is exposed to transactions that hang"
+            if measure.state is Protected.EXPOSED
+            else "",
+            advice=measure.advice if measure.state is Protected.EXPOSED else "",
+        )
+    for sentence in protection.unread:
+        yield Finding(check=_CHECK, level=Level.LIMITED, result=f"unread: {sentence}")

@@ -1,0 +1,174 @@
+"""Decides which settings of a cluster prevent hanging transactions, and which leave it exposed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from exporter.evaluation.humanize import humanize_names
+from exporter.snapshot.origin import Protection
+
+REPLICAS_MIN = 3
+IN_SYNC_MIN = 2
+TRANSACTION_VERSION = 2
+NOT_READ = "not read"
+_NAMED_MAX = 3
+
+
+class Protected(Enum):
+    """Whether a measure is in place."""
+
+    GOOD = "good"
+    EXPOSED = "exposed"
+    UNKNOWN = "unknown"
+    """It could not be read, or is not a setting of the cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One thing that prevents a hang."""
+
+    name: str
+    state: Protected
+    found: str
+    """What is set now, as a phrase."""
+    advice: str
+    """What to do, and why it helps."""
+
+
+def _state(*, is_good: bool) -> Protected:
+    return Protected.GOOD if is_good else Protected.EXPOSED
+
+
+def _transaction_version(protection: Protection) -> Measure:
+    level = protection.features.get("transaction.version", 0)
+    is_read = bool(protection.features)
+    return Measure(
+        name="transaction.version",
+        state=_state(is_good=level >= TRANSACTION_VERSION) if is_read else Protected.UNKNOWN,
+        found=f"finalized at {level}" if is_read else NOT_READ,
+        advice="with version 2 (Kafka 4.0, KIP-890) every transaction has an epoch of its own, so a partition refuses a "
+        "late record; clients need the protocol too (Java 4.0, others as their notes say): "
+        "kafka-features.sh upgrade --feature transaction.version=2",
+    )
+
+
+def _verification(protection: Protection) -> Measure:
+    name = "transaction.partition.verification.enable"
+    return Measure(
+        name=name,
+        state=_of_brokers(protection, name, lambda value: value == "true"),
+        found=_values(protection, name),
+        advice="with it (Kafka 3.6, KIP-890) a leader asks the coordinator before the first record of a transaction, and "
+        "refuses one that belongs to none",
+    )
+
+
+def _unclean_of_brokers(protection: Protection) -> Measure:
+    name = "unclean.leader.election.enable"
+    return Measure(
+        name=name,
+        state=_of_brokers(protection, name, lambda value: value == "false"),
+        found=_values(protection, name),
+        advice="with false, for the topic too, only a replica that has every marker can become leader",
+    )
+
+
+def _unclean_of_state_topic(protection: Protection) -> Measure:
+    name = "unclean.leader.election.enable"
+    value = protection.state_topic_configs.get(name)
+    return Measure(
+        name=f"{name} of __transaction_state",
+        state=Protected.UNKNOWN if value is None else _state(is_good=value == "false"),
+        found=value or NOT_READ,
+        advice="with false only a replica that has every decision can become coordinator",
+    )
+
+
+def _replicas(protection: Protection) -> Measure:
+    count = protection.state_topic_replicas
+    return Measure(
+        name="replicas of __transaction_state",
+        state=Protected.UNKNOWN if count is None else _state(is_good=count >= REPLICAS_MIN),
+        found=NOT_READ if count is None else str(count),
+        advice=f"{REPLICAS_MIN} or more: the log of a coordinator is lost with the disk of its last replica",
+    )
+
+
+def _in_sync(protection: Protection) -> Measure:
+    lagging = protection.state_topic_lagging
+    return Measure(
+        name="in-sync replicas of __transaction_state",
+        state=Protected.UNKNOWN if lagging is None else _state(is_good=not lagging),
+        found=NOT_READ
+        if lagging is None
+        else f"{lagging} partitions with fewer than replicas"
+        if lagging
+        else "all replicas",
+        advice="a replica that lags cannot become coordinator without losing decisions: find out why it lags",
+    )
+
+
+def _min_in_sync(protection: Protection) -> Measure:
+    value = protection.state_topic_configs.get("min.insync.replicas", "")
+    return Measure(
+        name="min.insync.replicas of __transaction_state",
+        state=_state(is_good=int(value) >= IN_SYNC_MIN) if value.isdigit() else Protected.UNKNOWN,
+        found=value if value.isdigit() else NOT_READ,
+        advice=f"{IN_SYNC_MIN} or more: a decision is then on two disks before it counts",
+    )
+
+
+def _cleanup(protection: Protection) -> Measure:
+    value = protection.state_topic_configs.get("cleanup.policy")
+    return Measure(
+        name="cleanup.policy of __transaction_state",
+        state=Protected.UNKNOWN if value is None else _state(is_good=value == "compact"),
+        found=value or NOT_READ,
+        advice="compact alone: with delete, retention removes the states of ids that are in use",
+    )
+
+
+def _releases(protection: Protection) -> Measure:
+    releases = sorted({release for release in protection.releases.values() if release})
+    return Measure(
+        name="versions of the brokers",
+        state=Protected.UNKNOWN if not releases else _state(is_good=len(releases) == 1),
+        found=humanize_names(releases, shown_max=_NAMED_MAX) or NOT_READ,
+        advice="one version: a leader with an older one does not verify as the others do; end the upgrade",
+    )
+
+
+CHECKS: Mapping[str, Callable[[Protection], Measure]] = {
+    "transaction_version": _transaction_version,
+    "partition_verification": _verification,
+    "state_topic_unclean_election": _unclean_of_state_topic,
+    "state_topic_replicas": _replicas,
+    "state_topic_in_sync": _in_sync,
+    "state_topic_min_in_sync": _min_in_sync,
+    "state_topic_cleanup": _cleanup,
+    "unclean_election": _unclean_of_brokers,
+    "broker_versions": _releases,
+}
+"""By the value of the label `check`, in order of effect."""
+
+
+def _of_brokers(protection: Protection, name: str, is_good: Callable[[str], bool]) -> Protected:
+    """A broker that returns its settings without this one is too old for it."""
+    values = protection.broker_configs
+    if not values:
+        return Protected.UNKNOWN
+    return _state(is_good=all(is_good(settings.get(name, "")) for settings in values.values()))
+
+
+def _values(protection: Protection, name: str) -> str:
+    """`true`, or with brokers where they differ."""
+    values = {broker: settings.get(name, "not offered") for broker, settings in protection.broker_configs.items()}
+    different = sorted(set(values.values()))
+    if len(different) == 1:
+        return different[0]
+    return (
+        humanize_names([f"broker {broker}: {value}" for broker, value in sorted(values.items())], shown_max=_NAMED_MAX)
+        or NOT_READ
+    )

@@ -1,0 +1,42 @@
+"""Metrics of what prevents hanging transactions in the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from exporter.evaluation.protection import CHECKS, Protected
+from exporter.publication.metrics.model import PROTECTION, Metric, Sample
+from exporter.snapshot.origin import Protection
+
+
+def by_check(protection: Protection) -> Iterable[Sample]:
+    """No series for a check that could not be read."""
+    for name, check in CHECKS.items():
+        state = check(protection).state
+        if state is not Protected.UNKNOWN:
+            yield Sample((name,), state is Protected.GOOD)
+
+
+def feature_levels(protection: Protection) -> Iterable[Sample]:
+    return tuple(Sample((name,), level) for name, level in sorted(protection.features.items()))
+
+
+METRICS: tuple[Metric[Any], ...] = (
+    Metric(
+        name="kafka_transaction_protection",
+        help="1 if a setting of the cluster prevents hanging transactions, 0 if it leaves the cluster exposed.",
+        kind="gauge",
+        labels=("check",),
+        of=PROTECTION,
+        values=by_check,
+    ),
+    Metric(
+        name="kafka_feature_level",
+        help="Finalized level of each feature of the cluster, such as transaction.version.",
+        kind="gauge",
+        labels=("feature",),
+        of=PROTECTION,
+        values=feature_levels,
+    ),
+)

@@ -1,0 +1,52 @@
+"""The tables of what prevents hanging transactions: settings of the cluster, and its feature levels."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from grafana.fields import DOUBTFUL, NEUTRAL, column, texts
+from grafana.page import Json
+from grafana.panels import table
+from grafana.queries import now, series
+
+NOT_YET: Final = "No exporter has read them yet."
+ONCE_AN_HOUR: Final = "Read once an hour. In all chosen clusters."
+
+
+def protection() -> Json:
+    return table(
+        "Protection",
+        f"Settings of the cluster that prevent hanging transactions; doctor --cluster says what to do. {ONCE_AN_HOUR}",
+        [f"min by (cluster, check) ({now(series('kafka_transaction_protection'))})"],
+        no_value=NOT_YET,
+        no_cell="-",
+        columns=(
+            column("check", "Check", {"custom.minWidth": 200}),
+            column("Value", "In place", {"unit": "locale", "mappings": [_states()], **_BACKGROUND}),
+            column("cluster", "Cluster", {"custom.width": 100}),
+        ),
+        sorted_by={"check": False, "Value": False},
+    )
+
+
+def features() -> Json:
+    return table(
+        "Feature levels",
+        f"Finalized features; with transaction.version 2 a partition refuses late records. {ONCE_AN_HOUR}",
+        [f"max by (cluster, feature) ({now(series('kafka_feature_level'))})"],
+        no_value=NOT_YET,
+        no_cell="-",
+        columns=(
+            column("feature", "Feature", {"custom.minWidth": 200}),
+            column("Value", "Level", {"unit": "locale"}),
+            column("cluster", "Cluster", {"custom.width": 100}),
+        ),
+        sorted_by={"feature": False},
+    )
+
+
+_BACKGROUND: Final[Json] = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
+
+
+def _states() -> Json:
+    return texts({1: ("in place", NEUTRAL), 0: ("exposed", DOUBTFUL)})
