@@ -27,7 +27,7 @@ def each(
     def of_all(check: Callable[..., None]) -> Callable[..., None]:
         def test(subtests: pytest.Subtests) -> None:
             for combination in combinations:
-                with subtests.test(" ".join(name(it) for it in combination)):
+                with subtests.test(" ".join(name(value) for value in combination)):
                     check(*combination)
 
         test.__name__, test.__module__, test.__doc__ = check.__name__, check.__module__, check.__doc__

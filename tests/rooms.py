@@ -18,7 +18,7 @@ def table() -> str:
     imports = _imports({path: _name(path) for path in rooms})
     lines = ["| room | what it does | imports |", "|---|---|---|"]
     for path in rooms[1:]:
-        used = ", ".join(f"`{it}`" for it in sorted(imports[_name(path)]))
+        used = ", ".join(f"`{room}`" for room in sorted(imports[_name(path)]))
         lines.append(f"| `{_name(path)}/` | {_sentence(path / '__init__.py')} | {used or 'none'} |")
     loose = sorted((ROOT / "exporter").glob("[!_]*.py"))
     lines += [f"| `{path.name}` | {_sentence(path)} | {_used_by_file(path, rooms)} |" for path in loose]
@@ -41,7 +41,7 @@ def _imports(names: dict[Path, str]) -> dict[str, set[str]]:
 def _used_by_file(path: Path, rooms: list[Path]) -> str:
     names = {room: _name(room) for room in rooms}
     used = {_room_of(module, names) for module in _modules(path)}
-    return ", ".join(f"`{it}`" for it in sorted(used)) or "none"
+    return ", ".join(f"`{name}`" for name in sorted(used)) or "none"
 
 
 def _modules(path: Path) -> set[str]:
@@ -50,7 +50,11 @@ def _modules(path: Path) -> set[str]:
     named = [
         f"{node.module}.{alias.name}" for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
     ]
-    return {it.removeprefix("exporter.") for it in named if it.startswith("exporter.") and it != "exporter.__version__"}
+    return {
+        name.removeprefix("exporter.")
+        for name in named
+        if name.startswith("exporter.") and name != "exporter.__version__"
+    }
 
 
 def _room_of(module: str, names: dict[Path, str]) -> str:

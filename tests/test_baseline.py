@@ -214,7 +214,7 @@ def test_a_file_that_is_of_no_use_is_reported_once(
     assert file.status.failure is not None
     assert file.status.failure.startswith(sentence)
     assert file.status.made_at_ms == made_at_ms
-    assert len([it for it in caplog.records if "is not used" in it.message]) == 1
+    assert len([record for record in caplog.records if "is not used" in record.message]) == 1
 
 
 def test_a_file_that_is_far_too_large_is_not_read(file: BaselineFile, path: Path) -> None:

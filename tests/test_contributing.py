@@ -38,9 +38,9 @@ def test_hooks_and_documents_call_targets_that_exist() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     called = [hook["entry"].split() for hook in hooks]
     called += [
-        it.split()
+        command.split()
         for path in ("CONTRIBUTING.md", "docs/release.md")
-        for it in re.findall(r"`(make [a-z -]+)[`A-Z]", (ROOT / path).read_text())
+        for command in re.findall(r"`(make [a-z -]+)[`A-Z]", (ROOT / path).read_text())
     ]
 
     assert len(called) > 10

@@ -44,7 +44,7 @@ def blocked_groups(find_hanging: list[str]) -> str:
     until = time.monotonic() + PATIENCE_S
     while True:
         run = subprocess.run([*find_hanging, "--format=table"], capture_output=True, text=True, check=False)
-        (line,) = [it.strip() for it in run.stdout.splitlines() if it.startswith("  Consumer groups: ")] or [""]
+        (line,) = [line.strip() for line in run.stdout.splitlines() if line.startswith("  Consumer groups: ")] or [""]
         if "(blocked" in line or time.monotonic() > until:
             return line
         time.sleep(0.5)
@@ -67,8 +67,10 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
             for line in demo.stdout:
                 printed.append(line)
                 if "status page: " in line:
-                    tried = [it.split() for it in printed if it.startswith("    /")]
-                    answers = [subprocess.run(it, capture_output=True, text=True, check=False) for it in tried[:2]]
+                    tried = [line.split() for line in printed if line.startswith("    /")]
+                    answers = [
+                        subprocess.run(words, capture_output=True, text=True, check=False) for words in tried[:2]
+                    ]
                     waiting = blocked_groups(tried[0])
                     demo.send_signal(ended_by)
                     break

@@ -144,7 +144,9 @@ def test_every_exit_status_is_documented() -> None:
     """The table of statuses in `docs/commands.md` is ExitStatus, no more and no less."""
     text = (ROOT / "docs" / "commands.md").read_text()
 
-    assert {int(number) for number in re.findall(r"^\| (\d) \|", text, re.MULTILINE)} == {int(it) for it in ExitStatus}
+    assert {int(number) for number in re.findall(r"^\| (\d) \|", text, re.MULTILINE)} == {
+        int(status) for status in ExitStatus
+    }
 
 
 def test_links_between_documents_lead_somewhere() -> None:
@@ -182,10 +184,12 @@ def test_the_site_s_menu_has_every_page_once() -> None:
     """`docs/site/conf.py` lists or matches each Markdown file, but for the front page and the forge's own."""
     tree = ast.parse((ROOT / "docs" / "site" / "conf.py").read_text())
     (menu,) = [
-        ast.literal_eval(it.value) for it in tree.body if isinstance(it, ast.AnnAssign) and _is_menu(it) and it.value
+        ast.literal_eval(statement.value)
+        for statement in tree.body
+        if isinstance(statement, ast.AnnAssign) and _is_menu(statement) and statement.value
     ]
-    listed = [re.sub(r".* <(.+)>", r"\1", it) for entries in menu.values() for it in entries]
-    found = [str(path.relative_to(ROOT)) for it in listed for path in ROOT.glob(f"{it}.md")]
+    listed = [re.sub(r".* <(.+)>", r"\1", entry) for entries in menu.values() for entry in entries]
+    found = [str(path.relative_to(ROOT)) for entry in listed for path in ROOT.glob(f"{entry}.md")]
     there = [str(path.relative_to(ROOT)) for path in DOCUMENTS if path.name != "README.md"]
 
     assert sorted(path for path in found if not path.endswith("README.md")) == sorted(there)
@@ -213,7 +217,7 @@ def test_the_requests_in_the_security_document_are_those_of_the_code() -> None:
     section = text.split("## Requests to the cluster")[1].split("\n## ")[0]
     told = set(re.findall(r"\b(?:Api|Describe|List|Offset|Metadata)[A-Za-z]*", section))
     code = "".join(path.read_text() for path in (ROOT / "exporter" / "kafka").rglob("*.py"))
-    asked = set(re.findall(r'"((?:Describe|List|Offset|Metadata)[A-Za-z]*)"', code)) & {it.name for it in ApiKey}
+    asked = set(re.findall(r'"((?:Describe|List|Offset|Metadata)[A-Za-z]*)"', code)) & {api.name for api in ApiKey}
 
     assert {"DescribeProducers", "DescribeQuorum"} < asked
     assert told - {"ApiVersions"} == asked

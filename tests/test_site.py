@@ -115,14 +115,14 @@ def test_the_site_loads_nothing_from_other_hosts(site: Path) -> None:
     for page in site.rglob("*.html"):
         found = loaded(page.read_text())
         assert len(found) > 3, page
-        foreign += [f"{page.name}: {it}" for it in found if ELSEWHERE.match(it)]
+        foreign += [f"{page.name}: {link}" for link in found if ELSEWHERE.match(link)]
     for style in site.rglob("*.css"):
         found = re.findall(r"(?:url\(|@import\s+)['\"]?([^'\")\s]+)", style.read_text())
-        foreign += [f"{style.name}: {it}" for it in found if ELSEWHERE.match(it)]
+        foreign += [f"{style.name}: {link}" for link in found if ELSEWHERE.match(link)]
     for script in site.rglob("*.js"):
         if script.name != "searchindex.js":
             found = re.findall(r"['\"`]((?:https?:)?//[a-z0-9.-]+\.[a-z]+)", script.read_text())
-            foreign += [f"{script.name}: {it}" for it in found if NAMESPACE not in it]
+            foreign += [f"{script.name}: {link}" for link in found if NAMESPACE not in link]
 
     assert foreign == []
     assert loaded(
@@ -149,5 +149,5 @@ def test_a_dead_link_fails_the_build(pages: list[str], tmp_path: Path) -> None:
     assert built.returncode == 1
     warnings = [line for line in built.stderr.splitlines() if "WARNING" in line]
     for named in (*WRONG.values(), "docs/unlisted.md"):
-        assert any(named in it for it in warnings), built.stderr
+        assert any(named in warning for warning in warnings), built.stderr
     assert len(warnings) == len(WRONG) + 1

@@ -91,8 +91,8 @@ def _finish(app: Sphinx, failure: Exception | None) -> None:
 
 def _pages(source: Path, patterns: list[str]) -> list[str]:
     """Paths below the repository."""
-    bare = [re.sub(r".* <(.+)>", r"\1", it) for it in patterns]  # without a title of its own
-    return [str(path.relative_to(source)) for it in bare for path in sorted(source.glob(f"{it}.md"))]
+    bare = [re.sub(r".* <(.+)>", r"\1", pattern) for pattern in patterns]  # without a title of its own
+    return [str(path.relative_to(source)) for pattern in bare for path in sorted(source.glob(f"{pattern}.md"))]
 
 
 def _write_plain_text(source: Path, site: Path, sections: dict[str, list[str]]) -> None:
@@ -116,7 +116,9 @@ def _write_plain_text(source: Path, site: Path, sections: dict[str, list[str]]) 
 
 def _summary(text: str) -> str:
     """The first sentence below the title, without markup."""
-    paragraphs = (it for it in text.split("\n\n")[1:] if not it.startswith(("#", "|", "!", "<", "- ", "```")))
+    paragraphs = (
+        paragraph for paragraph in text.split("\n\n")[1:] if not paragraph.startswith(("#", "|", "!", "<", "- ", "```"))
+    )
     words = " ".join(re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", next(paragraphs, "")).split())
     sentence = re.match(r".+?\.(?= |$)", words)
     return textwrap.shorten(sentence[0] if sentence else words, SUMMARY_LENGTH, placeholder=" ...")

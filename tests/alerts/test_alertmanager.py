@@ -185,7 +185,7 @@ def test_the_text_holds_everything(tmp_path: Path) -> None:
 
 @pytest.mark.programs
 @pytest.mark.parametrize(
-    ("template", "kind"), [("text", "text"), ("chat.text", "text"), ("email.html", "html")], ids=lambda it: it
+    ("template", "kind"), [("text", "text"), ("chat.text", "text"), ("email.html", "html")], ids=lambda name: name
 )
 def test_what_an_alert_lacks_is_left_out(template: str, kind: str, tmp_path: Path) -> None:
     """An alert about the exporter has neither groups nor variables, and no link but its runbook."""

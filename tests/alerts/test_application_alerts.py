@@ -74,6 +74,6 @@ def test_time_outs_and_fights_warn_by_group(version: str, tmp_path: Path) -> Non
                 using.join(30)
 
     assert found["KafkaTransactionTimeouts"]["labels"]["severity"] == "warning"
-    groups = {(it["alertname"], it.get("group")) for it in firing}
+    groups = {(labels["alertname"], labels.get("group")) for labels in firing}
     assert ("KafkaTransactionTimeouts", "slow") in groups
-    assert not {it for it in groups if it[1] == "other"}, "the group that is well"
+    assert not {group for group in groups if group[1] == "other"}, "the group that is well"

@@ -170,7 +170,7 @@ def test_one_page_for_a_topic_and_none_for_what_a_hang_explains(
     assert [alert["labels"]["partition"] for alert in heard.alerts("firing", **lag)] == ["2"]
 
     late = hurried.query(f'kafka_partition_late_transactions{{topic="{topic}"}} > 0')
-    assert {it["partition"] for it in late} == {"0", "1"}, "the other alert has its condition"
+    assert {labels["partition"] for labels in late} == {"0", "1"}, "the other alert has its condition"
     assert firing_about(hurried, topic) == {"KafkaTransactionHanging"}
     sent = {
         (alert["labels"]["alertname"], alert["labels"].get("partition"))
@@ -216,8 +216,12 @@ def test_after_an_abort_all_of_it_ends_within_two_minutes(
             print(
                 f"marker {after_s} s after a cycle began: ended {ended[-1]:.1f} s, notified {notified[-1]:.1f} s later"
             )
-            about_it = [it for it in pair.receiver.notifications if it.alerts("firing", topic=topic)]
-            assert {it.receiver for it in about_it} == {"pager"}
+            about_it = [
+                notification
+                for notification in pair.receiver.notifications
+                if notification.alerts("firing", topic=topic)
+            ]
+            assert {notification.receiver for notification in about_it} == {"pager"}
 
     assert max(ended) < RESOLVE_GOAL_S
     assert max(notified) < RESOLVE_GOAL_S + GROUP_INTERVAL_S

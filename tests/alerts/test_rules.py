@@ -158,7 +158,7 @@ def test_the_variables_are_a_line_for_a_shell(name: str) -> None:
         export, *words = shlex.split(line)
         assert export == "export"
         variables = dict(word.split("=", 1) for word in words)
-        assert variables == {it: file["labels"][it.lower()] for it in variables}
+        assert variables == {variable: file["labels"][variable.lower()] for variable in variables}
         assert {"TOPIC", "PARTITION"} <= set(variables)
 
 

@@ -14,9 +14,9 @@ from exporter.evaluation.verdicts import OutcomeEvidence, StartSource, Verdict
 
 PATH = Path(__file__).parents[2] / "docs" / "schema" / "find-hanging.schema.json"
 NAMES: dict[str, Sequence[str]] = {
-    "verdict": [it.label for it in Verdict],
-    "start_source": [it.label for it in StartSource],
-    "outcome_evidence": [it.value for it in OutcomeEvidence],
+    "verdict": [verdict.label for verdict in Verdict],
+    "start_source": [source.label for source in StartSource],
+    "outcome_evidence": [evidence.value for evidence in OutcomeEvidence],
 }
 
 
@@ -32,7 +32,7 @@ def with_names_of_the_code(text: str) -> str:
 def problems(value: Any) -> list[str]:
     """What is wrong with `value`, with its place; a key that the schema does not describe is wrong as well."""
     schema = json.loads(PATH.read_text(), object_hook=_without_other_keys)
-    return [f"{it.json_path}: {it.message}" for it in Draft202012Validator(schema).iter_errors(value)]
+    return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(value)]
 
 
 def _without_other_keys(part: dict[str, Any]) -> dict[str, Any]:

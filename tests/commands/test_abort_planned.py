@@ -39,7 +39,7 @@ def run(
     status = abort_planned(context_of(folder, arguments), means)
     log = folder / "audit.jsonl"
     steps = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    return status, [it for it in partitions if it.written], steps
+    return status, [partition for partition in partitions if partition.written], steps
 
 
 def hangs(count: int) -> list[Evaluation]:
@@ -84,7 +84,7 @@ def test_what_lives_again_while_the_others_are_aborted_is_left_alone(tmp_path: P
     )
 
     assert abort_planned(options, means) == 5
-    assert [it.written[0].partition for it in partitions] == [0]
+    assert [partition.written[0].partition for partition in partitions] == [0]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.kafka.scene import scene
 from tests.real_brokers.exporting import command
 
 
-@pytest.mark.parametrize("words", [("once",), ("find-hanging", "--topic", "hung")], ids=lambda it: it[0])
+@pytest.mark.parametrize("words", [("once",), ("find-hanging", "--topic", "hung")], ids=lambda words: words[0])
 @pytest.mark.parametrize(("given", "printed"), [("payments", "payments"), ("", None)])
 def test_json_has_the_name_next_to_the_id(
     words: tuple[str, ...], given: str, printed: str | None, tmp_path: Path

@@ -34,7 +34,7 @@ def test_each_check_is_a_line_and_the_sentence_is_the_sum(tmp_path: Path) -> Non
     assert "Hangs can be proved on 3 of 4 visible topics." in lines
     assert "To mend it, as an administrator whose login is in admin.properties:" in lines
     assert lines[-1].endswith("--allow-principal User:ANONYMOUS --operation Describe --group '*'")
-    assert any(it.endswith("--operation Read --topic hung") for it in lines)
+    assert any(line.endswith("--operation Read --topic hung") for line in lines)
 
 
 def test_json_has_the_same_data(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_json_has_the_same_data(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert (found["can_prove_all"], found["topics_provable"], found["topics_visible"]) == (False, 3, 4)
     assert found["principal"] == "User:ANONYMOUS"
-    assert {it["level"] for it in found["findings"]} == {"ok", "limited", "missing"}
+    assert {finding["level"] for finding in found["findings"]} == {"ok", "limited", "missing"}
     assert '    name: "hung"' in found["remedies"]
 
 

@@ -102,7 +102,7 @@ def test_a_plan_is_never_written_over_a_file(tmp_path: Path, capsys: pytest.Capt
 
 def test_csv_has_the_same_columns_with_and_without_rows() -> None:
     """A script that reads columns by name also runs on a healthy cluster."""
-    full, empty = (printed(it, selected(it), "csv").splitlines() for it in (every_kind(), nothing()))
+    full, empty = (printed(found, selected(found), "csv").splitlines() for found in (every_kind(), nothing()))
 
     assert (full[0], len(full)) == (empty[0], 4)
     assert empty == [",".join(TRANSACTION_KEYS)]
@@ -130,10 +130,10 @@ def test_a_name_breaks_no_format(name: str) -> None:
     row = {"id": name, "state": "Ongoing", "groups": [{"group": "g"}]}
 
     text = as_csv([row], ["id", "state", "groups"])
-    printed_name = "".join(it if it.isprintable() else "\ufffd" for it in name)
-    (cell,) = (it["id"] for it in csv.DictReader(io.StringIO(text, newline="")))
+    printed_name = "".join(character if character.isprintable() else "\ufffd" for character in name)
+    (cell,) = (row["id"] for row in csv.DictReader(io.StringIO(text, newline="")))
     assert cell == (f"'{printed_name}" if name[0] in "=+-@" else printed_name)
-    assert all(it.isprintable() or it == "\n" for it in text)
+    assert all(character.isprintable() or character == "\n" for character in text)
     assert json.loads(as_json([row])) == [row]
     assert as_json([row]).isascii()
     lines = as_table({"id": "Id", "state": "State"}, [row]).split("\n")
@@ -176,10 +176,10 @@ def watched(arguments: Sequence[str], looks: Sequence[Evaluation | BaseException
     def look() -> Evaluation:
         if not left:
             raise KeyboardInterrupt
-        it = left.pop(0)
-        if isinstance(it, BaseException):
-            raise it
-        return it
+        outcome = left.pop(0)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
 
     told = context(*arguments).options
     clock = iter(range(1000))
@@ -281,9 +281,10 @@ class Completing:
         lasting = [7] if self._is_stuck else []
         passing = [10_000 * self.looks + number for number in range(self._newcomers)]
         return snapshot(
-            [Entry(producer_id=it, start_offset=it) for it in [*lasting, *passing]],
+            [Entry(producer_id=producer_id, start_offset=producer_id) for producer_id in [*lasting, *passing]],
             transactions=tuple(
-                transaction("PrepareCommit", producer_id=it, producer_epoch=4) for it in lasting + passing
+                transaction("PrepareCommit", producer_id=producer_id, producer_epoch=4)
+                for producer_id in lasting + passing
             ),
             taken_at_ms=taken_at_ms,
             coordinators=(CoordinatorCoverage(broker=1, failure=None),),
@@ -297,8 +298,8 @@ def verdicts(evaluation: Evaluation) -> dict[int, Verdict]:
     """Producer id -> verdict."""
     open_ = evaluation.snapshot.open_transactions
     return {
-        int(it): Verdict.ranked(int(v))
-        for it, v in zip(open_.producer_id, evaluation.transactions.verdict, strict=True)
+        int(producer_id): Verdict.ranked(int(v))
+        for producer_id, v in zip(open_.producer_id, evaluation.transactions.verdict, strict=True)
     }
 
 

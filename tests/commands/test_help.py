@@ -49,8 +49,8 @@ def test_settings_are_shown_apart(capsys: pytest.CaptureFixture[str]) -> None:
 
     shown = {word for word in out.split() if word.startswith("--")}
     assert status == 0
-    assert {flag_name(it.name) for it in SETTINGS if not it.is_secret} <= shown
-    assert not {flag_name(it.name) for it in SETTINGS if it.is_secret} & shown
+    assert {flag_name(setting.name) for setting in SETTINGS if not setting.is_secret} <= shown
+    assert not {flag_name(setting.name) for setting in SETTINGS if setting.is_secret} & shown
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_as_markdown_it_is_a_post_mortem_to_fill_in(folder: Path, capsys: pytest
     assert r"| orders-0 | 100 | 7 / 3 | unknown | hanging\_no\_transactional\_id | open |" in told
     headings = [line for line in told.splitlines() if line.startswith("## ")]
     assert headings == [
-        f"## {it}" for it in ("Who waited", "Evidence", "Time line", "Cause", "What prevents the next one")
+        f"## {heading}" for heading in ("Who waited", "Evidence", "Time line", "Cause", "What prevents the next one")
     ]
 
 

@@ -71,7 +71,7 @@ def left(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def markers(cluster: FakeCluster) -> int:
-    return sum(it.api == "WriteTxnMarkers" for it in cluster.asked)
+    return sum(request.api == "WriteTxnMarkers" for request in cluster.asked)
 
 
 def silent_at(cluster: FakeCluster, api: str, when: Callable[[], bool]) -> None:
@@ -88,12 +88,12 @@ def test_while_it_waits_for_another_s_lock(cluster: FakeCluster, tmp_path: Path)
     with (tmp_path / "audit.jsonl").open("a") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         process = aborting(cluster, tmp_path)
-        until(lambda: [it["step"] for it in steps(tmp_path)][-1:] == ["confirmed"])
+        until(lambda: [step["step"] for step in steps(tmp_path)][-1:] == ["confirmed"])
         time.sleep(0.2)
         status, errors = left(process)
 
     assert (status, markers(cluster), "Traceback" in errors) == (INTERRUPTED, 0, False)
-    assert [it["step"] for it in steps(tmp_path)] == ["planned", "confirmed", "ended"]
+    assert [step["step"] for step in steps(tmp_path)] == ["planned", "confirmed", "ended"]
     assert steps(tmp_path)[-1]["sentence"].startswith(
         "stopped by Ctrl-C: a marker was sent only if the audit log has the step `sending`"
     )
@@ -101,14 +101,14 @@ def test_while_it_waits_for_another_s_lock(cluster: FakeCluster, tmp_path: Path)
 
 def test_while_it_is_judged_once_more(cluster: FakeCluster, tmp_path: Path) -> None:
     """In the lock, with a broker that does not answer."""
-    silent_at(cluster, "Metadata", lambda: any(it["step"] == "confirmed" for it in steps(tmp_path)))
+    silent_at(cluster, "Metadata", lambda: any(step["step"] == "confirmed" for step in steps(tmp_path)))
     process = aborting(cluster, tmp_path)
-    until(lambda: any(it["step"] == "confirmed" for it in steps(tmp_path)))
+    until(lambda: any(step["step"] == "confirmed" for step in steps(tmp_path)))
     time.sleep(0.2)
     status, errors = left(process)
 
     assert (status, markers(cluster), "Traceback" in errors) == (INTERRUPTED, 0, False)
-    assert [it["step"] for it in steps(tmp_path)] == ["planned", "confirmed", "ended"]
+    assert [step["step"] for step in steps(tmp_path)] == ["planned", "confirmed", "ended"]
 
 
 def test_after_the_marker_is_sent(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_after_the_marker_is_sent(cluster: FakeCluster, tmp_path: Path) -> None:
     status, errors = left(process)
 
     assert (status, markers(cluster), "Traceback" in errors) == (INTERRUPTED, 1, False)
-    assert [it["step"] for it in steps(tmp_path)] == ["planned", "confirmed", "sending", "ended"]
+    assert [step["step"] for step in steps(tmp_path)] == ["planned", "confirmed", "sending", "ended"]
     assert steps(tmp_path)[-1]["outcome"] == "interrupted"
     assert "interrupted when the marker may have been written: run find-hanging" in errors
 
@@ -129,12 +129,12 @@ def test_force_terminate_while_it_waits_for_another_s_lock(cluster: FakeCluster,
     with (tmp_path / "audit.jsonl").open("a") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         process = operator(cluster, tmp_path, "force-terminate", "--transactional-id", "alive")
-        until(lambda: [it["step"] for it in steps(tmp_path)][-1:] == ["confirmed"])
+        until(lambda: [step["step"] for step in steps(tmp_path)][-1:] == ["confirmed"])
         time.sleep(0.2)
         status, errors = left(process)
 
     assert (status, "Traceback" in errors) == (INTERRUPTED, False)
-    assert [it["step"] for it in steps(tmp_path)] == ["planned", "confirmed", "ended"]
+    assert [step["step"] for step in steps(tmp_path)] == ["planned", "confirmed", "ended"]
 
 
 def test_two_operators_at_once_write_one_marker(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -142,10 +142,10 @@ def test_two_operators_at_once_write_one_marker(cluster: FakeCluster, tmp_path: 
     with (tmp_path / "audit.jsonl").open("a") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         both = [aborting(cluster, tmp_path) for _ in range(2)]
-        until(lambda: [it["step"] for it in steps(tmp_path)].count("confirmed") == 2)
+        until(lambda: [step["step"] for step in steps(tmp_path)].count("confirmed") == 2)
     for process in both:
         process.communicate(timeout=PATIENCE_S)
 
-    assert sorted(it.returncode for it in both) == [0, 1]
+    assert sorted(run.returncode for run in both) == [0, 1]
     assert markers(cluster) == 1
-    assert [it["step"] for it in steps(tmp_path)].count("ended") == 2
+    assert [step["step"] for step in steps(tmp_path)].count("ended") == 2

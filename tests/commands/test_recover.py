@@ -42,7 +42,9 @@ def at_terminal(monkeypatch: pytest.MonkeyPatch, answer: io.StringIO | None) -> 
 
 def abort(folder: Path, *looks: Evaluation, more: tuple[str, ...] = ()) -> tuple[int, list[PartitionStandIn]]:
     means, partitions = World.of(*looks)
-    return recover(context_of(folder, [*ABORT, *more]), means, Action.ABORT), [it for it in partitions if it.written]
+    return recover(context_of(folder, [*ABORT, *more]), means, Action.ABORT), [
+        partition for partition in partitions if partition.written
+    ]
 
 
 def steps(folder: Path) -> list[tuple[str, str | None]]:

@@ -37,7 +37,7 @@ def test_every_key_is_required() -> None:
     """What is printed has every key always: a reader need not ask whether it is there."""
     schema = json.loads(PATH.read_text())
 
-    assert schema["$defs"]["coverage"]["properties"]["partitions"]["required"] == [it.label for it in Answer]
+    assert schema["$defs"]["coverage"]["properties"]["partitions"]["required"] == [answer.label for answer in Answer]
     for part in (schema, schema["$defs"]["transaction"], schema["$defs"]["coverage"]):
         assert part["required"] == list(part["properties"])
 

@@ -102,7 +102,7 @@ def test_every_mount_is_there_and_cannot_be_written() -> None:
 
 def test_services_listen_on_their_own_ports_for_this_machine_alone() -> None:
     """Nothing here asks for a password."""
-    published = {name: it["ports"] for name, it in SERVICES.items() if "ports" in it}
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
 
     assert published == {name: [f"127.0.0.1:{port}:{port}"] for name, port in OWN_PORTS.items()}
 
@@ -115,9 +115,14 @@ def test_services_find_each_other(tmp_path: Path) -> None:
     settings = yaml.safe_load(next(mounts("exporter"))[0].read_text())
     environment = SERVICES["kafka"]["environment"]
 
-    asked = [target for job in prometheus["scrape_configs"] for it in job["static_configs"] for target in it["targets"]]
+    asked = [
+        target
+        for job in prometheus["scrape_configs"]
+        for static in job["static_configs"]
+        for target in static["targets"]
+    ]
     for one in prometheus["alerting"]["alertmanagers"]:
-        asked += [target for it in one["static_configs"] for target in it["targets"]]
+        asked += [target for static in one["static_configs"] for target in static["targets"]]
     asked.append(source["url"].removeprefix("http://"))
     assert set(asked) == {f"{name}:{OWN_PORTS[name]}" for name in ("exporter", "alertmanager", "prometheus")}
     assert settings["kafka"]["bootstrap.servers"] == BOOTSTRAP
@@ -132,7 +137,7 @@ def test_services_find_each_other(tmp_path: Path) -> None:
 def test_prometheus_takes_its_configuration_and_our_rules(tmp_path: Path) -> None:
     """From the places where they are mounted; all of our rules, and the job that the alerts have in their texts."""
     place = as_mounted("prometheus", tmp_path)
-    (argument,) = (it for it in SERVICES["prometheus"]["command"] if it.startswith("--config.file="))
+    (argument,) = (argument for argument in SERVICES["prometheus"]["command"] if argument.startswith("--config.file="))
     configuration = place / argument.partition("=")[2].lstrip("/")
     run = subprocess.run(
         ["promtool", "check", "config", str(configuration)], capture_output=True, text=True, check=False
@@ -149,7 +154,9 @@ def test_prometheus_takes_its_configuration_and_our_rules(tmp_path: Path) -> Non
 def test_alertmanager_takes_its_configuration(tmp_path: Path) -> None:
     """The example of alerts/, with its templates found."""
     place = as_mounted("alertmanager", tmp_path)
-    (argument,) = (it for it in SERVICES["alertmanager"]["command"] if it.startswith("--config.file="))
+    (argument,) = (
+        argument for argument in SERVICES["alertmanager"]["command"] if argument.startswith("--config.file=")
+    )
     configuration = place / argument.partition("=")[2].lstrip("/")
     run = subprocess.run(["amtool", "check-config", str(configuration)], capture_output=True, text=True, check=False)
 
@@ -172,7 +179,7 @@ def test_grafana_is_given_every_dashboard(tmp_path: Path) -> None:
     assert set(shown) == {path.name for path in (ROOT / "grafana").glob("*.json")}
     assert (provider["type"], source["type"], source["access"]) == ("file", "prometheus", "proxy")
     for dashboard in shown.values():
-        (variable,) = (it for it in dashboard["templating"]["list"] if it["type"] == "datasource")
+        (variable,) = (variable for variable in dashboard["templating"]["list"] if variable["type"] == "datasource")
         assert variable["query"] == source["type"]
     home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert (place / home.lstrip("/")).is_file()

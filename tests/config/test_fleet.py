@@ -42,10 +42,10 @@ def test_a_cluster_takes_from_the_settings_what_it_does_not_say() -> None:
     )
     settings = load_fleet(sources).settings
 
-    assert [it.name for it in settings.clusters] == ["payments", "orders"]
-    assert [it.kafka.bootstrap for it in settings.clusters] == ["payments:9092", "orders:9092"]
-    assert [sasl_of(it).password for it in settings.clusters] == ["hunter2", "other"]
-    assert {sasl_of(it).username for it in settings.clusters} == {"by-flag"}
+    assert [cluster.name for cluster in settings.clusters] == ["payments", "orders"]
+    assert [cluster.kafka.bootstrap for cluster in settings.clusters] == ["payments:9092", "orders:9092"]
+    assert [sasl_of(cluster).password for cluster in settings.clusters] == ["hunter2", "other"]
+    assert {sasl_of(cluster).username for cluster in settings.clusters} == {"by-flag"}
     assert settings.scan.interval_ms == 20_000
     assert "hunter2" not in repr(settings)
 

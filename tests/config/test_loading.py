@@ -288,7 +288,7 @@ def test_patterns_of_topics_are_a_list_or_one_expression(written: str, expected:
     """A list in a file, JSON in a variable, or an expression, which may begin with a bracket."""
     found = load_yaml(SERVERS + f"scan: {{topics: {{include: {written}}}}}\n").scan.topics_include
 
-    assert tuple(it.pattern for it in found) == expected
+    assert tuple(rule.pattern for rule in found) == expected
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_aliases_of_aliases_end() -> None:
     for opening, item, closing in (("{", "k{n}: *a{n}", "}"), ("[", "*a{n}", "]")):
         lines = ["a0: &a0 {x: 1}" if opening == "{" else "a0: &a0 [x]"]
         for level in range(1, 11):
-            inside = ", ".join(item.format(n=level - 1).replace("k", f"k{it}_") for it in range(9))
+            inside = ", ".join(item.format(n=level - 1).replace("k", f"k{number}_") for number in range(9))
             lines.append(f"a{level}: &a{level} {opening}{inside}{closing}")
         assert problems_of("\n".join(lines))[:1] == [
             "config.yaml: not valid YAML: with its YAML aliases it has more than 100000 values"

@@ -29,7 +29,7 @@ def problems(path: Path, folder: Path) -> list[str]:
     try:
         web_config(used, used.read_text())
     except ConfigurationError as error:
-        return [it.removeprefix(f"{used}:").replace(str(folder), "FOLDER") for it in error.problems]
+        return [problem.removeprefix(f"{used}:").replace(str(folder), "FOLDER") for problem in error.problems]
     return []
 
 

@@ -191,7 +191,7 @@ def test_whether_a_hang_could_be_proved_is_logged_once_and_shown(caplog: pytest.
         clock.now += seconds
         caplog.clear()
         daemon.cycle()
-        said = [it.getMessage() for it in caplog.records if "proved" in it.getMessage()]
+        said = [record.getMessage() for record in caplog.records if "proved" in record.getMessage()]
         return script.queries, " ".join(said)
 
     with caplog.at_level("INFO"):

@@ -33,7 +33,7 @@ def test_a_restart_goes_on_with_the_incidents_of_the_file(tmp_path: Path) -> Non
     again = IncidentsFile(state)
     assert again.incidents == first.incidents
     again.take(hanging(30))
-    assert [it.id for it in again.incidents.all] == ["20270115T080000000Z"]
+    assert [incident.id for incident in again.incidents.all] == ["20270115T080000000Z"]
     assert path_beside(state) == tmp_path / "state-a.incidents.json"
 
 
@@ -71,7 +71,7 @@ def test_where_the_file_cannot_be_written_incidents_are_followed_all_the_same(
 
 def test_begin_and_end_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    kept = IncidentsFile(None, url_of=lambda it: f"https://ktx/{it}")
+    kept = IncidentsFile(None, url_of=lambda name: f"https://ktx/{name}")
     kept.take(hanging())
     kept.take(evaluate(snapshot(taken_at_ms=NOW_MS + 30_000), Memory(), Policy()))
     first, last = caplog.messages
@@ -91,7 +91,7 @@ def test_the_audit_log_is_read_again_when_it_has_grown(tmp_path: Path) -> None:
     for number in (1, 2):
         with audit.open("a") as file:
             file.write(json.dumps(step) + "\n")
-        steps = [it for it in reader.added_to(incident).events if it.kind is EventKind.OPERATOR]
+        steps = [event for event in reader.added_to(incident).events if event.kind is EventKind.OPERATOR]
         assert len(steps) == number
 
 

@@ -193,7 +193,7 @@ def test_a_gap_makes_what_follows_poorer_and_not_wrong(caplog: pytest.LogCapture
 
     assert commits_of(report) == 1
     assert report.counted is not None
-    assert sum(sum(it.counts) for _, it in report.counted.markers) == 0
+    assert sum(sum(histogram.counts) for _, histogram in report.counted.markers) == 0
     assert "partition 0 of __transaction_state was truncated" in caplog.text
 
 
@@ -215,7 +215,7 @@ def test_it_goes_on_where_it_was_after_any_failure(
         report = reader.report()
         reader.close()
 
-    assert [it["positions"] for it in logs.opened] == [{}, {}, {0: 5}, {0: 8}]
+    assert [call["positions"] for call in logs.opened] == [{}, {}, {0: 5}, {0: 8}]
     assert commits_of(report) == 4
     assert report.failure is None
     for said in ("there is no topic yet", "all brokers are down", "the reader failed unexpectedly", "the log is read"):
@@ -253,7 +253,7 @@ def test_another_cluster_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None
     report = reader.report()
     reader.close()
 
-    assert [it["positions"] for it in logs.opened] == [{}, {0: 6}, {}]
+    assert [call["positions"] for call in logs.opened] == [{}, {0: 6}, {}]
     assert commits_of(report) == 3
     assert report.position == LogPosition(cluster_id="cluster-2", offsets={0: 3})
 

@@ -34,14 +34,18 @@ def diagnosed(change: Callable[[FakeCluster], None], principal: str | None = Non
 
 def not_ok(diagnosis: Diagnosis) -> dict[str, Level]:
     worst: dict[str, Level] = {}
-    for it in diagnosis.findings:
-        if it.level is not Level.OK and it.check != NOT_OFFERED_BY_THE_FAKE and worst.get(it.check) != Level.MISSING:
-            worst[it.check] = it.level
+    for finding in diagnosis.findings:
+        if (
+            finding.level is not Level.OK
+            and finding.check != NOT_OFFERED_BY_THE_FAKE
+            and worst.get(finding.check) != Level.MISSING
+        ):
+            worst[finding.check] = finding.level
     return worst
 
 
 def of(diagnosis: Diagnosis, check: str) -> Finding:
-    return next(it for it in diagnosis.findings if it.check == check and it.level is not Level.OK)
+    return next(finding for finding in diagnosis.findings if finding.check == check and finding.level is not Level.OK)
 
 
 def test_a_healthy_cluster_proves_everything() -> None:
@@ -165,7 +169,11 @@ def test_a_fault_is_a_finding_and_limits_the_sentence(name: str) -> None:
     assert not_ok(found) == problems
     assert found.sentence == sentence
     assert found.can_prove_all == (Level.MISSING not in problems.values())
-    assert all(it.consequence or it.check == "brokers" for it in found.findings if it.level is Level.MISSING)
+    assert all(
+        finding.consequence or finding.check == "brokers"
+        for finding in found.findings
+        if finding.level is Level.MISSING
+    )
 
 
 def test_a_broker_that_is_cut_off_from_its_controller_is_named() -> None:

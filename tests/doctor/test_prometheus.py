@@ -34,7 +34,10 @@ def prometheus(answers: Mapping[str, Any], status: str = "200 OK") -> Listener:
 
 def found(answers: Mapping[str, Any], status: str = "200 OK") -> list[tuple[Level, str]]:
     with prometheus(answers, status) as listener:
-        return [(it.level, it.result) for it in prometheus_findings(f"http://{HOST}:{listener.port}", "cluster")]
+        return [
+            (finding.level, finding.result)
+            for finding in prometheus_findings(f"http://{HOST}:{listener.port}", "cluster")
+        ]
 
 
 def test_a_prometheus_that_scrapes_and_alerts_is_ok() -> None:
@@ -83,7 +86,7 @@ def test_an_address_without_a_server_is_named() -> None:
     """The reason is the system's own."""
     with prometheus(HEALTHY) as listener:
         url = f"http://{HOST}:{listener.port}"
-    ((level, result),) = [(it.level, it.result) for it in prometheus_findings(url, "cluster")]
+    ((level, result),) = [(finding.level, finding.result) for finding in prometheus_findings(url, "cluster")]
 
     assert level is Level.MISSING
     assert "Connection refused" in result

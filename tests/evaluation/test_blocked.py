@@ -18,7 +18,7 @@ READERS = BlockedGroup(group="readers", topic="orders", partition=0, records=50,
 
 def at(*offsets: int, group: str = "readers", failures: tuple[str, ...] = ()) -> Impact:
     """Groups that have committed these offsets on orders-0."""
-    committed = tuple(GroupOffset(group=group, topic="orders", partition=0, offset=it) for it in offsets)
+    committed = tuple(GroupOffset(group=group, topic="orders", partition=0, offset=offset) for offset in offsets)
     return Impact(offsets=committed, residents=(), failures=failures)
 
 
@@ -40,7 +40,7 @@ def test_a_group_is_blocked_where_it_stands_at_the_last_stable_offset(offset: in
     result = evaluate(hang(at(offset)), Memory(), Policy())
 
     assert result.blocked_groups == ((READERS,) if is_blocked else ())
-    assert [it.blocked_since_ms for it in result.suspects[0].groups] == [NOW_MS if is_blocked else None]
+    assert [group.blocked_since_ms for group in result.suspects[0].groups] == [NOW_MS if is_blocked else None]
     assert all_rows(result)[0].groups == result.suspects[0].groups
 
 

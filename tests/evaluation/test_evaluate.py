@@ -242,7 +242,7 @@ def test_the_longest_of_the_others_have_a_row() -> None:
         )
         for number in range(1, LONGEST_OTHERS_MAX + 3)
     ]
-    entries = [Entry(partition=it.producer_id, producer_id=it.producer_id) for it in owned]
+    entries = [Entry(partition=transaction.producer_id, producer_id=transaction.producer_id) for transaction in owned]
     suspect = Entry(partition=0, producer_id=99, second_read=SecondRead.UNCHANGED, last_timestamp_ms=NOW_MS - 10**8)
 
     result = run(snapshot([suspect, *entries], partitions=20, transactions=tuple(owned), proof=proof()))
@@ -327,7 +327,10 @@ def test_what_was_decided_during_a_cycle_is_completing_from_its_end_on() -> None
         for later_ms in (61_000, 101_000)
     ]
 
-    assert [it.transactions.verdict.tolist() for it in verdicts] == [[Verdict.COMPLETING], [Verdict.STUCK_COMPLETING]]
+    assert [evaluated.transactions.verdict.tolist() for evaluated in verdicts] == [
+        [Verdict.COMPLETING],
+        [Verdict.STUCK_COMPLETING],
+    ]
 
 
 def test_a_clock_that_becomes_known_makes_nothing_stuck() -> None:

@@ -118,7 +118,7 @@ def test_nothing_is_called_aborted_while_a_commit_may_be_unseen(gap: dict[str, A
     assert outcome_of(evidence(told, end_markers=(BEGUN, ITS_ABORT))) is ABORTED
     unsure = evidence(told, end_markers=(BEGUN, ITS_ABORT), **gap)
     assert outcome_of(unsure) is NONE
-    sentences = [it for told in gap.values() if told for it in told] or [
+    sentences = [sentence for told in gap.values() if told for sentence in told] or [
         "the logs were not searched for the transaction's marker"
     ]
     assert list(outcome_seen(unsure))[-1:] == sentences

@@ -31,7 +31,8 @@ def settings_for(*bootstraps: str) -> Settings:
     if len(bootstraps) == 1:
         return alone(load(file=None, environment={}, flags={**A_SECOND, "kafka.bootstrap.servers": bootstraps[0]}))
     clusters = "".join(
-        f"  cluster-{number}: {{kafka: {{bootstrap.servers: '{it}'}}}}\n" for number, it in enumerate(bootstraps)
+        f"  cluster-{number}: {{kafka: {{bootstrap.servers: '{bootstrap}'}}}}\n"
+        for number, bootstrap in enumerate(bootstraps)
     )
     return load_fleet(Sources(clusters=("fleet.yaml", f"clusters:\n{clusters}"), flags=A_SECOND)).settings
 

@@ -29,7 +29,7 @@ MakeTopic = Callable[..., str]
 
 def fleet_file(folder: Path, **bootstraps: str) -> Path:
     path = folder / "clusters.yaml"
-    lines = [f"  {name}: {{kafka: {{bootstrap.servers: '{it}'}}}}\n" for name, it in bootstraps.items()]
+    lines = [f"  {name}: {{kafka: {{bootstrap.servers: '{bootstrap}'}}}}\n" for name, bootstrap in bootstraps.items()]
     path.write_text("clusters:\n" + "".join(lines))
     return path
 
@@ -120,7 +120,9 @@ def test_a_scan_is_submitted_to_spark(kafka_4_3_1: KafkaCluster, make_topic: Mak
         )
         assert run.returncode == 0, run.stderr[-4000:]
     rows = pq.read_table(table, filters=[("topic", "=", topic)]).to_pylist()
-    assert sorted((row["partition"], row["answer"]) for row in rows) == [(it, "read") for it in (0, 0, 1, 1, 2, 2)]
+    assert sorted((row["partition"], row["answer"]) for row in rows) == [
+        (partition, "read") for partition in (0, 0, 1, 1, 2, 2)
+    ]
 
 
 @pytest.mark.parametrize(

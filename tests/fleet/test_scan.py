@@ -26,8 +26,8 @@ def test_excluded_topics_are_not_read_and_not_unread() -> None:
         settings = load(file=None, environment={}, flags=flags)
         one, budget = ClusterSettings(name="one", kafka=settings.kafka), Budget.of_cycle(settings.scan)
         shares = plan([one], budget, clients)
-        table = pa.concat_tables([read(replace(it, cluster=one), budget, clients) for it in shares])
-        requests = [it.request for it in cluster.asked if it.api == "DescribeProducers"]
+        table = pa.concat_tables([read(replace(share, cluster=one), budget, clients) for share in shares])
+        requests = [logged.request for logged in cluster.asked if logged.api == "DescribeProducers"]
         done = settle(
             table, one, budget, clients, memory=Memory(), policy=Policy(), baseline=NO_BASELINE, describe_all=True
         )

@@ -43,13 +43,17 @@ clusters = st.dictionaries(
 
 
 def replicas(of: list[list[int]]) -> Replicas:
-    start = np.concatenate(([0], np.cumsum([len(it) for it in of]))).astype(np.int32)
-    return Replicas(start=start, broker=np.array([broker for it in of for broker in it], dtype=np.int32))
+    start = np.concatenate(([0], np.cumsum([len(ids) for ids in of]))).astype(np.int32)
+    return Replicas(start=start, broker=np.array([broker for ids in of for broker in ids], dtype=np.int32))
 
 
 def scan_of(cluster: dict[str, list[dict[str, Any]]]) -> LeaderScan:
     topics = tuple(sorted(cluster))
-    flat = [(index, number, it) for index, name in enumerate(topics) for number, it in enumerate(cluster[name])]
+    flat = [
+        (index, number, partition)
+        for index, name in enumerate(topics)
+        for number, partition in enumerate(cluster[name])
+    ]
     topic = np.array([index for index, _, _ in flat], dtype=np.int32)
     topology = Topology(
         cluster_id="id",
@@ -59,24 +63,24 @@ def scan_of(cluster: dict[str, list[dict[str, Any]]]) -> LeaderScan:
         first_row={name: int(np.searchsorted(topic, index)) for index, name in enumerate(topics)},
         topic=topic,
         partition=np.array([number for _, number, _ in flat], dtype=np.int32),
-        leader=np.array([it["leader"] for _, _, it in flat], dtype=np.int32),
+        leader=np.array([partition["leader"] for _, _, partition in flat], dtype=np.int32),
         leader_epoch=np.arange(len(flat), dtype=np.int32),
-        replicas=replicas([it["replicas"] for _, _, it in flat]),
-        in_sync=replicas([it["replicas"][:1] for _, _, it in flat]),
+        replicas=replicas([partition["replicas"] for _, _, partition in flat]),
+        in_sync=replicas([partition["replicas"][:1] for _, _, partition in flat]),
         topic_errors={},
     )
     scan = LeaderScan.unasked(topology)
     opened: list[tuple[int, int]] = []
-    for row, (_, _, it) in enumerate(flat):
-        if it["leader"] == NO_LEADER:
+    for row, (_, _, partition) in enumerate(flat):
+        if partition["leader"] == NO_LEADER:
             continue
-        answer: Answer = it["answer"]
-        count = len(it["open"]) + 1 if answer is Answer.READ else 0
+        answer: Answer = partition["answer"]
+        count = len(partition["open"]) + 1 if answer is Answer.READ else 0
         at = np.array([row], dtype=np.int64)
         reason = "" if answer is Answer.READ else "timed_out"
         scan.restore(at, np.array([answer], dtype=np.int8), [reason], np.array([count], dtype=np.int32))
         if answer is Answer.READ:
-            opened += [(row, offset) for offset in it["open"]]
+            opened += [(row, offset) for offset in partition["open"]]
     ids = np.arange(len(opened), dtype=np.int64)
     epochs = ids.astype(np.int32)
     rows = np.array([row for row, _ in opened], dtype=np.int64)
@@ -155,7 +159,7 @@ def test_what_was_cut_is_put_together_again(cluster: dict[str, list[dict[str, An
         assert getattr(again.entries(), name).tolist() == getattr(scan.entries(), name).tolist(), name
     assert (merged.taken_at_ms, again.topology.cluster_id, again.topology.brokers) == (42, "id", BROKERS)
     assert again.faults == {7: "it is gone"}
-    assert {it.requests for it in (merged.cluster, *merged.brokers)} == {requests}
+    assert {statistics.requests for statistics in (merged.cluster, *merged.brokers)} == {requests}
 
 
 def test_a_cluster_that_failed_is_nothing_but_its_reason() -> None:
@@ -182,5 +186,5 @@ def test_every_part_of_a_cycle_has_the_limits_of_the_settings() -> None:
     )
     budget = Budget.of_cycle(scan)
     parts = (budget.plan, budget.read, budget.settle)
-    assert {(it.transactions_limit, it.receive_limit_bytes) for it in parts} == {(7, 123)}
-    assert sum(it.deadline_ms for it in parts) <= scan.deadline_ms
+    assert {(part.transactions_limit, part.receive_limit_bytes) for part in parts} == {(7, 123)}
+    assert sum(part.deadline_ms for part in parts) <= scan.deadline_ms

@@ -27,7 +27,9 @@ GROWTH: Final = {"rate", "irate", "increase"}
 
 def template_datasource_rule(dashboard: Json) -> Iterator[str]:
     """One source, chosen by a variable with the usual name and label."""
-    found = [(it["name"], it["label"], it["query"]) for it in _variables(dashboard, "datasource")]
+    found = [
+        (variable["name"], variable["label"], variable["query"]) for variable in _variables(dashboard, "datasource")
+    ]
     if found != [("datasource", "Data source", "prometheus")]:
         yield f"data sources {found}"
 
@@ -54,15 +56,15 @@ def template_label_promql_rule(dashboard: Json) -> Iterator[str]:
 
 def template_on_time_change_reload_rule(dashboard: Json) -> Iterator[str]:
     """A query variable is asked again when the range changes."""
-    yield from (f"{it['name']} stays" for it in _variables(dashboard, "query") if it["refresh"] != 2)
+    yield from (f"{variable['name']} stays" for variable in _variables(dashboard, "query") if variable["refresh"] != 2)
 
 
 def panel_datasource_rule(dashboard: Json) -> Iterator[str]:
     """Panels, targets and query variables use the source that was chosen."""
-    asking = [*panels(dashboard), *(it for panel in panels(dashboard) for it in panel.get("targets", []))]
-    for it in [*asking, *_variables(dashboard, "query"), *dashboard["annotations"]["list"]]:
-        if it.get("datasource", {}).get("uid") not in TEMPLATED:
-            yield f"{it.get('title') or it.get('name') or it.get('refId')} asks {it.get('datasource')}"
+    asking = [*panels(dashboard), *(target for panel in panels(dashboard) for target in panel.get("targets", []))]
+    for asked in [*asking, *_variables(dashboard, "query"), *dashboard["annotations"]["list"]]:
+        if asked.get("datasource", {}).get("uid") not in TEMPLATED:
+            yield f"{asked.get('title') or asked.get('name') or asked.get('refId')} asks {asked.get('datasource')}"
 
 
 def panel_title_description_rule(dashboard: Json) -> Iterator[str]:
@@ -79,14 +81,17 @@ def panel_units_rule(dashboard: Json) -> Iterator[str]:
             configured = panel["fieldConfig"]
             units = [configured["defaults"].get("unit")]
             units += [
-                it["value"] for rule in configured["overrides"] for it in rule["properties"] if it["id"] == "unit"
+                option["value"]
+                for rule in configured["overrides"]
+                for option in rule["properties"]
+                if option["id"] == "unit"
             ]
             yield from (f"{panel['title']} has the unit {unit}" for unit in units if unit not in UNITS)
 
 
 def panel_no_targets_rule(dashboard: Json) -> Iterator[str]:
     """A panel with values asks for them."""
-    yield from (it["title"] for it in panels(dashboard) if it["type"] != "text" and not it.get("targets"))
+    yield from (panel["title"] for panel in panels(dashboard) if panel["type"] != "text" and not panel.get("targets"))
 
 
 def target_promql_rule(dashboard: Json) -> Iterator[str]:
@@ -156,11 +161,11 @@ RULES: Final[Mapping[str, Rule]] = {
 
 
 def _variables(dashboard: Json, kind: str) -> list[Json]:
-    return [it for it in dashboard["templating"]["list"] if it["type"] == kind]
+    return [variable for variable in dashboard["templating"]["list"] if variable["type"] == kind]
 
 
 def _chosen_by(dashboard: Json, name: str, label: str) -> Iterator[str]:
-    found: list[dict[str, Any]] = [it for it in _variables(dashboard, "query") if it["name"] == name]
+    found: list[dict[str, Any]] = [variable for variable in _variables(dashboard, "query") if variable["name"] == name]
     wanted = {"label": label, "multi": True, "includeAll": True, "allValue": ".+"}
     if len(found) != 1:
         yield f"{len(found)} variables {name}"
@@ -188,6 +193,6 @@ def _unparsable(expression: str) -> Iterator[str]:
 def _matched(dashboard: Json, label: str) -> Iterator[str]:
     for title, target in _targets(dashboard):
         for selector in selectors(target["expr"]):
-            found = [(it.op, it.value) for it in selector.matchers.matchers if it.name == label]
+            found = [(matcher.op, matcher.value) for matcher in selector.matchers.matchers if matcher.name == label]
             if found != [(MatchOp.Re, f"${label}")]:
                 yield f"{title}: {selector.name} by {label} {found}"

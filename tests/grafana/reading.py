@@ -69,12 +69,12 @@ def expanded(dashboard: Json) -> Json:
     shown: list[Json] = []
     moved = 0
     for panel in dashboard["panels"]:
-        for it in (panel, *panel.get("panels", [])):
-            place = {**it["gridPos"], "y": it["gridPos"]["y"] + moved}
+        for inner in (panel, *panel.get("panels", [])):
+            place = {**inner["gridPos"], "y": inner["gridPos"]["y"] + moved}
             shown.append(
-                {**it, "gridPos": place, **({"panels": [], "collapsed": False} if it["type"] == "row" else {})}
+                {**inner, "gridPos": place, **({"panels": [], "collapsed": False} if inner["type"] == "row" else {})}
             )
-        below = [it["gridPos"]["y"] + it["gridPos"]["h"] for it in panel.get("panels", [])]
+        below = [inner["gridPos"]["y"] + inner["gridPos"]["h"] for inner in panel.get("panels", [])]
         if below:
             moved += max(below) - panel["gridPos"]["y"] - panel["gridPos"]["h"]
     return {**dashboard, "panels": shown}

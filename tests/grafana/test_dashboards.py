@@ -26,7 +26,7 @@ RECORDING: Final = (ROOT / "alerts" / "recording.yaml").read_text()
 GREEN: Final = re.compile(rf"green|{FINE}", re.IGNORECASE)
 
 every_dashboard = each(DASHBOARDS)
-every_target = each(targets(), name=lambda it: it.name)
+every_target = each(targets(), name=lambda target: target.name)
 
 
 @every_dashboard
@@ -89,7 +89,7 @@ def test_the_first_screen_needs_no_recording_rule_to_say_what_is_wrong() -> None
             "Unread",
             "Suspects on this partition",
         }:
-            assert not any(":" in str(it.name) for it in selectors(target.expression)), target.name
+            assert not any(":" in str(selector.name) for selector in selectors(target.expression)), target.name
 
 
 @every_dashboard
@@ -116,7 +116,7 @@ def test_only_the_state_is_green_and_what_is_missing_is_not(name: str) -> None:
         assert len(greens) == (1 if panel["title"] in {"State", "Exporters, worst first"} else 0), panel["title"]
         if panel["type"] == "stat":
             defaults = config["defaults"]
-            (missing,) = [it["options"] for it in defaults["mappings"] if it["type"] == "special"]
+            (missing,) = [mapping["options"] for mapping in defaults["mappings"] if mapping["type"] == "special"]
             assert missing["match"] == "null+nan"
             assert missing["result"] == {"text": defaults["noValue"], "color": UNKNOWN, "index": 0}
             assert defaults["thresholds"]["steps"][0] == {"color": "transparent", "value": None}
@@ -127,7 +127,7 @@ def test_only_the_state_is_green_and_what_is_missing_is_not(name: str) -> None:
 def luminance(colour: str) -> float:
     """Relative luminance, of WCAG 2."""
     shares = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    red, green, blue = (it / 12.92 if it <= 0.04045 else ((it + 0.055) / 1.055) ** 2.4 for it in shares)
+    red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -170,7 +170,11 @@ def test_a_table_is_sorted_by_what_it_has(name: str) -> None:
     """The worst first, by a field of the questions, which may be a hidden one."""
     for panel in panels(COMMITTED[name]):
         if panel["type"] == "table":
-            keys = [it["options"]["sort"][0]["field"] for it in panel["transformations"] if it["id"] == "sortBy"]
+            keys = [
+                transformation["options"]["sort"][0]["field"]
+                for transformation in panel["transformations"]
+                if transformation["id"] == "sortBy"
+            ]
             words = set(re.findall(r"\w+", " ".join(target["expr"] for target in panel["targets"])))
             numbers = {f"Value #{target['refId']}" for target in panel["targets"]}
             assert keys
@@ -240,7 +244,7 @@ def test_runbooks_are_those_of_alerts() -> None:
     assert len(in_rows) > len(ADVICE)
     assert in_rows <= names
     for dashboard in COMMITTED.values():
-        (base,) = [it["query"] for it in dashboard["templating"]["list"] if it["name"] == "runbooks"]
+        (base,) = [variable["query"] for variable in dashboard["templating"]["list"] if variable["name"] == "runbooks"]
         assert f"runbook_url: {base}/KafkaTransactionHanging.md" in ALERTS
 
 
@@ -249,13 +253,13 @@ def test_every_suspect_verdict_has_exactly_one_advice() -> None:
     suspects = [verdict.label for verdict in Verdict if verdict.is_suspect]
 
     for label in suspects:
-        count = sum(bool(re.fullmatch(it.verdicts, label)) for it in ADVICE)
+        count = sum(bool(re.fullmatch(advice.verdicts, label)) for advice in ADVICE)
         assert count == 1, f"ADVICE in grafana/suspects.py has {count} rows for {label}"
-    assert not any(re.fullmatch(it.verdicts, other) for it in ADVICE for other in (NOT_READ, PARTLY_READ))
+    assert not any(re.fullmatch(advice.verdicts, other) for advice in ADVICE for other in (NOT_READ, PARTLY_READ))
 
 
 def commands_by_hand() -> list[str]:
-    (content,) = [it["options"]["content"] for it in panels(COMMITTED["partition"]) if it["type"] == "text"]
+    (content,) = [panel["options"]["content"] for panel in panels(COMMITTED["partition"]) if panel["type"] == "text"]
     block = filled(content, chosen_on("partition")).replace("\\\n", " ").split("```")[1]
     return [line for line in block.splitlines() if line.strip()]
 
@@ -279,6 +283,6 @@ def test_annotations_are_alerts_that_exist() -> None:
     rules = [rule for group in yaml.safe_load(ALERTS)["groups"] for rule in group["rules"]]
     severities = {rule["labels"]["severity"] for rule in rules}
     for dashboard in COMMITTED.values():
-        drawn = [re.findall(r'severity="(\w+)"', it["expr"]) for it in dashboard["annotations"]["list"]]
+        drawn = [re.findall(r'severity="(\w+)"', annotation["expr"]) for annotation in dashboard["annotations"]["list"]]
         assert drawn == [["critical"], ["warning"]]
         assert {"critical", "warning"} <= severities

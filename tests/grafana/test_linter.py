@@ -27,12 +27,12 @@ def first_target(dashboard: Json) -> Json:
 
 
 def variable(dashboard: Json, name: str) -> Json:
-    return next(it for it in dashboard["templating"]["list"] if it["name"] == name)
+    return next(variable for variable in dashboard["templating"]["list"] if variable["name"] == name)
 
 
 def is_excluded(rule: str, dashboard: str, problem: str) -> bool:
     entries = EXCLUDED.get(rule, {}).get("entries", [])
-    return any(it["dashboard"] == dashboard and problem.startswith(f"{it['panel']}: ") for it in entries)
+    return any(entry["dashboard"] == dashboard and problem.startswith(f"{entry['panel']}: ") for entry in entries)
 
 
 @each(RULES, COMMITTED)
@@ -40,7 +40,7 @@ def test_no_rule_finds_anything(rule: str, name: str) -> None:
     """Every dashboard passes every rule, but for what grafana/.lint leaves out with a reason."""
     title = COMMITTED[name]["title"]
 
-    assert [it for it in RULES[rule](COMMITTED[name]) if not is_excluded(rule, title, it)] == []
+    assert [problem for problem in RULES[rule](COMMITTED[name]) if not is_excluded(rule, title, problem)] == []
 
 
 def test_exclusions_are_needed_and_have_a_reason() -> None:
@@ -48,31 +48,40 @@ def test_exclusions_are_needed_and_have_a_reason() -> None:
     for rule, exclusion in EXCLUDED.items():
         assert exclusion["reason"]
         for entry in exclusion["entries"]:
-            (dashboard,) = [it for it in COMMITTED.values() if it["title"] == entry["dashboard"]]
+            (dashboard,) = [candidate for candidate in COMMITTED.values() if candidate["title"] == entry["dashboard"]]
             assert any(problem.startswith(f"{entry['panel']}: ") for problem in RULES[rule](dashboard)), entry
 
 
 BROKEN: Final[list[tuple[str, Break]]] = [
-    ("template-datasource-rule", lambda it: variable(it, "datasource").update(label="Prometheus")),
-    ("template-job-rule", lambda it: variable(it, "job").update(allValue=".*")),
-    ("template-instance-rule", lambda it: variable(it, "instance").update(multi=False)),
-    ("template-label-promql-rule", lambda it: variable(it, "job").update(query="label_values(up{, job)")),
-    ("template-on-time-change-reload-rule", lambda it: variable(it, "job").update(refresh=1)),
-    ("panel-datasource-rule", lambda it: first_target(it).update(datasource={"uid": "PBFA97CFB590B2093"})),
-    ("panel-title-description-rule", lambda it: first_panel(it).update(description="")),
-    ("panel-units-rule", lambda it: first_panel(it)["fieldConfig"]["defaults"].update(unit="seconds")),
-    ("panel-no-targets-rule", lambda it: first_panel(it).update(targets=[])),
-    ("target-promql-rule", lambda it: first_target(it).update(expr="sum(up{job=~")),
-    ("target-rate-interval-rule", lambda it: first_target(it).update(expr="rate(a_total[5m])")),
-    ("target-rate-interval-rule", lambda it: first_target(it).update(expr="max_over_time(a[$__rate_interval])")),
-    ("target-job-rule", lambda it: first_target(it).update(expr='up{instance=~"$instance"}')),
-    ("target-instance-rule", lambda it: first_target(it).update(expr='up{job=~"$job", instance="$instance"}')),
-    ("target-counter-agg-rule", lambda it: first_target(it).update(expr="sum(a_total)")),
-    ("uneditable-dashboard", lambda it: it.update(editable=True)),
+    ("template-datasource-rule", lambda dashboard: variable(dashboard, "datasource").update(label="Prometheus")),
+    ("template-job-rule", lambda dashboard: variable(dashboard, "job").update(allValue=".*")),
+    ("template-instance-rule", lambda dashboard: variable(dashboard, "instance").update(multi=False)),
+    ("template-label-promql-rule", lambda dashboard: variable(dashboard, "job").update(query="label_values(up{, job)")),
+    ("template-on-time-change-reload-rule", lambda dashboard: variable(dashboard, "job").update(refresh=1)),
+    (
+        "panel-datasource-rule",
+        lambda dashboard: first_target(dashboard).update(datasource={"uid": "PBFA97CFB590B2093"}),
+    ),
+    ("panel-title-description-rule", lambda dashboard: first_panel(dashboard).update(description="")),
+    ("panel-units-rule", lambda dashboard: first_panel(dashboard)["fieldConfig"]["defaults"].update(unit="seconds")),
+    ("panel-no-targets-rule", lambda dashboard: first_panel(dashboard).update(targets=[])),
+    ("target-promql-rule", lambda dashboard: first_target(dashboard).update(expr="sum(up{job=~")),
+    ("target-rate-interval-rule", lambda dashboard: first_target(dashboard).update(expr="rate(a_total[5m])")),
+    (
+        "target-rate-interval-rule",
+        lambda dashboard: first_target(dashboard).update(expr="max_over_time(a[$__rate_interval])"),
+    ),
+    ("target-job-rule", lambda dashboard: first_target(dashboard).update(expr='up{instance=~"$instance"}')),
+    (
+        "target-instance-rule",
+        lambda dashboard: first_target(dashboard).update(expr='up{job=~"$job", instance="$instance"}'),
+    ),
+    ("target-counter-agg-rule", lambda dashboard: first_target(dashboard).update(expr="sum(a_total)")),
+    ("uneditable-dashboard", lambda dashboard: dashboard.update(editable=True)),
 ]
 
 
-@each(BROKEN, name=lambda it: it[0])
+@each(BROKEN, name=lambda case: case[0])
 def test_each_rule_sees_what_it_is_for(broken: tuple[str, Break]) -> None:
     """A dashboard that is broken in one place is found by the rule of that name."""
     rule, break_it = broken

@@ -49,7 +49,7 @@ UNUSED: Final = {
 
 DURATIONS: Final = {"s", "dtdurations", "suffix: s", "suffix: min", "suffix: h", "suffix: ms"}
 
-every_target = each(targets(), name=lambda it: it.name)
+every_target = each(targets(), name=lambda target: target.name)
 
 
 def recorded() -> set[str]:
@@ -83,7 +83,7 @@ def test_every_grouping_is_by_labels_that_are_there(target: Target) -> None:
     given = set(re.findall(r'"(\w+)", "[^"]*", "", ""\)', target.expression)) | {"command"}
     for node, _ in nodes(parsed(target.expression)):
         if isinstance(node, AggregateExpr) and node.modifier is not None:
-            below = {label for it in selectors(node.expr.prettify()) for label in labels_of(str(it.name))}
+            below = {label for selector in selectors(node.expr.prettify()) for label in labels_of(str(selector.name))}
             assert set(node.modifier.labels) <= below | given
 
 
@@ -93,7 +93,7 @@ def test_every_legend_names_labels_that_are_left(target: Target) -> None:
     named = set(re.findall(r"\{\{(\w+)\}\}", target.target["legendFormat"]))
     tree = parsed(target.expression)
     kept = [set(node.modifier.labels) for node, _ in nodes(tree) if isinstance(node, AggregateExpr) and node.modifier]
-    below = {label for it in selectors(target.expression) for label in labels_of(str(it.name))}
+    below = {label for selector in selectors(target.expression) for label in labels_of(str(selector.name))}
 
     assert named <= (set[str]().union(*kept) if kept else below)
 
@@ -115,7 +115,10 @@ def test_units_are_those_of_the_names(target: Target) -> None:
 
     An axis in minutes or milliseconds has a question that makes them.
     """
-    names = {str(it.name).split(":")[1] if ":" in str(it.name) else str(it.name) for it in selectors(target.expression)}
+    names = {
+        str(selector.name).split(":")[1] if ":" in str(selector.name) else str(selector.name)
+        for selector in selectors(target.expression)
+    }
     unit = target.panel["fieldConfig"]["defaults"]["unit"]
     for ending, wanted in (("_seconds", DURATIONS), ("_seconds_bucket", DURATIONS), ("_bytes", {"bytes"})):
         if target.panel["type"] != "table" and all(name.endswith(ending) for name in names):
@@ -133,7 +136,7 @@ def test_columns_have_the_units_of_their_questions(name: str) -> None:
     of_columns = {**ages, "Began": "dateTimeAsIso", "State": "locale"}
     for panel in panels(COMMITTED[name]):
         for rule in panel.get("fieldConfig", {}).get("overrides", []):
-            has = {it["id"]: it["value"] for it in rule["properties"]}
+            has = {option["id"]: option["value"] for option in rule["properties"]}
             if str(rule["matcher"]["options"]).startswith("Value"):
                 assert has["unit"] == of_columns.get(has["displayName"], "locale"), panel["title"]
 
@@ -151,7 +154,7 @@ def test_every_published_metric_is_used_or_left_out_on_purpose() -> None:
 
 def test_every_signal_is_in_a_panel() -> None:
     """A signal is what an alert and a panel share; one that only alerts read is left out by name."""
-    asked = {str(it.name) for target in targets() for it in selectors(target.expression)}
+    asked = {str(selector.name) for target in targets() for selector in selectors(target.expression)}
 
     assert recorded() - asked == {
         "instance:kafka_transaction_exporter_snapshot_timestamp_seconds:age",  # panels show it without rules, too

@@ -59,7 +59,7 @@ def ask(prometheus: Prometheus, target: Target, scenario: str, **chosen: str) ->
 
 def the(dashboard: str, title: str, number: str = "A") -> Target:
     """A question by its place."""
-    (found,) = [it for it in targets() if it.name == f"{dashboard}: {title}: {number}"]
+    (found,) = [target for target in targets() if target.name == f"{dashboard}: {title}: {number}"]
     return found
 
 
@@ -79,7 +79,7 @@ def test_every_question_has_its_answer(prometheus: Prometheus, scenario: str) ->
         answer = ask(prometheus, target, scenario)
         if bool(answer) == is_empty(target, scenario):
             wrong.append(f"{target.name}: {len(answer)} series")
-        wrong += [f"{target.name}: {it}" for it in values(answer) if not math.isfinite(it)]
+        wrong += [f"{target.name}: {value}" for value in values(answer) if not math.isfinite(value)]
 
     assert wrong == []
 
@@ -103,12 +103,12 @@ def test_the_state_is_the_worst_that_is_known(prometheus: Prometheus, scenario: 
 def test_the_fleet_counts_every_exporter_once(prometheus: Prometheus, scenario: str) -> None:
     """The four numbers of the fleet are the states: known, hanging, suspect, not fully read."""
     states = STATES[scenario]
-    unknown = [it for it in states if State.SILENT <= it <= State.PARTLY_READ]
+    unknown = [state for state in states if State.SILENT <= state <= State.PARTLY_READ]
     counted = {"Exporters known": len(states), "With a proved hang": states.count(State.HANGING)}
     counted |= {"With other suspects": states.count(State.SUSPECT), "Not fully read": len(unknown)}
 
     for title, count in counted.items():
-        assert [value(it) for it in ask(prometheus, the("fleet", title), scenario)] == [count], title
+        assert [value(sample) for sample in ask(prometheus, the("fleet", title), scenario)] == [count], title
 
 
 @every_scenario
@@ -116,12 +116,12 @@ def test_the_state_is_fresh_where_the_signals_are(prometheus: Prometheus, scenar
     """The state, which needs no rules, and the signals, which do, agree on which exporters can be believed."""
     signal = prometheus.instant("instance:kafka_transaction_exporter_cluster_info:fresh", ends_s(scenario))
     believed = {
-        it["metric"]["instance"]
-        for it in ask(prometheus, the("overview", "State"), scenario)
-        if value(it) not in {State.SILENT, State.NOT_FRESH}
+        sample["metric"]["instance"]
+        for sample in ask(prometheus, the("overview", "State"), scenario)
+        if value(sample) not in {State.SILENT, State.NOT_FRESH}
     }
 
-    assert {it["metric"]["instance"] for it in signal} == believed
+    assert {sample["metric"]["instance"] for sample in signal} == believed
 
 
 @every_scenario
@@ -133,7 +133,9 @@ def test_no_suspect_is_shown_only_where_all_was_read(
 ) -> None:
     """An exporter that cannot vouch for what it does not show has a row that says so; one that can has none."""
     rows = ask(prometheus, the(dashboard, title), scenario)
-    gaps = sorted(it["metric"]["verdict"] for it in rows if it["metric"]["verdict"] in {NOT_READ, PARTLY_READ})
+    gaps = sorted(
+        sample["metric"]["verdict"] for sample in rows if sample["metric"]["verdict"] in {NOT_READ, PARTLY_READ}
+    )
     expected = {"partly_read": [PARTLY_READ], "unproved": [PARTLY_READ], "fleet": [NOT_READ, PARTLY_READ]}
 
     assert gaps == expected.get(scenario, [NOT_READ] if scenario in UNREAD else [])
@@ -156,7 +158,9 @@ def test_what_was_not_read_is_named_with_its_reason(prometheus: Prometheus) -> N
     """Two partitions without READ, one that timed out, a broker, a coordinator, and an unread limit."""
     rows = ask(prometheus, the("overview", "Unread"), "partly_read")
 
-    assert sorted((it["metric"]["what"], it["metric"]["reason"].split(":")[0], value(it)) for it in rows) == [
+    assert sorted(
+        (sample["metric"]["what"], sample["metric"]["reason"].split(":")[0], value(sample)) for sample in rows
+    ) == [
         ("brokers", "at least one request failed", 1),
         ("coordinators", "at least one request failed", 1),
         ("partitions", "TOPIC_AUTHORIZATION_FAILED", 2),
@@ -168,7 +172,7 @@ def test_what_was_not_read_is_named_with_its_reason(prometheus: Prometheus) -> N
 def test_a_suspect_has_all_that_a_person_needs(prometheus: Prometheus) -> None:
     """The row of the hang: where, since when, how sure, whom it holds back, what to read and what to type."""
     rows = {number: ask(prometheus, the("overview", "Suspect transactions", number), "hanging") for number in "ABC"}
-    (row,) = [it for it in rows["A"] if it["metric"]["certainty"] == "proved"]
+    (row,) = [sample for sample in rows["A"] if sample["metric"]["certainty"] == "proved"]
     keys = ("topic", "partition", "producer_id", "producer_epoch", "start_offset", "verdict", "runbook")
 
     assert [row["metric"][key] for key in keys] == [
@@ -176,30 +180,34 @@ def test_a_suspect_has_all_that_a_person_needs(prometheus: Prometheus) -> None:
         *("hanging_no_transactional_id", "KafkaTransactionHanging"),
     ]
     assert value(row) == pytest.approx(3572, abs=1), "seconds"
-    assert {it["metric"]["url"] for it in rows["A"]} == {ADDRESS}
-    (began,) = [value(it) for it in rows["B"] if it["metric"]["producer_id"] == "4001"]
+    assert {sample["metric"]["url"] for sample in rows["A"]} == {ADDRESS}
+    (began,) = [value(sample) for sample in rows["B"] if sample["metric"]["producer_id"] == "4001"]
     assert began / 1000 == pytest.approx(ends_s("hanging") - value(row), abs=1)
-    held_back = {it["metric"]["producer_id"]: value(it) for it in rows["C"]}
+    held_back = {sample["metric"]["producer_id"]: value(sample) for sample in rows["C"]}
     assert held_back == {"4001": 17_850, "4002": 3570, "4003": 7140, "4004": 396}
     assert len(rows["A"]) == len(rows["B"]) == 4
 
 
 def test_a_suspect_of_an_exporter_without_an_address_has_its_row_too(prometheus: Prometheus) -> None:
     """`publish.external_url` is optional: only the link is missing."""
-    rows = [it["metric"] for it in ask(prometheus, the("overview", "Suspect transactions"), "down")]
-    rows += [it["metric"] for it in ask(prometheus, the("overview", "Suspect transactions"), "fleet")]
+    rows = [sample["metric"] for sample in ask(prometheus, the("overview", "Suspect transactions"), "down")]
+    rows += [sample["metric"] for sample in ask(prometheus, the("overview", "Suspect transactions"), "fleet")]
 
-    assert "hanging_no_transactional_id" in {it["verdict"] for it in rows}
-    assert not any("url" in it for it in rows)
+    assert "hanging_no_transactional_id" in {row["verdict"] for row in rows}
+    assert not any("url" in row for row in rows)
 
 
 def test_the_worst_comes_first(prometheus: Prometheus) -> None:
     """Rows are sorted by a rank that follows the order of the verdicts; what was not read comes after what was."""
     target = the("overview", "Suspect transactions")
-    rows = [it["metric"] for it in ask(prometheus, target, "fleet")]
-    ranked = [it["verdict"] for it in sorted(rows, key=lambda it: (it["rank"], it["verdict"]))]
+    rows = [sample["metric"] for sample in ask(prometheus, target, "fleet")]
+    ranked = [row["verdict"] for row in sorted(rows, key=lambda row: (row["rank"], row["verdict"]))]
 
-    *_, last = (it["options"]["sort"] for it in target.panel["transformations"] if it["id"] == "sortBy")
+    *_, last = (
+        transformation["options"]["sort"]
+        for transformation in target.panel["transformations"]
+        if transformation["id"] == "sortBy"
+    )
     assert last == [{"field": "rank", "desc": False}], "the last of them counts first"
     assert ranked == [
         "hanging_no_transactional_id",
@@ -239,7 +247,7 @@ def test_the_row_of_a_hang_says_abort_and_that_of_a_stuck_one_complete(prometheu
     """What the exporter would let a person do about each verdict is what the row tells."""
     rows = ask(prometheus, the("overview", "Suspect transactions"), "hanging")
 
-    assert {it["metric"]["verdict"]: it["metric"]["command"].split()[1] for it in rows} == {
+    assert {sample["metric"]["verdict"]: sample["metric"]["command"].split()[1] for sample in rows} == {
         "hanging_no_transactional_id": "abort",
         "stuck_completing": "complete",
         "overdue_at_coordinator": "find-hanging",
@@ -248,7 +256,7 @@ def test_the_row_of_a_hang_says_abort_and_that_of_a_stuck_one_complete(prometheu
 
 
 @pytest.mark.parametrize(
-    "chosen", [{"cluster": "oslo"}, {"instance": r"exporter\\.oslo:9814"}], ids=lambda it: next(iter(it))
+    "chosen", [{"cluster": "oslo"}, {"instance": r"exporter\\.oslo:9814"}], ids=lambda labels: next(iter(labels))
 )
 def test_a_choice_narrows_what_is_shown(prometheus: Prometheus, chosen: dict[str, str]) -> None:
     """One cluster's page shows nothing of another; but alerts have no instance, and are narrowed by cluster alone."""
@@ -262,16 +270,20 @@ def test_a_choice_narrows_what_is_shown(prometheus: Prometheus, chosen: dict[str
 
 def test_another_job_has_nothing(prometheus: Prometheus) -> None:
     """Every question is narrowed by the job, or it would answer for whatever else is scraped."""
-    assert [it.name for it in targets() if ask(prometheus, it, "fleet", job="other")] == []
+    assert [target.name for target in targets() if ask(prometheus, target, "fleet", job="other")] == []
 
 
 def test_a_topic_narrows_rows_and_lines(prometheus: Prometheus) -> None:
     """With one topic chosen, suspects and lines of partitions are of it alone; totals are not narrowed, and say so."""
-    following = {it.panel["title"] for it in targets() if it.dashboard == "overview" and "$topic" in it.expression}
+    following = {
+        target.panel["title"]
+        for target in targets()
+        if target.dashboard == "overview" and "$topic" in target.expression
+    }
     for target in targets():
         if target.dashboard == "overview" and target.panel["title"] in following:
             answer = ask(prometheus, target, "hanging", topic="payments")
-            assert {it["metric"].get("topic", "payments") for it in answer} <= {"payments"}, target.name
+            assert {sample["metric"].get("topic", "payments") for sample in answer} <= {"payments"}, target.name
 
     assert following == {
         "Suspect transactions",
@@ -285,7 +297,7 @@ def test_a_topic_narrows_rows_and_lines(prometheus: Prometheus) -> None:
 
 def test_a_partition_that_was_not_read_is_not_zero(prometheus: Prometheus) -> None:
     """The page of a partition without READ has no number, while that of an idle one says 0."""
-    numbers = [it for it in targets() if it.dashboard == "partition" and it.panel["type"] == "stat"]
+    numbers = [target for target in targets() if target.dashboard == "partition" and target.panel["type"] == "stat"]
     for target in numbers:
         assert ask(prometheus, target, "partly_read", topic="payments", partition="0") == []
         assert values(ask(prometheus, target, "partly_read", topic="orders", partition="1")) == [0]
@@ -304,8 +316,8 @@ LOG_ALERTS: Final = {
 @every_scenario
 def test_alerts_about_the_log_and_the_history_fire_where_these_are_read(prometheus: Prometheus, scenario: str) -> None:
     """Each with the group that it is about; where neither is switched on nothing of it fires, however bad the rest is."""
-    rows = [it["metric"] for it in ask(prometheus, the("overview", "Firing alerts"), scenario)]
-    found = {it["alertname"]: it.get("group") for it in rows if it["alertname"] in LOG_ALERTS}
+    rows = [sample["metric"] for sample in ask(prometheus, the("overview", "Firing alerts"), scenario)]
+    found = {row["alertname"]: row.get("group") for row in rows if row["alertname"] in LOG_ALERTS}
 
     assert found == (LOG_ALERTS if scenario == "transaction_log" else {})
 

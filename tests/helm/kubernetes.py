@@ -60,9 +60,9 @@ class Resource:
     verbs: frozenset[str]
 
 
-def namespace_of(it: Manifest) -> str:
+def namespace_of(manifest: Manifest) -> str:
     """The release's where it says none, as Helm has it."""
-    return str(it["metadata"].get("namespace", NAMESPACE))
+    return str(manifest["metadata"].get("namespace", NAMESPACE))
 
 
 class ApiServer:
@@ -101,17 +101,17 @@ class ApiServer:
         except urllib.error.HTTPError as refused:
             return Answer(refused.code, _body(refused))
 
-    def create(self, it: Manifest, *, is_rehearsal: bool = False) -> Answer:
+    def create(self, manifest: Manifest, *, is_rehearsal: bool = False) -> Answer:
         """By the strictest reading: a field that is unknown or there twice is refused. A rehearsal keeps nothing."""
         query = "?fieldValidation=Strict" + ("&dryRun=All" if is_rehearsal else "")
-        return self.call("POST", self._collection(it) + query, it)
+        return self.call("POST", self._collection(manifest) + query, manifest)
 
-    def get(self, it: Manifest) -> Answer:
+    def get(self, manifest: Manifest) -> Answer:
         """What the server keeps under this name."""
-        return self.call("GET", f"{self._collection(it)}/{it['metadata']['name']}")
+        return self.call("GET", f"{self._collection(manifest)}/{manifest['metadata']['name']}")
 
-    def delete(self, it: Manifest) -> Answer:
-        return self.call("DELETE", f"{self._collection(it)}/{it['metadata']['name']}")
+    def delete(self, manifest: Manifest) -> Answer:
+        return self.call("DELETE", f"{self._collection(manifest)}/{manifest['metadata']['name']}")
 
     def inventory(self) -> frozenset[tuple[str, str, str]]:
         """(kind, namespace, name) of every object of every kind, but those of the server itself."""
@@ -122,10 +122,10 @@ class ApiServer:
                     continue
                 answer = self.call("GET", f"{root}/{resource.plural}")
                 assert answer.status == 200, answer.message
-                for it in answer.body["items"]:
-                    metadata = it["metadata"]
+                for item in answer.body["items"]:
+                    metadata = item["metadata"]
                     found.add((resource.kind, metadata.get("namespace", ""), metadata["name"]))
-        return frozenset(it for it in found if it[1] not in ITS_OWN)
+        return frozenset(key for key in found if key[1] not in ITS_OWN)
 
     def wait_for_kind(self, crd: Manifest) -> None:
         """Until objects of it are taken."""
@@ -146,12 +146,12 @@ class ApiServer:
 
         wait_until(is_ready, "/readyz")
 
-    def _collection(self, it: Manifest) -> str:
-        version = it["apiVersion"]
+    def _collection(self, manifest: Manifest) -> str:
+        version = manifest["apiVersion"]
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        (resource,) = (one for one in self._resources(root) if one.kind == it["kind"])
+        (resource,) = (one for one in self._resources(root) if one.kind == manifest["kind"])
         if resource.is_namespaced:
-            return f"{root}/namespaces/{namespace_of(it)}/{resource.plural}"
+            return f"{root}/namespaces/{namespace_of(manifest)}/{resource.plural}"
         return f"{root}/{resource.plural}"
 
     def _roots(self) -> Iterator[str]:
@@ -163,9 +163,9 @@ class ApiServer:
     def _resources(self, root: str) -> tuple[Resource, ...]:
         listed = self.call("GET", root).body["resources"]
         return tuple(
-            Resource(root, it["name"], it["kind"], it["namespaced"], frozenset(it["verbs"]))
-            for it in listed
-            if "/" not in it["name"]
+            Resource(root, entry["name"], entry["kind"], entry["namespaced"], frozenset(entry["verbs"]))
+            for entry in listed
+            if "/" not in entry["name"]
         )
 
 

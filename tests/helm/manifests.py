@@ -23,7 +23,7 @@ def manifests(text: str) -> list[Manifest]:
 
 
 def of_kind(objects: list[Manifest], kind: str) -> list[Manifest]:
-    return [it for it in objects if it["kind"] == kind]
+    return [manifest for manifest in objects if manifest["kind"] == kind]
 
 
 def only(objects: list[Manifest], kind: str) -> Manifest:
@@ -34,13 +34,13 @@ def only(objects: list[Manifest], kind: str) -> Manifest:
 
 def pods(objects: list[Manifest]) -> Iterator[Manifest]:
     """The spec of every pod that would run, by whatever it is made."""
-    for it in objects:
-        if it["kind"] == "Pod":
-            yield it["spec"]
-        elif it["kind"] == "CronJob":
-            yield it["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-        elif "template" in it.get("spec", {}):
-            yield it["spec"]["template"]["spec"]
+    for manifest in objects:
+        if manifest["kind"] == "Pod":
+            yield manifest["spec"]
+        elif manifest["kind"] == "CronJob":
+            yield manifest["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        elif "template" in manifest.get("spec", {}):
+            yield manifest["spec"]["template"]["spec"]
 
 
 def containers(pod: Manifest) -> list[Manifest]:

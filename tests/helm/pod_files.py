@@ -48,7 +48,9 @@ class Outside:
 
 def container_of(pod: Manifest) -> Manifest:
     """The one that the chart makes itself."""
-    found: list[Manifest] = [it for it in pod["containers"] if it["name"] in ("exporter", "doctor", "pipeline")]
+    found: list[Manifest] = [
+        container for container in pod["containers"] if container["name"] in ("exporter", "doctor", "pipeline")
+    ]
     (container,) = found
     return container
 
@@ -74,9 +76,9 @@ def moved(text: str, root: Path) -> str:
 def _contents(volume: Manifest, objects: list[Manifest], outside: Outside) -> dict[str, bytes]:
     if "configMap" in volume:
         name = volume["configMap"]["name"]
-        for it in of_kind(objects, "ConfigMap"):
-            if it["metadata"]["name"] == name:
-                return {key: text.encode() for key, text in it["data"].items()}
+        for manifest in of_kind(objects, "ConfigMap"):
+            if manifest["metadata"]["name"] == name:
+                return {key: text.encode() for key, text in manifest["data"].items()}
         return outside.whole[name]
     if "secret" in volume:
         secret: dict[str, Any] = volume["secret"]

@@ -47,16 +47,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
         api_server()
     except ToolUnavailable as missing:
         pytest.skip(str(missing))
-    with running_api_server(tmp_path_factory.mktemp("api-server")) as it:
+    with running_api_server(tmp_path_factory.mktemp("api-server")) as running:
         namespaces = [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": STANDARD}}
             for name in NAMESPACES
         ]
         for made in (*crds, *namespaces, *ADMINISTRATORS):
-            _is_taken(it.create(made))
+            _is_taken(running.create(made))
         for crd in crds:
-            it.wait_for_kind(crd)
-        yield it
+            running.wait_for_kind(crd)
+        yield running
 
 
 @pytest.fixture
@@ -85,16 +85,16 @@ def test_the_server_takes_every_object_and_pod(server: ApiServer, name: str) -> 
     """Strictly, without a warning: its objects, the pod of `helm test`, and a pod of each template."""
     objects = render(name)
     accounts = of_kind(objects, "ServiceAccount")
-    others = [it for it in objects if it not in accounts]
-    owners = [it for it in objects if it["kind"] in ("Deployment", "CronJob")]
-    for it in accounts:
-        _is_taken(server.create(it))
+    others = [manifest for manifest in objects if manifest not in accounts]
+    owners = [manifest for manifest in objects if manifest["kind"] in ("Deployment", "CronJob")]
+    for account in accounts:
+        _is_taken(server.create(account))
     try:
-        for it in (*others, *map(_pod_of, owners)):
-            _is_taken(server.create(it, is_rehearsal=True))
+        for manifest in (*others, *map(_pod_of, owners)):
+            _is_taken(server.create(manifest, is_rehearsal=True))
     finally:
-        for it in accounts:
-            server.delete(it)
+        for account in accounts:
+            server.delete(account)
 
 
 @pytest.mark.parametrize(
@@ -207,12 +207,17 @@ def _is_just(
     server: ApiServer, name: str, besides: frozenset[tuple[str, str, str]] | set[tuple[str, str, str]]
 ) -> None:
     """The example's objects are there as rendered, and no other is; Helm's own notes and addresses of Services aside."""
-    wanted = [it for it in render(name) if "helm.sh/hook" not in it["metadata"].get("annotations", {})]
-    there = {it for it in server.inventory() - besides if it[0] not in ("Secret", "IPAddress")}
+    wanted = [
+        manifest for manifest in render(name) if "helm.sh/hook" not in manifest["metadata"].get("annotations", {})
+    ]
+    there = {key for key in server.inventory() - besides if key[0] not in ("Secret", "IPAddress")}
 
-    assert there == {(it["kind"], namespace_of(it), it["metadata"]["name"]) for it in wanted} - besides
-    for it in wanted:
-        missing = list(_missing(it, server.get(it).body, it["kind"]))
+    assert (
+        there
+        == {(manifest["kind"], namespace_of(manifest), manifest["metadata"]["name"]) for manifest in wanted} - besides
+    )
+    for manifest in wanted:
+        missing = list(_missing(manifest, server.get(manifest).body, manifest["kind"]))
         assert missing == []
 
 
@@ -289,10 +294,10 @@ def _somebody_with_a_right(server: ApiServer) -> Iterator[None]:
         },
     ]
     try:
-        for it in made:
-            _is_taken(server.create(it))
+        for manifest in made:
+            _is_taken(server.create(manifest))
         wait_until(lambda: "secrets" in _may(server, "somebody"), "the right of another account")
         yield
     finally:
-        for it in made:
-            server.delete(it)
+        for manifest in made:
+            server.delete(manifest)

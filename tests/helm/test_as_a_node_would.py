@@ -58,12 +58,12 @@ def test_the_rendered_deployment_serves(kafka_4_3_1: KafkaCluster, tmp_path: Pat
     pod = only(objects, "Deployment")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     lay_out(pod, objects, tmp_path / "root", Outside(tmp_path / "outside"))
-    words = [PROGRAM, *(moved(it, tmp_path / "root") for it in container["args"])]
+    words = [PROGRAM, *(moved(argument, tmp_path / "root") for argument in container["args"])]
     probes = [container[f"{name}Probe"] for name in ("startup", "liveness", "readiness")]
 
     with running(words, tmp_path / "log"):
         deadline = time.monotonic() + PATIENCE_S
-        while [status_of(it, port) for it in probes] != [200, 200, 200]:
+        while [status_of(probe, port) for probe in probes] != [200, 200, 200]:
             assert time.monotonic() < deadline, (tmp_path / "log").read_text()
             time.sleep(0.1)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
@@ -76,10 +76,10 @@ def test_the_rendered_deployment_serves(kafka_4_3_1: KafkaCluster, tmp_path: Pat
 def test_the_rendered_test_pod_examines_the_cluster(kafka_4_3_1: KafkaCluster, tmp_path: Path) -> None:
     """Status 0 where every hang could be proved, and nothing is left behind."""
     objects = render("minimal", f"--set=kafka.bootstrapServers[0]={kafka_4_3_1.bootstrap}")
-    (pod,) = (it["spec"] for it in of_kind(objects, "Pod"))
+    (pod,) = (manifest["spec"] for manifest in of_kind(objects, "Pod"))
     (container,) = pod["containers"]
     lay_out(pod, objects, tmp_path / "root", Outside(tmp_path / "outside"))
-    words = [PROGRAM, *(moved(it, tmp_path / "root") for it in container["args"])]
+    words = [PROGRAM, *(moved(argument, tmp_path / "root") for argument in container["args"])]
     run = subprocess.run(
         words, cwd="/", env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )

@@ -85,9 +85,9 @@ def test_it_stays_text_or_is_refused(kind: str, tmp_path: Path) -> None:
             if "YAML parse error" in str(refusal):
                 wrong.append(f"{name}: {path}: it is not quoted: {refusal}")
             continue
-        if [it for it in texts(objects) if f"b: {RELEASE}" in it or f"{RELEASE}: #" in it]:
+        if [text for text in texts(objects) if f"b: {RELEASE}" in text or f"{RELEASE}: #" in text]:
             wrong.append(f"{name}: {path}: it is expanded")
-        if any(it["kind"] == "Secret" for it in objects):
+        if any(manifest["kind"] == "Secret" for manifest in objects):
             wrong.append(f"{name}: {path}: an object is made of it")
 
     assert len(tried) > 100

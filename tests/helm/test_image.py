@@ -113,7 +113,7 @@ def test_the_jars_have_hashes() -> None:
     named = re.findall(r"<artifactId>([\w.-]+)</artifactId><version>([\w.]+)</version>", JARS.read_text())
     hashed = re.findall(r"(?m)^[0-9a-f]{64}  (.+)\.jar$", JARS.with_suffix(".sha256").read_text())
 
-    assert sorted(hashed) == sorted("-".join(it) for it in named if it != ("spark", "1"))
+    assert sorted(hashed) == sorted("-".join(pair) for pair in named if pair != ("spark", "1"))
 
 
 def test_every_package_comes_with_its_hash() -> None:

@@ -59,8 +59,12 @@ def test_inhibitions_are_those_of_the_example() -> None:
 
     assert [
         {
-            "source_matchers": ["".join((it["name"], it["matchType"], it["value"])) for it in rule["sourceMatch"]],
-            "target_matchers": ["".join((it["name"], it["matchType"], it["value"])) for it in rule["targetMatch"]],
+            "source_matchers": [
+                "".join((matcher["name"], matcher["matchType"], matcher["value"])) for matcher in rule["sourceMatch"]
+            ],
+            "target_matchers": [
+                "".join((matcher["name"], matcher["matchType"], matcher["value"])) for matcher in rule["targetMatch"]
+            ],
             "equal": rule["equal"],
         }
         for rule in inhibitions()

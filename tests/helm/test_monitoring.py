@@ -128,7 +128,7 @@ def test_monitors_scrape_the_metrics() -> None:
 @pytest.mark.programs
 def test_a_status_page_is_published_on_request_only(tmp_path: Path) -> None:
     """Ingress and HTTPRoute lead whole hosts to the Service's port; each refuses to be without what it needs."""
-    assert not [it for it in render("minimal") if it["kind"] in {"Ingress", "HTTPRoute"}]
+    assert not [manifest for manifest in render("minimal") if manifest["kind"] in {"Ingress", "HTTPRoute"}]
 
     objects = render_values(
         {
@@ -162,20 +162,20 @@ def test_a_status_page_is_published_on_request_only(tmp_path: Path) -> None:
 def test_dashboards_are_those_of_the_project() -> None:
     """As ConfigMaps with the sidecar's label and as GrafanaDashboards: byte for byte."""
     objects = render("everything")
-    labelled = [it for it in of_kind(objects, "ConfigMap") if "labels" in it["metadata"]]
-    maps = [it for it in labelled if it["metadata"]["labels"].get("grafana_dashboard") == "1"]
+    labelled = [manifest for manifest in of_kind(objects, "ConfigMap") if "labels" in manifest["metadata"]]
+    maps = [manifest for manifest in labelled if manifest["metadata"]["labels"].get("grafana_dashboard") == "1"]
 
-    assert {key: text for it in maps for key, text in it["data"].items()} == {
+    assert {key: text for manifest in maps for key, text in manifest["data"].items()} == {
         f"kafka-transactions-{name}.json": text for name, text in DASHBOARDS.items()
     }
-    assert all(it["metadata"]["annotations"]["grafana_folder"] == "Kafka" for it in maps)
+    assert all(manifest["metadata"]["annotations"]["grafana_folder"] == "Kafka" for manifest in maps)
     custom = of_kind(objects, "GrafanaDashboard")
-    by_name = {it["metadata"]["name"].rpartition("-")[2]: it["spec"]["json"] for it in custom}
+    by_name = {manifest["metadata"]["name"].rpartition("-")[2]: manifest["spec"]["json"] for manifest in custom}
     assert by_name == DASHBOARDS
-    for it in custom:
-        assert it["apiVersion"] == "grafana.integreatly.org/v1beta1"
-        assert it["spec"]["instanceSelector"] == {"matchLabels": {"dashboards": "grafana"}}
-        assert json.loads(it["spec"]["json"])["uid"].startswith("kafka-transactions-")
+    for manifest in custom:
+        assert manifest["apiVersion"] == "grafana.integreatly.org/v1beta1"
+        assert manifest["spec"]["instanceSelector"] == {"matchLabels": {"dashboards": "grafana"}}
+        assert json.loads(manifest["spec"]["json"])["uid"].startswith("kafka-transactions-")
 
 
 def test_dashboards_fit_a_configmap() -> None:

@@ -30,13 +30,15 @@ def pod_of(cron_job: Manifest) -> Manifest:
 def claims(pod: Manifest) -> dict[str, str]:
     """Claim by name of its volume."""
     return {
-        it["name"]: it["persistentVolumeClaim"]["claimName"] for it in pod["volumes"] if "persistentVolumeClaim" in it
+        volume["name"]: volume["persistentVolumeClaim"]["claimName"]
+        for volume in pod["volumes"]
+        if "persistentVolumeClaim" in volume
     }
 
 
 @pytest.mark.programs
 def test_neither_is_there_by_default() -> None:
-    assert not {it["kind"] for it in render("everything")} & {"CronJob", "SparkApplication"}
+    assert not {manifest["kind"] for manifest in render("everything")} & {"CronJob", "SparkApplication"}
 
 
 @pytest.mark.programs
@@ -48,7 +50,7 @@ def test_the_cron_job_writes_to_the_exporter_s_volume() -> None:
     (container,) = pod["containers"]
 
     assert claims(pod) == claims(exporter) == {"state": "transaction-history"}
-    mounts = {it["name"]: it for one in (container, *exporter["containers"]) for it in one["volumeMounts"]}
+    mounts = {mount["name"]: mount for one in (container, *exporter["containers"]) for mount in one["volumeMounts"]}
     assert mounts["state"] == {"name": "state", "mountPath": VOLUME}
     assert {"name": "state", "mountPath": VOLUME} in container["volumeMounts"]
     assert container["args"] == ARGUMENTS
@@ -116,7 +118,7 @@ def test_the_spark_application_does_the_same_on_several_nodes() -> None:
     assert claims(spec) == claims(exporter)
     for role in ("driver", "executor"):
         pod = spec[role]
-        assert {it["name"]: it["mountPath"] for it in pod["volumeMounts"]} == {
+        assert {mount["name"]: mount["mountPath"] for mount in pod["volumeMounts"]} == {
             "state": VOLUME,
             "spark-local-dir-1": "/tmp",
         }
@@ -138,8 +140,8 @@ def test_versions_and_places_are_those_of_the_image() -> None:
     assert spec["sparkVersion"] == pinned[1]
     assert spec["mainApplicationFile"] == f"local://{PLACE}/pipeline.py"
     assert any(
-        f"cp {PLACE}/bin/kafka-transaction-exporter {PLACE}/pipeline.py" in it
-        for it in values_of("RUN", "pipeline-build")
+        f"cp {PLACE}/bin/kafka-transaction-exporter {PLACE}/pipeline.py" in command
+        for command in values_of("RUN", "pipeline-build")
     )
     (step,) = values_of("RUN", "pipeline")
     assert f"useradd --uid {USER} --gid {USER}" in step
@@ -152,9 +154,9 @@ def test_pins_of_one_package_agree(name: str) -> None:
     def pins(file: str) -> set[str]:
         return set(re.findall(r"^(\S+==\S+)", (ROOT / "constraints" / f"{file}.txt").read_text(), re.MULTILINE))
 
-    shared = {it.partition("==")[0] for it in pins(name)} & {it.partition("==")[0] for it in pins("dev")}
+    shared = {pin.partition("==")[0] for pin in pins(name)} & {pin.partition("==")[0] for pin in pins("dev")}
     assert shared
-    assert {it for it in pins(name) if it.partition("==")[0] in shared} <= pins("dev")
+    assert {pin for pin in pins(name) if pin.partition("==")[0] in shared} <= pins("dev")
 
 
 @pytest.mark.programs
@@ -162,7 +164,7 @@ def test_the_exporter_records_for_the_pipeline_and_reads_what_it_makes() -> None
     """The same folders on the same volume, and room for them."""
     (container,) = only(render("spark"), "Deployment")["spec"]["template"]["spec"]["containers"]
 
-    assert {it for it in container["args"] if "history" in it or "baseline" in it} == {
+    assert {argument for argument in container["args"] if "history" in argument or "baseline" in argument} == {
         f"--history.directory={VOLUME}/history",
         f"--baseline.file={VOLUME}/tables/v1/baselines.json",
     }
@@ -191,13 +193,13 @@ def test_the_cron_job_s_command_does_its_work(tmp_path: Path) -> None:
     kept.rotate()
     objects = render("spark")
     (container,) = pod_of(only(objects, "CronJob"))["containers"]
-    arguments = [it.replace(VOLUME, str(tmp_path)) for it in container["args"]]
+    arguments = [argument.replace(VOLUME, str(tmp_path)) for argument in container["args"]]
 
     done = subprocess.run(
         [sys.executable, "-m", "exporter", *arguments], capture_output=True, text=True, timeout=300, check=False
     )
 
     (exporter,) = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
-    (file,) = (it.partition("=")[2] for it in exporter["args"] if it.startswith("--baseline.file="))
+    (file,) = (argument.partition("=")[2] for argument in exporter["args"] if argument.startswith("--baseline.file="))
     assert done.returncode == 0, done.stderr
     assert parse(Path(file.replace(VOLUME, str(tmp_path))).read_text()).cluster_ids == {"cluster-1"}

@@ -72,7 +72,7 @@ def test_minimal_is_what_it_was() -> None:
 
 
 def test_nothing_that_needs_an_operator_is_there_by_default() -> None:
-    kinds = sorted(it["kind"] for it in render("minimal"))
+    kinds = sorted(manifest["kind"] for manifest in render("minimal"))
 
     assert kinds == ["ConfigMap", "Deployment", "Pod", "Service", "ServiceAccount"]
 
@@ -88,15 +88,15 @@ def test_objects_find_each_other(name: str) -> None:
     objects = render(name)
     template = only(objects, "Deployment")["spec"]["template"]
     labels, pod = template["metadata"]["labels"], template["spec"]
-    test_labels = [it["metadata"]["labels"] for it in of_kind(objects, "Pod")]
+    test_labels = [manifest["metadata"]["labels"] for manifest in of_kind(objects, "Pod")]
     ports = {port["name"] for container in pod["containers"] for port in container.get("ports", [])}
 
     for selector in _selectors(objects):
         assert selector.items() <= labels.items()
-        assert not any(selector.items() <= it.items() for it in test_labels)
+        assert not any(selector.items() <= labels.items() for labels in test_labels)
     for policy in of_kind(objects, "NetworkPolicy"):
         selector = policy["spec"]["podSelector"]["matchLabels"]
-        assert all(selector.items() <= it.items() for it in [labels, *test_labels])
+        assert all(selector.items() <= template.items() for template in [labels, *test_labels])
     assert set(_ports_named(objects)) <= ports
     for one in pods(objects):
         assert set(_needed(one, "ServiceAccount")) <= _names(objects, "ServiceAccount") | {"default"}
@@ -106,9 +106,9 @@ def test_objects_find_each_other(name: str) -> None:
 
 def _selectors(objects: list[Manifest]) -> list[dict[str, str]]:
     """Of whatever is about the pods that serve."""
-    found = [it["spec"]["selector"] for it in of_kind(objects, "Service")]
+    found = [manifest["spec"]["selector"] for manifest in of_kind(objects, "Service")]
     for kind in ("Deployment", "PodDisruptionBudget", "PodMonitor"):
-        found += [it["spec"]["selector"]["matchLabels"] for it in of_kind(objects, kind)]
+        found += [manifest["spec"]["selector"]["matchLabels"] for manifest in of_kind(objects, kind)]
     for monitor in of_kind(objects, "ServiceMonitor"):
         selector = monitor["spec"]["selector"]["matchLabels"]
         assert selector.items() <= only(objects, "Service")["metadata"]["labels"].items()
@@ -116,15 +116,23 @@ def _selectors(objects: list[Manifest]) -> list[dict[str, str]]:
 
 
 def _ports_named(objects: list[Manifest]) -> list[str]:
-    found = [port["targetPort"] for it in of_kind(objects, "Service") for port in it["spec"]["ports"]]
-    found += [it["port"] for monitor in of_kind(objects, "PodMonitor") for it in monitor["spec"]["podMetricsEndpoints"]]
+    found = [port["targetPort"] for manifest in of_kind(objects, "Service") for port in manifest["spec"]["ports"]]
+    found += [
+        endpoint["port"]
+        for monitor in of_kind(objects, "PodMonitor")
+        for endpoint in monitor["spec"]["podMetricsEndpoints"]
+    ]
     for monitor in of_kind(objects, "ServiceMonitor"):
         names = {port["name"] for port in only(objects, "Service")["spec"]["ports"]}
         assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} <= names
     for policy in of_kind(objects, "NetworkPolicy"):
         found += [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]]
     for deployment in of_kind(objects, "Deployment"):
-        exporter = next(it for it in deployment["spec"]["template"]["spec"]["containers"] if it["name"] == "exporter")
+        exporter = next(
+            container
+            for container in deployment["spec"]["template"]["spec"]["containers"]
+            if container["name"] == "exporter"
+        )
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             asked = exporter[probe]
             found.append((asked.get("httpGet") or asked["tcpSocket"])["port"])
@@ -134,11 +142,13 @@ def _ports_named(objects: list[Manifest]) -> list[str]:
 def _needed(pod: Manifest, kind: str) -> list[str]:
     if kind == "ServiceAccount":
         return [pod["serviceAccountName"]]
-    return [it["persistentVolumeClaim"]["claimName"] for it in pod["volumes"] if "persistentVolumeClaim" in it]
+    return [
+        volume["persistentVolumeClaim"]["claimName"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume
+    ]
 
 
 def _names(objects: list[Manifest], kind: str) -> set[str]:
-    return {it["metadata"]["name"] for it in of_kind(objects, kind)}
+    return {manifest["metadata"]["name"] for manifest in of_kind(objects, kind)}
 
 
 def _mounted(pod: Manifest) -> list[str]:
@@ -148,14 +158,14 @@ def _mounted(pod: Manifest) -> list[str]:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_object_says_whose_it_is(name: str) -> None:
     """Labels that everybody selects by, and a namespace; those are asked of the chart's objects, not of extra ones."""
-    for it in render(name):
-        if it["metadata"]["name"].endswith(("-extra", "-text")):
+    for manifest in render(name):
+        if manifest["metadata"]["name"].endswith(("-extra", "-text")):
             continue
-        labels = it["metadata"]["labels"]
+        labels = manifest["metadata"]["labels"]
         assert labels["app.kubernetes.io/name"] == "kafka-transaction-exporter"
         assert labels["app.kubernetes.io/instance"] == "watch"
         assert labels["app.kubernetes.io/managed-by"] == "Helm"
-        assert it["metadata"]["namespace"] in ("kafka", "monitoring")
+        assert manifest["metadata"]["namespace"] in ("kafka", "monitoring")
 
 
 def test_everything_s_values_arrive() -> None:
@@ -180,7 +190,7 @@ def test_everything_s_values_arrive() -> None:
     assert pod["topologySpreadConstraints"][0]["labelSelector"] == deployment["spec"]["selector"]
     for key in ("nodeSelector", "tolerations", "affinity", "priorityClassName", "runtimeClassName", "hostAliases"):
         assert pod[key], key
-    names = {it["metadata"]["name"] for it in of_kind(objects, "ConfigMap")}
+    names = {manifest["metadata"]["name"] for manifest in of_kind(objects, "ConfigMap")}
     assert {"watch-kafka-transaction-exporter-extra", "watch-text"} <= names
     assert only(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == 1
 
@@ -194,12 +204,12 @@ def test_everything_s_values_arrive() -> None:
 )
 def test_annotations_and_labels_are_on_their_object(kind: str, key: str) -> None:
     """Those of one object on it alone, those of all on all."""
-    for it in render("everything"):
-        metadata = it["metadata"]
+    for manifest in render("everything"):
+        metadata = manifest["metadata"]
         carries = metadata.get("annotations", {}).get(f"example.org/{key}") == "yes"
         is_dashboard = key == "dashboard" and metadata.get("labels", {}).get("grafana_dashboard") == "1"
-        assert carries == (it["kind"] == kind or is_dashboard)
-        if it["kind"] == kind:
+        assert carries == (manifest["kind"] == kind or is_dashboard)
+        if manifest["kind"] == kind:
             assert metadata["annotations"]["example.org/owner"] == "kafka-team"
             has_labels_of_its_own = key in ("deployment", "service", "account", "test")
             assert (metadata["labels"].get(f"example.org/{key}") == "yes") == has_labels_of_its_own
@@ -220,7 +230,7 @@ def test_the_test_runs_when_it_is_asked_for() -> None:
     assert plain["metadata"]["annotations"] == hook
     assert plain["spec"]["restartPolicy"] == "Never"
     assert full["spec"]["containers"][0]["resources"] == {"limits": {"memory": "256Mi"}}
-    assert "Pod" not in {it["kind"] for it in render("minimal", "--set=test.enabled=false")}
+    assert "Pod" not in {manifest["kind"] for manifest in render("minimal", "--set=test.enabled=false")}
 
 
 def test_a_volume_is_for_one_pod() -> None:
@@ -240,8 +250,8 @@ def test_two_releases_do_not_meet() -> None:
     east = render("multi-cluster")
     west = render("minimal", "--set=nameOverride=transactions-west,clusterLabel=west,podMonitor.enabled=true")
 
-    assert not {(it["kind"], it["metadata"]["name"]) for it in east} & {
-        (it["kind"], it["metadata"]["name"]) for it in west
+    assert not {(manifest["kind"], manifest["metadata"]["name"]) for manifest in east} & {
+        (manifest["kind"], manifest["metadata"]["name"]) for manifest in west
     }
     pod = only(west, "Deployment")["spec"]["template"]["metadata"]["labels"]
     assert not any(selector.items() <= pod.items() for selector in _selectors(east))

@@ -44,7 +44,9 @@ def test_kube_score_finds_what_is_explained() -> None:
         words = [str(program), "score", "--output-format=json", "-"]
         run = subprocess.run(words, input=render_text(name), capture_output=True, text=True, check=False)
         for scored in json.loads(run.stdout):
-            found |= {it["check"]["id"] for it in scored["checks"] if not it["skipped"] and it["grade"] < 10}
+            found |= {
+                check["check"]["id"] for check in scored["checks"] if not check["skipped"] and check["grade"] < 10
+            }
 
     assert found == set(EXPLAINED)
 
@@ -84,8 +86,8 @@ def test_no_pod_has_a_token_or_rights(name: str) -> None:
     """Nothing here ever speaks with the API server."""
     objects = render(name)
 
-    assert not {it["kind"] for it in objects} & {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
-    assert all(it["automountServiceAccountToken"] is False for it in of_kind(objects, "ServiceAccount"))
+    assert not {manifest["kind"] for manifest in objects} & {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+    assert all(manifest["automountServiceAccountToken"] is False for manifest in of_kind(objects, "ServiceAccount"))
     for pod in pods(objects):
         assert pod["automountServiceAccountToken"] is False
         assert pod["enableServiceLinks"] is False
@@ -97,9 +99,9 @@ def test_secrets_are_files_that_only_the_exporter_reads(name: str) -> None:
     for pod in pods(render(name)):
         secrets = {volume["name"] for volume in pod["volumes"] if "secret" in volume}
         assert all(volume["secret"]["defaultMode"] == 0o440 for volume in pod["volumes"] if "secret" in volume)
-        mounts = [it for it in container_of(pod)["volumeMounts"] if it["name"] in secrets]
-        assert {it["name"] for it in mounts} == secrets
-        assert all(it["readOnly"] and "subPath" not in it for it in mounts)
+        mounts = [mount for mount in container_of(pod)["volumeMounts"] if mount["name"] in secrets]
+        assert {mount["name"] for mount in mounts} == secrets
+        assert all(mount["readOnly"] and "subPath" not in mount for mount in mounts)
 
 
 def test_probes_ask_for_paths_that_exist() -> None:

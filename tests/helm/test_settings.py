@@ -25,7 +25,7 @@ SECRETS: Final = {setting.name for setting in SETTINGS if setting.is_secret}
 
 def settings(name: str, *more: str) -> dict[str, Any]:
     """Of the rendered ConfigMap."""
-    maps = [it for it in of_kind(render(name, *more), "ConfigMap") if "config.yaml" in it["data"]]
+    maps = [manifest for manifest in of_kind(render(name, *more), "ConfigMap") if "config.yaml" in manifest["data"]]
     loaded: dict[str, Any] = yaml.safe_load(maps[0]["data"]["config.yaml"])
     return loaded
 
@@ -44,10 +44,10 @@ def test_the_program_takes_its_settings(name: str, tmp_path: Path, outside: Outs
     objects = render(name)
     pod = only(objects, "Deployment")["spec"]["template"]["spec"]
     lay_out(pod, objects, tmp_path, outside)
-    arguments = [moved(it, tmp_path) for it in container_of(pod)["args"]]
+    arguments = [moved(argument, tmp_path) for argument in container_of(pod)["args"]]
     assert build_parser().parse_args(arguments).command == "serve"
     # a flag of `serve` alone; its file is of the exporter-toolkit's format and not a setting
-    checked = [it for it in arguments[1:] if not it.startswith("--web.config.file=")]
+    checked = [argument for argument in arguments[1:] if not argument.startswith("--web.config.file=")]
     words = [str(PROGRAM), "config", "check", *checked]
     run = subprocess.run(words, capture_output=True, text=True, check=False, env={})
 
@@ -61,12 +61,12 @@ def test_the_test_pod_sees_what_the_exporter_sees(name: str) -> None:
     """Image, rights, settings and Secrets at the same places; only the state and the web file are not its own."""
     objects = render(name)
     exporter = only(objects, "Deployment")["spec"]["template"]["spec"]
-    (test,) = (it["spec"] for it in of_kind(objects, "Pod"))
+    (test,) = (manifest["spec"] for manifest in of_kind(objects, "Pod"))
     own = {"state", "web-config"}
 
-    assert test["volumes"] == [it for it in exporter["volumes"] if it["name"] not in own]
+    assert test["volumes"] == [volume for volume in exporter["volumes"] if volume["name"] not in own]
     tested, serve = container_of(test), container_of(exporter)
-    assert tested["volumeMounts"] == [it for it in serve["volumeMounts"] if it["name"] not in own]
+    assert tested["volumeMounts"] == [mount for mount in serve["volumeMounts"] if mount["name"] not in own]
     for key in ("image", "securityContext", "env", "envFrom"):
         assert tested.get(key) == serve.get(key)
     assert tested["args"] == ["doctor", serve["args"][1], "--state.file=none"]
@@ -116,7 +116,7 @@ def test_strimzi_s_secrets_are_mounted_by_name() -> None:
     def mounted(*more: str) -> dict[str, list[str]]:
         volumes = only(render("strimzi", *more), "Deployment")["spec"]["template"]["spec"]["volumes"]
         secrets = [volume["secret"] for volume in volumes if "secret" in volume]
-        return {it["secretName"]: [item["key"] for item in it["items"]] for it in secrets}
+        return {secret["secretName"]: [item["key"] for item in secret["items"]] for secret in secrets}
 
     assert mounted() == {"orders-cluster-ca-cert": ["ca.crt"], "transaction-exporter": ["user.crt", "user.key"]}
     assert mounted("--set=kafka.strimzi.format=PKCS12") == {
@@ -150,13 +150,13 @@ def test_no_secret_is_rendered(name: str) -> None:
     objects = render(name)
 
     assert of_kind(objects, "Secret") == []
-    for it in of_kind(objects, "ConfigMap"):
-        if "config.yaml" in it["data"]:
-            assert not SECRETS & yaml.safe_load(it["data"]["config.yaml"]).keys()
+    for manifest in of_kind(objects, "ConfigMap"):
+        if "config.yaml" in manifest["data"]:
+            assert not SECRETS & yaml.safe_load(manifest["data"]["config.yaml"]).keys()
     for pod in pods(objects):
         for container in containers(pod):
             assert not any("password" in word.lower() for word in container.get("args", []))
-            assert all(it["name"] in {"TZ", "AWS_DEFAULT_REGION"} for it in container.get("env", []))
+            assert all(variable["name"] in {"TZ", "AWS_DEFAULT_REGION"} for variable in container.get("env", []))
 
 
 def test_the_document_s_values_can_be_used(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def cycle(at_ms: int = NOW_MS, *, open_transactions: int = 1, cluster_id: str = 
 
 def files(directory: Path, table: str) -> list[Path]:
     """As readers of Parquet folders see them: not what is being written."""
-    return sorted(it for it in (directory / VERSION / table).rglob("*.parquet") if not it.name.startswith("_"))
+    return sorted(path for path in (directory / VERSION / table).rglob("*.parquet") if not path.name.startswith("_"))
 
 
 def rows(directory: Path, table: str) -> list[dict[str, Any]]:
@@ -141,13 +141,13 @@ def test_what_is_too_old_or_too_much_goes(tmp_path: Path) -> None:
     assert len(files(tmp_path, CYCLES)) == 2
     foreign.parent.mkdir(exist_ok=True)
     foreign.write_text("mine")
-    size = max(sum(it.stat().st_size for it in files(tmp_path, table)[-1:]) for table in (CYCLES, OBSERVATIONS))
+    size = max(sum(path.stat().st_size for path in files(tmp_path, table)[-1:]) for table in (CYCLES, OBSERVATIONS))
 
     smaller = history(tmp_path, retention_bytes=2 * size)
     smaller.rotate()
 
     assert foreign.read_text() == "mine"
-    assert [it.parent.name for it in files(tmp_path, CYCLES) if it != foreign] == ["date=2027-01-14"]
+    assert [path.parent.name for path in files(tmp_path, CYCLES) if path != foreign] == ["date=2027-01-14"]
     assert not (tmp_path / VERSION / OBSERVATIONS / "cluster_id=cluster-1" / "date=2027-01-13").exists()
 
 
@@ -166,7 +166,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(pq, "write_table", breaks)
     kept.rotate()
     assert [OBSERVATIONS in calls[0], CYCLES in calls[1]] == [True, True]
-    assert [it.name for it in tmp_path.rglob("*") if it.is_file()] == [f"{NOW_MS}-{NOW_MS}-writer-1.parquet"]
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [f"{NOW_MS}-{NOW_MS}-writer-1.parquet"]
     assert kept.status().failure == f"{tmp_path}: No space left on device"
     assert kept.status().rows_waiting == 1
 
@@ -196,7 +196,7 @@ def test_a_directory_that_cannot_be_written_is_reported_once(tmp_path: Path, cap
         kept.rotate()
 
     assert kept.status().failure == f"{tmp_path / 'file'}: Not a directory"
-    assert len([it for it in caplog.records if "history cannot be written" in it.message]) == 1
+    assert len([record for record in caplog.records if "history cannot be written" in record.message]) == 1
 
 
 def test_its_thread_writes_when_a_file_is_due_and_at_the_end(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_kill_in_the_middle_of_a_write_loses_and_doubles_nothing(record: Recor
         time.sleep(random_.uniform(0, 0.05))
         process.send_signal(signal.SIGKILL)
         said, _ = process.communicate(timeout=PATIENCE_S)
-        spoken |= {*before, *(int(it) for it in said.splitlines(keepends=True) if it.endswith("\n"))}
+        spoken |= {*before, *(int(line) for line in said.splitlines(keepends=True) if line.endswith("\n"))}
 
     taken = Counter(_number(row) for row in rows(tmp_path, CYCLES))
     observed = Counter(_number(row) for row in rows(tmp_path, OBSERVATIONS))

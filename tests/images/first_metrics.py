@@ -114,7 +114,7 @@ def measured(way: Way, bootstrap: str) -> list[float]:
 
 def table(rows: dict[str, list[float]]) -> str:
     head = f"{START}| way | seconds, of {RUNS} runs |\n|---|---|\n"
-    return head + "".join(f"| {what} | {min(it):.0f} to {max(it):.0f} |\n" for what, it in rows.items()) + END
+    return head + "".join(f"| {what} | {min(times):.0f} to {max(times):.0f} |\n" for what, times in rows.items()) + END
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ class Composed:
 
     def __init__(self, folder: Path) -> None:
         self.services: dict[str, Any] = yaml.safe_load(FILE.read_text())["services"]
-        published = [name for name, it in self.services.items() if "ports" in it]
+        published = [name for name, service in self.services.items() if "ports" in service]
         self.ports = dict(zip(published, free_ports(len(published)), strict=True))
         for name, service in self.services.items():
             service.pop("build", None)
@@ -70,7 +70,7 @@ class Composed:
 
     def _dependencies(self, name: str) -> dict[str, str]:
         given = self.services[name].get("depends_on", [])
-        return {it: given[it]["condition"] if isinstance(given, dict) else "service_started" for it in given}
+        return {name: given[name]["condition"] if isinstance(given, dict) else "service_started" for name in given}
 
     def _wait(self, container: str, wanted: str) -> None:
         words = {
@@ -94,7 +94,7 @@ class Composed:
 def composed(exporter_image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
     podman("tag", exporter_image, f"localhost/{OURS}")
     made = Composed(tmp_path_factory.mktemp("compose"))
-    for image in {it["image"] for it in made.services.values()} - {OURS}:
+    for image in {service["image"] for service in made.services.values()} - {OURS}:
         stand_in(image)
     try:
         for name, service in made.services.items():
@@ -115,14 +115,14 @@ def test_a_planted_hang_fires_and_the_data_source_answers(composed: Composed) ->
     while "KafkaTransactionHanging" not in names:
         assert time.monotonic() < deadline, names
         time.sleep(2)
-        names = {it["labels"]["alertname"] for it in composed.json("alertmanager", "/api/v2/alerts")}
+        names = {alert["labels"]["alertname"] for alert in composed.json("alertmanager", "/api/v2/alerts")}
 
     assert len(composed.json("grafana", "/api/search")) == 3
     query = urllib.parse.quote('kafka_open_transactions{verdict=~"hanging_.*"} > 0')
     asked = composed.json("grafana", f"/api/datasources/proxy/Prometheus/api/v1/query?query={query}")
-    assert [it["value"][1] for it in asked["data"]["result"]] == ["1"]
+    assert [sample["value"][1] for sample in asked["data"]["result"]] == ["1"]
     rules = composed.json("prometheus", "/api/v1/rules")["data"]["groups"]
-    assert {it["health"] for group in rules for it in group["rules"]} == {"ok"}
+    assert {rule["health"] for group in rules for rule in group["rules"]} == {"ok"}
     (exporter,) = json.loads(podman("inspect", f"{PROJECT}_exporter_1").stdout)
     assert exporter["HostConfig"]["ReadonlyRootfs"]
     assert exporter["EffectiveCaps"] in ([], None)

@@ -131,7 +131,7 @@ def test_msk_s_login_is_signed_with_the_role_of_the_service_account(exporter_ima
         options = [f"--env={name}={value}" for name, value in environment.items()]
         (signed,) = python(exporter_image, SIGNS, f"--volume={token}:/token:ro", *options)
 
-    assert [it["WebIdentityToken"] for it in asked] == [["of the service account"]]
+    assert [request["WebIdentityToken"] for request in asked] == [["of the service account"]]
     told = json.loads(signed)
     assert told["x-amz-credential"].startswith("AKIDOFTHEROLE/")
     assert told["x-amz-security-token"] == "session"

@@ -60,9 +60,9 @@ def for_podman(pod: Manifest, image: str) -> Manifest:
             container.pop(field, None)
         if container["name"] == "exporter":
             container["image"] = image
-    for it in pod["volumes"]:
-        if "secret" in it:
-            it["secret"]["optional"] = False  # podman 4.3 ends with a nil pointer without it
+    for volume in pod["volumes"]:
+        if "secret" in volume:
+            volume["secret"]["optional"] = False  # podman 4.3 ends with a nil pointer without it
     return pod
 
 
@@ -219,5 +219,5 @@ def test_next_to_prometheus(play: Any, hanging: KafkaCluster) -> None:
     while values != ["1"]:
         assert time.monotonic() < deadline
         with contextlib.suppress(AssertionError):
-            values = [it["value"][1] for it in json.loads(fetched(query))["data"]["result"]]
+            values = [sample["value"][1] for sample in json.loads(fetched(query))["data"]["result"]]
         time.sleep(1)

@@ -39,7 +39,7 @@ def test_what_is_written_is_read(incidents: Incidents) -> None:
         (("incidents", 0, "suspects", 0, "groups"), [None]),
         (("incidents", 0, "events", 0, "kind"), "party"),
     ],
-    ids=lambda it: "/".join(map(str, it)) if isinstance(it, tuple) else None,
+    ids=lambda value: "/".join(map(str, value)) if isinstance(value, tuple) else None,
 )
 def test_anything_else_is_refused(path: tuple[str | int, ...], value: object) -> None:
     damaged: Any = document(told())

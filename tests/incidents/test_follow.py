@@ -16,9 +16,9 @@ from tests.incidents.cycles import SECOND_MS, Cycles, blocked, hang
 UNPROVED = proof(state_partitions=(StatePartitionProof(partition=0, leader=1, failure="loading"),))
 
 
-def kinds(it: Incident) -> list[tuple[int, EventKind]]:
+def kinds(incident: Incident) -> list[tuple[int, EventKind]]:
     """Seconds after the first cycle, and what happened then."""
-    return [((event.at_ms - NOW_MS) // SECOND_MS, event.kind) for event in it.events]
+    return [((event.at_ms - NOW_MS) // SECOND_MS, event.kind) for event in incident.events]
 
 
 def test_a_healthy_cluster_has_none_and_costs_nothing() -> None:
@@ -32,13 +32,19 @@ def test_an_incident_is_followed_from_its_first_cycle_to_its_end() -> None:
     cycles = Cycles()
     cycles.cycle(0, [hang()])
     cycles.cycle(30, [hang()], impact=blocked("readers"))
-    (it,) = cycles.cycle(60, [hang(high_watermark=400)], impact=blocked("readers")).all
-    assert (it.id, it.is_over, it.ended_ms) == ("20270115T080000000Z", False, None)
-    (it,) = cycles.cycle(90).all
-    assert (it.is_over, it.ended_ms) == (True, NOW_MS + 90 * SECOND_MS + 40), "its marker may have come in the cycle"
-    assert (it.worst, it.partitions, it.groups) == (Verdict.HANGING_NO_TRANSACTIONAL_ID, ("orders-0",), ("readers",))
-    assert it.records_held_back == 300
-    assert kinds(it) == [
+    (incident,) = cycles.cycle(60, [hang(high_watermark=400)], impact=blocked("readers")).all
+    assert (incident.id, incident.is_over, incident.ended_ms) == ("20270115T080000000Z", False, None)
+    (incident,) = cycles.cycle(90).all
+    assert (incident.is_over, incident.ended_ms) == (True, NOW_MS + 90 * SECOND_MS + 40), (
+        "its marker may have come in the cycle"
+    )
+    assert (incident.worst, incident.partitions, incident.groups) == (
+        Verdict.HANGING_NO_TRANSACTIONAL_ID,
+        ("orders-0",),
+        ("readers",),
+    )
+    assert incident.records_held_back == 300
+    assert kinds(incident) == [
         (-1, EventKind.FIRST_RECORD),
         (0, EventKind.FIRST_SEEN),
         (0, EventKind.VERDICT),
@@ -51,10 +57,10 @@ def test_a_verdict_that_changes_is_told_once() -> None:
     cycles = Cycles()
     cycles.cycle(0, [hang()], proof=UNPROVED)
     cycles.cycle(30, [hang()], proof=UNPROVED)
-    (it,) = cycles.cycle(60, [hang()]).all
-    told = [event.sentence.split(":")[0] for event in it.events if event.kind is EventKind.VERDICT]
+    (incident,) = cycles.cycle(60, [hang()]).all
+    told = [event.sentence.split(":")[0] for event in incident.events if event.kind is EventKind.VERDICT]
     assert told == ["orders-0 is inconclusive", "orders-0 is hanging_no_transactional_id"]
-    assert (it.started_ms, it.worst) == (NOW_MS, Verdict.HANGING_NO_TRANSACTIONAL_ID)
+    assert (incident.started_ms, incident.worst) == (NOW_MS, Verdict.HANGING_NO_TRANSACTIONAL_ID)
 
 
 def test_a_start_that_only_the_proof_shows_is_reported_once() -> None:
@@ -63,9 +69,9 @@ def test_a_start_that_only_the_proof_shows_is_reported_once() -> None:
     cycles = Cycles()
     cycles.cycle(0, [hang(last_timestamp_ms=written_ms)], proof=UNPROVED)
     cycles.cycle(30, [hang(last_timestamp_ms=written_ms)])
-    (it,) = cycles.cycle(60, [hang(last_timestamp_ms=written_ms)]).all
-    assert [event.at_ms for event in it.events if event.kind is EventKind.FIRST_RECORD] == [written_ms]
-    assert it.suspects[0].start_ms == written_ms
+    (incident,) = cycles.cycle(60, [hang(last_timestamp_ms=written_ms)]).all
+    assert [event.at_ms for event in incident.events if event.kind is EventKind.FIRST_RECORD] == [written_ms]
+    assert incident.suspects[0].start_ms == written_ms
 
 
 @pytest.mark.parametrize(("later_s", "incidents"), [(JOINED_SECONDS, 1), (JOINED_SECONDS + 1, 2)])
@@ -78,17 +84,17 @@ def test_a_suspect_that_begins_soon_after_another_belongs_to_its_incident(later_
 def test_the_same_transaction_on_another_partition_belongs_to_its_incident_whenever_it_is_found() -> None:
     cycles = Cycles()
     cycles.cycle(0, [hang()])
-    (it,) = cycles.cycle(10 * JOINED_SECONDS, [hang(), hang(1)]).all
-    assert it.partitions == ("orders-0", "orders-1")
+    (incident,) = cycles.cycle(10 * JOINED_SECONDS, [hang(), hang(1)]).all
+    assert incident.partitions == ("orders-0", "orders-1")
 
 
 def test_where_its_partition_cannot_be_read_an_incident_goes_on() -> None:
     cycles = Cycles()
     cycles.cycle(0, [hang()])
-    (it,) = cycles.cycle(30, unread=[0]).all
-    assert not it.is_over
-    (it,) = cycles.cycle(60).all
-    assert it.is_over
+    (incident,) = cycles.cycle(30, unread=[0]).all
+    assert not incident.is_over
+    (incident,) = cycles.cycle(60).all
+    assert incident.is_over
 
 
 @pytest.mark.parametrize(("hidden", "is_over"), [((), True), (("orders",), False)])
@@ -98,15 +104,15 @@ def test_a_topic_that_is_deleted_ends_it_and_one_that_is_hidden_does_not(
     cycles = Cycles()
     cycles.cycle(0, [hang()])
     others = replace(snapshot(partitions=3).partitions, topics=("payments",))
-    (it,) = cycles.cycle(30, columns=others, visibility=Visibility(hidden_topics=hidden)).all
-    assert it.is_over is is_over
+    (incident,) = cycles.cycle(30, columns=others, visibility=Visibility(hidden_topics=hidden)).all
+    assert incident.is_over is is_over
 
 
 def test_a_restart_goes_on_with_the_same_incident() -> None:
     cycles = Cycles()
     before = cycles.cycle(0, [hang()])
-    (it,) = Cycles(before).cycle(30, [hang()]).all
-    assert (it.id, len(it.suspects)) == (before.all[0].id, 1)
+    (incident,) = Cycles(before).cycle(30, [hang()]).all
+    assert (incident.id, len(incident.suspects)) == (before.all[0].id, 1)
 
 
 def test_another_cluster_begins_with_none() -> None:
@@ -118,8 +124,8 @@ def test_another_cluster_begins_with_none() -> None:
 def test_suspects_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exporter.incidents.follow.SUSPECTS_MAX", 2)
     cycles = Cycles()
-    (it,) = cycles.cycle(0, [hang(partition, producer_id=partition) for partition in range(3)]).all
-    assert (len(it.suspects), it.more_suspects) == (2, 1)
+    (incident,) = cycles.cycle(0, [hang(partition, producer_id=partition) for partition in range(3)]).all
+    assert (len(incident.suspects), incident.more_suspects) == (2, 1)
 
 
 def test_suspects_beyond_the_limit_begin_no_incident_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,8 +142,8 @@ def test_suspects_beyond_the_limit_begin_no_incident_later(monkeypatch: pytest.M
 def test_events_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exporter.incidents.follow.EVENTS_MAX", 2)
     cycles = Cycles()
-    (it,) = cycles.cycle(0, [hang()]).all
-    assert (len(it.events), it.more_events) == (2, 1)
+    (incident,) = cycles.cycle(0, [hang()]).all
+    assert (len(incident.events), incident.more_events) == (2, 1)
 
 
 def test_of_many_incidents_the_oldest_that_are_over_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,18 +154,21 @@ def test_of_many_incidents_the_oldest_that_are_over_are_dropped(monkeypatch: pyt
     for number in range(1, 4):
         cycles.cycle(number * step, [open_, hang(0, start_offset=100 + number)])
         cycles.cycle(number * step + 30, [open_])
-    starts = [(it.started_ms - NOW_MS) // SECOND_MS for it in cycles.incidents.all]
+    starts = [(incident.started_ms - NOW_MS) // SECOND_MS for incident in cycles.incidents.all]
     assert starts == [0, 3 * step]
 
 
 def test_a_suspect_that_is_owned_after_all_stays_in_its_incident_until_it_ends() -> None:
     cycles = Cycles()
     cycles.cycle(0, [hang()], proof=UNPROVED)
-    (it,) = cycles.cycle(30, [Entry()], proof=None, transactions=(transaction(),)).all
-    assert (it.is_over, it.events[-1].sentence) == (False, "orders-0 is no suspect any more: open_within_timeout")
+    (incident,) = cycles.cycle(30, [Entry()], proof=None, transactions=(transaction(),)).all
+    assert (incident.is_over, incident.events[-1].sentence) == (
+        False,
+        "orders-0 is no suspect any more: open_within_timeout",
+    )
     assert cycles.cycle(45, [Entry()], proof=None, transactions=(transaction(),)) is cycles.incidents
-    (it,) = cycles.cycle(60).all
-    assert (it.is_over, it.worst) == (True, Verdict.INCONCLUSIVE)
+    (incident,) = cycles.cycle(60).all
+    assert (incident.is_over, incident.worst) == (True, Verdict.INCONCLUSIVE)
 
 
 def test_a_cause_is_searched_for_where_the_verdict_is_final() -> None:

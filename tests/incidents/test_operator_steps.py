@@ -17,14 +17,14 @@ PLAN = {"action": "abort", "topic": "orders", "partition": 0, "start_offset": 10
 
 def test_steps_on_its_transactions_are_told_in_the_order_of_time(tmp_path: Path) -> None:
     (incident,) = Cycles().cycle(0, [hang()]).all
-    clock = iter([NOW_MS / 1000 + it for it in (1, 2, 3, 4)])
+    clock = iter([NOW_MS / 1000 + second for second in (1, 2, 3, 4)])
     audit = AuditLog(tmp_path / "audit.jsonl", wall_clock=lambda: next(clock))
     audit.step("planned", plan=PLAN)
     audit.step("sending", plan={**PLAN, "start_offset": 7})
     audit.step("confirmed", by="terminal")
     audit.step("ended", topic="orders", partition=0, start_offset=100, done=True, sentence="the marker was written")
     steps = steps_in(incident, (tmp_path / "audit.jsonl").read_text().splitlines())
-    assert [it.at_ms - NOW_MS for it in steps] == [1000, 4000]
+    assert [step.at_ms - NOW_MS for step in steps] == [1000, 4000]
     assert steps[0].sentence.endswith("planned: abort")
     assert steps[1].sentence.endswith("ended: the marker was written")
 
@@ -46,4 +46,4 @@ def test_a_line_that_nobody_can_read_is_left_out() -> None:
 
 
 def steps_in(incident: Incident, lines: Iterable[str]) -> list[Event]:
-    return [it for it in with_steps(incident, steps_of(lines)).events if it.kind is EventKind.OPERATOR]
+    return [event for event in with_steps(incident, steps_of(lines)).events if event.kind is EventKind.OPERATOR]

@@ -183,8 +183,8 @@ class Answers:
                 partition_index=index,
                 leader_id=partition.leader,
                 leader_epoch=partition.leader_epoch,
-                replica_nodes=[it for it in (partition.leader, *partition.followers) if it >= 0],
-                isr_nodes=[it for it in (partition.leader, *partition.followers) if it >= 0],
+                replica_nodes=[node_id for node_id in (partition.leader, *partition.followers) if node_id >= 0],
+                isr_nodes=[node_id for node_id in (partition.leader, *partition.followers) if node_id >= 0],
             )
             for index, partition in enumerate(self.model.topics[name])
         ]
@@ -404,10 +404,10 @@ class Answers:
                 topics=[
                     topic_type(
                         version=version,
-                        name=it.name,
-                        partitions=[closed(marker.producer_id, it.name, index) for index in it.partition_indexes],
+                        name=named.name,
+                        partitions=[closed(marker.producer_id, named.name, index) for index in named.partition_indexes],
                     )
-                    for it in marker.topics
+                    for named in marker.topics
                 ],
             )
             for marker in request.markers

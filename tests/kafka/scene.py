@@ -203,7 +203,8 @@ def assert_true_of_the_scene(snapshot: Snapshot, memory: Memory) -> None:
     evaluation = evaluated(snapshot, memory)
     told = verdicts(evaluation)
     proof_failures = {
-        (it.key.topic, it.key.partition, it.key.producer_id): it.proof_failure for it in evaluation.evidence
+        (evidence.key.topic, evidence.key.partition, evidence.key.producer_id): evidence.proof_failure
+        for evidence in evaluation.evidence
     }
     read = {partition for partition, answer in answers(snapshot).items() if answer is Answer.READ}
     assert set(told) == {row for row in everything if row[:2] in read}

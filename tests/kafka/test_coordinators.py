@@ -63,7 +63,7 @@ def test_ids_hash_in_columns_as_they_do_alone() -> None:
     """Every id of a thousand, over as many partitions as brokers have, few and many."""
     ids = _random_ids(1000)
     for partitions in (1, 2, 50, 99_991):
-        alone = [state_partition(it.tobytes().decode(), partitions) for it in ids]
+        alone = [state_partition(encoded.tobytes().decode(), partitions) for encoded in ids]
         assert _partitions_of(ids, partitions).tolist() == alone
 
 

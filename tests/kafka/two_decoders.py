@@ -37,7 +37,7 @@ class TwoDecoders:
         """Not one byte of it may be missing, nor one too many."""
         assert self.same_or_refused(body)
         assert not any(self.same_or_refused(body[:end]) for end in range(len(body)))
-        assert not any(self.same_or_refused(body + it) for it in more)
+        assert not any(self.same_or_refused(body + suffix) for suffix in more)
 
     def flip_every_bit(self, body: bytes) -> None:
         """Whatever bit is wrong, both read the same or the exporter refuses, and raises only MalformedAnswerError."""

@@ -34,7 +34,7 @@ NOW_MS: Final = BEGIN_MS + 30 * 86_400_000
 """The pipeline's clock: after all cases."""
 EMPTY: Final = {Kind.TEXT: "", Kind.INTEGER: 0, Kind.LONG: 0, Kind.FLAG: False, Kind.INSTANT: 0, Kind.TEXTS: []}
 ROW: Final = {
-    **{it.name: EMPTY[it.kind] for it in OBSERVATION_COLUMNS if not it.nullable},
+    **{column.name: EMPTY[column.kind] for column in OBSERVATION_COLUMNS if not column.nullable},
     "topic": "orders",
     "producer_id": 7,
     "start_offset": 100,
@@ -43,7 +43,7 @@ ROW: Final = {
     "transactional_id": "app-1",
 }
 CYCLE: Final = {
-    **{it.name: EMPTY[it.kind] for it in CYCLE_COLUMNS},
+    **{column.name: EMPTY[column.kind] for column in CYCLE_COLUMNS},
     "interval_ms": 30_000,
     "exporter_version": "0",
     "is_complete": True,
@@ -74,20 +74,20 @@ def write_file(
     directory: Path, cluster_id: str, writer: str, cycles: Iterable[Mapping[str, Any]], *, copies: int = 1
 ) -> None:
     """One file of each table, as the daemon writes them."""
-    cycles = [{"open": [], "unread": [], **it} for it in cycles]
-    instants = [milliseconds(it["at"]) for it in cycles]
-    observations = [_observation(row, milliseconds(it["at"])) for it in cycles for row in it["open"]]
+    cycles = [{"open": [], "unread": [], **cycle} for cycle in cycles]
+    instants = [milliseconds(cycle["at"]) for cycle in cycles]
+    observations = [_observation(row, milliseconds(cycle["at"])) for cycle in cycles for row in cycle["open"]]
     covered = [
         {
             **CYCLE,
-            "taken_at": milliseconds(it["at"]),
-            "finished_at": milliseconds(it["at"]) + 1_000,
+            "taken_at": milliseconds(cycle["at"]),
+            "finished_at": milliseconds(cycle["at"]) + 1_000,
             "writer": writer,
-            "open_transactions": len(it["open"]),
-            "unread": it["unread"],
-            "partitions_unread": len(it["unread"]),
+            "open_transactions": len(cycle["open"]),
+            "unread": cycle["unread"],
+            "partitions_unread": len(cycle["unread"]),
         }
-        for it in cycles
+        for cycle in cycles
     ]
     day = datetime.fromtimestamp(instants[0] / 1000, timezone.utc).strftime("%Y-%m-%d")
     for table, columns, rows in ((OBSERVATIONS, OBSERVATION_COLUMNS, observations), (CYCLES, CYCLE_COLUMNS, covered)):

@@ -68,11 +68,11 @@ def write_world(seed: int, history: Path) -> None:
     transactions = open_rows(draw, when[-1])
     for writer in range(draw.randint(1, 2)):
         cycles = []
-        for at in when if writer == 0 else (it + draw.choice((0, 20)) for it in when[::2]):
-            unread = {it for it in range(3) if draw.random() < 0.2}
+        for at in when if writer == 0 else (seconds + draw.choice((0, 20)) for seconds in when[::2]):
+            unread = {number for number in range(3) if draw.random() < 0.2}
             visible = [row for since, to, row in transactions if since <= at < to and row["partition"] not in unread]
             shown = [seen(draw, row, at) for row in visible if draw.random() < 0.9]
-            cycles.append({"at": at, "open": shown, "unread": [f"orders-{it}" for it in sorted(unread)]})
+            cycles.append({"at": at, "open": shown, "unread": [f"orders-{number}" for number in sorted(unread)]})
         while cycles:
             number = draw.randint(1, 5)
             # One cluster's id is beyond ASCII.
@@ -111,7 +111,7 @@ def in_rounds(spark: SparkSession, whole: Path, folder: Path, rounds: int, seed:
 def differing(one: Rows, other: Rows) -> Sequence[str]:
     """Clusters, and their first rows that differ."""
     return [
-        f"{name}:\n  {next(filter(lambda it: it[0] != it[1], zip(one[name], other.get(name, ()))), 'number')}"  # noqa: B905
+        f"{name}:\n  {next(filter(lambda pair: pair[0] != pair[1], zip(one[name], other.get(name, ()))), 'number')}"  # noqa: B905
         for name in one
         if one[name] != other.get(name)
     ]

@@ -92,7 +92,7 @@ def test_the_file_says_what_it_is(document: dict[str, Any]) -> None:
 
 def test_a_hang_is_not_usual(document: dict[str, Any]) -> None:
     """39 of 40 count; percentiles are within a hundredth of the true ones."""
-    few, many = sorted(document["thresholds"]["transactional_ids"], key=lambda it: int(it["samples"]))
+    few, many = sorted(document["thresholds"]["transactional_ids"], key=lambda threshold: int(threshold["samples"]))
 
     assert (many["cluster_id"], many["transactional_id"]) == ("c", "orders-1")
     assert (many["samples"], many["max_ms"]) == (39, 19_000)
@@ -107,8 +107,8 @@ def test_groups_and_topics_have_theirs(document: dict[str, Any]) -> None:
     """A group by the daemon's rule, `other` for the rest; each topic that was written to."""
     thresholds = document["thresholds"]
 
-    assert {it["group"]: it["samples"] for it in thresholds["groups"]} == {"orders": 39, "other": 3}
-    assert {it["topic"]: it["samples"] for it in thresholds["topics"]} == {"orders": 39, "bills": 3}
+    assert {group["group"]: group["samples"] for group in thresholds["groups"]} == {"orders": 39, "other": 3}
+    assert {topic["topic"]: topic["samples"] for topic in thresholds["topics"]} == {"orders": 39, "bills": 3}
     assert set(thresholds["topics"][0]) == {
         "cluster_id",
         "topic",
@@ -126,12 +126,16 @@ def test_groups_and_topics_have_theirs(document: dict[str, Any]) -> None:
 def test_an_hour_of_the_week_needs_two_weeks(spark: SparkSession, tmp_path: Path) -> None:
     """Thirty on a Sunday's first hour and one two weeks later make a pattern of it, and of no other hour."""
     at = [*range(0, 3_000, 100), 14 * 86_400, 14 * 86_400 + 7_200]
-    rows = [{"start_offset": number, "started": it - 10} for number, it in enumerate(at)]
-    cycles = [part for it, row in zip(at, rows, strict=True) for part in ({"at": it, "open": [row]}, {"at": it + 30})]
+    rows = [{"start_offset": number, "started": moment - 10} for number, moment in enumerate(at)]
+    cycles = [
+        part
+        for moment, row in zip(at, rows, strict=True)
+        for part in ({"at": moment, "open": [row]}, {"at": moment + 30})
+    ]
     cases.write_file(tmp_path / "history", "c", "w", cycles)
     tables = Tables(tmp_path / "tables")
     taken(spark, tmp_path / "history", tables)
     every = all_transactions(spark, tables, tables.load())
     (topic,) = json.loads(baselines_document(spark, every, (), made_at_ms=0, window_ms=1))["thresholds"]["topics"]
 
-    assert [(it["hour"], it["samples"]) for it in topic["hours_of_week"]] == [(6 * 24, 31)]
+    assert [(hour["hour"], hour["samples"]) for hour in topic["hours_of_week"]] == [(6 * 24, 31)]

@@ -76,7 +76,7 @@ def test_a_damaged_file_costs_itself_only(
     with tables.locked():
         jobs.transactions()
         jobs.transactions()
-    sentences = [it for it in lines if "is left out" in it]
+    sentences = [line for line in lines if "is left out" in line]
     left = rows(spark, tables)["c"]
     path.write_bytes(whole)
     with tables.locked():
@@ -86,9 +86,9 @@ def test_a_damaged_file_costs_itself_only(
     assert sentences[0].startswith(f"transactions: {table}/cluster_id=c/date=2026-11-01/{path.name} is left out: ")
     assert why in sentences[0]
     # Without its cycles the second transaction is seen, and no later cycle but the third file's ends it.
-    assert [it["transactional_id"] for it in left if it["end"] == "closed"][-1] == "app-2"
+    assert [row["transactional_id"] for row in left if row["end"] == "closed"][-1] == "app-2"
     assert len(left) == (2 if table == OBSERVATIONS else 3)
-    assert [it["closed_at"] for it in rows(spark, tables)["c"]] == [
+    assert [row["closed_at"] for row in rows(spark, tables)["c"]] == [
         cases.instant(3600 * hour + 60) for hour in range(3)
     ]
     assert tables.load().damaged == ()

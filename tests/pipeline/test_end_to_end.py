@@ -78,13 +78,13 @@ def test_what_is_learned_comes_back_and_a_hang_is_reported(
         cluster.bootstrap, tmp_path, history__directory=str(history), baseline__file=str(tables.baselines)
     ) as exporter:
         with OpenTransaction(cluster.bootstrap, usual_id, [(topic, 0)]):
-            metrics = exporter.until(lambda it: it.get(UNUSUAL, {}).get((topic, "0")) == 0)
+            metrics = exporter.until(lambda shown: shown.get(UNUSUAL, {}).get((topic, "0")) == 0)
             assert metrics["kafka_transaction_exporter_baseline_used"][()] == 1
-            metrics = exporter.until(lambda it: it.get(UNUSUAL, {}).get((topic, "0")) == 1)
+            metrics = exporter.until(lambda shown: shown.get(UNUSUAL, {}).get((topic, "0")) == 1)
             assert metrics["kafka_open_transactions"][("open_within_timeout",)] == 1
-            assert [it for it in metrics.get(SUSPECTS, {}) if it[0] == topic] == []
+            assert [labels for labels in metrics.get(SUSPECTS, {}) if labels[0] == topic] == []
         plant_hang(cluster.bootstrap, topic, 1, hang_id)
-        exporter.until(lambda it: any(labels[:2] == (topic, "1") for labels in it.get(SUSPECTS, {})))
+        exporter.until(lambda shown: any(labels[:2] == (topic, "1") for labels in shown.get(SUSPECTS, {})))
         exporter.process.terminate()
         exporter.process.wait(PATIENCE_S)
 

@@ -27,7 +27,7 @@ from tests.pipeline import cases
 def cycles(tmp_path: Path) -> HistoryFile:
     """One file, as the daemon writes it."""
     cases.write_file(tmp_path, "c", "w", [{"at": 30, "open": []}])
-    (file,) = (it for it in history_files(tmp_path) if it.table == CYCLES)
+    (file,) = (file for file in history_files(tmp_path) if file.table == CYCLES)
     assert damage_of(file, to_its_end=True) is None
     return file
 
@@ -68,8 +68,8 @@ def test_a_day_with_a_file_that_breaks_off_inside_is_left_for_a_person(tmp_path:
     tables = Tables(tmp_path / "tables")
     files = history_files(tmp_path)
     with tables.locked():
-        tables.commit(tables.load().succeeded_by(1, consumed=frozenset(it.key for it in files)))
-        damaged = next(it for it in files if it.table == CYCLES)
+        tables.commit(tables.load().succeeded_by(1, consumed=frozenset(file.key for file in files)))
+        damaged = next(file for file in files if file.table == CYCLES)
         content = bytearray(damaged.path.read_bytes())
         content[4:40] = bytes(36)
         damaged.path.write_bytes(content)

@@ -75,7 +75,7 @@ def test_what_begins_soon_after_is_the_same_incident(incidents: dict[str, list[R
     (near,) = incidents["near"]
 
     assert (near["partitions"], near["transactions"], near["records_held_back"]) == (["orders-0", "orders-1"], 2, 80)
-    assert [it["partitions"] for it in incidents["far"]] == [["orders-0"], ["orders-1"]]
+    assert [incident["partitions"] for incident in incidents["far"]] == [["orders-0"], ["orders-1"]]
 
 
 def test_an_incident_lasts_until_its_last_transaction_is_closed(incidents: dict[str, list[Row]]) -> None:

@@ -56,7 +56,7 @@ def copy(made: Path, tmp_path: Path) -> Path:
 
 
 def history_files(folder: Path) -> list[str]:
-    return sorted(it.name for it in (folder / "history" / VERSION).rglob("*.parquet"))
+    return sorted(path.name for path in (folder / "history" / VERSION).rglob("*.parquet"))
 
 
 def compacted(folder: Path) -> None:
@@ -121,14 +121,14 @@ def test_old_buckets_go(copy: Path) -> None:
     with tables.locked():
         compact_tables(tables, now_ms=cases.NOW_MS, retention_ms=DAY_MS)
         after = tables.load()
-    gone = {it.folder for it in before.buckets} - {it.folder for it in after.buckets}
+    gone = {bucket.folder for bucket in before.buckets} - {bucket.folder for bucket in after.buckets}
 
-    assert {it.closed_to_ms >= cases.milliseconds(DAY_S * (DAYS - 1.5) + 60) for it in after.buckets} == {True}
+    assert {bucket.closed_to_ms >= cases.milliseconds(DAY_S * (DAYS - 1.5) + 60) for bucket in after.buckets} == {True}
     assert gone
-    assert all((tables.root / it).exists() for it in gone)
+    assert all((tables.root / folder).exists() for folder in gone)
     tables.commit(after.succeeded_by(cases.NOW_MS + SUPERSEDED_MS))
     tables.sweep(tables.load())
-    assert not any((tables.root / it).exists() for it in gone)
+    assert not any((tables.root / folder).exists() for folder in gone)
 
 
 def test_what_no_manifest_names_is_removed(spark: SparkSession, made: Path, copy: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
         jobs.run()
     manifest = tables.load()
 
-    assert [it.split(":")[0] for it in lines] == [
+    assert [line.split(":")[0] for line in lines] == [
         *("transactions", "incidents", "baselines", "report", "compact"),
         *("incidents", "compact"),
         *("incidents", "baselines", "report", "compact"),
@@ -194,7 +194,9 @@ def test_a_clock_that_is_wrong_costs_its_own_files_only(spark: SparkSession, tmp
     with tables.locked():
         jobs.transactions()
         before = rows(spark, tables)
-        cases.write_file(tmp_path / "history", "other", "w", [{**it, "at": it["at"] + 2_277_417_600} for it in cycles])
+        cases.write_file(
+            tmp_path / "history", "other", "w", [{**cycle, "at": cycle["at"] + 2_277_417_600} for cycle in cycles]
+        )
         jobs.run()
         assert rows(spark, tables) == before
         document = json.loads(tables.baselines.read_text())
@@ -203,15 +205,15 @@ def test_a_clock_that_is_wrong_costs_its_own_files_only(spark: SparkSession, tmp
             path.unlink()
         cases.write_file(tmp_path / "history", "other", "w", cycles)
         jobs.run()
-    named = [it for it in lines if "is left out: has a cycle of 2099-01-01T00:01:00Z" in it]
+    named = [line for line in lines if "is left out: has a cycle of 2099-01-01T00:01:00Z" in line]
 
     assert document["cluster_ids"] == ["c"]
-    assert [it.split("/")[0] for it in named] == ["transactions: cycles", "transactions: observations"]
+    assert [line.split("/")[0] for line in named] == ["transactions: cycles", "transactions: observations"]
     assert "transactions: 2 files are left out" in lines
     assert "has a cycle of 2099-01-01T00:01:00Z" in page
     after = rows(spark, tables)
     assert after["c"] == before["c"]
-    assert [it["closed_at"] for it in after["other"]] == [cases.instant(60)]
+    assert [transaction["closed_at"] for transaction in after["other"]] == [cases.instant(60)]
 
 
 def test_the_newest_row_of_one_cluster_removes_nothing_of_another() -> None:
@@ -248,7 +250,7 @@ def test_without_spark_it_says_what_to_install(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The extra by its name, and status 1."""
-    for name in [it for it in sys.modules if it.startswith(("pyspark", "exporter.pipeline"))]:
+    for name in [module for module in sys.modules if module.startswith(("pyspark", "exporter.pipeline"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark", None)
 

@@ -44,7 +44,7 @@ def write_log(
 
 def joined_rows(spark: SparkSession, tables: Tables) -> list[tuple[Any, ...]]:
     # A part without rows has no folder.
-    folders = [str(folder) for it in tables.load().outcomes if (folder := tables.root / it.folder).exists()]
+    folders = [str(folder) for outcome in tables.load().outcomes if (folder := tables.root / outcome.folder).exists()]
     if not folders:
         return []
     frame = spark.read.schema(JOINED).parquet(*folders).orderBy("started_at")

@@ -33,7 +33,8 @@ def frame(spark: SparkSession, schema: Any, *rows: dict[str, Any]) -> DataFrame:
 
 def transaction(name: str | None, duration_ms: int, *verdicts: str, topic: str = "orders") -> dict[str, Any]:
     partition_transaction = tuple(
-        {"topic": topic, "partition": 0}.get(it.name) for it in schemas.TRANSACTIONS["partitions"].dataType.elementType
+        {"topic": topic, "partition": 0}.get(field.name)
+        for field in schemas.TRANSACTIONS["partitions"].dataType.elementType
     )
     return {
         "cluster_id": "c",
@@ -89,7 +90,7 @@ def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
     assert (data.interval_ms, data.outcomes) == (1_800_000, None)
     over, still_open = data.incidents
     assert (over.started_at, over.records_held_back, over.groups) == (NOON, 1234, ("readers",))
-    assert [(it.is_over, it.ended_at) for it in (over, still_open)] == [
+    assert [(incident.is_over, incident.ended_at) for incident in (over, still_open)] == [
         (True, NOON + timedelta(hours=1)),
         (False, NOON + timedelta(hours=3)),
     ]
@@ -126,8 +127,8 @@ def test_what_is_cut_is_counted_and_a_hang_is_not_cut(spark: SparkSession, monke
 
 def test_outcomes_are_counted_by_application(spark: SparkSession) -> None:
     """The one with most time-outs and fences first; what the log does not have is unknown, and not a commit."""
-    ends: list[tuple[str | None, str | None]] = [("calm", it) for it in ("commit", "commit", "abort", "commit")]
-    ends += [("ill", it) for it in ("timeout", "fenced", None)] + [(None, "commit")]
+    ends: list[tuple[str | None, str | None]] = [("calm", end) for end in ("commit", "commit", "abort", "commit")]
+    ends += [("ill", end) for end in ("timeout", "fenced", None)] + [(None, "commit")]
     joined = [
         {"cluster_id": "c", "transactional_id": name, "outcome": outcome, "marker_ms": number}
         for number, (name, outcome) in enumerate(ends)
@@ -232,12 +233,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
 
 def one_cluster() -> ReportData:
     """The same of one cluster, whose names are as usual."""
-    it = full()
+    report = full()
     return replace(
-        it,
+        report,
         clusters=("b",),
-        durations=it.durations[1:],
-        incidents=it.incidents[1:],
+        durations=report.durations[1:],
+        incidents=report.incidents[1:],
         incidents_cut=0,
         coverage_gaps=(),
         coverage_gaps_cut=0,
@@ -248,14 +249,14 @@ def one_cluster() -> ReportData:
 
 def test_the_summary_says_no_more_than_is_known() -> None:
     """Without incidents, without groups, with an incident that is over."""
-    it = one_cluster()
-    over = replace(it.incidents[0], is_over=True)
+    report = one_cluster()
+    over = replace(report.incidents[0], is_over=True)
     data = [
-        it,
-        replace(it, incidents=(over,)),
-        replace(it, incidents=(replace(over, groups=()),)),
-        replace(it, incidents=()),
-        replace(it, incidents=(), coverage_gaps=full().coverage_gaps),
+        report,
+        replace(report, incidents=(over,)),
+        replace(report, incidents=(replace(over, groups=()),)),
+        replace(report, incidents=()),
+        replace(report, incidents=(), coverage_gaps=full().coverage_gaps),
     ]
     assert [re.search('<p class="summary">(.*?)</p>', render(each))[1] for each in data] == [  # type: ignore[index]
         "1 incident on 5 partitions; 1 consumer group waited, for at most 1 h 0 min so far.",

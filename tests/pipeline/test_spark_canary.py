@@ -65,8 +65,8 @@ def test_spark_tells_no_password(tmp_path: Path, mechanism: str) -> None:
 
     seen = {"said": made.stdout + made.stderr}
     for folder in (events, tables):
-        seen |= {str(it): it.read_text(errors="replace") for it in folder.rglob("*") if it.is_file()}
+        seen |= {str(path): path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file()}
     assert made.returncode == 0, seen["said"][-3000:]
-    assert any(it.startswith(str(events)) for it in seen), "Spark wrote no event log"
+    assert any(path.startswith(str(events)) for path in seen), "Spark wrote no event log"
     assert f"sasl.mechanism = {mechanism}" in seen["said"], "Kafka's own client, which writes its options, was not loud"
     assert [place for place, text in seen.items() if CANARY in text] == []

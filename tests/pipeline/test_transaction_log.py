@@ -92,7 +92,7 @@ def test_outcomes_are_those_of_the_daemon(spark: SparkSession) -> None:
 
     rows = outcome_rows(spark, written)
 
-    assert [(it["transactional_id"], it["outcome"], it["duration_ms"]) for it in rows] == [
+    assert [(row["transactional_id"], row["outcome"], row["duration_ms"]) for row in rows] == [
         ("late", "timeout", 1000),
         ("middle", "commit", None),
         ("middle", "abort", 5),
@@ -173,7 +173,7 @@ def test_java_s_client_is_given_what_ours_are(text: str, options: dict[str, str]
 
     given = java_client_options(kafka)
 
-    assert {name: it for name, it in given.items() if name not in COMMON} == options
+    assert {name: value for name, value in given.items() if name not in COMMON} == options
     assert (given["kafka.bootstrap.servers"], given["kafka.client.id"]) == ("a:1", "kafka-transaction-exporter")
 
 

@@ -67,7 +67,7 @@ def chosen(row: Row, columns: Any) -> dict[str, Any]:
     for name in INSTANTS & values.keys():
         values[name] = cases.seconds(values[name])
     if "partitions" in values:
-        values["partitions"] = [f"{it['topic']}-{it['partition']}" for it in values["partitions"]]
+        values["partitions"] = [f"{partition['topic']}-{partition['partition']}" for partition in values["partitions"]]
     return values
 
 
@@ -124,5 +124,5 @@ def test_a_cluster_id_beyond_ascii_stays_as_it_is(spark: SparkSession, tmp_path:
     cases.write_file(tmp_path / "history", name, "b", [{"at": 70, "open": [{}]}, {"at": 90}])
     taken(spark, tmp_path / "history", tables)
 
-    assert [it["closed_at"] for it in rows(spark, tables).pop(name)] == [cases.instant(90)]
-    assert [(it.cluster_id, it.folder.isascii()) for it in tables.load().buckets] == [(name, True)]
+    assert [row["closed_at"] for row in rows(spark, tables).pop(name)] == [cases.instant(90)]
+    assert [(bucket.cluster_id, bucket.folder.isascii()) for bucket in tables.load().buckets] == [(name, True)]

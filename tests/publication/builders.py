@@ -171,15 +171,15 @@ def evaluation(
         ),
         blocked_groups=tuple(
             BlockedGroup(
-                group=it.group,
+                group=group.group,
                 topic=row.topic,
                 partition=row.partition,
-                records=it.waiting_records,
-                since_ms=it.blocked_since_ms,
+                records=group.waiting_records,
+                since_ms=group.blocked_since_ms,
             )
             for row in transactions
-            for it in row.groups
-            if it.blocked_since_ms is not None and it.waiting_records is not None
+            for group in row.groups
+            if group.blocked_since_ms is not None and group.waiting_records is not None
         ),
         max_timeout_ms=900_000 if limits.timeout_ms is None else limits.timeout_ms,
         max_timeout_is_fallback=limits.timeout_ms is None,
@@ -308,7 +308,7 @@ def _partitions(partitions: Sequence[Partition]) -> Partitions:
 
 
 def _position(partitions: Sequence[Partition], row: TransactionRow) -> int:
-    return [(it.topic, it.partition) for it in partitions].index((row.topic, row.partition))
+    return [(partition.topic, partition.partition) for partition in partitions].index((row.topic, row.partition))
 
 
 def _open_transactions(partitions: Sequence[Partition], rows: Sequence[TransactionRow]) -> OpenTransactions:

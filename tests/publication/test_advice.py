@@ -17,10 +17,10 @@ from exporter.publication.page.advice import RUNBOOKS, advice_of, next_command, 
 from grafana.suspects import ADVICE
 from tests.publication.builders import hanging, transaction
 
-SUSPECTS = [it for it in Verdict if it.is_suspect]
+SUSPECTS = [verdict for verdict in Verdict if verdict.is_suspect]
 
 
-@pytest.mark.parametrize("verdict", SUSPECTS, ids=lambda it: it.label)
+@pytest.mark.parametrize("verdict", SUSPECTS, ids=lambda verdict: verdict.label)
 def test_the_next_command_is_accepted_and_only_prints(verdict: Verdict) -> None:
     """What could write is a dry run; the transaction is that of the row."""
     row = transaction(topic="orders", partition=3, verdict=verdict, start_offset=1234)
@@ -54,10 +54,10 @@ def test_without_brokers_the_command_has_the_variable_of_the_runbooks() -> None:
     assert "--bootstrap-server $BOOTSTRAP --topic" in next_command(hanging(), "")
 
 
-@pytest.mark.parametrize("verdict", SUSPECTS, ids=lambda it: it.label)
+@pytest.mark.parametrize("verdict", SUSPECTS, ids=lambda verdict: verdict.label)
 def test_page_alerts_and_dashboard_give_the_same_advice(verdict: Verdict) -> None:
     """The same runbook, which exists, and the same command."""
-    (dashboard,) = (it for it in ADVICE if re.fullmatch(it.verdicts, verdict.label))
+    (dashboard,) = (advice for advice in ADVICE if re.fullmatch(advice.verdicts, verdict.label))
     assert RUNBOOKS == RUNBOOK_BASE
     assert runbook_url(verdict) == f"{RUNBOOK_BASE}/{dashboard.runbook}.md"
     assert (Path(FOLDER) / "runbooks" / f"{dashboard.runbook}.md").is_file()

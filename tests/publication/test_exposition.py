@@ -202,7 +202,9 @@ def test_patched_blocks_say_what_newly_rendered_lines_would(
         patch.setattr(zero_series, "BLOCK_ROWS", block_rows)
         lines = ZeroSeriesCache()
         for _ in range(2):
-            assert b"".join(it.data for it in lines.patched("m", ("topic", "partition"), series)).decode() == expected
+            assert (
+                b"".join(line.data for line in lines.patched("m", ("topic", "partition"), series)).decode() == expected
+            )
 
 
 def test_only_blocks_with_something_open_are_rendered_again() -> None:
@@ -253,12 +255,12 @@ def test_content_types_name_format_and_version() -> None:
 
 def test_timestamps_keep_their_milliseconds() -> None:
     """Instants are seconds with nothing lost."""
-    it = published(None, status=status(snapshot_taken_at_ms=TAKEN_AT_MS + 1))
-    assert _of(render(it), "kafka_transaction_exporter_snapshot_timestamp_seconds") == {(): 1_800_000_000.001}
+    publication = published(None, status=status(snapshot_taken_at_ms=TAKEN_AT_MS + 1))
+    assert _of(render(publication), "kafka_transaction_exporter_snapshot_timestamp_seconds") == {(): 1_800_000_000.001}
 
 
-def _publication(it: Evaluation, options: PublishOptions | None = None) -> Publication:
-    return published(it, options=options or PublishOptions())
+def _publication(evaluated: Evaluation, options: PublishOptions | None = None) -> Publication:
+    return published(evaluated, options=options or PublishOptions())
 
 
 def _large(durations_ms: dict[int, int], unread: set[int]) -> Publication:

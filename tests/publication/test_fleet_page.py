@@ -19,8 +19,8 @@ def named(publication: Publication, name: str) -> Publication:
 
 
 def answer(routes: Routes, path: str) -> tuple[int, str]:
-    it = routes.answer(Request(method="GET", path=path, headers={}))
-    return it.status, b"".join(it.chunks).decode()
+    response = routes.answer(Request(method="GET", path=path, headers={}))
+    return response.status, b"".join(response.chunks).decode()
 
 
 def test_the_worst_cluster_comes_first_and_has_its_page() -> None:

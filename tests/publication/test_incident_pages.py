@@ -41,14 +41,14 @@ def test_without_incidents_the_list_says_so() -> None:
 
 def test_an_incident_has_a_page_that_the_list_links_to() -> None:
     incidents = ended()
-    (it,) = incidents.all
+    (incident,) = incidents.all
     pages = IncidentPages().render(incidents, nobody, INTERVAL_MS)
-    assert f'href="{path_of(it.id)}"' in shown(pages["/incidents"])
-    page = shown(pages[path_of(it.id)])
+    assert f'href="{path_of(incident.id)}"' in shown(pages["/incidents"])
+    page = shown(pages[path_of(incident.id)])
     sentence = "1 suspect transaction on 1 partition for 2 min 0 s, 1 group blocked, up to 50 records held back"
-    assert in_one_sentence(it) == sentence
+    assert in_one_sentence(incident) == sentence
     assert f"Over: {sentence}" in page
-    for words in (it.suspects[0].reason, "readers", "is no longer open", "2027-01-15 08:02:00 UTC"):
+    for words in (incident.suspects[0].reason, "readers", "is no longer open", "2027-01-15 08:02:00 UTC"):
         assert words in page
 
 
@@ -60,12 +60,16 @@ def test_operators_steps_stand_in_the_time_line() -> None:
 
 def test_names_from_brokers_are_escaped() -> None:
     incidents = ended()
-    (it,) = incidents.all
+    (incident,) = incidents.all
     suspect = replace(
-        it.suspects[0], key=it.suspects[0].key._replace(topic=EVIL), transactional_id=EVIL, reason=EVIL, groups=(EVIL,)
+        incident.suspects[0],
+        key=incident.suspects[0].key._replace(topic=EVIL),
+        transactional_id=EVIL,
+        reason=EVIL,
+        groups=(EVIL,),
     )
     events = (Event(NOW_MS, EventKind.VERDICT, EVIL),)
-    evil = replace(incidents, all=(replace(it, suspects=(suspect,), events=events),))
+    evil = replace(incidents, all=(replace(incident, suspects=(suspect,), events=events),))
     for page in IncidentPages().render(evil, nobody, INTERVAL_MS).values():
         assert shown(page).count("<script>") == 1, "its own"
 

@@ -67,16 +67,16 @@ def _text(publication: Publication) -> str:
 
 def test_green_needs_everything_read_and_nothing_suspect() -> None:
     """An ordinary open transaction in a wholly read cluster is green, and it says how much was read."""
-    it = summarize(evaluation([Partition()], [transaction()]), status())
-    assert (it.level, it.title, it.notes) == (Level.GOOD, "No suspect in 1 partition, all read", ())
+    summary = summarize(evaluation([Partition()], [transaction()]), status())
+    assert (summary.level, summary.title, summary.notes) == (Level.GOOD, "No suspect in 1 partition, all read", ())
 
 
 def test_a_hang_goes_before_all_else() -> None:
     """A proof is the title, whatever else is wrong, and the rest stays readable below it."""
-    it = summarize(evaluation(UNREAD, [inconclusive(), hanging()]), FAILED)
-    assert it.level is Level.BAD
-    assert it.title.startswith("1 transaction hanging")
-    assert it.notes == (
+    summary = summarize(evaluation(UNREAD, [inconclusive(), hanging()]), FAILED)
+    assert summary.level is Level.BAD
+    assert summary.title.startswith("1 transaction hanging")
+    assert summary.notes == (
         "1 more suspect transaction.",
         "1 partition is unread (no_leader), the first is orders-1.",
         "1 transaction late: older than transaction.max.timeout.ms (plus padding).",
@@ -86,32 +86,32 @@ def test_a_hang_goes_before_all_else() -> None:
 
 def test_a_suspect_is_a_warning() -> None:
     """What is not proved is not red, and never green."""
-    it = summarize(evaluation([Partition()], [inconclusive()]), status())
-    assert (it.level, it.title) == (Level.WARNING, "1 suspect transaction")
+    summary = summarize(evaluation([Partition()], [inconclusive()]), status())
+    assert (summary.level, summary.title) == (Level.WARNING, "1 suspect transaction")
 
 
 def test_incomplete_coverage_is_never_green() -> None:
     """No suspect in half a cluster is no good news."""
-    it = summarize(evaluation(UNREAD), status())
-    assert (it.level, it.title) == (Level.WARNING, "No suspect in the read part, but a part is unread")
+    summary = summarize(evaluation(UNREAD), status())
+    assert (summary.level, summary.title) == (Level.WARNING, "No suspect in the read part, but a part is unread")
 
 
 def test_a_failed_cycle_is_never_green() -> None:
     """The snapshot shown was fine, and nobody knows what is true now."""
-    it = summarize(evaluation(), FAILED)
-    assert (it.level, it.notes) == (Level.WARNING, ("The last cycle failed: No broker could be reached.",))
+    summary = summarize(evaluation(), FAILED)
+    assert (summary.level, summary.notes) == (Level.WARNING, ("The last cycle failed: No broker could be reached.",))
 
 
 def test_without_rows_nothing_is_known() -> None:
     """Stale and never read are told apart, and neither is green."""
     stale_one, first = stale(), before_first_cycle()
-    it = summarize(None, stale_one.status)
-    assert (it.level, it.title) == (
+    summary = summarize(None, stale_one.status)
+    assert (summary.level, summary.title) == (
         Level.UNKNOWN,
         "Stale: the last snapshot is of 2027-01-15 08:00:00 UTC and not shown any more",
     )
-    it = summarize(None, first.status)
-    assert (it.level, it.title, it.notes) == (
+    summary = summarize(None, first.status)
+    assert (summary.level, summary.title, summary.notes) == (
         Level.UNKNOWN,
         "Nothing has been read yet",
         ("The first cycle is still running.",),
@@ -149,10 +149,10 @@ def test_a_failed_proof_is_a_gap() -> None:
         hidden_topics=frozenset(),
         id_visibility=IdVisibility.ALL,
     )
-    it = evaluation()
-    it = replace(it, snapshot=replace(it.snapshot, proof=proof))
-    assert coverage_gaps(it) == ("Producers that no coordinator lists cannot be proved to hang: loading.",)
-    text = _text(published(it))
+    evaluated = evaluation()
+    evaluated = replace(evaluated, snapshot=replace(evaluated.snapshot, proof=proof))
+    assert coverage_gaps(evaluated) == ("Producers that no coordinator lists cannot be proved to hang: loading.",)
+    text = _text(published(evaluated))
     assert "__transaction_state-7 at broker 3 loading" in text
     assert "list of transactions of broker 4 timed out" in text
 
@@ -161,11 +161,11 @@ def test_a_failed_proof_is_a_gap() -> None:
 def test_green_is_a_statement_of_completeness(name: str, drop: bool, succeeded: bool | None) -> None:  # noqa: FBT001  # drawn
     """Green implies: rows exist, all was answered, nobody is suspect, and the last cycle succeeded."""
     publication = SCENARIOS[name]()
-    it = None if drop else publication.evaluation
-    if summarize(it, status(last_cycle_succeeded=succeeded)).level is Level.GOOD:
-        assert it is not None
-        assert it.snapshot.is_complete
-        assert not it.suspects
+    evaluated = None if drop else publication.evaluation
+    if summarize(evaluated, status(last_cycle_succeeded=succeeded)).level is Level.GOOD:
+        assert evaluated is not None
+        assert evaluated.snapshot.is_complete
+        assert not evaluated.suspects
         assert succeeded
 
 
@@ -216,8 +216,8 @@ def test_the_number_agrees() -> None:
 def test_many_gaps_do_not_hide_the_suspects() -> None:
     """Two in the headline, the number of the others; all are below the suspects."""
     brokers = tuple(broker(number, f"broker {number} is down") for number in range(5))
-    it = summarize(evaluation([Partition()], [hanging()], brokers=brokers), status())
-    assert it.notes[:3] == ("Broker 0 is down.", "Broker 1 is down.", "3 more gaps, see Unread.")
+    summary = summarize(evaluation([Partition()], [hanging()], brokers=brokers), status())
+    assert summary.notes[:3] == ("Broker 0 is down.", "Broker 1 is down.", "3 more gaps, see Unread.")
 
 
 def test_the_longest_of_the_others_are_listed() -> None:
@@ -301,8 +301,8 @@ def test_a_suspect_names_the_longest_queues_behind_it() -> None:
     resident = WaitingGroup(group="<lives here>", committed_offset=None, waiting_records=None)
 
     def words_of(row: TransactionRow) -> str:
-        it = evaluation([Partition()], [row])
-        return _text(published(it))
+        evaluated = evaluation([Partition()], [row])
+        return _text(published(evaluated))
 
     queued = words_of(hanging(groups=groups))
     living = words_of(hanging(groups=(resident,)))
@@ -358,16 +358,16 @@ def test_coverage_says_what_is_missing_and_why() -> None:
 def test_brokers_that_differ_in_their_limit_are_shown() -> None:
     """The largest limit is used; that a broker has a smaller one, or an unread one, is shown with it."""
     limits = MaxTimeout(timeout_ms=900_000, timeout_ms_min=60_000, unread=((2, "timed out"),))
-    it = published(evaluation(max_timeout=limits))
-    assert "15 min 0 s brokers differ: smallest 1 min 0 s; 1 broker unread" in _text(it)
+    publication = published(evaluation(max_timeout=limits))
+    assert "15 min 0 s brokers differ: smallest 1 min 0 s; 1 broker unread" in _text(publication)
 
 
 def test_lists_of_failures_have_a_maximum() -> None:
     """A cluster of three hundred dead brokers does not make an endless page."""
     brokers = tuple(broker(number, "refused") for number in range(300))
-    it = published(evaluation(brokers=brokers))
-    assert _page(it).count("refused") == 50
-    assert "250 more failures" in _text(it)
+    publication = published(evaluation(brokers=brokers))
+    assert _page(publication).count("refused") == 50
+    assert "250 more failures" in _text(publication)
 
 
 def test_many_unread_partitions_are_counted_with_a_few_examples() -> None:
@@ -389,17 +389,17 @@ def test_nothing_from_outside_becomes_markup(
     def elements(topic: str, identity: str, reason: str, failure: str, cluster: str) -> list[str]:
         rows = [hanging(topic, transactional_id=identity, reason=reason)]
         partitions = [Partition(topic=topic), Partition(topic=topic, partition=1, unread=failure)]
-        it = evaluation(partitions, rows, brokers=(broker(1, failure),), cluster_id=cluster)
+        evaluated = evaluation(partitions, rows, brokers=(broker(1, failure),), cluster_id=cluster)
         own: ClusterStatus = status(last_cycle_succeeded=False, last_failure=failure)
-        return re.findall(r"<[^>]*>", _page(published(it, status=own)))
+        return re.findall(r"<[^>]*>", _page(published(evaluated, status=own)))
 
     assert elements(topic, identity, reason, failure, cluster) == elements("t", "i", "r", "f", "c")
 
 
 def test_a_name_that_is_no_text_does_not_cost_the_page() -> None:
     """A lone surrogate becomes a question mark."""
-    it = evaluation([Partition(topic="a\udc80b")], [hanging("a\udc80b")])
-    assert "a?b-0" in _page(published(it))
+    evaluated = evaluation([Partition(topic="a\udc80b")], [hanging("a\udc80b")])
+    assert "a?b-0" in _page(published(evaluated))
 
 
 def test_a_dead_loop_is_shown_above_everything() -> None:
@@ -419,14 +419,19 @@ def test_the_page_fetches_nothing() -> None:
     assert re.findall(r"<img|<link|<script [^>]*|src=|url\(|@import", page) == []
     assert re.findall(r"<script>(.*?)</script>", page, re.DOTALL) == [SCRIPT]
     links = set(re.findall(r'href="([^"]*)"', page))
-    assert {it for it in links if not it.startswith(RUNBOOKS)} == {"/incidents", "/metrics", "/-/healthy", "/-/ready"}
+    assert {link for link in links if not link.startswith(RUNBOOKS)} == {
+        "/incidents",
+        "/metrics",
+        "/-/healthy",
+        "/-/ready",
+    }
 
 
 def test_the_page_renews_itself_once_a_cycle_and_not_more_than_every_ten_seconds() -> None:
     """Somebody who watches sees the next cycle; a short interval does not make the page flicker."""
     for interval_ms, seconds in ((30_000, 30), (1_000, 10)):
-        it = published(None, status=status(interval_ms=interval_ms))
-        assert f'http-equiv="refresh" content="{seconds}"' in _page(it)
+        publication = published(None, status=status(interval_ms=interval_ms))
+        assert f'http-equiv="refresh" content="{seconds}"' in _page(publication)
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])

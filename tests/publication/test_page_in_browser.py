@@ -120,10 +120,10 @@ def test_nothing_is_wider_than_its_place(
 def test_the_first_suspect_is_on_the_first_screen_of_a_phone(browser: Browser) -> None:
     """Its age, the groups that wait and the whole next command, although coverage is incomplete in many ways."""
     gaps = tuple(broker(number, f"broker {number} did not respond to DescribeProducers") for number in range(2, 9))
-    it = three_hangs()
-    assert it.evaluation is not None
-    incomplete = replace(it.evaluation, snapshot=replace(it.evaluation.snapshot, brokers=gaps))
-    page = _html(replace(it, bootstrap=LONG, evaluation=incomplete))
+    publication = three_hangs()
+    assert publication.evaluation is not None
+    incomplete = replace(publication.evaluation, snapshot=replace(publication.evaluation.snapshot, brokers=gaps))
+    page = _html(replace(publication, bootstrap=LONG, evaluation=incomplete))
     bottom = browser.measured(page, "return document.querySelector('.command').getBoundingClientRect().bottom", *PHONE)
     assert 0 < bottom <= PHONE[1]
 
@@ -196,7 +196,10 @@ def _incidents() -> Mapping[str, Page]:
     )
     with_step = replace(open_, events=by_time((*open_.events, step)))
     pages = IncidentPages().render(
-        replace(incidents, all=(over, open_)), lambda it: with_step if it is open_ else it, 30_000, bootstrap=LONG
+        replace(incidents, all=(over, open_)),
+        lambda incident: with_step if incident is open_ else incident,
+        30_000,
+        bootstrap=LONG,
     )
     return {path: pages[path] for path in (PATH, path_of(open_.id), path_of(over.id))}
 

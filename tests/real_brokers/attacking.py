@@ -65,9 +65,9 @@ class Held:
         self._folders = [folder / str(number) for number in range(len(commands))]
         self.statuses: list[int | BaseException | None] = [None] * len(commands)
         self._locks = ExitStack()
-        for it in self._folders:
-            it.mkdir(parents=True)
-            lock = self._locks.enter_context((it / "audit.jsonl").open("a"))
+        for locked in self._folders:
+            locked.mkdir(parents=True)
+            lock = self._locks.enter_context((locked / "audit.jsonl").open("a"))
             fcntl.flock(lock, fcntl.LOCK_EX)
         self._threads = [
             threading.Thread(target=self._run, args=(number, command), daemon=True)
@@ -79,7 +79,7 @@ class Held:
         for thread in self._threads:
             thread.start()
         deadline = time.monotonic() + PATIENCE_S
-        while not all('"confirmed"' in (it / "audit.jsonl").read_text() for it in self._folders):
+        while not all('"confirmed"' in (folder / "audit.jsonl").read_text() for folder in self._folders):
             assert time.monotonic() < deadline, self.statuses
             time.sleep(0.02)
         return self

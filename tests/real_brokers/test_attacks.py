@@ -65,7 +65,7 @@ class Hangs:
         for client in self.clients:
             client.end(commit=True)
         for client in self.clients:
-            until(lambda it=client: state_of(it) == "CompleteCommit", "it is committed")  # type: ignore[misc]
+            until(lambda begun=client: state_of(begun) == "CompleteCommit", "it is committed")  # type: ignore[misc]
 
     def offsets(self) -> dict[int, list[int]]:
         return committed_offsets(self.bootstrap, self.topic, len(self.clients))
@@ -73,7 +73,7 @@ class Hangs:
     def aborting(self) -> list[Callable[[Path], int]]:
         """One operator for each."""
         return [
-            lambda folder, it=partition: aborts(self.bootstrap, folder, self.topic, it)  # type: ignore[misc]
+            lambda folder, number=partition: aborts(self.bootstrap, folder, self.topic, number)  # type: ignore[misc]
             for partition in range(len(self.clients))
         ]
 
@@ -151,7 +151,7 @@ def test_what_was_committed_elsewhere(
         client.add(topic, [TIMES])
         client.write(topic, TIMES)
         client.end(commit=True)
-        until(lambda it=client: state_of(it) == "CompleteCommit", "it is committed")  # type: ignore[misc]
+        until(lambda begun=client: state_of(begun) == "CompleteCommit", "it is committed")  # type: ignore[misc]
         client.write(topic, TIMES + 1)
         write_marker(cluster.bootstrap, topic, TIMES + 1, client.producer_id, client.producer_epoch)
         client.write(topic, number)
@@ -182,7 +182,7 @@ def test_a_healthy_newer_producer_is_not_terminated(
     with Held(tmp_path, [terminating(client) for client in clients]) as held:
         for partition, client in enumerate(clients):
             client.end(commit=True)
-            until(lambda it=client: state_of(it) == "CompleteCommit", "it is committed")  # type: ignore[misc]
+            until(lambda begun=client: state_of(begun) == "CompleteCommit", "it is committed")  # type: ignore[misc]
             if partition % 2:
                 clients[partition] = Client.begin(cluster.bootstrap, client.transactional_id)
             clients[partition].add(topic, [partition])
@@ -192,7 +192,7 @@ def test_a_healthy_newer_producer_is_not_terminated(
     assert statuses == [5] * TIMES
     for client in clients:
         client.end(commit=True)
-    until(lambda: all(state_of(it) == "CompleteCommit" for it in clients), "all are committed")
+    until(lambda: all(state_of(client) == "CompleteCommit" for client in clients), "all are committed")
     assert committed_offsets(cluster.bootstrap, topic, TIMES) == all_of([0, 2])
 
 
@@ -253,13 +253,13 @@ def test_what_changes_between_a_plan_file_and_its_markers(
 ) -> None:
     """Of three topics one is left alone and aborted, one has producers that go on, and one is made again."""
     alone, going_on, again = (
-        Hangs(cluster, make_topic(cluster, partitions=TIMES), fresh_name(it)) for it in ("alone", "going", "again")
+        Hangs(cluster, make_topic(cluster, partitions=TIMES), fresh_name(name)) for name in ("alone", "going", "again")
     )
     settings = settings_of(cluster.bootstrap)
     plans = []
-    for it in (alone, going_on, again):
-        plans.append(tmp_path / f"{it.topic}.json")
-        named = ("find-hanging", "--topic", it.topic, "--plan-file", str(plans[-1]))
+    for hang in (alone, going_on, again):
+        plans.append(tmp_path / f"{hang.topic}.json")
+        named = ("find-hanging", "--topic", hang.topic, "--plan-file", str(plans[-1]))
         assert find_hanging.run(context_of(tmp_path, *named), settings) == 0
 
     def change() -> None:
@@ -289,8 +289,8 @@ def test_what_changes_between_a_plan_file_and_its_markers(
             statuses = list(held.released())
 
     assert statuses == [0, 5, 5]
-    for it in (going_on, again):
-        it.commit()
+    for hang in (going_on, again):
+        hang.commit()
     alone.go_on()
     alone.commit()
     assert going_on.offsets() == all_of([0, 1])

@@ -52,7 +52,7 @@ def ids_coordinated(cluster: IsolatedCluster, count: int, *, by_cut: bool) -> li
     """Transactional ids whose coordinator is the broker to be cut off, or is not."""
     leaders = leader_ids(cluster.bootstrap, STATE)
     names = (f"id-{number}" for number in range(1000))
-    fitting = (it for it in names if (leaders[partition_of(it, STATE_PARTITIONS)] == CUT) is by_cut)
+    fitting = (name for name in names if (leaders[partition_of(name, STATE_PARTITIONS)] == CUT) is by_cut)
     return [next(fitting) for _ in range(count)]
 
 
@@ -67,13 +67,16 @@ def at_the_others(cluster: IsolatedCluster, client: Client) -> Client:
 def cut_off(cluster: IsolatedCluster, topic: str) -> None:
     cluster.cut(CUT)
     for name in (topic, STATE):
-        until(lambda it=name: CUT not in leader_ids(others(cluster), it).values(), f"{name} has other leaders")  # type: ignore[misc]
+        until(lambda fixed=name: CUT not in leader_ids(others(cluster), fixed).values(), f"{name} has other leaders")  # type: ignore[misc]
 
 
 def test_no_marker_goes_to_a_broker_that_is_cut_off(cluster: IsolatedCluster, tmp_path: Path) -> None:
     """Hangs when it was shown; then its leader is cut off, and at the new one the producers go on and commit."""
     topic, led = led_by_the_cut(cluster, TIMES)
-    clients = [Client.begin(cluster.bootstrap, it) for it in ids_coordinated(cluster, TIMES, by_cut=False)]
+    clients = [
+        Client.begin(cluster.bootstrap, transactional_id)
+        for transactional_id in ids_coordinated(cluster, TIMES, by_cut=False)
+    ]
     for partition, client in zip(led, clients, strict=True):
         client.write(topic, partition)
     first = cluster.broker(CUT).address
@@ -90,11 +93,11 @@ def test_no_marker_goes_to_a_broker_that_is_cut_off(cluster: IsolatedCluster, tm
         statuses = held.released()
 
     assert all(status in {1, 5} or isinstance(status, Exception) for status in statuses), statuses
-    sent = [it for it in tmp_path.rglob("audit.jsonl") if '"answered"' in it.read_text()]
+    sent = [path for path in tmp_path.rglob("audit.jsonl") if '"answered"' in path.read_text()]
     assert sent == []
     for client in clients:
         client.end(commit=True)
-    until(lambda: all(state_of(it) == "CompleteCommit" for it in clients), "all are committed")
+    until(lambda: all(state_of(client) == "CompleteCommit" for client in clients), "all are committed")
     cluster.mend(CUT)
     cluster.wait_until_serving()
     seen = committed_offsets(cluster.bootstrap, topic, 3 * TIMES)
@@ -104,7 +107,10 @@ def test_no_marker_goes_to_a_broker_that_is_cut_off(cluster: IsolatedCluster, tm
 def test_a_coordinator_that_is_cut_off_terminates_nothing(cluster: IsolatedCluster, tmp_path: Path) -> None:
     """Ongoing when it was shown, and for the broker that is cut off it still is; at the new one it was committed."""
     topic = cluster.topics.create("orders", partitions=TIMES)
-    clients = [Client.begin(cluster.bootstrap, it) for it in ids_coordinated(cluster, TIMES, by_cut=True)]
+    clients = [
+        Client.begin(cluster.bootstrap, transactional_id)
+        for transactional_id in ids_coordinated(cluster, TIMES, by_cut=True)
+    ]
     for partition, client in enumerate(clients):
         client.open(topic, partition)
     settings = settings_of(cluster.broker(CUT).address)
@@ -118,7 +124,7 @@ def test_a_coordinator_that_is_cut_off_terminates_nothing(cluster: IsolatedClust
         clients = [at_the_others(cluster, client) for client in clients]
         for client in clients:
             client.end(commit=True)
-        until(lambda: all(state_of(it) == "CompleteCommit" for it in clients), "all are committed")
+        until(lambda: all(state_of(client) == "CompleteCommit" for client in clients), "all are committed")
         statuses = held.released()
 
     assert all(status in {1, 5} for status in statuses), statuses

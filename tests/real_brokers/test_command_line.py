@@ -131,7 +131,7 @@ def test_find_hanging_covers_the_named_scope_or_everything(
         ("describe-producers", "--partition", "0"),
         ("abort", "--partition", "0", "--start-offset", "0"),
     ],
-    ids=lambda it: it[0],
+    ids=lambda case: case[0],
 )
 def test_a_topic_that_does_not_exist_gets_the_name_that_was_meant(
     kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, tool: Tool, arguments: tuple[str, ...]
@@ -576,7 +576,7 @@ def test_an_odd_transactional_id_breaks_nothing(
             as_csv = tool(broker, *arguments, "--format", "csv").stdout
             table = tool(broker, *arguments).stdout
             assert row["transactional_id"] == name
-            harmless = "".join(it if it.isprintable() else "\ufffd" for it in name)
+            harmless = "".join(character if character.isprintable() else "\ufffd" for character in name)
             assert next(csv.DictReader(io.StringIO(as_csv)))["transactional_id"] == harmless
             assert len(table.splitlines()) == 2
             assert "\x1b" not in table

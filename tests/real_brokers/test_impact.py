@@ -92,12 +92,12 @@ def test_a_reader_of_committed_records_is_blocked_and_others_are_not(
     commit(broker, slow, topic, 1)
 
     with Watch(broker.bootstrap) as watch:
-        first = [it for it in watch.cycle().blocked_groups if it.topic == topic]
-        second = [it for it in watch.cycle().blocked_groups if it.topic == topic]
+        first = [group for group in watch.cycle().blocked_groups if group.topic == topic]
+        second = [group for group in watch.cycle().blocked_groups if group.topic == topic]
         write_marker(broker.bootstrap, topic, 0, hang.producer_id, hang.producer_epoch)
-        last = [it for it in watch.cycle().blocked_groups if it.topic == topic]
+        last = [group for group in watch.cycle().blocked_groups if group.topic == topic]
 
-    assert [it.group for it in first] == [committed]
+    assert [group.group for group in first] == [committed]
     assert first[0].records == 10  # the hang's own record, eight behind it, and their marker
     assert second == first
     assert last == []

@@ -80,7 +80,7 @@ def found(cluster: KerberosCluster, realm: Realm, folder: Path, *more: str) -> s
     config = folder / "config.yaml"
     config.write_text(
         f"kafka: {{bootstrap.servers: '{cluster.door}', security.protocol: SASL_PLAINTEXT, sasl.mechanism: GSSAPI"
-        f"{''.join(f', {it}' for it in more)}}}\n"
+        f"{''.join(f', {option}' for option in more)}}}\n"
     )
     return ended(folder, "find-hanging", f"--config.file={config}", "--format=json", "--exit-code", **realm.environment)
 

@@ -88,10 +88,10 @@ def test_the_transaction_log_needs_no_more_than_the_readme_grants(cluster: Guard
         sasl__password=PASSWORD,
     ) as reader:
         if missing == "READ on topics":
-            report = until(reader, lambda it: it.failure != NOT_YET)
+            report = until(reader, lambda read: read.failure != NOT_YET)
             assert report.failure == "__transaction_state is not visible: grant DESCRIBE and READ on it"
         else:
-            report = until(reader, lambda it: it.partitions_current == 5)
+            report = until(reader, lambda read: read.partitions_current == 5)
             assert (report.failure, report.partitions_unread) == (None, 0)
 
 

@@ -74,7 +74,7 @@ def test_what_the_log_is_asked_of_it_tells_to_verdicts(cluster: KafkaCluster) ->
         until(reader, lambda report: report.partitions_current == 5)
         journal = reader.journal(range(5000))
 
-    (logged,) = (it for it in journal.producers.values() if it.transactional_id == "told")
+    (logged,) = (producer for producer in journal.producers.values() if producer.transactional_id == "told")
     assert logged.latest is not None
     assert logged.latest.partitions == {("t", 1)}
     assert logged.ended[("t", 0)].outcome.value == "commit"
@@ -93,7 +93,7 @@ def test_time_outs_and_fences_are_named(cluster: KafkaCluster, tmp_path: Path) -
         log = exporter.log
     run = ended(tmp_path, "timeouts", "--bootstrap-server", cluster.bootstrap, "--format", "json")
     assert run.returncode == 0, run.stderr
-    told = {it["transactional_id"]: it for it in json.loads(run.stdout)}
+    told = {row["transactional_id"]: row for row in json.loads(run.stdout)}
     assert told["named-late"]["outcome"] == "timeout"
     assert told["named-late"]["duration_ms"] >= TIMEOUT_MS == told["named-late"]["timeout_ms"]
     assert (told["named-fenced"]["outcome"], told["named-fenced"]["partitions"]) == ("fenced", ["t-1"])
@@ -115,13 +115,13 @@ def test_positions_that_are_no_offsets_of_the_log_are_a_gap(cluster: KafkaCluste
             gaps += log.read(0.1).gaps
         run_transaction(cluster.bootstrap, "gap", [("t", 0)])
         records: list[LogRecord] = []
-        while not any(b"gap" in (it.key or b"") for it in records) and time.monotonic() < deadline:
+        while not any(b"gap" in (record.key or b"") for record in records) and time.monotonic() < deadline:
             records += log.read(0.1).records
     finally:
         log.close()
 
     assert sorted(gaps) == list(range(5))
-    assert all(it.written_at_ms >= begun_ms for it in records), "nothing is read a second time"
+    assert all(record.written_at_ms >= begun_ms for record in records), "nothing is read a second time"
 
 
 @pytest.mark.slow

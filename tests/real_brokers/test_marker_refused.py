@@ -121,12 +121,12 @@ def test_a_commit_may_be_on_a_topic_that_may_not_be_read(
     guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path
 ) -> None:
     """Its COMMIT is where the operator may not look: an ABORT elsewhere proves nothing, and nothing is written."""
-    seen, unseen = (guarded.topics.create(fresh_name(it), partitions=2) for it in ("seen", "unseen"))
+    seen, unseen = (guarded.topics.create(fresh_name(name), partitions=2) for name in ("seen", "unseen"))
     for resource, name, operation in (
         (ResourceType.TOPIC, "*", AclOperation.DESCRIBE),
         (ResourceType.TOPIC, seen, AclOperation.READ),
         (ResourceType.TRANSACTIONAL_ID, "*", AclOperation.DESCRIBE),
-        *((CLUSTER, "kafka-cluster", it) for it in (AclOperation.DESCRIBE, AclOperation.ALTER)),
+        *((CLUSTER, "kafka-cluster", operation) for operation in (AclOperation.DESCRIBE, AclOperation.ALTER)),
     ):
         grant(guarded, resource, name, operation, NARROW)
     producer_id = 9_500_000_000
@@ -162,7 +162,10 @@ def test_a_commit_may_be_on_a_topic_that_is_not_visible(
         (ResourceType.TOPIC, topic, AclOperation.READ),
         (ResourceType.TOPIC, "__transaction_state", AclOperation.DESCRIBE),
         (ResourceType.TRANSACTIONAL_ID, "*", AclOperation.DESCRIBE),
-        *((CLUSTER, "kafka-cluster", it) for it in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)),
+        *(
+            (CLUSTER, "kafka-cluster", operation)
+            for operation in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+        ),
     ):
         for user in (BLINKERED, OPERATOR):
             grant(guarded, resource, name, operation, user)
@@ -207,7 +210,7 @@ def aborted_after(
 ) -> Result:
     with Watch(cluster.bootstrap) as watch:
         rows = all_rows(watch.cycle(describe_all=True))
-        (row,) = [it for it in rows if (it.topic, it.partition) == (planted.topic, planted.partition)]
+        (row,) = [row for row in rows if (row.topic, row.partition) == (planted.topic, planted.partition)]
         partition = Interrupted(watch.collector, planted.topic, planted.partition)
         partition.meanwhile = meanwhile
         return carry_out(plan_for(Action.ABORT, row), partition, AuditLog(folder / "audit.jsonl", wall_clock=time.time))

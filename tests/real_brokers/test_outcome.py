@@ -204,7 +204,7 @@ def among_many_partitions(log: Log) -> None:
 @pytest.mark.parametrize(
     "committed",
     [with_its_next_transaction_open, on_its_own_partition, megabytes_away, among_many_partitions],
-    ids=lambda it: it.__name__,
+    ids=lambda function: function.__name__,
 )
 def test_a_commit_is_found_wherever_it_is(
     committed: Callable[[Log], None], broker: KafkaCluster, make_topic: MakeTopic, tool: Tool

@@ -47,14 +47,14 @@ def test_real_answers_are_read_as_kafka_python_reads_them(broker: KafkaCluster, 
     for body in told:
         assert metadata_columns(metadata.decode(body)) == [
             (
-                it.name,
-                it.error_code,
+                topic.name,
+                topic.error_code,
                 [
                     (p.partition_index, p.leader_id, p.leader_epoch, list(p.replica_nodes), list(p.isr_nodes), [])
-                    for p in it.partitions
+                    for p in topic.partitions
                 ],
             )
-            for it in MetadataResponse.decode(bytes(body), version=METADATA.highest).topics
+            for topic in MetadataResponse.decode(bytes(body), version=METADATA.highest).topics
         ]
     ours = producer_columns(describe_producers.decode(producers))
     theirs = DescribeProducersResponse.decode(bytes(producers), version=0).topics[0].partitions

@@ -276,7 +276,9 @@ def test_who_sets_what_doctor_advises_gets_in(cluster: SecureCluster, tmp_path: 
             break
         first, second, *protocols = advice.groups()
         if first == "kafka.security.protocol":
-            settings = with_protocol(settings, [it for it in protocols if it], uses_tls="uses TLS" in output)
+            settings = with_protocol(
+                settings, [protocol for protocol in protocols if protocol], uses_tls="uses TLS" in output
+            )
         else:
             settings |= {name.removeprefix("kafka."): at_hand[name] for name in (first, second) if name}
         status, output = doctor(written(tmp_path, bootstrap, settings))
@@ -288,7 +290,7 @@ def test_who_sets_what_doctor_advises_gets_in(cluster: SecureCluster, tmp_path: 
 def with_protocol(settings: Settings, advised: list[str], *, uses_tls: bool) -> Settings:
     """The one of two advised protocols that keeps TLS as it is known to be; with a login where it needs one."""
     encrypted = uses_tls or settings.get("security.protocol", "").endswith("SSL")
-    chosen = next((it for it in advised if it.endswith("SSL") is encrypted), advised[0])
+    chosen = next((protocol for protocol in advised if protocol.endswith("SSL") is encrypted), advised[0])
     others = {name: value for name, value in settings.items() if not name.startswith("sasl")}
     return {**others, "security.protocol": chosen, **(login("PLAIN") if chosen.startswith("SASL") else {})}
 

@@ -123,7 +123,7 @@ def _said(key: str, payload: str | None) -> dict[str, Any]:
     )
     if match is None:
         return {"name": name}
-    partitions = {(it.rpartition("-")[0], int(it.rpartition("-")[2])) for it in match[4].split(",") if it}
+    partitions = {(named.rpartition("-")[0], int(named.rpartition("-")[2])) for named in match[4].split(",") if named}
     return {
         "name": name,
         "producer": (int(match[1]), int(match[2])),
@@ -159,12 +159,14 @@ def test_a_commit_and_an_abort_are_decoded_with_their_partitions(cluster: KafkaC
     run_transaction(cluster.bootstrap, name, [("t", 0), ("t", 1), ("u", 0)])
     run_transaction(cluster.bootstrap, name, [("t", 0)], outcome="abort")
 
-    events = until(cluster, name, lambda it: told(it).count((Happening.COMPLETED, Outcome.ABORTED)) == 1)
+    events = until(cluster, name, lambda events: told(events).count((Happening.COMPLETED, Outcome.ABORTED)) == 1)
 
-    shape = [it for it in told(events) if it != ADDED]
+    shape = [change for change in told(events) if change != ADDED]
     assert shape == [BEGUN, *ended(Outcome.COMMITTED), BEGUN, *ended(Outcome.ABORTED)]
     first = [event for event in events if event.start_ms == transactions(events)[0].start_ms]
-    named = [it for event in first for it in event.partitions if event.happening is not Happening.PREPARED]
+    named = [
+        partition for event in first for partition in event.partitions if event.happening is not Happening.PREPARED
+    ]
     assert sorted(named) == [("t", 0), ("t", 1), ("u", 0)]
     for event in events:
         if event.happening is Happening.PREPARED:
@@ -222,7 +224,7 @@ def test_every_record_is_decoded_as_kafka_does(cluster: KafkaCluster) -> None:
     run_transaction(cluster.bootstrap, "forgotten", [("t", 0)])
     until(cluster, "forgotten", lambda events: events[-1].happening is Happening.EXPIRED)
 
-    logged = {(it.partition, it.offset): ours(it.decoded) for it in read_log(cluster.bootstrap)}
+    logged = {(record.partition, record.offset): ours(record.decoded) for record in read_log(cluster.bootstrap)}
     kafka_says = dumped(cluster)
 
     assert len(logged) >= 10

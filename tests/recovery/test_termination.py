@@ -105,7 +105,7 @@ def test_nothing_newer_is_ever_fenced() -> None:
                 run(coordinator)
             except BrokerFault:
                 assert looks[0] is LOST
-            assert all(it == SHOWN for it in coordinator.fenced)
+            assert all(fenced == SHOWN for fenced in coordinator.fenced)
             ran += 1
 
     assert ran == 3 * 7**4

@@ -87,7 +87,7 @@ def pack_again(path: Path, *, time_s: int) -> None:
         gzip.GzipFile(filename="", fileobj=packed, mode="wb", mtime=time_s) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as new,
     ):
-        for member in sorted(old.getmembers(), key=lambda it: it.name):
+        for member in sorted(old.getmembers(), key=lambda member: member.name):
             content = old.extractfile(member)
             member.mtime, member.uid, member.gid, member.uname, member.gname = time_s, 0, 0, "", ""
             member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644

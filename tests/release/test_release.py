@@ -172,8 +172,8 @@ def test_the_list_of_packages_is_that_of_the_constraints(image: str, constraints
     told = json.loads((released / f"{image}.cdx.json").read_text())
 
     assert (told["bomFormat"], told["metadata"]["component"]["name"]) == ("CycloneDX", "kafka-transaction-exporter")
-    assert {it["name"] for it in told["components"]} == set(pinned(constraints))
-    assert all(any(ref.get("hashes") for ref in it["externalReferences"]) for it in told["components"])
+    assert {component["name"] for component in told["components"]} == set(pinned(constraints))
+    assert all(any(ref.get("hashes") for ref in component["externalReferences"]) for component in told["components"])
 
 
 @pytest.mark.slow
@@ -205,4 +205,6 @@ def test_the_wheel_finds_a_hang_from_an_empty_environment(
         check=False,
     )
     assert (run.returncode, run.stderr) == (0, "")
-    assert [it["verdict"] for it in json.loads(run.stdout)["transactions"]] == ["hanging_not_in_transaction"]
+    assert [transaction["verdict"] for transaction in json.loads(run.stdout)["transactions"]] == [
+        "hanging_not_in_transaction"
+    ]

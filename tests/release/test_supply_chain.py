@@ -31,9 +31,9 @@ def pinned(constraints: str) -> dict[str, str]:
 def licences_of(package: str) -> set[str]:
     about = distribution(package).metadata
     told = about.get_all("License-Expression") or [
-        BY_CLASSIFIER[it] for it in about.get_all("Classifier", []) if it in BY_CLASSIFIER
+        BY_CLASSIFIER[classifier] for classifier in about.get_all("Classifier", []) if classifier in BY_CLASSIFIER
     ]
-    told = told or [BY_NAME.get(it, it) for it in about.get_all("License", ["none given"])]
+    told = told or [BY_NAME.get(licence, licence) for licence in about.get_all("License", ["none given"])]
     return {licence for expression in told for licence in re.split(r" AND | OR |[()]", expression) if licence}
 
 
@@ -56,5 +56,5 @@ def test_every_package_is_pinned_by_hashes() -> None:
     for path in sorted((ROOT / "constraints").glob("*.txt")):
         entries = re.split(r"^(?=[A-Za-z0-9])", path.read_text(), flags=re.MULTILINE)[1:]
         assert entries
-        assert [it.split()[0] for it in entries if "--hash=sha256:" not in it] == [], path
+        assert [entry.split()[0] for entry in entries if "--hash=sha256:" not in entry] == [], path
         assert not re.search(r"https?://", path.read_text()), f"{path} names a host"

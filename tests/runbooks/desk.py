@@ -98,7 +98,7 @@ class Desk:
     @contextmanager
     def reading(self, name: str, *sections: str) -> Iterator[Person]:
         """Somebody who pastes every command of a page, or of these sections of it, in their order."""
-        wanted = [it for it in pages()[name].commands if not sections or it.section in sections]
+        wanted = [command for command in pages()[name].commands if not sections or command.section in sections]
         person = Person(self, wanted)
         yield person
         left = wanted[person.done :]

@@ -185,7 +185,9 @@ def test_a_page_s_commands_run_by_each_function_of_its_first_block(line: str, tm
         path = tmp_path / program
         path.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
         path.chmod(0o755)
-    commands = [it.text for page in PAGES.values() for it in page.commands if it.text.startswith(f"{PROGRAM} ")]
+    commands = [
+        command.text for page in PAGES.values() for command in page.commands if command.text.startswith(f"{PROGRAM} ")
+    ]
     lines = sorted({command.split(" | ")[0] for command in commands})
     variables = {**dict.fromkeys(variables_of_the_common_page(), "1"), "TRANSACTIONAL_ID": 'a "b"'}
     exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]

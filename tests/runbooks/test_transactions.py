@@ -210,7 +210,7 @@ def until_it_is_free(person: Person, hang: PlantedTransaction) -> None:
     """The commands of both pages about blocked groups, and between them the mitigation of the hang."""
     group = person.desk.variables["GROUP"]
     (row,) = json.loads(person.pastes("find-hanging", "json").output)["transactions"]
-    assert [(it["group"], it["waiting_records"]) for it in row["groups"]] == [(group, 7)]
+    assert [(waiting["group"], waiting["waiting_records"]) for waiting in row["groups"]] == [(group, 7)]
     person.pastes("kafka-consumer-groups.sh", shows=group)
     follow_the_hang(person.desk)
     person.pastes("find-hanging", hides=hang.topic)

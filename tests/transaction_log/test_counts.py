@@ -28,8 +28,8 @@ RULES = (
 
 def counted(*records: TransactionRecord, rules: GroupRules = RULES) -> Counted:
     counts, machine = Counts(rules), StateMachine()
-    for it in records:
-        for event in machine.take(it, it.last_update_ms):
+    for written in records:
+        for event in machine.take(written, written.last_update_ms):
             counts.count(event)
     return counts.counted()
 
@@ -38,7 +38,7 @@ def test_the_first_rule_that_matches_the_whole_id_names_the_group() -> None:
     """One commit of billing-7; a rule that matches its beginning only has none."""
     completed = counted(EMPTY, ONGOING, COMMITTING, COMMITTED).completed
 
-    assert [it for it in completed if it[2]] == [("seven", Outcome.COMMITTED, 1)]
+    assert [count for count in completed if count[2]] == [("seven", Outcome.COMMITTED, 1)]
     assert {(name, outcome) for name, outcome, _ in completed} == {
         (name, outcome) for name in ("seven", "billing", "never", OTHER_GROUP) for outcome in Outcome
     }, "each is there, or an increase from nothing would not be seen"
@@ -47,7 +47,7 @@ def test_the_first_rule_that_matches_the_whole_id_names_the_group() -> None:
 def test_without_rules_a_group_is_the_prefix() -> None:
     told = counted(EMPTY, ONGOING, ABORTING, ABORTED, rules=())
 
-    assert [it for it in told.completed if it[2]] == [("billing", Outcome.ABORTED, 1)]
+    assert [count for count in told.completed if count[2]] == [("billing", Outcome.ABORTED, 1)]
     assert told.initialized == ((OTHER_GROUP, 0), ("billing", 1))
 
 
@@ -85,10 +85,12 @@ def test_durations_and_markers_fall_into_their_buckets() -> None:
     """20 ms from beginning to decision, 20 ms more to the last marker."""
     told = counted(ONGOING, COMMITTING, COMMITTED, rules=())
 
-    (histogram,) = (it for name, outcome, it in told.durations if (name, outcome) == ("billing", Outcome.COMMITTED))
+    (histogram,) = (
+        durations for name, outcome, durations in told.durations if (name, outcome) == ("billing", Outcome.COMMITTED)
+    )
     assert histogram.counts[DURATION_BUCKETS_SECONDS.index(0.025)] == 1
     assert (sum(histogram.counts), histogram.total) == (1, 0.02)
-    (markers,) = (it for name, it in told.markers if name == "billing")
+    (markers,) = (markers for name, markers in told.markers if name == "billing")
     assert markers.counts[MARKER_BUCKETS_SECONDS.index(0.025)] == 1
     assert (sum(markers.counts), markers.total) == (1, 0.02)
 
@@ -101,7 +103,9 @@ def test_what_is_longer_than_all_buckets_is_in_the_last() -> None:
         rules=(),
     )
 
-    (histogram,) = (it for name, outcome, it in told.durations if (name, outcome) == ("billing", Outcome.COMMITTED))
+    (histogram,) = (
+        durations for name, outcome, durations in told.durations if (name, outcome) == ("billing", Outcome.COMMITTED)
+    )
     assert histogram.counts[-2:] == (1, 1)
 
 
@@ -109,5 +113,9 @@ def test_an_unknown_duration_is_not_a_short_one() -> None:
     """A completion alone is counted, and no time is made up for it."""
     told = counted(COMMITTED, rules=())
 
-    assert [it for it in told.completed if it[2]] == [("billing", Outcome.COMMITTED, 1)]
-    assert sum(sum(it.counts) for _, _, it in told.durations) == sum(sum(it.counts) for _, it in told.markers) == 0
+    assert [count for count in told.completed if count[2]] == [("billing", Outcome.COMMITTED, 1)]
+    assert (
+        sum(sum(histogram.counts) for _, _, histogram in told.durations)
+        == sum(sum(histogram.counts) for _, histogram in told.markers)
+        == 0
+    )

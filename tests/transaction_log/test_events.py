@@ -18,9 +18,9 @@ def played(*records: Decoded, machine: StateMachine | None = None) -> list[Event
     """Each record is written a millisecond after it says that it was updated."""
     kept = machine or StateMachine()
     events: list[Event] = []
-    for it in records:
-        written_ms = it.last_update_ms + 1 if isinstance(it, TransactionRecord) else START_MS
-        events += kept.take(it, written_ms)
+    for written in records:
+        written_ms = written.last_update_ms + 1 if isinstance(written, TransactionRecord) else START_MS
+        events += kept.take(written, written_ms)
     return events
 
 
@@ -207,7 +207,7 @@ def test_every_history_gives_its_events(history: History) -> None:
     """Each transaction begins once, is decided once and completes once, as it did."""
     events = played(*history.records)
 
-    starts = list(dict.fromkeys(it.start_ms for it in history.records))
+    starts = list(dict.fromkeys(record.start_ms for record in history.records))
     expected = list(zip(starts, history.outcomes, strict=True))
     assert completions(events) == expected
     prepared = [(event.start_ms, event.outcome) for event in events if event.happening is Happening.PREPARED]
@@ -221,7 +221,9 @@ def test_what_is_missing_makes_no_wrong_event(history: History, data: st.DataObj
     kept = data.draw(st.lists(st.booleans(), min_size=len(history.records), max_size=len(history.records)))
     doubled = data.draw(st.lists(st.integers(1, 3), min_size=len(kept), max_size=len(kept)))
     records = [
-        it for it, keep, times in zip(history.records, kept, doubled, strict=True) for _ in range(times if keep else 0)
+        record
+        for record, keep, times in zip(history.records, kept, doubled, strict=True)
+        for _ in range(times if keep else 0)
     ]
     truth = {
         event.start_ms: event.outcome for event in played(*history.records) if event.happening is Happening.COMPLETED

@@ -29,8 +29,8 @@ LOG_PARTITION = 11
 def fed(*records: Decoded) -> Ledger:
     """Written into one partition of the log, at the instants that they tell themselves."""
     kept = Ledger()
-    for it in records:
-        kept.take(LOG_PARTITION, it, getattr(it, "last_update_ms", START_MS))
+    for written in records:
+        kept.take(LOG_PARTITION, written, getattr(written, "last_update_ms", START_MS))
     return kept
 
 
@@ -67,7 +67,7 @@ def test_each_partition_keeps_its_own_newest_ending() -> None:
     ]
     kept = fed(ONGOING, ABORTING, ABORTED, *elsewhere)
 
-    assert {at: it.outcome for at, it in logged(kept).ended.items()} == {
+    assert {at: end.outcome for at, end in logged(kept).ended.items()} == {
         ORDERS: Outcome.ABORTED,
         BILLS: Outcome.COMMITTED,
     }

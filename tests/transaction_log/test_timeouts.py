@@ -32,13 +32,13 @@ def events(*, after_ms: int, epochs: int, state: State = State.PREPARE_ABORT) ->
 )
 def test_only_ends_that_a_coordinator_decided_are_kept(taken: tuple[Event, ...], outcome: Outcome | None) -> None:
     last = LastTimeouts()
-    handed = [it for event in taken if (it := last.take(event)) is not None]
-    assert [it.outcome for it in last.newest_first()] == ([] if outcome is None else [outcome])
+    handed = [timeout for event in taken if (timeout := last.take(event)) is not None]
+    assert [timeout.outcome for timeout in last.newest_first()] == ([] if outcome is None else [outcome])
     assert tuple(handed) == last.newest_first()
 
 
 def test_the_line_names_who_how_long_and_where() -> None:
-    (ended,) = (it for event in events(after_ms=TIMEOUT_MS, epochs=1) if (it := LastTimeouts().take(event)))
+    (ended,) = (timeout for event in events(after_ms=TIMEOUT_MS, epochs=1) if (timeout := LastTimeouts().take(event)))
     assert in_words(ended) == (
         f"transaction of 'billing-7' timed out after {TIMEOUT_MS / 1000:.1f} s (time-out {TIMEOUT_MS / 1000:g} s): "
         "its coordinator aborts it on orders-0"
@@ -53,5 +53,5 @@ def test_the_newest_are_kept_and_come_first() -> None:
     (_, prepared) = events(after_ms=TIMEOUT_MS, epochs=1)
     for number in range(KEPT_MAX + 5):
         last.take(replace(prepared, at_ms=number))
-    kept = [it.at_ms for it in last.newest_first()]
+    kept = [timeout.at_ms for timeout in last.newest_first()]
     assert kept == list(range(KEPT_MAX + 4, 4, -1))

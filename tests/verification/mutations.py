@@ -196,7 +196,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="faults whose path contains this")
     parser.add_argument("--first", type=int, default=1, metavar="NUMBER", help="the number of the first fault")
     options = parser.parse_args()
-    chosen = [it for it in FAULTS if options.only in it.path]
+    chosen = [fault for fault in FAULTS if options.only in fault.path]
     missed = 0
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
         copy = Path(folder, "project")

@@ -37,7 +37,7 @@ def test_the_readme_names_every_program() -> None:
     assert rows == {*(f"{name}/" for name in FOLDERS), "soak/flat.py", "privileges.py", "mutations.py"}
 
 
-@each(FAULTS, name=lambda it: f"{it.path}: {it.new[:40]}")
+@each(FAULTS, name=lambda fault: f"{fault.path}: {fault.new[:40]}")
 def test_every_fault_can_be_made(fault: Fault) -> None:
     """Its text occurs once in the file: a fault that changes nothing would be found by no test, or by any."""
     assert fault.old != fault.new

@@ -110,7 +110,7 @@ def test_certificates_rotate_without_a_restart(tmp_path: Path, caplog: pytest.Lo
 
     said = [record.getMessage() for record in caplog.records]
     assert "web server certificate reloaded" in said
-    assert any(it.startswith("web server certificate not reloaded, the previous one stays in use") for it in said)
+    assert any(line.startswith("web server certificate not reloaded, the previous one stays in use") for line in said)
 
 
 def test_peers_must_show_a_certificate_with_an_allowed_name(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_an_emptied_file_opens_nothing(tmp_path: Path, caplog: pytest.LogCapture
         assert ask(server)[0] == 401
         assert ask(server, Authorization=basic("prometheus", "right"))[0] == 200
 
-    assert len([it for it in caplog.records if "no longer names users" in it.getMessage()]) == 1
+    assert len([record for record in caplog.records if "no longer names users" in record.getMessage()]) == 1
 
 
 def test_a_known_scraper_never_waits_for_guesses(tmp_path: Path) -> None:
@@ -299,9 +299,10 @@ class Clock:
 def refusals(guard: Authenticator, *headers: dict[str, str]) -> list[int | None]:
     async def every() -> list[int | None]:
         answers = [
-            await guard.refusal(Request(method="GET", path="/metrics", headers=it), guard.current()) for it in headers
+            await guard.refusal(Request(method="GET", path="/metrics", headers=sent), guard.current())
+            for sent in headers
         ]
-        return [None if it is None else it.status for it in answers]
+        return [None if answer is None else answer.status for answer in answers]
 
     return asyncio.run(every())
 
@@ -320,12 +321,12 @@ def test_guesses_lock_out_nobody_who_has_the_right_password(monkeypatch: pytest.
     guard = Authenticator(lambda: WebConfig(users={"me": hashed("right")}))
 
     async def attack() -> tuple[list[int | None], int | None, list[int | None], int | None]:
-        crowd = [asyncio.create_task(guess_from(guard, "10.0.0.1", f"guess{it}")) for it in range(30)]
+        crowd = [asyncio.create_task(guess_from(guard, "10.0.0.1", f"guess{number}")) for number in range(30)]
         scrape = asyncio.create_task(guess_from(guard, "10.0.0.2", "right"))
         await asyncio.sleep(0)
         others = [
-            asyncio.create_task(guess_from(guard, f"10.0.1.{it}", "guess"))
-            for it in range(WAITING_MAX - WAITING_PER_ADDRESS_MAX)
+            asyncio.create_task(guess_from(guard, f"10.0.1.{number}", "guess"))
+            for number in range(WAITING_MAX - WAITING_PER_ADDRESS_MAX)
         ]
         await asyncio.sleep(0)
         let_go.set()
@@ -354,7 +355,7 @@ def test_what_is_used_is_remembered_and_no_more_than_so_much(monkeypatch: pytest
         return True
 
     monkeypatch.setattr(bcrypt, "checkpw", check)
-    users = {f"user{it}": hashed("x") for it in range(REMEMBERED_MAX + 1)}
+    users = {f"user{number}": hashed("x") for number in range(REMEMBERED_MAX + 1)}
     guard = Authenticator(lambda: WebConfig(users=users))
 
     def come(user: str) -> int:
@@ -383,7 +384,7 @@ def test_an_unknown_user_costs_as_much_as_a_known_one(monkeypatch: pytest.Monkey
     guard = Authenticator(lambda: WebConfig(users={"me": hashed("x", 6)}))
 
     assert refusals(guard, {"authorization": basic("stranger", "x")}, {"authorization": basic("me", "y")}) == [401, 401]
-    assert [it[:7] for it in asked] == [b"$2b$06$"] * 2
+    assert [hashed[:7] for hashed in asked] == [b"$2b$06$"] * 2
     guard.close()
 
 

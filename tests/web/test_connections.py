@@ -67,14 +67,14 @@ def test_an_address_that_takes_every_place_crowds_out_itself(stack: contextlib.E
     listener = _listener(stack, connections_max=3)
     scraper = _connect_from("127.0.0.2", listener, stack)
     taken = [_pair(listener, stack)[0] for _ in range(6)]
-    assert [it.recv(1) for it in taken[:4]] == [b""] * 4
+    assert [connection.recv(1) for connection in taken[:4]] == [b""] * 4
     probe = _connect_from("127.0.0.3", listener, stack)
     assert taken[4].recv(1) == b""
     assert listener.peers == 3
-    for it in (scraper, probe, taken[5]):
-        it.setblocking(False)
+    for connection in (scraper, probe, taken[5]):
+        connection.setblocking(False)
         with pytest.raises(BlockingIOError):
-            it.recv(1)
+            connection.recv(1)
 
 
 def test_a_closed_connection_frees_its_place(stack: contextlib.ExitStack) -> None:

@@ -42,9 +42,9 @@ def _site(publication: Publication, liveness: Callable[[], str | None] = lambda:
 
 def _large_site() -> Routes:
     """An answer of more than ten megabytes: more than the kernel takes from us without being read."""
-    it = evaluation_of(many_partitions(5000, 20), {})
+    evaluated = evaluation_of(many_partitions(5000, 20), {})
     routes = Routes(lambda: None)
-    publication = published(it)
+    publication = published(evaluated)
     routes.publish(Renderer().render(publication), render_page(healthy()), is_ready=True)
     return routes
 
@@ -119,8 +119,8 @@ def test_a_new_publication_replaces_the_old_one_whole() -> None:
 
 def test_a_body_of_many_pieces_arrives_whole() -> None:
     """Ten thousand series are sent in pieces and put together again by the peer."""
-    it = evaluation_of(many_partitions(1000, 20), {19: 5000})
-    exposition = Renderer().render(published(it))
+    evaluated = evaluation_of(many_partitions(1000, 20), {19: 5000})
+    exposition = Renderer().render(published(evaluated))
     routes = Routes(lambda: None)
     routes.publish(exposition, render_page(healthy()), is_ready=True)
     with WebServer("127.0.0.1:0", routes) as web:

@@ -95,7 +95,7 @@ def upgrade(cluster: FakeCluster, collector: Collector) -> None:
         cluster.oldest[node].clear()
     cluster.cut()
     deadline = time.monotonic() + NOTICED_S
-    while not all(it.closed for it in [*collector._connections._connections.values()]):
+    while not all(connection.closed for connection in [*collector._connections._connections.values()]):
         assert time.monotonic() < deadline, "the end of a connection is not noticed"
         time.sleep(0.001)
 
@@ -104,7 +104,7 @@ def lost_in(snapshot: Snapshot) -> set[Lost]:
     assert set(reasons(snapshot).values()) <= {"unsupported_api"}
     signs = {
         Lost.PARTITIONS: bool(reasons(snapshot)),
-        Lost.COORDINATORS: any(it.failure is not None for it in snapshot.coordinators),
+        Lost.COORDINATORS: any(coordinator.failure is not None for coordinator in snapshot.coordinators),
         Lost.PROOF: snapshot.proof is not None and snapshot.proof.failure is not None,
         Lost.OFFSETS: bool(np.any(snapshot.open_transactions.high_watermark == UNKNOWN_OFFSET)),
         Lost.LIMITS: snapshot.max_timeout.unread != (),
@@ -177,7 +177,7 @@ def test_brokers_that_are_newer_than_the_exporter_are_a_gap(api: str, lost: set[
         replace_by_newer(cluster, api)
         for _ in range(2):
             snapshot = collector.collect(seen_before=None)
-            told = [it for it in gaps(snapshot) if f"newer than this exporter supports: of {api} " in it]
+            told = [gap for gap in gaps(snapshot) if f"newer than this exporter supports: of {api} " in gap]
             assert len(told) == len(BOTH)
             assert not snapshot.is_complete
             assert_true_of_the_scene(snapshot, memory)

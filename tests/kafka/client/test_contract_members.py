@@ -117,21 +117,21 @@ def test_calls_fit_what_they_call() -> None:
 
 def functions(kind: type) -> set[str]:
     """Members of a class of the exporter and of its mixins."""
-    ours = [it for it in kind.__mro__ if it.__module__.startswith("exporter.")]
-    return {name for it in ours for name, value in vars(it).items() if isinstance(value, FunctionType)}
+    ours = [parent for parent in kind.__mro__ if parent.__module__.startswith("exporter.")]
+    return {name for parent in ours for name, value in vars(parent).items() if isinstance(value, FunctionType)}
 
 
 def assert_replaced_members_are_there() -> None:
     for ours, (theirs, members) in REPLACED.items():
-        found = {it for it in functions(ours) if hasattr(theirs, it) and not it.startswith("__")}
+        found = {name for name in functions(ours) if hasattr(theirs, name) and not name.startswith("__")}
         assert found == members, f"{ours.__name__} replaces {found}"
 
 
 def assert_members_that_are_read_are_there() -> None:
     for make, members in READ.items():
-        it = make()
-        missing = [name for name in sorted(members) if not hasattr(it, name)]
-        assert missing == [], f"{type(it).__name__} has no {missing}"
+        made = make()
+        missing = [name for name in sorted(members) if not hasattr(made, name)]
+        assert missing == [], f"{type(made).__name__} has no {missing}"
 
 
 def called_by_kafka_python(patch: pytest.MonkeyPatch) -> set[tuple[type, str]]:
@@ -214,14 +214,14 @@ def test_members_that_are_read_are_there() -> None:
 @pytest.mark.parametrize(
     ("kind", "make"),
     list(zip((Connection, PlainTransport, Parser, GrowingBuffer), READ, strict=False)),
-    ids=lambda it: getattr(it, "__name__", ""),
+    ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_no_member_is_read_that_is_not_in_the_table(kind: type, make: Callable[[], Any]) -> None:
     """What our classes take from `self` and kafka-python's have too."""
     trees = [
-        ast.parse(textwrap.dedent(inspect.getsource(it)))
-        for it in kind.__mro__
-        if it.__module__.startswith("exporter.")
+        ast.parse(textwrap.dedent(inspect.getsource(parent)))
+        for parent in kind.__mro__
+        if parent.__module__.startswith("exporter.")
     ]
     used = {
         node.attr
@@ -237,16 +237,18 @@ def test_no_member_is_read_that_is_not_in_the_table(kind: type, make: Callable[[
 def rename(patch: pytest.MonkeyPatch, name: str) -> None:
     """As a release of kafka-python would: where it is defined, and wherever it is used."""
     for module in MODULES:
-        for kind in [it for it in vars(module).values() if inspect.isclass(it) and it.__module__ == module.__name__]:
-            for function in [it for it in vars(kind).values() if isinstance(it, FunctionType)]:
-                names = tuple(f"{it}_now" if it == name else it for it in function.__code__.co_names)
+        for kind in [
+            value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module.__name__
+        ]:
+            for function in [value for value in vars(kind).values() if isinstance(value, FunctionType)]:
+                names = tuple(f"{used}_now" if used == name else used for used in function.__code__.co_names)
                 patch.setattr(function, "__code__", function.__code__.replace(co_names=names))
             if name in vars(kind):
                 patch.setattr(kind, f"{name}_now", vars(kind)[name], raising=False)
                 patch.delattr(kind, name)
 
 
-RENAMED = {it for _, members in REPLACED.values() for it in members} - {"register"}
+RENAMED = {name for _, members in REPLACED.values() for name in members} - {"register"}
 """Without `register` no loop can be made, which leaks its sockets."""
 
 
@@ -280,6 +282,6 @@ def test_a_member_that_is_read_and_renamed_is_noticed(monkeypatch: pytest.Monkey
 def test_why_each_member_is_replaced_or_read_is_written_down() -> None:
     """In one place, by name."""
     written = set(re.findall(r"[A-Za-z_]+", transport.__doc__ or ""))
-    members = {it for _, names in REPLACED.values() for it in names} | set().union(*READ.values())
+    members = {name for _, names in REPLACED.values() for name in names} | set().union(*READ.values())
 
     assert members - written == set()

@@ -106,7 +106,7 @@ def test_a_name_that_is_forgotten_costs_nothing_while_the_connection_lasts(names
             snapshot = collector.collect(seen_before=None)
             assert reasons(snapshot) == dict.fromkeys(OF_NODE_2, "unreachable")
             assert_true_of_the_scene(snapshot, memory)
-            assert f"the host name {TWO} cannot be resolved" in str([it.failure for it in snapshot.brokers])
+            assert f"the host name {TWO} cannot be resolved" in str([broker.failure for broker in snapshot.brokers])
         names[TWO] = HOST
         assert_whole(collector.collect(seen_before=None))
 

@@ -48,8 +48,8 @@ def requests() -> Iterator[Any]:
     yield list_offsets.request({"t": [0]}, 0, -1)
     yield list_transactions.request((), ())
     modules = [
-        importlib.import_module(it.name)
-        for it in pkgutil.walk_packages(exporter.kafka.__path__, f"{exporter.kafka.__name__}.")
+        importlib.import_module(module.name)
+        for module in pkgutil.walk_packages(exporter.kafka.__path__, f"{exporter.kafka.__name__}.")
     ]
     for kind in {
         value
@@ -60,8 +60,8 @@ def requests() -> Iterator[Any]:
         yield kind()
 
 
-REQUESTS = sorted(requests(), key=lambda it: (api_of(it).name, type(it).__name__))
-NAMES = [f"{type(it).__name__}-{api_of(it).name}" for it in REQUESTS]
+REQUESTS = sorted(requests(), key=lambda request: (api_of(request).name, type(request).__name__))
+NAMES = [f"{type(request).__name__}-{api_of(request).name}" for request in REQUESTS]
 
 
 def refuse(_connection: socket.socket, _correlation_id: int, _frame: bytes) -> None:
@@ -75,11 +75,11 @@ def fault(request: Any, offered: Offered) -> BrokerFault:
 
 def test_no_request_is_forgotten_here() -> None:
     """The versions in the table and those that kafka-python encodes are all tested."""
-    assert {it for it in vars(versions).values() if isinstance(it, Api)} == {
-        api_of(it) for it in REQUESTS if isinstance(it, RawRequest)
+    assert {value for value in vars(versions).values() if isinstance(value, Api)} == {
+        api_of(request) for request in REQUESTS if isinstance(request, RawRequest)
     }
     assert {"DescribeTransactions", "DescribeConfigs", "DescribeAcls", "WriteTxnMarkers", "SaslHandshake"} <= {
-        api_of(it).name for it in REQUESTS
+        api_of(request).name for request in REQUESTS
     }
 
 

@@ -43,7 +43,9 @@ def test_a_response_comes_whole_however_it_is_cut(piece: int) -> None:
     budget = ReceiveBudget(10**7)
     body = BODY if piece > 7 else BODY[:1000]
     whole, receiver = raw_answer(1, body), parser(budget)
-    told = [it for at in range(0, len(whole), piece) for it in receiver.receive_bytes(whole[at : at + piece])]
+    told = [
+        received for at in range(0, len(whole), piece) for received in receiver.receive_bytes(whole[at : at + piece])
+    ]
 
     ((_, answer),) = told
     assert bytes(answer.body[4:]) == body
@@ -166,7 +168,7 @@ def test_partitions_of_a_broker_beyond_the_limit_are_unread(monkeypatch: pytest.
 
     assert reasons(snapshot) == {("large", 0): "receive_limit"}
     assert not snapshot.is_complete
-    (failure,) = [it.failure for it in snapshot.brokers if it.failure is not None]
+    (failure,) = [broker.failure for broker in snapshot.brokers if broker.failure is not None]
     assert f"{HOST}:{cluster.ports[2]}" in failure
     assert failure in gaps(snapshot)
     assert "scan.receive_limit" in failure

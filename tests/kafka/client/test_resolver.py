@@ -81,7 +81,7 @@ def test_a_name_is_looked_up_once_at_a_time_and_works_when_it_is_known(names: Na
     with broker(echo) as listener, client() as connections:
         for _ in range(5):
             assert fault(connections, MUTE, listener, timeout_s=0.05).reason is FaultReason.TIMED_OUT
-        assert [it.name for it in threading.enumerate()].count(f"names-{MUTE}") == 1
+        assert [thread.name for thread in threading.enumerate()].count(f"names-{MUTE}") == 1
         while MUTE not in names.asked:
             time.sleep(0.01)
         assert names.asked.count(MUTE) == 1
@@ -96,7 +96,7 @@ def test_a_name_that_nobody_knows_is_reported_and_looked_up_again(names: NameSer
     with broker(echo) as listener, client() as connections:
         faults = [fault(connections, "nobody.example", listener) for _ in range(2)]
 
-    assert {it.reason for it in faults} == {FaultReason.UNREACHABLE}
+    assert {fault.reason for fault in faults} == {FaultReason.UNREACHABLE}
     assert "the host name nobody.example cannot be resolved" in faults[0].sentence
     assert names.asked.count("nobody.example") == 2
 
@@ -126,14 +126,14 @@ def test_many_names_share_a_stated_number_of_threads(names: NameServer) -> None:
         async def one(port: int) -> Any:
             try:
                 return await connections.request(Address(MUTE, port), raw_request(), api="Contract", timeout_s=0.3)
-            except BrokerFault as it:
-                return it.reason
+            except BrokerFault as fault:
+                return fault.reason
 
         return await connections.gather(one(port) for port in range(1, count + 1))
 
     with client() as connections:
         reasons = connections.run(ask_all, connections)
-        threads = [it for it in threading.enumerate() if it.name == f"names-{MUTE}"]
+        threads = [thread for thread in threading.enumerate() if thread.name == f"names-{MUTE}"]
         assert set(reasons) == {FaultReason.TIMED_OUT}
         assert len(threads) == LOOKUPS_MAX
         names.release.set()

@@ -69,7 +69,10 @@ def test_a_broker_whose_directory_was_created_again_is_current() -> None:
 def test_controllers_that_are_gone_do_not_cost_the_cycle() -> None:
     """Each of eight brokers holds its answer back for three seconds: one after the other they would take it all."""
     model = Model(
-        topics={STATE_TOPIC: [Partition(it) for it in range(1, 9)], "t": [Partition(it) for it in range(1, 9)]}
+        topics={
+            STATE_TOPIC: [Partition(leader) for leader in range(1, 9)],
+            "t": [Partition(leader) for leader in range(1, 9)],
+        }
     )
     with FakeCluster(model, nodes=8) as cluster, collector_of(cluster, deadline_s=12) as collector:
         cluster.on_request = lambda asked: Fault.SILENT if asked.api == "DescribeQuorum" else None
@@ -111,8 +114,8 @@ def test_a_source_behind_a_name_of_no_broker_is_checked_under_its_own() -> None:
     with FakeCluster(model) as cluster, collector_of(cluster, bootstrap="localhost") as collector:
         asked = [_apis(cluster, collector) for _ in range(CHECKED_EVERY_CYCLES + 1)]
 
-    assert [it.count("DescribeQuorum") for it in asked] == [1, 0, 0, 1]
-    assert [it.count("Metadata") for it in asked] == [2, 1, 1, 1]
+    assert [apis.count("DescribeQuorum") for apis in asked] == [1, 0, 0, 1]
+    assert [apis.count("Metadata") for apis in asked] == [2, 1, 1, 1]
 
 
 def test_a_source_is_looked_for_also_among_bootstrap_addresses() -> None:
@@ -121,7 +124,7 @@ def test_a_source_is_looked_for_also_among_bootstrap_addresses() -> None:
 
     def forget(asked: Asked, answer: Any) -> None:
         if asked.api == "Metadata" and asked.node == 1:
-            answer.brokers = [it for it in answer.brokers if it.node_id == 1]
+            answer.brokers = [broker for broker in answer.brokers if broker.node_id == 1]
 
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
         cluster.on_answer = forget
@@ -134,13 +137,13 @@ def test_a_source_is_looked_for_also_among_bootstrap_addresses() -> None:
 def _apis(cluster: FakeCluster, collector: Collector) -> list[str]:
     cluster.restart_numbers()
     collector.collect()
-    return [it.api for it in cluster.asked]
+    return [request.api for request in cluster.asked]
 
 
 def _source_of_metadata(cluster: FakeCluster, collector: Collector) -> set[int]:
     cluster.restart_numbers()
     collector.collect()
-    return {it.node for it in cluster.asked if it.api == "Metadata"}
+    return {request.node for request in cluster.asked if request.api == "Metadata"}
 
 
 def proof_fails(api: str, nth: int) -> Callable[[Asked], ErrorCode | None]:
@@ -203,8 +206,8 @@ def test_an_acl_on_no_name_is_no_answer(read: Callable[[Any], object], pattern: 
 
 def test_made_up_topics_match_no_longer_prefix_by_chance() -> None:
     """`team-` belongs to others, `team-a` and every hexadecimal digit to this principal: no probe may be its own."""
-    ours = [*"0123456789abcdef", *(f"team-{it}" for it in "0123456789abcdef")]
-    answer = SimpleNamespace(error_code=0, resources=[acl(it, PREFIXED) for it in (*ours, "team-")])
+    ours = [*"0123456789abcdef", *(f"team-{character}" for character in "0123456789abcdef")]
+    answer = SimpleNamespace(error_code=0, resources=[acl(prefix, PREFIXED) for prefix in (*ours, "team-")])
 
     names = topics._names(answer)
 
@@ -216,7 +219,7 @@ def test_a_transaction_remembered_without_a_topic_id_is_described() -> None:
     """State files before 0.3 have no topic ids: a live transaction that was open over the upgrade stays what it is."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         memory = evaluated(collector.collect(seen_before=None)).memory
-        old = {key._replace(topic_id=""): it for key, it in memory.transactions.items()}
+        old = {key._replace(topic_id=""): transaction for key, transaction in memory.transactions.items()}
         snapshot = collector.collect(seen_before=old.keys())
 
     assert verdicts(evaluated(snapshot, replace(memory, transactions=old))) == HANGING | ALIVE

@@ -91,7 +91,11 @@ def test_a_marker_ends_the_records_before_it_and_no_others() -> None:
     for piece in [*log, batch(4, epoch=5, control=ABORT), batch(5, epoch=5, control=ABORT)]:
         read.take(piece)
 
-    assert [(it.producer_epoch, it.ended_epoch) for it in read.markers.values()] == [(4, 3), (5, 4), (5, None)]
+    assert [(marker.producer_epoch, marker.ended_epoch) for marker in read.markers.values()] == [
+        (4, 3),
+        (5, 4),
+        (5, None),
+    ]
 
 
 def test_what_is_gone_from_a_log_is_seen() -> None:
@@ -177,7 +181,7 @@ def test_a_partition_that_cannot_be_searched_is_reported_and_costs_no_verdict() 
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
         snapshot = collector.collect(seen_before=None, search_logs=True)
 
-    row = next(it for it in evaluated(snapshot).suspects if it.producer_id == PRODUCER_ID_UNKNOWN)
+    row = next(suspect for suspect in evaluated(snapshot).suspects if suspect.producer_id == PRODUCER_ID_UNKNOWN)
     assert (row.verdict, row.outcome_evidence) == (Verdict.HANGING_NO_TRANSACTIONAL_ID, OutcomeEvidence.NONE)
     *unsearched, forgotten = row.outcome_seen
     assert tuple(unsearched) == row.outcome_unsearched

@@ -124,7 +124,7 @@ def test_first_seen_times_are_of_all_whether_they_are_examined_or_not() -> None:
 
     then_ms = first.snapshot.cluster_time_ms
     assert {key.producer_id for key in second.memory.transactions} == {1, 3, 4, 5}
-    assert {it.first_seen_ms for it in second.memory.transactions.values()} == {then_ms}
+    assert {transaction.first_seen_ms for transaction in second.memory.transactions.values()} == {then_ms}
     assert set(second.memory.unexamined.first_seen_ms.tolist()) == {then_ms}
     assert kept == 6
     assert set(third.unexamined.duration_ms.tolist()) == {third.snapshot.cluster_time_ms - then_ms}
@@ -198,7 +198,7 @@ def test_past_the_deadline_no_proof_is_begun() -> None:
 
         cluster.on_request = late
         evaluation = evaluate(collector.collect(), Memory(), Policy())
-        asked = {it.api for it in cluster.asked}
+        asked = {request.api for request in cluster.asked}
 
     assert "DescribeTransactions" not in asked
     assert evaluation.snapshot.proof is None

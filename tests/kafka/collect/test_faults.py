@@ -95,7 +95,7 @@ def test_a_cycle_without_faults_sees_everything_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "lasting"), TRIALS, ids=lambda it: getattr(it, "name", getattr(it, "__name__", "")).lower()
+    ("way", "lasting"), TRIALS, ids=lambda value: getattr(value, "name", getattr(value, "__name__", "")).lower()
 )
 def test_no_fault_makes_a_lie(
     way: Fault | ErrorCode, lasting: Callable[[int, Fault | ErrorCode], Callable[[Asked], Fault | int | None]]

@@ -30,7 +30,7 @@ class Leader:
         assert (broker, api) == (1, "Fetch")
         if offset == self.fails_at:
             raise BrokerFault(FaultReason.TIMED_OUT, "broker 1 did not respond")
-        records = next((it for it in self.log if int.from_bytes(it[:8], "big") >= offset), b"")
+        records = next((batch for batch in self.log if int.from_bytes(batch[:8], "big") >= offset), b"")
         told = SimpleNamespace(error_code=self.error, records=records, high_watermark=self.high_watermark)
         return read(SimpleNamespace(responses=[SimpleNamespace(partitions=[told])]))
 

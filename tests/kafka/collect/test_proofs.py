@@ -71,7 +71,7 @@ def test_a_probe_without_a_proper_answer_proves_nothing(fault: Fault | ErrorCode
     model = scene()
     spare = spare_state_partition(model)
     spare_node = model.topics[STATE_TOPIC][spare].leader
-    owners = {model.coordinator_of(it)[0] for it in model.transactions}
+    owners = {model.coordinator_of(transaction)[0] for transaction in model.transactions}
 
     def fail_probes(asked: Asked) -> Fault | ErrorCode | None:
         ids = asked.request.transactional_ids if asked.api == "DescribeTransactions" else ()
@@ -144,7 +144,7 @@ def _metadata_but_the_coordinator_s_own_from(node: int, cluster: FakeCluster) ->
     acls_up_to_the_listings = 2
 
     def on_answer(asked: Asked, answer: Any) -> None:
-        apis = Counter(it.api for it in cluster.asked)
+        apis = Counter(request.api for request in cluster.asked)
         as_coordinator = apis["ListTransactions"] == listings_up_to_the_proof and (
             apis["DescribeAcls"] == acls_up_to_the_listings
         )

@@ -96,10 +96,10 @@ def asked(collector: Collector, cluster: FakeCluster) -> list[tuple[str, int]]:
     cluster.restart_numbers()
     collector.collect()
     return [
-        (it.api, sum(len(topic.partition_indexes) for topic in it.request.topics))
-        if it.api == "DescribeProducers"
-        else (it.api, 0)
-        for it in cluster.asked
+        (request.api, sum(len(topic.partition_indexes) for topic in request.request.topics))
+        if request.api == "DescribeProducers"
+        else (request.api, 0)
+        for request in cluster.asked
     ]
 
 

@@ -39,7 +39,12 @@ def read_topics(snapshot: Snapshot) -> set[str]:
 
 def requested(cluster: FakeCluster) -> set[str]:
     """Topics in requests for producers."""
-    return {topic.name for it in cluster.asked if it.api == "DescribeProducers" for topic in it.request.topics}
+    return {
+        topic.name
+        for request in cluster.asked
+        if request.api == "DescribeProducers"
+        for topic in request.request.topics
+    }
 
 
 @pytest.mark.parametrize(
@@ -60,7 +65,9 @@ def test_patterns_match_whole_names_and_exclude_wins(include: str, exclude: str,
 
         assert read_topics(snapshot) == set(expected)
         assert requested(cluster) == set(expected)
-        assert snapshot.partitions.excluded_count == sum(it is Answer.EXCLUDED for it in answers(snapshot).values())
+        assert snapshot.partitions.excluded_count == sum(
+            answer is Answer.EXCLUDED for answer in answers(snapshot).values()
+        )
         assert len(answers(snapshot)) == 15
 
 

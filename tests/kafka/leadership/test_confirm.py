@@ -215,7 +215,7 @@ def test_where_a_broker_is_silent_the_others_must_have_caught_up_meanwhile() -> 
 
         cluster.on_request = on_request
         told = evaluated(collector.collect(seen_before=None))
-        asked = sum(it.api == "DescribeQuorum" for it in cluster.asked)
+        asked = sum(request.api == "DescribeQuorum" for request in cluster.asked)
 
     assert verdicts(told) == {("hung", 0, 11): Verdict.HANGING_NO_TRANSACTIONAL_ID}
     assert asked >= 3, "asked on until it had caught up"
@@ -251,7 +251,9 @@ def test_an_in_sync_follower_that_does_not_agree_leaves_a_hang_unverified() -> N
     def empty(asked: Asked, answer: Any) -> None:
         for topic in answer.topics if asked.api == "DescribeProducers" and asked.node == 2 else ():
             for partition in topic.partitions if topic.name == "hung" else ():
-                partition.active_producers = [it for it in partition.active_producers if it.producer_id != UNKNOWN[2]]
+                partition.active_producers = [
+                    producer for producer in partition.active_producers if producer.producer_id != UNKNOWN[2]
+                ]
 
     snapshot = collected(model, on_answer=empty)
     assert inconclusive(evaluated(snapshot)) == {UNKNOWN: InconclusiveReason.REPLICA_UNREAD}
@@ -310,7 +312,11 @@ def test_overdue_and_stuck_need_a_confirmed_coordinator(state: str, confirmed: V
     assert verdicts(told)[KEPT] is unconfirmed
     assert not snapshot.is_complete
     assert any("overdue or stuck" in sentence for sentence in gaps(snapshot))
-    (row,) = (it for it in all_rows(told) if (it.topic, it.partition, it.producer_id) == KEPT)
+    (row,) = (
+        candidate
+        for candidate in all_rows(told)
+        if (candidate.topic, candidate.partition, candidate.producer_id) == KEPT
+    )
     assert (row.inconclusive_reason is UNCONFIRMED) is (unconfirmed is Verdict.INCONCLUSIVE)
 
 
@@ -324,8 +330,8 @@ def test_where_nothing_is_kept_too_long_nobody_is_asked_to_confirm() -> None:
         collector.collect(seen_before=None)
         cluster.restart_numbers()
         collector.collect(seen_before=None)
-        assert not {"DescribeQuorum", "DescribeAcls"} & {it.api for it in cluster.asked}
-        assert [it.api for it in cluster.asked].count("Metadata") == 1
+        assert not {"DescribeQuorum", "DescribeAcls"} & {request.api for request in cluster.asked}
+        assert [request.api for request in cluster.asked].count("Metadata") == 1
 
 
 class Ending:
@@ -347,7 +353,7 @@ class Ending:
 
 def test_leaders_that_are_not_compared_before_the_deadline_are_not_confirmed() -> None:
     """Fifty thousand in a cluster of a hundred brokers are seconds of work in which nothing else is done."""
-    claims = [Claim(topic="t", partition=it, leader=1, leader_epoch=0, topic_id="") for it in range(5)]
+    claims = [Claim(topic="t", partition=partition, leader=1, leader_epoch=0, topic_id="") for partition in range(5)]
 
     against = asyncio.run(unconfirmed(cast("ClusterClient", Ending(3)), claims))
 

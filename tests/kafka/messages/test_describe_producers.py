@@ -98,7 +98,11 @@ def expected(
     """What the columns must hold, worked out without any decoder."""
     told = [(i, p) for i, (_, partitions) in enumerate(topics) for p in partitions]
     entries = [(i, entry) for i, (_, p) in enumerate(told) for entry in p.entries]
-    picked = [it for it in entries if every or (it[1][5] >= 0 if producer_ids is None else it[1][0] in producer_ids)]
+    picked = [
+        indexed
+        for indexed in entries
+        if every or (indexed[1][5] >= 0 if producer_ids is None else indexed[1][0] in producer_ids)
+    ]
     return (
         throttle_time_ms,
         tuple(name for name, _ in topics),
@@ -133,12 +137,12 @@ def by_oracle(body: bytes) -> tuple[Any, ...]:
             topic.name,
             [
                 Told(
-                    it.partition_index,
-                    it.error_code,
-                    it.error_message,
-                    tuple(tuple(getattr(entry, name) for name in ENTRY_FIELDS) for entry in it.active_producers),
+                    partition.partition_index,
+                    partition.error_code,
+                    partition.error_message,
+                    tuple(tuple(getattr(entry, name) for name in ENTRY_FIELDS) for entry in partition.active_producers),
                 )
-                for it in topic.partitions
+                for partition in topic.partitions
             ],
         )
         for topic in told.topics
@@ -341,7 +345,7 @@ def test_every_bit_that_differs_from_the_last_answer_is_seen(topics: Topics) -> 
     body = by_hand(topics, 3, no_tags)
     like = decode(memoryview(body)).layout
 
-    TwoDecoders(lambda it: columns(decode(it, like=like)), by_oracle).flip_every_bit(body)
+    TwoDecoders(lambda data: columns(decode(data, like=like)), by_oracle).flip_every_bit(body)
 
 
 @pytest.mark.parametrize("entry", [0, 249, 250, 499])
@@ -355,7 +359,7 @@ def test_a_tag_within_a_run_of_entries_is_seen(entry: int) -> None:
     size = like.entry.itemsize
     body[first + entry % 250 * size + size - 1] = 1
 
-    assert not TwoDecoders(lambda it: columns(decode(it, like=like)), by_oracle).same_or_refused(bytes(body))
+    assert not TwoDecoders(lambda data: columns(decode(data, like=like)), by_oracle).same_or_refused(bytes(body))
     assert not DECODERS.same_or_refused(bytes(body))
 
 

@@ -73,7 +73,11 @@ def expected(topics: Topics) -> Offsets:
 def by_oracle(body: bytes) -> Offsets:
     """As kafka-python reads it."""
     topics = ListOffsetsResponse.decode(body, version=API_VERSION).topics
-    return {(topic.name, it.partition_index): (it.error_code, it.offset) for topic in topics for it in topic.partitions}
+    return {
+        (topic.name, partition.partition_index): (partition.error_code, partition.offset)
+        for topic in topics
+        for partition in topic.partitions
+    }
 
 
 DECODERS = TwoDecoders(decode, by_oracle)

@@ -24,7 +24,7 @@ API_VERSION = LIST_TRANSACTIONS.highest
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
-NAMES = st.one_of(st.sampled_from([it.value for it in TransactionState]), TEXT)
+NAMES = st.one_of(st.sampled_from([state.value for state in TransactionState]), TEXT)
 Rows = list[tuple[str, int, str]]
 """(transactional id, producer id, state)."""
 ROWS = st.lists(st.tuples(TEXT, INT64, NAMES), max_size=6)
@@ -65,7 +65,9 @@ def expected(rows: Rows) -> list[tuple[str, int, TransactionState]]:
 def by_oracle(body: bytes) -> tuple[int, list[tuple[str, int, TransactionState]]]:
     """As kafka-python reads it."""
     told = ListTransactionsResponse.decode(body, version=API_VERSION)
-    rows = [(it.transactional_id, it.producer_id, it.transaction_state) for it in told.transaction_states]
+    rows = [
+        (listed.transactional_id, listed.producer_id, listed.transaction_state) for listed in told.transaction_states
+    ]
     return told.error_code, expected(rows)
 
 
@@ -109,7 +111,7 @@ def test_a_number_of_transactions_that_are_not_there_reserves_nothing() -> None:
 
 
 @given(
-    st.sets(st.sampled_from([it.value for it in TransactionState])),
+    st.sets(st.sampled_from([state.value for state in TransactionState])),
     st.sets(st.integers(0, 2**63 - 1), max_size=200),
 )
 def test_the_request_is_encoded_as_kafka_python_does(states: set[str], producer_ids: set[int]) -> None:
@@ -129,7 +131,7 @@ def test_a_listing_makes_objects_of_the_producers_that_are_asked_about() -> None
     body = memoryview(by_hand([(f"application-{i}", i, "Ongoing") for i in range(MANY)], lambda: b"\0"))
 
     def chosen() -> list[str]:
-        return [it.transactional_id for it in Listing(1, decode(body), None).of_producers({7, MANY + 1, 3})]
+        return [listed.transactional_id for listed in Listing(1, decode(body), None).of_producers({7, MANY + 1, 3})]
 
     assert chosen() == ["application-3", "application-7"]
     assert objects(chosen) < OBJECTS_MAX

@@ -123,14 +123,21 @@ def by_oracle(body: bytes) -> tuple[Any, ...]:
             topic.name,
             topic.error_code,
             [
-                (it.partition_index, it.leader_id, it.leader_epoch, it.replica_nodes, it.isr_nodes, [])
-                for it in topic.partitions
+                (
+                    partition.partition_index,
+                    partition.leader_id,
+                    partition.leader_epoch,
+                    partition.replica_nodes,
+                    partition.isr_nodes,
+                    [],
+                )
+                for partition in topic.partitions
             ],
         )
         for topic in told.topics
     ]
     ids = tuple("" if topic.topic_id is None else topic.topic_id.hex for topic in told.topics)
-    brokers = tuple((it.node_id, it.host, it.port) for it in told.brokers)
+    brokers = tuple((broker.node_id, broker.host, broker.port) for broker in told.brokers)
     return told.throttle_time_ms, told.cluster_id, brokers, ids, topics
 
 
@@ -143,7 +150,7 @@ DECODERS = TwoDecoders(by_ours, by_oracle)
 
 
 def online(topics: Topics) -> Topics:
-    return [(name, error, [(*it[:5], []) for it in partitions]) for name, error, partitions in topics]
+    return [(name, error, [(*partition[:5], []) for partition in partitions]) for name, error, partitions in topics]
 
 
 @given(TOPICS)

@@ -134,7 +134,7 @@ def test_the_probe_for_a_prefix_avoids_longer_prefixes() -> None:
     """All usual continuations of a prefix are granted to this principal, and the others are hidden."""
     model = scene()
     usual = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    model.acls = [Acl(8, 3, it, PREFIXED) for it in usual]
+    model.acls = [Acl(8, 3, name, PREFIXED) for name in usual]
 
     def hide(asked: Asked, answer: Any) -> None:
         for row in answer.transaction_states if asked.api == "DescribeTransactions" else ():

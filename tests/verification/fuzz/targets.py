@@ -98,9 +98,9 @@ def _history(data: bytes) -> bool:
         path = Path(folder, file_name(1, 2, "w"))
         path.write_bytes(data)
         whole = [
-            it
-            for it in (HistoryFile(path, table, "c", "d", -(2**62), 2**62) for table in TABLES)
-            if damage_of(it, to_its_end=True) is None
+            file
+            for file in (HistoryFile(path, table, "c", "d", -(2**62), 2**62) for table in TABLES)
+            if damage_of(file, to_its_end=True) is None
         ]
         batch_of(whole, rows_max=1)
     return bool(whole)
@@ -110,7 +110,7 @@ def _parquet(table: str) -> bytes:
     """A row of everything, in few bytes: without dictionaries and statistics."""
     columns = TABLES[table]
     schema = arrow_schema(columns)
-    arrays = [pa.array([_OF_KIND[it.kind]], type=schema.field(it.name).type) for it in columns]
+    arrays = [pa.array([_OF_KIND[column.kind]], type=schema.field(column.name).type) for column in columns]
     written = io.BytesIO()
     pq.write_table(pa.table(arrays, schema=schema), written, use_dictionary=False, write_statistics=False)
     return written.getvalue()

@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def _is_wanted(name: str, wanted: list[str]) -> bool:
-    return not wanted or any(it in name for it in wanted)
+    return not wanted or any(part in name for part in wanted)
 
 
 def _brokers(wanted: list[str]) -> tuple[list[Row], int]:
@@ -88,7 +88,7 @@ def _crowds(wanted: list[str]) -> tuple[list[Row], int]:
                     if (crowd.only_tls and not with_tls) or not _is_wanted(crowd.name, wanted):
                         continue
                     siege = besieged(door, crowd, crowd.large, times=20)
-                    served = [it == HTTPStatus.OK for it in (*siege.scrapes, *siege.probes)]
+                    served = [status == HTTPStatus.OK for status in (*siege.scrapes, *siege.probes)]
                     failed += not all(served) or siege.grew_mb > crowd.mb
                     protocol = "TLS" if with_tls else "HTTP"
                     memory = (f"{max(siege.grew_mb, 0):.0f}", f"{crowd.mb:g}")
@@ -105,7 +105,7 @@ def written(document: str, tables: Iterable[Iterable[Row]]) -> str:
     return (
         before
         + BEGINNING
-        + "".join("\n" + "".join(_line(it) + "\n" for it in rows) for rows in tables)
+        + "".join("\n" + "".join(_line(row) + "\n" for row in rows) for rows in tables)
         + "\n"
         + END
         + after

@@ -140,7 +140,7 @@ def leaders_that_move(peer: Peer, _count: int) -> None:
 
 
 def names(peer: Peer, count: int) -> None:
-    for number, name in enumerate([*NAMES, *("long" * 8000 + str(it) for it in range(count))], 1000):
+    for number, name in enumerate([*NAMES, *("long" * 8000 + str(number) for number in range(count))], 1000):
         if len(name) < 249:
             peer.model.topics[name] = [Partition(1, producers=[Producer(number, 0)])]
         peer.model.transactions[name] = Transaction(number, partitions={("hung", 0)})

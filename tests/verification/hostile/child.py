@@ -32,7 +32,7 @@ def _loopback_only(host: Any, *arguments: Any, **more: Any) -> Any:
 
 def _largest_resident_mb() -> float:
     status = Path("/proc/self/status").read_text()
-    (line,) = (it for it in status.splitlines() if it.startswith("VmHWM:"))
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024
 
 

@@ -32,7 +32,8 @@ def _said(shape: Shape, run: Run) -> Iterator[str]:
 def _untrue(shape: Shape, run: Run) -> Iterator[str]:
     """The transactions of the undisturbed cluster are called hanging only where they hang."""
     verdicts = {
-        (it["topic"], it["partition"], it["producer_id"]): it["verdict"] for it in run.document.get("transactions", ())
+        (row["topic"], row["partition"], row["producer_id"]): row["verdict"]
+        for row in run.document.get("transactions", ())
     }
     for (topic, partition, producer_id), verdict in verdicts.items():
         wanted = HANGING.get((topic, partition, producer_id))
@@ -47,12 +48,12 @@ def _untrue(shape: Shape, run: Run) -> Iterator[str]:
 def _raw(shape: Shape, run: Run) -> Iterator[str]:
     """Nothing that a terminal or a scraper takes for something else."""
     shown = run.errors + (run.out if shape.output != "json" else "")
-    odd = sorted({it for it in shown if not (it.isprintable() or it == "\n")})
+    odd = sorted({character for character in shown if not (character.isprintable() or character == "\n")})
     if shape.output != "prometheus" and odd:
         yield f"raw characters are printed: {odd}"
     if shape.output == "prometheus":
         names = {sample.name for family in text_string_to_metric_families(run.out) for sample in family.samples}
-        if forged := {it for it in names if not it.startswith(("kafka_", "process_", "python_"))}:
+        if forged := {name for name in names if not name.startswith(("kafka_", "process_", "python_"))}:
             yield f"series are forged: {sorted(forged)}"
 
 

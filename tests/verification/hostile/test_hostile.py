@@ -19,7 +19,7 @@ def idle_mb() -> float:
         return once(peer).mb
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda it: it.name)
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_it_is_bounded_and_tells_nothing_untrue(shape: Shape, idle_mb: float) -> None:
     """It ends by itself, says what is missing, calls nothing hanging that lives, and takes what the table allows.
 

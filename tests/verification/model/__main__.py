@@ -124,7 +124,7 @@ def _lies(options: argparse.Namespace) -> int:
 
     print("\n\n".join(stories), end="\n\n")
     print(table(results))
-    return 0 if all(it.found for it in results) else 1
+    return 0 if all(result.found for result in results) else 1
 
 
 if __name__ == "__main__":

@@ -45,8 +45,8 @@ class Answers:
             if asked is None:
                 topics = [shown.shown(view, name) for name in view.topics if shown.may_describe(view, name)]
             else:
-                topics = [shown.asked_topic(view, it) for it in asked]
-            brokers = [(it, HOST, PORT + it) for it in self.cluster.told_first if it in view.live]
+                topics = [shown.asked_topic(view, topic) for topic in asked]
+            brokers = [(node_id, HOST, PORT + node_id) for node_id in self.cluster.told_first if node_id in view.live]
             body = wire.metadata(version, CLUSTER_ID, brokers, view.live[0] if view.live else -1, topics)
             self._metadata[key] = body
         return wire.answer(body)
@@ -63,10 +63,10 @@ class Answers:
         """The end, the stable end, the start, or the first record from a time on, of a partition that the broker leads."""
         isolation, asked = wire.read_offsets(wire.body_of(request))
         topics: dict[str, list[tuple[int, int, int, int]]] = {}
-        for it in asked:
-            name, index = it.partition
-            error, replica, epoch = shown.led(broker, name, index, it.leader_epoch)
-            offset = -1 if replica is None else shown.offset(replica, it.timestamp_ms, stable=bool(isolation))
+        for row in asked:
+            name, index = row.partition
+            error, replica, epoch = shown.led(broker, name, index, row.leader_epoch)
+            offset = -1 if replica is None else shown.offset(replica, row.timestamp_ms, stable=bool(isolation))
             topics.setdefault(name, []).append((index, error, offset, epoch))
         return wire.answer(wire.offsets(topics))
 
@@ -75,15 +75,15 @@ class Answers:
         responses = []
         for topic in request.topics:
             partitions = []
-            for it in topic.partitions:
-                error, replica, _ = shown.led(broker, topic.topic, it.partition, -1)
+            for partition in topic.partitions:
+                error, replica, _ = shown.led(broker, topic.topic, partition.partition, -1)
                 data, stable, end = b"", -1, -1
                 if replica is not None and not error:
-                    data = records_of(replica.batches, it.fetch_offset, it.partition_max_bytes)
+                    data = records_of(replica.batches, partition.fetch_offset, partition.partition_max_bytes)
                     stable, end = replica.stable, replica.end
                 partitions.append(
                     SimpleNamespace(
-                        partition_index=it.partition,
+                        partition_index=partition.partition,
                         error_code=error,
                         high_watermark=end,
                         last_stable_offset=stable,
@@ -200,11 +200,13 @@ class Answers:
             return SimpleNamespace(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None, topics=[])
         now, end = cluster.now_ms, cluster.image.offset
         observers = []
-        for it in cluster.brokers.values():
+        for node in cluster.brokers.values():
             fetched_ms = now - now % FETCH_MS
-            caught_up_ms = fetched_ms if it.behind_since_ms is None else min(it.behind_since_ms, fetched_ms)
+            caught_up_ms = fetched_ms if node.behind_since_ms is None else min(node.behind_since_ms, fetched_ms)
             observers.append(
-                shown.quorum_row(it.id, it.view.offset, fetched_ms if it.is_connected else caught_up_ms, caught_up_ms)
+                shown.quorum_row(
+                    node.id, node.view.offset, fetched_ms if node.is_connected else caught_up_ms, caught_up_ms
+                )
             )
         partition = SimpleNamespace(
             partition_index=0,
@@ -225,7 +227,10 @@ class Answers:
 
     def write_markers(self, broker: Broker, request: Any) -> Any:
         """An operator's marker: ALTER or CLUSTER_ACTION on the cluster."""
-        may = any(rights.allows(broker.view.rights, it, rights.CLUSTER) for it in (rights.ALTER, rights.CLUSTER_ACTION))
+        may = any(
+            rights.allows(broker.view.rights, operation, rights.CLUSTER)
+            for operation in (rights.ALTER, rights.CLUSTER_ACTION)
+        )
         markers = []
         for marker in request.markers:
             topics = []

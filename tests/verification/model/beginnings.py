@@ -178,16 +178,18 @@ def limit_unread(world: World) -> None:
     assert txn is not None
     coordinator.write(world.cluster, txn._replace(timeout_ms=50 * MINUTE_MS))
     do(world, ("begin_and_write", "a", "t", 0))
-    granted = tuple(it for it in FULL if it.operation != rights.DESCRIBE_CONFIGS)
+    granted = tuple(acl for acl in FULL if acl.operation != rights.DESCRIBE_CONFIGS)
     grant(world, (*granted, Acl(rights.TRANSACTIONAL_ID, "a", rights.DESCRIBE, rights.DENY)))
 
 
 def visible_by_prefix(world: World) -> None:
     """Every made-up id matches a granted prefix; `~x` does not."""
     do(world, ("begin_and_write", "~x", "t", 0))
-    granted = tuple(it for it in FULL if it.resource != rights.TRANSACTIONAL_ID)
+    granted = tuple(acl for acl in FULL if acl.resource != rights.TRANSACTIONAL_ID)
     first = string.hexdigits[:16]  # with which made-up ids begin here (`drive.TOKENS`)
-    ours = tuple(Acl(rights.TRANSACTIONAL_ID, it, rights.DESCRIBE, pattern=rights.PREFIXED) for it in first)
+    ours = tuple(
+        Acl(rights.TRANSACTIONAL_ID, character, rights.DESCRIBE, pattern=rights.PREFIXED) for character in first
+    )
     grant(world, granted + ours)
 
 

@@ -82,8 +82,8 @@ def violations_of(cycle: Cycle) -> list[Violation]:
 def is_any_in_touch(cluster: Cluster) -> bool:
     """True if some responding broker knows everything that its controller decided. Otherwise no better view exists."""
     return any(
-        it.is_connected and not it.is_silent and it.view.offset == cluster.image.offset
-        for it in cluster.brokers.values()
+        broker.is_connected and not broker.is_silent and broker.view.offset == cluster.image.offset
+        for broker in cluster.brokers.values()
     )
 
 
@@ -95,8 +95,8 @@ def _tells_how_current(cluster: Cluster) -> bool:
 def _last_reads(cycle: Cycle, key: OpenKey) -> list[int]:
     """The moments of the reads after the coordinators responded; the last read if there are none."""
     reads = cycle.world.reads.get((key.topic, key.partition), [])
-    last = [it for it in reads if it.request > cycle.world.last_asked_coordinator] or reads[-1:]
-    return [it.moment for it in last]
+    last = [read for read in reads if read.request > cycle.world.last_asked_coordinator] or reads[-1:]
+    return [read.moment for read in last]
 
 
 def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
@@ -109,7 +109,7 @@ def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Vio
         for moment in moments[cycle.began : read + 1]:
             then = moment.standings.get(key)
             if then is not None and then.identity == shown.identity and _is_true(row.verdict, then):
-                return _of_replicas(row, key, [it.standings.get(key) for it in moments[cycle.began :]])
+                return _of_replicas(row, key, [moment.standings.get(key) for moment in moments[cycle.began :]])
     now = moments[-1 if not reads else reads[-1]].standings.get(key)
     if now is None:
         return [Violation("I1", "ended", f"{_said(row)}, and it had ended")]
@@ -126,7 +126,7 @@ def _is_true(verdict: Verdict, standing: Standing) -> bool:
 
 
 def _of_replicas(row: TransactionRow, key: OpenKey, seen: list[Standing | None]) -> Iterable[Violation]:
-    if all(it is not None and it.is_closed_in_sync for it in seen):
+    if all(standing is not None and standing.is_closed_in_sync for standing in seen):
         return [Violation("I1", "replica", f"{_said(row)}, and an in-sync follower of {key.topic} has its marker")]
     return []
 
@@ -141,8 +141,12 @@ def _of_closed(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Viol
 def _of_stuck(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
     """I5: what is called stuck has been completing for as long as the policy says, by the cluster's clock."""
     cluster = cycle.world.cluster
-    seen = [it.transaction.serial for moment in cycle.moments if (it := moment.standings.get(key)) and it.transaction]
-    decided = [cluster.decided_ms[it] for it in seen if it in cluster.decided_ms]
+    seen = [
+        standing.transaction.serial
+        for moment in cycle.moments
+        if (standing := moment.standings.get(key)) and standing.transaction
+    ]
+    decided = [cluster.decided_ms[serial] for serial in seen if serial in cluster.decided_ms]
     if row.verdict is not Verdict.STUCK_COMPLETING or not decided:
         return []
     if cluster.now_ms - min(decided) >= POLICY.stuck_after_ms:
@@ -183,19 +187,22 @@ def _of_ages(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violat
     seen = [moment.standings.get(key) for moment in cycle.moments]
     now_ms = cycle.world.cluster.now_ms
     if row.verdict is Verdict.OVERDUE_AT_COORDINATOR:
-        young = any(seen) and all(it is None or not _is_older(it, now_ms, 0) for it in seen)
-        if young and all(it is None or it.fate is Fate.LIVE for it in seen):
+        young = any(seen) and all(standing is None or not _is_older(standing, now_ms, 0) for standing in seen)
+        if young and all(standing is None or standing.fate is Fate.LIVE for standing in seen):
             return [Violation("I5", "young", f"{_said(row)}, and it was younger than its time-out")]
     if row.verdict is Verdict.OPEN_WITHIN_TIMEOUT and not cycle.is_settled:
         return []  # rests on the source of the metadata, which is checked every third cycle
-    if all(it is None for it in seen):
+    if all(standing is None for standing in seen):
         return [Violation("I5", "ended", f"{_said(row)}, and it had ended")]
-    if all(it is not None and it.fate in {Fate.HANGING, Fate.STALE} for it in seen):
+    if all(standing is not None and standing.fate in {Fate.HANGING, Fate.STALE} for standing in seen):
         return [Violation("I5", "hanging", f"{_said(row)}, and it hangs")]
     if row.verdict is Verdict.OVERDUE_AT_COORDINATOR:
         return []
     slack_ms = POLICY.overdue_slack_ms + MARGIN_MS
-    if all(it is not None and it.fate is Fate.LIVE and _is_older(it, now_ms, slack_ms) for it in seen):
+    if all(
+        standing is not None and standing.fate is Fate.LIVE and _is_older(standing, now_ms, slack_ms)
+        for standing in seen
+    ):
         return [Violation("I5", "overdue", f"{_said(row)}, and it is overdue")]
     return []
 
@@ -233,7 +240,7 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
 def _visible_topics(moment: Moment) -> set[str]:
     """What could be seen when the metadata were read, though it may have been deleted before it was read."""
     names = {name for name, _, _ in moment.topics} - {STATE_TOPIC}
-    return {it for it in names if rights.allows(moment.rights, rights.DESCRIBE, rights.TOPIC, it)}
+    return {name for name in names if rights.allows(moment.rights, rights.DESCRIBE, rights.TOPIC, name)}
 
 
 def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, str] | None:  # noqa: FBT001

@@ -146,7 +146,7 @@ class Cluster:
                 self.brokers[broker].logs[self.last_topic_id, index] = Replica()
             if name == STATE_TOPIC:
                 self.transaction_log[index] = {}
-        images = tuple(PartitionImage(it, it, it[0]) for it in partitions)
+        images = tuple(PartitionImage(partition, partition, partition[0]) for partition in partitions)
         return self.image.with_topic(name, TopicImage(self.last_topic_id, images))
 
     def decide(self, image: Image, *, late: tuple[int, ...] = (), slow: bool = False) -> None:
@@ -225,15 +225,16 @@ class Cluster:
         return (
             self.leads(self.brokers[partition.leader], topic, index)
             and len(partition.in_sync) >= self.kind.min_in_sync
-            and all(self.brokers[it].is_connected for it in partition.in_sync)
+            and all(self.brokers[node_id].is_connected for node_id in partition.in_sync)
             and (not acknowledged or self._all_keep_up(topic, index, partition))
         )
 
     def _all_keep_up(self, topic: str, index: int, partition: PartitionImage) -> bool:
         topic_id = self.image.topics[topic].topic_id
         return all(
-            self.brokers[it].logs[topic_id, index].keeps_up and self._knows_leader(self.brokers[it], topic, index)
-            for it in partition.in_sync
+            self.brokers[node_id].logs[topic_id, index].keeps_up
+            and self._knows_leader(self.brokers[node_id], topic, index)
+            for node_id in partition.in_sync
         )
 
     def _knows_leader(self, broker: Broker, topic: str, index: int) -> bool:
@@ -254,13 +255,13 @@ class Cluster:
         leader = self.brokers[partition.leader].logs[topic_id, index]
         batch = batch._replace(leader_epoch=partition.leader_epoch)
         following = [
-            self.brokers[it].logs[topic_id, index]
-            for it in partition.replicas
-            if it != partition.leader
-            and self.brokers[it].is_connected
-            and self._knows_leader(self.brokers[it], topic, index)
+            self.brokers[node_id].logs[topic_id, index]
+            for node_id in partition.replicas
+            if node_id != partition.leader
+            and self.brokers[node_id].is_connected
+            and self._knows_leader(self.brokers[node_id], topic, index)
         ]
-        apart = [it for it in following if it.keeps_up and it.is_apart_from(leader)]
+        apart = [replica for replica in following if replica.keeps_up and replica.is_apart_from(leader)]
         apply(leader, batch)
         for replica in following:
             if replica in apart:

@@ -13,35 +13,40 @@ SESSION_MS = 9_000
 
 def elect(image: Image, topic: str, index: int, partition: PartitionImage, without: int = 0) -> Image:
     """The next in-sync replica leads; none where there is none."""
-    candidates = [it for it in partition.in_sync if it != without and it in image.live]
-    others = [it for it in candidates if it != partition.leader] or candidates
+    candidates = [node_id for node_id in partition.in_sync if node_id != without and node_id in image.live]
+    others = [node_id for node_id in candidates if node_id != partition.leader] or candidates
     leader = others[0] if others else NO_LEADER
-    in_sync = tuple(it for it in partition.in_sync if it != without) or partition.in_sync
+    in_sync = tuple(node_id for node_id in partition.in_sync if node_id != without) or partition.in_sync
     return image.with_partition(topic, index, partition._replace(in_sync=in_sync).led_by(leader))
 
 
 def move(world: World, topic: str, index: int, *, late: bool = False, slow: bool = False) -> bool:
     cluster = world.cluster
     partition = cluster.image.partition(topic, index)
-    if partition is None or len([it for it in partition.in_sync if cluster.brokers[it].is_connected]) < 2:
+    if (
+        partition is None
+        or len([node_id for node_id in partition.in_sync if cluster.brokers[node_id].is_connected]) < 2
+    ):
         return False
     image = elect(cluster.image, topic, index, partition)
     new = image.topics[topic].partitions[index].leader
     if new in {partition.leader, NO_LEADER} or not cluster.brokers[new].is_connected:
         return False
-    cluster.decide(image, late=tuple(it for it in cluster.brokers if it != new) if late else (), slow=slow)
+    cluster.decide(
+        image, late=tuple(node_id for node_id in cluster.brokers if node_id != new) if late else (), slow=slow
+    )
     return True
 
 
 def fence(world: World, broker: Broker) -> None:
     """The controller fences the broker: others lead its partitions."""
     cluster = world.cluster
-    image = cluster.image._replace(live=tuple(it for it in cluster.image.live if it != broker.id))
+    image = cluster.image._replace(live=tuple(node_id for node_id in cluster.image.live if node_id != broker.id))
     for topic, index, partition in tuple(image.each()):
         if broker.id in partition.in_sync and partition.leader == broker.id:
             image = elect(image, topic, index, partition, broker.id)
         elif broker.id in partition.in_sync and len(partition.in_sync) > 1:
-            in_sync = tuple(it for it in partition.in_sync if it != broker.id)
+            in_sync = tuple(node_id for node_id in partition.in_sync if node_id != broker.id)
             image = image.with_partition(topic, index, partition._replace(in_sync=in_sync))
     cluster.decide(image)
 
@@ -61,84 +66,84 @@ def register(world: World, broker: Broker) -> None:
             and broker.id not in partition.in_sync
             and cluster.brokers[partition.leader].is_connected
         ):
-            in_sync = tuple(it for it in partition.replicas if it in {*partition.in_sync, broker.id})
+            in_sync = tuple(node_id for node_id in partition.replicas if node_id in {*partition.in_sync, broker.id})
             image = image.with_partition(topic, index, partition._replace(in_sync=in_sync))
     cluster.decide(image)
 
 
 def cut_off(world: World, broker: int) -> bool:
-    it = world.cluster.brokers[broker]
-    if not it.is_connected:
+    node = world.cluster.brokers[broker]
+    if not node.is_connected:
         return False
-    it.is_cut_off = True
-    it.behind_since_ms = min(it.behind_since_ms or world.cluster.now_ms, world.cluster.now_ms - SESSION_MS)
-    fence(world, it)
+    node.is_cut_off = True
+    node.behind_since_ms = min(node.behind_since_ms or world.cluster.now_ms, world.cluster.now_ms - SESSION_MS)
+    fence(world, node)
     return True
 
 
 def reconnect(world: World, broker: int, *, late: bool = False) -> bool:
     """`late`: it reaches the controller, and has not read yet what it missed."""
-    it = world.cluster.brokers[broker]
-    if not it.is_cut_off or not it.is_up:
+    node = world.cluster.brokers[broker]
+    if not node.is_cut_off or not node.is_up:
         return False
-    it.is_cut_off = False
+    node.is_cut_off = False
     if not late:
-        register(world, it)
+        register(world, node)
     return True
 
 
 def kill(world: World, broker: int) -> bool:
-    it = world.cluster.brokers[broker]
-    if not it.is_connected:
+    node = world.cluster.brokers[broker]
+    if not node.is_connected:
         return False
-    it.is_up = False
-    it.coordinating.clear()
-    fence(world, it)
+    node.is_up = False
+    node.coordinating.clear()
+    fence(world, node)
     return True
 
 
 def start(world: World, broker: int) -> bool:
-    it = world.cluster.brokers[broker]
-    if it.is_up:
+    node = world.cluster.brokers[broker]
+    if node.is_up:
         return False
-    it.is_up, it.is_cut_off = True, False
-    it.coordinating.clear()
-    register(world, it)
+    node.is_up, node.is_cut_off = True, False
+    node.coordinating.clear()
+    register(world, node)
     return True
 
 
 def silence(world: World, broker: int) -> bool:
-    it = world.cluster.brokers[broker]
-    it.is_silent, was = True, it.is_silent
-    return it.is_up and not was
+    node = world.cluster.brokers[broker]
+    node.is_silent, was = True, node.is_silent
+    return node.is_up and not was
 
 
 def speak(world: World, broker: int) -> bool:
-    it = world.cluster.brokers[broker]
-    it.is_silent, was = False, it.is_silent
+    node = world.cluster.brokers[broker]
+    node.is_silent, was = False, node.is_silent
     return was
 
 
 def deliver(world: World, broker: int) -> bool:
-    it = world.cluster.brokers[broker]
-    is_registered = it.id in world.cluster.image.live
-    if not it.is_connected or (is_registered and it.view is world.cluster.image):
+    node = world.cluster.brokers[broker]
+    is_registered = node.id in world.cluster.image.live
+    if not node.is_connected or (is_registered and node.view is world.cluster.image):
         return False
     if is_registered:
-        world.cluster.deliver(it)
+        world.cluster.deliver(node)
     else:
-        register(world, it)
+        register(world, node)
     return True
 
 
 def go_on_loading(world: World, broker: int) -> bool:
-    it = world.cluster.brokers[broker]
-    for index, held in it.coordinating.items():
+    node = world.cluster.brokers[broker]
+    for index, held in node.coordinating.items():
         if held.loading == "unaware":
             held.loading = "loading"
             return True
         if held.loading:
-            world.cluster.load(it, index)
+            world.cluster.load(node, index)
             return True
     return False
 
@@ -147,11 +152,11 @@ def shrink(world: World, topic: str, index: int) -> bool:
     """A follower falls out of the in-sync replicas, and stops fetching."""
     cluster = world.cluster
     partition = cluster.image.partition(topic, index)
-    followers = [] if partition is None else [it for it in partition.in_sync if it != partition.leader]
+    followers = [] if partition is None else [node_id for node_id in partition.in_sync if node_id != partition.leader]
     if partition is None or not followers or partition.leader == NO_LEADER:
         return False
     cluster.brokers[followers[-1]].logs[cluster.image.topics[topic].topic_id, index].keeps_up = False
-    in_sync = tuple(it for it in partition.in_sync if it != followers[-1])
+    in_sync = tuple(node_id for node_id in partition.in_sync if node_id != followers[-1])
     cluster.decide(cluster.image.with_partition(topic, index, partition._replace(in_sync=in_sync)))
     return True
 
@@ -160,7 +165,7 @@ def lag(world: World, topic: str, index: int) -> bool:
     """A follower stops fetching, and is still counted as in sync."""
     cluster = world.cluster
     partition = cluster.image.partition(topic, index)
-    followers = [] if partition is None else [it for it in partition.in_sync if it != partition.leader]
+    followers = [] if partition is None else [node_id for node_id in partition.in_sync if node_id != partition.leader]
     if not followers:
         return False
     replica = cluster.brokers[followers[-1]].logs[cluster.image.topics[topic].topic_id, index]
@@ -190,16 +195,20 @@ def expand(world: World, topic: str, index: int) -> bool:
     partition = cluster.image.partition(topic, index)
     if partition is None or set(partition.in_sync) == set(partition.replicas) or partition.leader == NO_LEADER:
         return False
-    eligible = [it for it in partition.replicas if it in cluster.image.live and cluster.brokers[it].is_connected]
-    back = [it for it in eligible if it not in partition.in_sync]
+    eligible = [
+        node_id
+        for node_id in partition.replicas
+        if node_id in cluster.image.live and cluster.brokers[node_id].is_connected
+    ]
+    back = [node_id for node_id in eligible if node_id not in partition.in_sync]
     if not back or not cluster.leads(cluster.brokers[partition.leader], topic, index):
         return False
     topic_id = cluster.image.topics[topic].topic_id
-    for it in back:
-        replica = cluster.brokers[it].logs[topic_id, index]
+    for node_id in back:
+        replica = cluster.brokers[node_id].logs[topic_id, index]
         replica.keeps_up = True
         replica.copy_of(cluster.brokers[partition.leader].logs[topic_id, index])
-    in_sync = tuple(it for it in partition.replicas if it in {*partition.in_sync, *back})
+    in_sync = tuple(node_id for node_id in partition.replicas if node_id in {*partition.in_sync, *back})
     cluster.decide(cluster.image.with_partition(topic, index, partition._replace(in_sync=in_sync)))
     return True
 
@@ -211,7 +220,7 @@ def lose_marker(world: World, topic: str, index: int, *, at_leader: bool) -> boo
     if partition is None or partition.leader == NO_LEADER:
         return False
     topic_id = cluster.image.topics[topic].topic_id
-    followers = [it for it in partition.replicas if it != partition.leader]
+    followers = [node_id for node_id in partition.replicas if node_id != partition.leader]
     where = partition.leader if at_leader else followers[0] if followers else NO_LEADER
     if where == NO_LEADER:
         return False
@@ -241,7 +250,7 @@ def delete(world: World, topic: str) -> bool:
 def create(world: World, topic: str) -> bool:
     """With two partitions on the brokers that are there."""
     cluster = world.cluster
-    live = tuple(it for it in cluster.image.live if cluster.brokers[it].is_connected)
+    live = tuple(node_id for node_id in cluster.image.live if cluster.brokers[node_id].is_connected)
     if topic in cluster.image.topics or not live:
         return False
     cluster.decide(cluster.create_topic(topic, [live[:2], live[-2:]]))

@@ -24,7 +24,7 @@ from exporter.snapshot import IdVisibility, Snapshot
 from tests.verification.model.drive import replaced
 from tests.verification.model.lies import LIES, Lie
 
-_BY_ITEM = {it.item: it for it in LIES}
+_BY_ITEM = {lie.item: lie for lie in LIES}
 
 
 SCHEDULES_MAX = 600

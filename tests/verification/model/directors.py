@@ -129,7 +129,7 @@ class Chance(Played):
         rng = self._rng
         for _ in range(_TRIES):
             kinds = rng.choices(self._kinds, self._weights, k=2)
-            kind = min(kinds, key=lambda it: self._pairs[self._last, it])
+            kind = min(kinds, key=lambda kind: self._pairs[self._last, kind])
             if self.happen(world, rng.choice(self._alphabet[kind])):
                 self._pairs[self._last, kind] += 1
                 self._last = kind

@@ -45,7 +45,9 @@ OPTIONS = CollectOptions(deadline_s=60.0, request_timeout_s=5.0)
 INTERVAL_S = 30.0
 REMEMBERED_MAX = 20_000
 WRITING_ROOMS = ("exporter.commands.", "exporter.recovery.")
-(_COVERAGE_COMPLETE,) = (it for it in coverage.METRICS if it.name == "kafka_transaction_exporter_coverage_complete")
+(_COVERAGE_COMPLETE,) = (
+    metric for metric in coverage.METRICS if metric.name == "kafka_transaction_exporter_coverage_complete"
+)
 
 
 class Exporter:
@@ -234,9 +236,11 @@ def _with_defaults(module: Any, clock: SimpleNamespace) -> list[tuple[Any, str, 
     undo = []
     for function in _functions_of(module):
         defaults = function.__kwdefaults__
-        if defaults and any(callable(it) and it in ours for it in defaults.values()):
+        if defaults and any(callable(default) and default in ours for default in defaults.values()):
             undo.append((function, "__kwdefaults__", defaults))
-            function.__kwdefaults__ = {name: ours.get(it, it) if callable(it) else it for name, it in defaults.items()}
+            function.__kwdefaults__ = {
+                name: ours.get(default, default) if callable(default) else default for name, default in defaults.items()
+            }
     return undo
 
 
@@ -245,7 +249,7 @@ def _functions_of(module: Any) -> Iterator[Any]:
         if getattr(value, "__module__", None) != module.__name__:
             continue
         if isinstance(value, type):
-            yield from (it for it in vars(value).values() if hasattr(it, "__kwdefaults__"))
+            yield from (member for member in vars(value).values() if hasattr(member, "__kwdefaults__"))
         elif hasattr(value, "__kwdefaults__"):
             yield value
 

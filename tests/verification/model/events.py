@@ -20,7 +20,7 @@ class Event(NamedTuple):
     arguments: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(str(it) for it in self.arguments)})"
+        return f"{self.name}({', '.join(str(argument) for argument in self.arguments)})"
 
 
 def happen(world: World, event: Event) -> bool:
@@ -48,17 +48,19 @@ def alphabet(cluster: Cluster, ids: tuple[str, ...]) -> dict[str, tuple[Event, .
     topics = [(name,) for name in cluster.image.topics if name != STATE_TOPIC]
     subjects: dict[str, list[tuple[Any, ...]]] = {
         "": [()],
-        "id": [(it,) for it in ids],
-        "id partition": [(it, *partition) for it in ids for partition in data],
+        "id": [(transactional_id,) for transactional_id in ids],
+        "id partition": [(transactional_id, *partition) for transactional_id in ids for partition in data],
         "partition": list(data),
         "any partition": list(every),
-        "broker": [(it,) for it in cluster.brokers],
+        "broker": [(node_id,) for node_id in cluster.brokers],
         "topic": topics,
         "ticks": [(5_000,), (40_000,), (70_000,), (25 * MINUTE_MS,)],
         "steps": [(60 * MINUTE_MS,), (-60 * MINUTE_MS,)],
         "dates": [(0,), (-30 * 365 * 24 * 60 * MINUTE_MS,), (50 * MINUTE_MS,), (operators.NO_TIMESTAMPS,)],
     }
-    return {name: tuple(Event(name, it) for it in subjects[subject]) for name, (subject, _) in _EVENTS.items()}
+    return {
+        name: tuple(Event(name, arguments) for arguments in subjects[subject]) for name, (subject, _) in _EVENTS.items()
+    }
 
 
 _EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {

@@ -69,9 +69,11 @@ class Reached:
         self.exempt += other.exempt
         for name in ("verdicts", "reasons", "requests", "events", "pairs", "violations"):
             getattr(self, name).update(getattr(other, name))
-        known = {(it.situation, it.violation.invariant, it.violation.kind) for it in self.found}
+        known = {(finding.situation, finding.violation.invariant, finding.violation.kind) for finding in self.found}
         self.found += [
-            it for it in other.found if (it.situation, it.violation.invariant, it.violation.kind) not in known
+            finding
+            for finding in other.found
+            if (finding.situation, finding.violation.invariant, finding.violation.kind) not in known
         ]
 
 
@@ -109,7 +111,7 @@ def by_chance(
     step: int = 1,
 ) -> None:
     """Schedules number `seed`, `seed + step`, ...: each is made from its number and from the pairs reached so far."""
-    letters = {it.name: alphabet_of(it) for it in situations}
+    letters = {situation.name: alphabet_of(situation) for situation in situations}
     until = time.monotonic() + seconds
     for number in range(schedules):
         if time.monotonic() > until:
@@ -128,7 +130,8 @@ def _note(reached: Reached, situation: Situation, ran: Run, seed: int) -> None:
         kind = (violation.invariant, violation.kind)
         reached.violations[kind] += 1
         if all(
-            (it.situation, it.violation.invariant, it.violation.kind) != (situation.name, *kind) for it in reached.found
+            (finding.situation, finding.violation.invariant, finding.violation.kind) != (situation.name, *kind)
+            for finding in reached.found
         ):
             reached.found.append(Found(violation, situation.name, ran.schedule, seed, reached.schedules))
 
@@ -183,7 +186,9 @@ def shrunk(found: Found) -> Schedule:
 
     def lies(schedule: Schedule) -> bool:
         kind = (found.violation.invariant, found.violation.kind)
-        return any((it.invariant, it.kind) == kind for it in replay(situation, schedule).violations)
+        return any(
+            (violation.invariant, violation.kind) == kind for violation in replay(situation, schedule).violations
+        )
 
     best = found.schedule
     for candidate in (best._replace(order=0), best._replace(order=0, ending=""), best._replace(ending="")):

@@ -24,11 +24,13 @@ def figures(reached: Reached, seconds: float) -> str:
         f"{sum(reached.requests.values())} requests, {sum(reached.events.values())} events",
         f"{reached.exempt} writes did harm in a window that cannot be closed",
         f"{pairs} of {len(kinds) ** 2} pairs of neighbouring events",
-        _counts("verdicts", reached.verdicts, [it.label for it in Verdict]),
-        _counts("reasons of inconclusive", reached.reasons, [it.value for it in InconclusiveReason]),
+        _counts("verdicts", reached.verdicts, [verdict.label for verdict in Verdict]),
+        _counts("reasons of inconclusive", reached.reasons, [reason.value for reason in InconclusiveReason]),
         _counts("events", reached.events, kinds),
-        _counts("requests", Counter({API_NAMES.get(key, str(key)): it for key, it in reached.requests.items()}), ()),
-        _counts("violations", Counter({" ".join(key): it for key, it in reached.violations.items()}), ()),
+        _counts(
+            "requests", Counter({API_NAMES.get(key, str(key)): count for key, count in reached.requests.items()}), ()
+        ),
+        _counts("violations", Counter({" ".join(key): count for key, count in reached.violations.items()}), ()),
     ]
     return "\n".join(lines)
 

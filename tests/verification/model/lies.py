@@ -257,8 +257,12 @@ def search(lie: Lie, *, seed: int = 1, schedules_max: int = SCHEDULES_MAX, shrin
 def table(results: Sequence[Result]) -> str:
     """Item, title, and after how many schedules it was found."""
     rows = [
-        f"{it.lie.item:4} {it.lie.title:90} "
-        + (f"found after {it.schedules} (seed {it.found.seed})" if it.found else f"NOT FOUND in {it.schedules}")
-        for it in results
+        f"{result.lie.item:4} {result.lie.title:90} "
+        + (
+            f"found after {result.schedules} (seed {result.found.seed})"
+            if result.found
+            else f"NOT FOUND in {result.schedules}"
+        )
+        for result in results
     ]
     return "\n".join(rows)

@@ -46,17 +46,17 @@ def _is_named(row: TransactionRow | None, standing: Standing) -> bool:
 
 
 def _has_majority(cluster: Cluster) -> bool:
-    fine = [it for it in cluster.brokers.values() if it.is_connected and not it.is_silent]
-    return 2 * len(fine) > len(cluster.brokers) and all(it.view.offset == cluster.image.offset for it in fine)
+    fine = [broker for broker in cluster.brokers.values() if broker.is_connected and not broker.is_silent]
+    return 2 * len(fine) > len(cluster.brokers) and all(broker.view.offset == cluster.image.offset for broker in fine)
 
 
 def _can_be_read(cluster: Cluster, key: OpenKey, standing: Standing) -> bool:
     """True if its partition's in-sync replicas, and the coordinators that must write its marker, can be queried."""
     partition = cluster.image.partition(key.topic, key.partition)
-    if partition is None or not all(_is_fine(cluster, it) for it in (*partition.in_sync, partition.leader)):
+    if partition is None or not all(_is_fine(cluster, node_id) for node_id in (*partition.in_sync, partition.leader)):
         return False
     topic_id = cluster.image.topics[key.topic].topic_id
-    if not all(cluster.brokers[it].logs[topic_id, key.partition].keeps_up for it in partition.in_sync):
+    if not all(cluster.brokers[node_id].logs[topic_id, key.partition].keeps_up for node_id in partition.in_sync):
         return False  # a real one would be out of sync after `replica.lag.time.max.ms`
     if standing.transaction is not None:
         return _is_coordinated(cluster, coordinator.home(cluster, standing.transaction.transactional_id))
@@ -64,8 +64,8 @@ def _can_be_read(cluster: Cluster, key: OpenKey, standing: Standing) -> bool:
 
 
 def _is_fine(cluster: Cluster, broker: int) -> bool:
-    it = cluster.brokers.get(broker)
-    return it is not None and it.is_connected and not it.is_silent
+    node = cluster.brokers.get(broker)
+    return node is not None and node.is_connected and not node.is_silent
 
 
 def _is_coordinated(cluster: Cluster, index: int) -> bool:
@@ -74,4 +74,4 @@ def _is_coordinated(cluster: Cluster, index: int) -> bool:
         return False
     # One partition that is loading makes ListTransactions of its whole broker an error.
     held = cluster.brokers[partition.leader].coordinating
-    return index in held and not any(it.loading for it in held.values())
+    return index in held and not any(coordinator.loading for coordinator in held.values())

@@ -21,7 +21,7 @@ def another_operator_aborts(world: World, topic: str, index: int) -> bool:
     replica, partition = cluster.leader_replica(topic, index), cluster.image.partition(topic, index)
     if replica is None or partition is None or not cluster.is_writable(topic, index):
         return False
-    open_ = [(producer_id, it) for producer_id, it in replica.entries.items() if it.start_offset >= 0]
+    open_ = [(producer_id, entry) for producer_id, entry in replica.entries.items() if entry.start_offset >= 0]
     if not open_:
         return False
     producer_id, entry = open_[0]

@@ -140,8 +140,8 @@ def _response(world: World) -> tuple[Any, ...]:
     moments = world.moments
     return (
         response,
-        {name: [moments[it.moment] for it in reads] for name, reads in world.reads.items()},
-        {name: (moments[it.moment], offset) for name, (it, offset) in world.stable_reads.items()},
+        {name: [moments[read.moment] for read in reads] for name, reads in world.reads.items()},
+        {name: (moments[read.moment], offset) for name, (read, offset) in world.stable_reads.items()},
         world.described,
         None if world.metadata_at < 0 else moments[world.metadata_at],
         world.last_asked_coordinator,

@@ -101,7 +101,7 @@ class _Runner:
                 self.pause(INTERVAL_S)
             evaluation = self.cycle(search_logs=search)
             wanted = () if evaluation is None else self._wanted(rows_of(evaluation))
-            if any(it.verdict.is_hanging or it.verdict is Verdict.COMPLETING for it in wanted):
+            if any(row.verdict.is_hanging or row.verdict is Verdict.COMPLETING for row in wanted):
                 break
         if wanted:
             self.world.begin_cycle()
@@ -113,9 +113,9 @@ class _Runner:
         if self.situation.script == "abort":
             return rows[:1]
         if self.situation.script == "plan":
-            return tuple(it for it in rows if it.verdict.is_hanging)
+            return tuple(row for row in rows if row.verdict.is_hanging)
         if self.situation.script == "complete":
-            return tuple(it for it in rows if it.verdict in {Verdict.COMPLETING, Verdict.STUCK_COMPLETING})[:1]
+            return tuple(row for row in rows if row.verdict in {Verdict.COMPLETING, Verdict.STUCK_COMPLETING})[:1]
         return ()
 
     def _recover(self, wanted: tuple[TransactionRow, ...]) -> int:

@@ -36,14 +36,14 @@ def shown(view: Image, name: str) -> wire.ShownTopic:
     topic: TopicImage = view.topics[name]
     partitions = tuple(
         wire.ShownPartition(
-            ErrorCode.NONE if it.leader != NO_LEADER else ErrorCode.LEADER_NOT_AVAILABLE,
-            it.leader,
-            it.leader_epoch,
-            it.replicas,
-            it.in_sync,
-            tuple(broker for broker in it.replicas if broker not in view.live),
+            ErrorCode.NONE if partition.leader != NO_LEADER else ErrorCode.LEADER_NOT_AVAILABLE,
+            partition.leader,
+            partition.leader_epoch,
+            partition.replicas,
+            partition.in_sync,
+            tuple(broker for broker in partition.replicas if broker not in view.live),
         )
-        for it in topic.partitions
+        for partition in topic.partitions
     )
     return wire.ShownTopic(name, topic.topic_id, 0, partitions)
 

@@ -45,7 +45,10 @@ class Situation(NamedTuple):
 def make(situation: Situation, world_of: Callable[[Cluster], World]) -> World:
     """The world of a situation, before the first request."""
     cluster = Cluster(situation.kind, situation.brokers)
-    cluster.told_first = (*situation.bootstrap, *(it for it in cluster.brokers if it not in situation.bootstrap))
+    cluster.told_first = (
+        *situation.bootstrap,
+        *(node_id for node_id in cluster.brokers if node_id not in situation.bootstrap),
+    )
     for name, partitions in situation.partitions:
         cluster.decide(cluster.create_topic(name, list(partitions)))
     world = world_of(cluster)
@@ -229,4 +232,4 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("brokers' clocks", beginnings.ongoing, weights={"skew_broker": 12.0, "pass_time": 6.0, **_PRODUCER}),
     Situation("force-terminate", beginnings.ongoing, script="terminate", weights=_PRODUCER),
 )
-BY_NAME = {it.name: it for it in SITUATIONS}
+BY_NAME = {situation.name: situation for situation in SITUATIONS}

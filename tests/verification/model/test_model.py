@@ -49,7 +49,8 @@ def world_of(situation: str) -> World:
 def fates(world: World) -> dict[str, Fate]:
     """`topic-partition from start` -> what will become of it."""
     return {
-        f"{it.topic}-{it.partition} from {it.start_offset}": one.fate for it, one in standings(world.cluster).items()
+        f"{key.topic}-{key.partition} from {key.start_offset}": one.fate
+        for key, one in standings(world.cluster).items()
     }
 
 
@@ -86,7 +87,7 @@ def test_with_verification_no_late_write_is_taken() -> None:
     situation = BY_NAME["late write"]
     world = make(
         BY_NAME["ongoing"]._replace(kind=situation.kind._replace(verifies=True)),
-        lambda it: World(it, Played(Schedule())),
+        lambda cluster: World(cluster, Played(Schedule())),
     )
     do(world, ("commit", "a"), ("send_all_markers", "a"))
     assert not happen(world, Event("write_late", ("a", "t", 1)))
@@ -165,7 +166,9 @@ def test_a_former_leader_truncates_what_nobody_followed() -> None:
     world = world_of("leaders that do not answer")
     do(world, ("move_leader_untold", "t", 0), ("write", "a", "t", 0), ("cut_off", 2))
     do(world, ("commit", "b"), ("send_all_markers", "b"), ("write_late", "b", "t", 0))
-    former, leader = (world.cluster.brokers[it].logs[world.cluster.image.topics["t"].topic_id, 0] for it in (2, 1))
+    former, leader = (
+        world.cluster.brokers[node_id].logs[world.cluster.image.topics["t"].topic_id, 0] for node_id in (2, 1)
+    )
     assert (former.end, set(former.entries)) == (leader.end, {1001})
     do(world, ("reconnect", 2))
     assert former.batches == leader.batches
@@ -268,17 +271,17 @@ def test_a_schedule_is_the_same_when_it_is_played_again() -> None:
     "situation", ["late write", "expired id", "force-terminate", "cut-off leader", "visible by prefix"]
 )
 def test_a_placement_that_is_left_out_is_the_same_schedule_as_a_later_one(situation: str) -> None:
-    it = BY_NAME[situation]
-    events = tuple(event for some in alphabet_of(it).values() for event in some)
+    chosen = BY_NAME[situation]
+    events = tuple(event for some in alphabet_of(chosen).values() for event in some)
     every, reduced = (Scout(Schedule(), events, None, reduces=reduces) for reduces in (False, True))
     for scout in (every, reduced):
         drive.TOKENS.count = 1
-        run(it, scout)
+        run(chosen, scout)
     left_out = sorted(set(every.placements) - set(reduced.placements), key=str)
     assert len(left_out) == reduced.left_out > len(every.placements) // 4
     for position, event in random.Random(1).sample(left_out, 40):
         stands_for_it = min(place for place, other in reduced.placements if other == event and place > position)
-        this, that = (replay(it, Schedule(events=((at, event),))) for at in (position, stands_for_it))
+        this, that = (replay(chosen, Schedule(events=((at, event),))) for at in (position, stands_for_it))
         assert this._replace(schedule=Schedule()) == that._replace(schedule=Schedule()), f"{position}: {event}"
 
 
@@ -292,22 +295,22 @@ def reached() -> Reached:
 
 @pytest.mark.long
 def test_no_order_of_events_makes_the_exporter_lie(reached: Reached) -> None:
-    told = [story(BY_NAME[it.situation], shrunk(it)) for it in reached.found[:3]]
+    told = [story(BY_NAME[finding.situation], shrunk(finding)) for finding in reached.found[:3]]
     assert not reached.found, "\n\n".join(told)
 
 
 @pytest.mark.long
 def test_everything_is_reached(reached: Reached) -> None:
     """An unreachable corner must not be taken for a safe one."""
-    missing = [it.label for it in Verdict if not reached.verdicts[it.label]]
-    missing += [it for it in names() if not reached.events[it]]
+    missing = [verdict.label for verdict in Verdict if not reached.verdicts[verdict.label]]
+    missing += [name for name in names() if not reached.events[name]]
     assert not missing
     pairs = sum(1 for first, _ in reached.pairs if first != "begin")
     assert pairs > 0.9 * len(names()) ** 2
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("lie", LIES, ids=lambda it: f"item {it.item}")
+@pytest.mark.parametrize("lie", LIES, ids=lambda lie: f"item {lie.item}")
 def test_no_schedule_that_found_a_lie_in_the_old_code_finds_one_now(lie: Lie) -> None:
     result = search(lie, schedules_max=lie.found_after, shrink=False)
     assert result.found is None, story(BY_NAME[result.found.situation], result.found.schedule)
@@ -366,13 +369,13 @@ def test_a_leader_that_reconnects_in_the_middle_of_its_confirmation_is_not_belie
     alone.append((2, Event("delete_topic", ("t",))))
     places = len(replay(BY_NAME["expired id"], Schedule(events=tuple(alone))).places)
     back = [Schedule(events=(*alone, (position, Event("reconnect", (2,))))) for position in range(2, places + 1)]
-    ran = [replay(BY_NAME["expired id"], it) for it in back]
-    assert [str(it.schedule) for it in ran if it.violations] == []
-    assert sum(len(it.schedule.events) == len(alone) + 1 for it in ran) > 40
+    ran = [replay(BY_NAME["expired id"], schedule) for schedule in back]
+    assert [str(run.schedule) for run in ran if run.violations] == []
+    assert sum(len(run.schedule.events) == len(alone) + 1 for run in ran) > 40
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("defect", DEFECTS, ids=lambda it: it.name)
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
 def test_an_obligation_that_is_taken_away_is_missed(defect: Defect) -> None:
     with put_back(defect):
         assert search(defect.lie, schedules_max=defects.SCHEDULES_MAX, shrink=False).found is not None

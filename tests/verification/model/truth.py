@@ -120,7 +120,7 @@ def _is_closed_in_sync(cluster: Cluster, topic: str, index: int, producer_id: in
 
 def _is_commit_told(cluster: Cluster, txn: Txn | None, serials: frozenset[int], producer_id: int) -> bool:
     """True if the coordinator, or the log of a leader that remembers the producer, shows that they were committed."""
-    if all(cluster.outcomes.get(it) != "commit" for it in serials):
+    if all(cluster.outcomes.get(serial) != "commit" for serial in serials):
         return False
     if txn is not None and txn.serial in serials and txn.state in {"PrepareCommit", "CompleteCommit"}:
         return True

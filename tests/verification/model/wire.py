@@ -127,7 +127,9 @@ def metadata(
     """A Metadata response of version 9 to 12."""
     shown = tuple(brokers)
     parts = [b"\0\0\0\0", _count(len(shown))]
-    parts += [struct.pack(">i", it) + _compact(host) + struct.pack(">i", port) + b"\0\0" for it, host, port in shown]
+    parts += [
+        struct.pack(">i", node_id) + _compact(host) + struct.pack(">i", port) + b"\0\0" for node_id, host, port in shown
+    ]
     parts += [_compact(cluster_id), struct.pack(">i", controller), _count(len(topics))]
     for topic in topics:
         parts.append(struct.pack(">h", topic.error))
@@ -136,12 +138,12 @@ def metadata(
             parts.append(topic_id_bytes(topic.topic_id))
         is_internal = topic.name is not None and topic.name.startswith("__")
         parts += [b"\1" if is_internal else b"\0", _count(len(topic.partitions))]
-        for index, it in enumerate(topic.partitions):
+        for index, partition in enumerate(topic.partitions):
             parts += [
-                _HEAD.pack(it.error, index, it.leader, it.leader_epoch),
-                _numbers(it.replicas),
-                _numbers(it.in_sync),
-                _numbers(it.offline),
+                _HEAD.pack(partition.error, index, partition.leader, partition.leader_epoch),
+                _numbers(partition.replicas),
+                _numbers(partition.in_sync),
+                _numbers(partition.offline),
                 b"\0",
             ]
         parts.append(b"\x80\0\0\0\0")

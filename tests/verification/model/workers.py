@@ -122,9 +122,9 @@ def find_lies(code: str | None, seed: int) -> tuple[tuple[Result, ...], tuple[st
     with drive.repeatable():
         results = tuple(search(lie, seed=seed) for lie in LIES)
         stories = tuple(
-            f"Item {it.lie.item}: {it.lie.title}\n{story(BY_NAME[it.found.situation], it.found.schedule)}"
-            for it in results
-            if it.found is not None
+            f"Item {result.lie.item}: {result.lie.title}\n{story(BY_NAME[result.found.situation], result.found.schedule)}"
+            for result in results
+            if result.found is not None
         )
     return results, stories
 
@@ -142,10 +142,10 @@ def pairs_of_lies(ends_at: float) -> list[Task]:
             seed=0,
             ends_at=ends_at,
             depth=2,
-            situations=(it.situation,),
-            kinds=it.kinds,
-            places=it.places or PLACES_OF_PAIRS,
+            situations=(lie.situation,),
+            kinds=lie.kinds,
+            places=lie.places or PLACES_OF_PAIRS,
         )
-        for it in LIES
-        if it.kinds
+        for lie in LIES
+        if lie.kinds
     ]

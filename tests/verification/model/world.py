@@ -123,7 +123,9 @@ class World:
         """Something has changed: note what is true now."""
         cluster = self.cluster
         committed = frozenset(serial for serial, outcome in cluster.outcomes.items() if outcome == "commit")
-        topics = frozenset((name, it.topic_id, len(it.partitions)) for name, it in cluster.image.topics.items())
+        topics = frozenset(
+            (name, topic.topic_id, len(topic.partitions)) for name, topic in cluster.image.topics.items()
+        )
         self.moments.append(Moment(standings(cluster), committed, topics, cluster.image.rights))
 
     def begin_cycle(self) -> int:
@@ -139,7 +141,7 @@ class World:
     def is_told_everywhere(self) -> bool:
         """True when every broker that runs knows all decisions."""
         cluster = self.cluster
-        return all(it.view.offset == cluster.image.offset for it in cluster.brokers.values() if it.is_up)
+        return all(broker.view.offset == cluster.image.offset for broker in cluster.brokers.values() if broker.is_up)
 
     def answer(self, port: int, request: Any, timeout_s: float) -> Any:
         """What the broker at `port` answers to `request`, after whatever happens first. Raises BrokerFault."""
@@ -172,11 +174,11 @@ class World:
     def _remember(self, key: int, broker: int, request: Any) -> None:
         """What was read, and at which moment."""
         read = Read(len(self.requests), len(self.moments) - 1)
-        it = self.cluster.brokers[broker]
+        node = self.cluster.brokers[broker]
         if key == PRODUCERS:
             for topic, indexes in _named(request):
                 for index in indexes:
-                    partition = it.view.partition(topic, index)
+                    partition = node.view.partition(topic, index)
                     if partition is not None and partition.leader == broker:
                         self.reads.setdefault((topic, index), []).append(read)
         elif key == METADATA and not self.reads:
@@ -184,9 +186,9 @@ class World:
         elif key in {LIST, DESCRIBE}:
             self.last_asked_coordinator = read.request
             if key == DESCRIBE:
-                self._remember_descriptions(it, request)
+                self._remember_descriptions(node, request)
         elif key == OFFSETS:
-            self._remember_offsets(it, request, read)
+            self._remember_offsets(node, request, read)
 
     def _remember_descriptions(self, broker: Broker, request: Any) -> None:
         for name in request.transactional_ids:
@@ -196,11 +198,11 @@ class World:
 
     def _remember_offsets(self, broker: Broker, request: Any, read: Read) -> None:
         is_stable, asked = read_offsets(body_of(request))
-        for it in asked if is_stable else ():
-            topic = broker.view.topics.get(it.partition[0])
-            replica = None if topic is None else broker.logs.get((topic.topic_id, it.partition[1]))
-            if replica is not None and it.timestamp_ms == LATEST:
-                self.stable_reads[it.partition] = read, replica.stable
+        for row in asked if is_stable else ():
+            topic = broker.view.topics.get(row.partition[0])
+            replica = None if topic is None else broker.logs.get((topic.topic_id, row.partition[1]))
+            if replica is not None and row.timestamp_ms == LATEST:
+                self.stable_reads[row.partition] = read, replica.stable
 
 
 def _reached(cluster: Cluster, port: int) -> Broker:
@@ -223,7 +225,7 @@ def _asked(key: int, request: Any) -> str:
     if key == PRODUCERS:
         return " for " + ", ".join(f"{topic}-{index}" for topic, indexes in _named(request) for index in indexes)
     if key == DESCRIBE:
-        names = [it if len(it) < 20 else "(made-up id)" for it in request.transactional_ids]
+        names = [name if len(name) < 20 else "(made-up id)" for name in request.transactional_ids]
         return " for " + ", ".join(names)
     return ""
 
@@ -234,11 +236,11 @@ def _told(key: int, answer: Any) -> str:
         return _told_listing(answer)
     if key == DESCRIBE:
         return "; ".join(
-            f"error {int(it.error_code)}"
-            if it.error_code
-            else f"{it.transactional_id} {it.transaction_state} epoch {it.producer_epoch} "
-            + ",".join(f"{topic.topic}-{index}" for topic in it.topics for index in topic.partitions)
-            for it in answer.transaction_states
+            f"error {int(row.error_code)}"
+            if row.error_code
+            else f"{row.transactional_id} {row.transaction_state} epoch {row.producer_epoch} "
+            + ",".join(f"{topic.topic}-{index}" for topic in row.topics for index in topic.partitions)
+            for row in answer.transaction_states
         )
     if key == PRODUCERS:
         return _told_producers(answer)
@@ -253,7 +255,10 @@ def _told_listing(answer: Any) -> str:
     told = list_transactions.decode(answer.body)
     if told.error:
         return f"error {told.error}"
-    rows = (f"{told.transactional_id(it)} {told.producer_id[it]} {told.state_of(it).value}" for it in range(len(told)))
+    rows = (
+        f"{told.transactional_id(number)} {told.producer_id[number]} {told.state_of(number).value}"
+        for number in range(len(told))
+    )
     return "; ".join(rows) or "no ids"
 
 

@@ -84,10 +84,11 @@ class Watch:
     def _is_commit_told(self, moment: int, key: OpenKey) -> bool:
         """From the lock on, where it was searched for, up to that moment: a leader that remembers it may come later."""
         judged = self._world.moments[min(self._world.locked_from, moment) : moment + 1]
-        standings = [(it.standings.get(key), it.committed) for it in judged]
+        standings = [(moment.standings.get(key), moment.committed) for moment in judged]
         return all(
-            it is None or it.is_commit_told or not it.serials & committed for it, committed in standings
-        ) and any(it is not None and it.is_commit_told for it, _ in standings)
+            standing is None or standing.is_commit_told or not standing.serials & committed
+            for standing, committed in standings
+        ) and any(standing is not None and standing.is_commit_told for standing, _ in standings)
 
     def _uncommitted(self, moment: int, _key: OpenKey, standing: Standing) -> str | None:
         """What a COMMIT marker must not end: all that no coordinator has decided to commit."""

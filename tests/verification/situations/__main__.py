@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
         "--kafka", action="append", choices=VERSIONS, help="play on this version of Kafka only; repeatable"
     )
     parser.add_argument(
-        "--stage", action="append", choices=[it.name for it in STAGES], help="play this stage only; repeatable"
+        "--stage", action="append", choices=[stage.name for stage in STAGES], help="play this stage only; repeatable"
     )
     return parser
 

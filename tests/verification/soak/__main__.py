@@ -184,7 +184,7 @@ def _soak(ground: Ground, exporters: Exporters, workload: Workload, tally: Tally
     _until_whole(ground, exporters, "the beginning", tally)
     far = exporters.far.process.pid
     before, ends_at, began = Resources.of(far), time.monotonic() + MINUTES * 60, time.monotonic()
-    faults = {name: it for name, it in FAULTS.items() if name not in tally.left_out}
+    faults = {name: fault for name, fault in FAULTS.items() if name not in tally.left_out}
     names, weights = list(faults), [weight for _, weight in faults.values()]
     while time.monotonic() < ends_at:
         (name,) = ground.chance.choices(names, weights)
@@ -203,7 +203,7 @@ def _soak(ground: Ground, exporters: Exporters, workload: Workload, tally: Tally
         )
         if new - old > more
     ]
-    tally.violations += [f"the workload: {it}" for it in workload.failures]
+    tally.violations += [f"the workload: {failure}" for failure in workload.failures]
     _report(tally, exporters, workload, before, after, time.monotonic() - began)
     return 1 if tally.violations else 0
 

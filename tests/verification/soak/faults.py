@@ -135,7 +135,7 @@ def reassign(ground: Ground) -> None:
     nodes = [broker.node_id for broker in ground.cluster.brokers]
     chosen = [("live", ground.chance.randrange(4)), (HUNG, ground.chance.randrange(HUNG_PARTITIONS))]
     chosen.append((STATE_TOPIC, ground.chance.randrange(5)))
-    orders = {TopicPartition(*it): ground.chance.sample(nodes, len(nodes)) for it in chosen}
+    orders = {TopicPartition(*pair): ground.chance.sample(nodes, len(nodes)) for pair in chosen}
     with ground.admin() as admin:
         admin.alter_partition_reassignments(orders)
         admin.elect_leaders(PREFERRED, raise_errors=False)
@@ -160,7 +160,7 @@ def plant(ground: Ground) -> None:
     if len(truth.hanging()) >= HANGS_MAX:
         heal(ground)
     used = {key[1] for key in truth.hanging()}
-    partition = ground.chance.choice([it for it in range(HUNG_PARTITIONS) if it not in used])
+    partition = ground.chance.choice([number for number in range(HUNG_PARTITIONS) if number not in used])
     truth.places.add((HUNG, partition))
     ground.planted += 1
     bootstrap = ground.cluster.bootstrap

@@ -15,7 +15,7 @@ NOW_S = 1_000.0
 
 
 def seen(cycles: int = 1, **more: object) -> Seen:
-    it = Seen(
+    empty = Seen(
         at=float(cycles),
         cycles=cycles,
         snapshot_s=NOW_S,
@@ -26,7 +26,7 @@ def seen(cycles: int = 1, **more: object) -> Seen:
         series=5,
         gaps=0,
     )
-    return replace(it, **more)  # type: ignore[arg-type]
+    return replace(empty, **more)  # type: ignore[arg-type]
 
 
 def hanging_since(start_s: float, cycles: int = 1) -> Seen:
@@ -42,9 +42,9 @@ def watcher() -> Iterator[Watcher]:
 
 
 def judged(watcher: Watcher, *scrapes: Seen) -> list[str]:
-    for it in scrapes:
-        watcher._judge(it, NOW_S)
-        watcher.latest = it
+    for scrape in scrapes:
+        watcher._judge(scrape, NOW_S)
+        watcher.latest = scrape
     return watcher.violations
 
 

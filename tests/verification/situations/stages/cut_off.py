@@ -171,7 +171,7 @@ def timeline(play: Play) -> None:
     cluster.wait_until_serving()
     if not alone:
         return
-    until(lambda: all(1 in it for it in in_sync_ids(them, STATE).values()), "broker 1 is in sync again")
+    until(lambda: all(1 in node_ids for node_ids in in_sync_ids(them, STATE).values()), "broker 1 is in sync again")
     for node_id in (2, 3):
         cluster.broker(node_id).kill()
     until(lambda: set(leader_ids(cluster.bootstrap, STATE).values()) == {1}, "broker 1 leads alone")

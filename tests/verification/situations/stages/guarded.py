@@ -255,7 +255,7 @@ GRANTS: Mapping[str, Granted] = {
     "ids by every usual prefix": [
         *ALL_TOPICS,
         *CLUSTER_TOO,
-        *[(ID, it, PREFIXED, DESCRIBE) for it in string.ascii_letters + string.digits + "-_"],
+        *[(ID, character, PREFIXED, DESCRIBE) for character in string.ascii_letters + string.digits + "-_"],
     ],
     "no grant": [],
     "deny on one id": [*ALL_TOPICS, *ALL_IDS, *CLUSTER_TOO],
