@@ -215,12 +215,12 @@ def test_the_requests_in_the_security_document_are_those_of_the_code() -> None:
     """Whatever a broker is asked by name in `exporter/kafka/` is in the list, and nothing else is."""
     text = (ROOT / "docs" / "security.md").read_text()
     section = text.split("## Requests to the cluster")[1].split("\n## ")[0]
-    told = set(re.findall(r"\b(?:Api|Describe|List|Offset|Metadata)[A-Za-z]*", section))
+    documented = set(re.findall(r"\b(?:Api|Describe|List|Offset|Metadata)[A-Za-z]*", section))
     code = "".join(path.read_text() for path in (ROOT / "exporter" / "kafka").rglob("*.py"))
     asked = set(re.findall(r'"((?:Describe|List|Offset|Metadata)[A-Za-z]*)"', code)) & {api.name for api in ApiKey}
 
     assert {"DescribeProducers", "DescribeQuorum"} < asked
-    assert told - {"ApiVersions"} == asked
+    assert documented - {"ApiVersions"} == asked
 
 
 def test_every_verdict_and_every_reason_is_explained() -> None:

@@ -37,9 +37,9 @@ def test_json_is_one_object_a_line() -> None:
     line = formatter_of("json", on_terminal=True).format(record(NASTY, error=ValueError("why\nnot")))
 
     assert "\n" not in line
-    told = json.loads(line)
-    assert told["msg"] == NASTY
-    assert told["error"].endswith("ValueError: why\nnot")
+    fields = json.loads(line)
+    assert fields["msg"] == NASTY
+    assert fields["error"].endswith("ValueError: why\nnot")
 
 
 @pytest.mark.parametrize(

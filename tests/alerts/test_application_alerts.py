@@ -25,7 +25,7 @@ GROUPS = '[{"name": "slow", "match": "slow-.*"}, {"name": "twins", "match": "twi
 
 
 @contextmanager
-def told(cluster: KafkaCluster, folder: Path) -> Iterator[Monitoring]:
+def monitored(cluster: KafkaCluster, folder: Path) -> Iterator[Monitoring]:
     """The log of this cluster, scraped and evaluated every second."""
     times = {"group_wait": "1s", "group_interval": "1s"}
     with (
@@ -60,7 +60,7 @@ def test_time_outs_and_fights_warn_by_group(version: str, tmp_path: Path) -> Non
                     run_transaction(cluster.bootstrap, "calm", [("t", 0)])
 
         using = threading.Thread(target=be_used, daemon=True)
-        with told(cluster, tmp_path) as pair:
+        with monitored(cluster, tmp_path) as pair:
             using.start()
             try:
                 found = {}

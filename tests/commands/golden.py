@@ -49,8 +49,8 @@ def list_() -> str:
 
 
 def describe_() -> str:
-    told = transaction(transactional_id=ODD_ID, partitions=frozenset({("orders", 1), ("orders", 0), ("bills", 7)}))
-    return as_table(describe.HEADINGS, [describe.described(told, NOW_MS)])
+    described = transaction(transactional_id=ODD_ID, partitions=frozenset({("orders", 1), ("orders", 0), ("bills", 7)}))
+    return as_table(describe.HEADINGS, [describe.described(described, NOW_MS)])
 
 
 def describe_producers_() -> str:

@@ -24,7 +24,7 @@ ODD_ID = 'app,\x1b[31m\n\r"1"'
 def every_kind() -> Evaluation:
     """Five open transactions, three of them suspects, and a partition that could not be read."""
     ended = transaction("CompleteCommit", transactional_id="billing-1", producer_id=40, partitions=frozenset())
-    told = (
+    listed = (
         transaction(transactional_id="live-1"),
         ended,
         transaction(transactional_id="slow-1", producer_id=41, start_time_ms=NOW_MS - 5 * MINUTE_MS, partitions=_on(2)),
@@ -44,7 +44,7 @@ def every_kind() -> Evaluation:
         ],
         partitions=14,
         unread=[13],
-        transactions=told,
+        transactions=listed,
         proof=proof(transactions=(ended,)),
         impact=Impact(
             offsets=(GroupOffset(group="readers", topic="orders", partition=1, offset=100),),
@@ -68,23 +68,25 @@ def hang(*, partition: int = 0, cluster_id: str = "cluster-1", start_offset: int
 
 def live(*, partition: int = 0) -> Evaluation:
     """The same partition with a transaction that is fine."""
-    told = transaction(producer_id=4000, partitions=_on(partition))
-    return evaluate(snapshot([Entry(partition=partition, producer_id=4000)], transactions=(told,)), Memory(), Policy())
+    listed = transaction(producer_id=4000, partitions=_on(partition))
+    return evaluate(
+        snapshot([Entry(partition=partition, producer_id=4000)], transactions=(listed,)), Memory(), Policy()
+    )
 
 
 def committed() -> Evaluation:
     """A late write into a transaction whose coordinator has committed it."""
-    told = transaction("CompleteCommit", partitions=frozenset())
+    listed = transaction("CompleteCommit", partitions=frozenset())
     entry = Entry(second_read=SecondRead.UNCHANGED)
-    return evaluate(snapshot([entry], transactions=(told,), proof=proof(transactions=(told,))), Memory(), Policy())
+    return evaluate(snapshot([entry], transactions=(listed,), proof=proof(transactions=(listed,))), Memory(), Policy())
 
 
 def stuck() -> Evaluation:
     """A commit that was decided, and whose marker is owed for a minute."""
-    told = transaction("PrepareCommit", producer_epoch=4)
+    listed = transaction("PrepareCommit", producer_epoch=4)
     policy = Policy(stuck_after_ms=30_000)
-    first = evaluate(snapshot([Entry()], transactions=(told,)), Memory(), policy)
-    return evaluate(snapshot([Entry()], transactions=(told,), taken_at_ms=NOW_MS + MINUTE_MS), first.memory, policy)
+    first = evaluate(snapshot([Entry()], transactions=(listed,)), Memory(), policy)
+    return evaluate(snapshot([Entry()], transactions=(listed,), taken_at_ms=NOW_MS + MINUTE_MS), first.memory, policy)
 
 
 def nothing() -> Evaluation:

@@ -158,9 +158,9 @@ def test_an_unread_partition_is_a_failure_and_not_a_ghost(tmp_path: Path, capsys
     status, written_to, _ = run(tmp_path, plan, {0: unread, 1: absent, 2: hang(partition=2)}, "--yes")
 
     assert (status, len(written_to)) == (1, 1)
-    told = capsys.readouterr().err
-    assert "timed_out" in told
-    assert "the partition does not exist or is not visible (needs DESCRIBE on the topic)" in told
+    errors = capsys.readouterr().err
+    assert "timed_out" in errors
+    assert "the partition does not exist or is not visible (needs DESCRIBE on the topic)" in errors
 
 
 @pytest.mark.parametrize(
@@ -249,10 +249,10 @@ def changed(path: str, value: Any) -> str:
 )
 def test_a_file_that_is_no_plan_is_refused_with_the_place(text: str, problem: str) -> None:
     """Cut off, of another release, mistyped, with a key too many or too few."""
-    with pytest.raises(PlanFileError) as told:
+    with pytest.raises(PlanFileError) as raised:
         parsed(text)
 
-    assert problem in str(told.value)
+    assert problem in str(raised.value)
 
 
 def test_every_problem_is_reported_at_once_with_the_file_s_name(tmp_path: Path) -> None:
@@ -262,9 +262,9 @@ def test_every_problem_is_reported_at_once_with_the_file_s_name(tmp_path: Path) 
     root["transactions"][0].update(topic="", partition=-1)
     path.write_text(json.dumps(root))
 
-    with pytest.raises(PlanFileError) as told:
+    with pytest.raises(PlanFileError) as raised:
         load(path)
-    assert [problem.split(" must")[0] for problem in told.value.problems] == [
+    assert [problem.split(" must")[0] for problem in raised.value.problems] == [
         f"{path}: transactions[0].topic",
         f"{path}: transactions[0].partition",
     ]

@@ -150,12 +150,12 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
     }
     assert lines["inconclusive"] == lines["stuck_completing"] == f"{YELLOW}x{RESET}"
     assert lines["open_within_timeout"] == lines["completing"] == "x"
-    told = context()
+    on_terminal = context()
     monkeypatch.setattr("sys.stdout", Terminal())
-    assert paint_for(told) is by_verdict
-    assert paint_for(replace(told, may_colour=False)) is not by_verdict
+    assert paint_for(on_terminal) is by_verdict
+    assert paint_for(replace(on_terminal, may_colour=False)) is not by_verdict
     monkeypatch.setattr("sys.stdout", io.StringIO())
-    assert paint_for(told) is not by_verdict
+    assert paint_for(on_terminal) is not by_verdict
 
 
 def test_columns_line_up_in_colour() -> None:
@@ -181,12 +181,12 @@ def watched(arguments: Sequence[str], looks: Sequence[Evaluation | BaseException
             raise outcome
         return outcome
 
-    told = context(*arguments).options
+    options = context(*arguments).options
     clock = iter(range(1000))
     status = watch(
-        told,
+        options,
         look,
-        lambda evaluation: printed(evaluation, selected(evaluation), told.format),
+        lambda evaluation: printed(evaluation, selected(evaluation), options.format),
         clock=lambda: float(next(clock)),
         sleep=slept.append,
     )

@@ -34,10 +34,10 @@ def test_without_an_id_all_are_listed(folder: Path, capsys: pytest.CaptureFixtur
 
 def test_as_markdown_it_is_a_post_mortem_to_fill_in(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(context_of(folder, ["incident", ID]), SETTINGS) == ExitStatus.ANSWERED
-    told = capsys.readouterr().out
-    assert told.startswith(f"# Incident {ID}\n\nOpen: 1 suspect transaction on 1 partition")
-    assert r"| orders-0 | 100 | 7 / 3 | unknown | hanging\_no\_transactional\_id | open |" in told
-    headings = [line for line in told.splitlines() if line.startswith("## ")]
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"# Incident {ID}\n\nOpen: 1 suspect transaction on 1 partition")
+    assert r"| orders-0 | 100 | 7 / 3 | unknown | hanging\_no\_transactional\_id | open |" in printed
+    headings = [line for line in printed.splitlines() if line.startswith("## ")]
     assert headings == [
         f"## {heading}" for heading in ("Who waited", "Evidence", "Time line", "Cause", "What prevents the next one")
     ]
@@ -45,8 +45,8 @@ def test_as_markdown_it_is_a_post_mortem_to_fill_in(folder: Path, capsys: pytest
 
 def test_as_json_it_has_the_documented_names(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(context_of(folder, ["incident", ID, "--format", "json"]), SETTINGS) == ExitStatus.ANSWERED
-    told = json.loads(capsys.readouterr().out)
-    assert (told["id"], told["worst_verdict"], told["ended_ms"]) == (ID, "hanging_no_transactional_id", None)
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["id"], printed["worst_verdict"], printed["ended_ms"]) == (ID, "hanging_no_transactional_id", None)
 
 
 def test_an_unknown_id_gets_the_nearest_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,10 +65,10 @@ def test_names_from_brokers_break_neither_a_table_nor_a_terminal(
     (path,) = folder.rglob("*.incidents.json")
     path.write_text(path.read_text().replace('"orders"', r'"or|de\u001brs\n# x"'))
     assert run(context_of(folder, ["incident", ID]), SETTINGS) == ExitStatus.ANSWERED
-    told = capsys.readouterr().out
-    assert "\x1b" not in told
-    assert r"| or\|de" in told
-    assert "\n# x" not in told
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert r"| or\|de" in printed
+    assert "\n# x" not in printed
 
 
 @pytest.mark.parametrize("damage", ["{", "[]"])

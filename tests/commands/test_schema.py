@@ -23,12 +23,12 @@ def printed() -> Any:
 
 def test_what_is_printed_is_what_the_schema_describes() -> None:
     """With open transactions of several verdicts, unread partitions and failures; and with nothing at all."""
-    told = printed()
+    result = printed()
 
-    assert len(told["transactions"]) >= 4
-    assert told["coverage"]["unread_partitions"] != []
-    assert problems(told) == []
-    assert told["cluster_name"] == "payments"
+    assert len(result["transactions"]) >= 4
+    assert result["coverage"]["unread_partitions"] != []
+    assert problems(result) == []
+    assert result["cluster_name"] == "payments"
     nothing = evaluate(snapshot(coordinators=(CoordinatorCoverage(broker=1, failure="down"),)), Memory(), Policy())
     assert problems(document(nothing, ())) == []
 

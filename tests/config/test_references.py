@@ -107,13 +107,13 @@ def test_what_cannot_be_fetched_is_reported_with_its_place(
 
 def test_a_secret_and_its_file_exclude_each_other() -> None:
     """Wherever the two were set: which one is meant cannot be known."""
-    told = problems(
+    found = problems(
         SASL + "  sasl.password_file: /run/secret\n",
         {"/run/secret": "one"},
         KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD="two",
     )
 
-    assert told == [
+    assert found == [
         (
             "config.yaml:6: kafka.sasl.password_file and kafka.sasl.password "
             "(at KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD) cannot both be set"
@@ -133,6 +133,6 @@ def test_a_secret_and_its_file_exclude_each_other() -> None:
 def test_a_secret_is_shown_as_its_reference_only_where_that_is_all(written: str, shown: str | None) -> None:
     """What stands beside the reference is a part of the secret."""
     text = f"{SASL}  sasl.password: '{written}'\n"
-    told = load_with_sources(file=("config.yaml", text), environment={"IT": "s3cret"}, flags={})
+    loaded = load_with_sources(file=("config.yaml", text), environment={"IT": "s3cret"}, flags={})
 
-    assert told.written["kafka.sasl.password"].reference == shown
+    assert loaded.written["kafka.sasl.password"].reference == shown

@@ -52,7 +52,7 @@ class Log:
         self.failure: str | None = None
         self.ends: Mapping[int, int] = {}
         self.closed = threading.Event()
-        self._told = dict(ends)
+        self._reported = dict(ends)
         self.drained = threading.Event()
 
     def read(self, _timeout_s: float) -> Batch:
@@ -60,7 +60,7 @@ class Log:
             self.drained.set()
             self.closed.wait(0.01)
             return Batch(())
-        self.ends = self._told
+        self.ends = self._reported
         batch = self.batches.pop(0)
         if isinstance(batch, Exception):
             raise batch

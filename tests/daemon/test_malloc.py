@@ -34,8 +34,8 @@ libc.fflush(out)
 
 
 def heaps(kind: str) -> int:
-    told = subprocess.run([sys.executable, "-c", PROGRAM, kind], capture_output=True, text=True, check=True, timeout=60)
-    return told.stdout.count("<heap nr=")
+    run = subprocess.run([sys.executable, "-c", PROGRAM, kind], capture_output=True, text=True, check=True, timeout=60)
+    return run.stdout.count("<heap nr=")
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps a heap for each thread")

@@ -58,17 +58,17 @@ MONOTONIC_MS = 100 * MINUTE_MS
 """By the monotonic clock of the process, when a snapshot is taken."""
 
 
-def evidence(told: CoordinatorTransaction | None, **fields: Any) -> Evidence:
+def evidence(listed: CoordinatorTransaction | None, **fields: Any) -> Evidence:
     """An entry of producer 7 at epoch 3 on orders-0, about which a coordinator says `told`, fully proved."""
     epoch = fields.get("producer_epoch", 3)
-    owned = ownership(told, (TOPIC, 0), epoch)
+    owned = ownership(listed, (TOPIC, 0), epoch)
     asked = owned not in {Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_ACTIVE}
-    age = None if told is None or told.start_time_ms < 0 else NOW_MS - told.start_time_ms
+    age = None if listed is None or listed.start_time_ms < 0 else NOW_MS - listed.start_time_ms
     known: dict[str, Any] = {
         "key": TransactionKey(TOPIC, 0, 7, 100),
         "producer_epoch": 3,
         "ownership": owned,
-        "transaction": told,
+        "transaction": listed,
         "coordinator_age_ms": age,
         "is_clock_sure": True,
         "is_clock_behind": False,

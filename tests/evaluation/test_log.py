@@ -41,13 +41,13 @@ def journal(**fields: Any) -> Journal:
     return Journal(MappingProxyType({7: LoggedProducer(**{**known, **fields})}))
 
 
-def row_of(taken: Snapshot, told: Journal, memory: Memory | None = None) -> TransactionRow:
-    (row,) = all_rows(evaluate(taken, memory or Memory(), Policy(), told))
+def row_of(taken: Snapshot, log: Journal, memory: Memory | None = None) -> TransactionRow:
+    (row,) = all_rows(evaluate(taken, memory or Memory(), Policy(), log))
     return row
 
 
 @pytest.mark.parametrize(
-    ("sentence", "told", "start_ms", "source"),
+    ("sentence", "log", "start_ms", "source"),
     [
         ("it is open here in the log", journal(), STARTED_MS, StartSource.TRANSACTION_LOG),
         ("no log", NO_JOURNAL, NOW_MS, StartSource.FIRST_SEEN),
@@ -58,10 +58,10 @@ def row_of(taken: Snapshot, told: Journal, memory: Memory | None = None) -> Tran
     ],
 )
 def test_the_start_of_a_transaction_that_was_not_described(
-    sentence: str, told: Journal, start_ms: int, source: StartSource
+    sentence: str, log: Journal, start_ms: int, source: StartSource
 ) -> None:
     """First seen in this cycle, so its coordinator was not asked: its log tells all the same."""
-    row = row_of(snapshot([Entry()], transactions=(listed(),)), told)
+    row = row_of(snapshot([Entry()], transactions=(listed(),)), log)
 
     assert (row.start_timestamp_ms, row.start_source) == (start_ms, source), sentence
 
@@ -75,8 +75,10 @@ def test_the_coordinator_s_own_word_comes_first() -> None:
 
 def test_a_hang_is_not_as_old_as_what_the_log_has_open() -> None:
     """The log may be a moment behind: for a hang the partition and we tell."""
-    told = transaction("Empty", start_time_ms=-1, partitions=frozenset())
-    hang = snapshot([Entry(second_read=SecondRead.UNCHANGED)], transactions=(told,), proof=proof(transactions=(told,)))
+    listed = transaction("Empty", start_time_ms=-1, partitions=frozenset())
+    hang = snapshot(
+        [Entry(second_read=SecondRead.UNCHANGED)], transactions=(listed,), proof=proof(transactions=(listed,))
+    )
 
     row = row_of(hang, journal())
 
@@ -85,7 +87,7 @@ def test_a_hang_is_not_as_old_as_what_the_log_has_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "told", "verdict"),
+    ("sentence", "log", "verdict"),
     [
         (
             "decided long ago",
@@ -105,15 +107,15 @@ def test_a_hang_is_not_as_old_as_what_the_log_has_open() -> None:
         ),
     ],
 )
-def test_since_when_it_completes(sentence: str, told: Journal, verdict: str) -> None:
+def test_since_when_it_completes(sentence: str, log: Journal, verdict: str) -> None:
     """Seen completing for ten seconds; when that began, the log tells exactly, of this very transaction."""
     preparing = transaction("PrepareCommit", start_time_ms=STARTED_MS)
     earlier = snapshot([Entry()], transactions=(preparing,), taken_at_ms=NOW_MS - 10_000)
-    first = evaluate(earlier, Memory(), Policy(), told)
+    first = evaluate(earlier, Memory(), Policy(), log)
     now = snapshot([Entry()], transactions=(preparing,))
 
     assert Verdict.ranked(int(first.transactions.verdict[0])) is Verdict.COMPLETING, "once is not enough: clocks differ"
-    assert row_of(now, told, first.memory).verdict.label == verdict, sentence
+    assert row_of(now, log, first.memory).verdict.label == verdict, sentence
 
 
 def nobody_lists_it() -> Snapshot:
@@ -149,9 +151,9 @@ def test_a_producer_id_that_no_coordinator_lists_has_its_former_name() -> None:
 def test_how_it_ended_by_the_log(ended: Outcome, epoch: int, outcome: OutcomeEvidence, phrase: str) -> None:
     """The newest transaction of this epoch on this partition: it may be another one, so only a commit of it counts."""
     past = EndedTransaction(producer_epoch=epoch, start_ms=STARTED_MS, decided_ms=NOW_MS + 1500, outcome=ended)
-    told = journal(latest=None, is_former=True, ended=MappingProxyType({HERE: past}))
+    log = journal(latest=None, is_former=True, ended=MappingProxyType({HERE: past}))
 
-    row = row_of(nobody_lists_it(), told)
+    row = row_of(nobody_lists_it(), log)
 
     assert row.outcome_evidence is outcome
     assert phrase in "; ".join(row.outcome_seen)

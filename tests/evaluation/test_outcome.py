@@ -45,7 +45,7 @@ def completed(kind: str, epoch: int) -> CoordinatorTransaction:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "told", "markers", "outcome"),
+    ("sentence", "listed", "markers", "outcome"),
     [
         ("nobody tells", None, (), NONE),
         ("the id has nothing ended", transaction("Empty", start_time_ms=-1, partitions=frozenset()), (), NONE),
@@ -95,12 +95,12 @@ def completed(kind: str, epoch: int) -> CoordinatorTransaction:
 )
 def test_a_commit_counts_whoever_tells_and_an_abort_is_proved(
     sentence: str,
-    told: CoordinatorTransaction | None,
+    listed: CoordinatorTransaction | None,
     markers: tuple[EndMarker, ...],
     outcome: OutcomeEvidence,
 ) -> None:
     """Every source alone and in contradiction."""
-    assert outcome_of(evidence(told, end_markers=markers)) is outcome, sentence
+    assert outcome_of(evidence(listed, end_markers=markers)) is outcome, sentence
 
 
 @pytest.mark.parametrize(
@@ -113,16 +113,16 @@ def test_a_commit_counts_whoever_tells_and_an_abort_is_proved(
 )
 def test_nothing_is_called_aborted_while_a_commit_may_be_unseen(gap: dict[str, Any]) -> None:
     """Not searched, not searched everywhere, or not there any more; a commit that is seen counts all the same."""
-    told = completed("Abort", 4)
+    listed = completed("Abort", 4)
 
-    assert outcome_of(evidence(told, end_markers=(BEGUN, ITS_ABORT))) is ABORTED
-    unsure = evidence(told, end_markers=(BEGUN, ITS_ABORT), **gap)
+    assert outcome_of(evidence(listed, end_markers=(BEGUN, ITS_ABORT))) is ABORTED
+    unsure = evidence(listed, end_markers=(BEGUN, ITS_ABORT), **gap)
     assert outcome_of(unsure) is NONE
-    sentences = [sentence for told in gap.values() if told for sentence in told] or [
+    sentences = [sentence for given in gap.values() if given for sentence in given] or [
         "the logs were not searched for the transaction's marker"
     ]
     assert list(outcome_seen(unsure))[-1:] == sentences
-    assert outcome_of(evidence(told, end_markers=(marker("COMMIT", 9, ended=3),), **gap)) is COMMITTED
+    assert outcome_of(evidence(listed, end_markers=(marker("COMMIT", 9, ended=3),), **gap)) is COMMITTED
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ ROWS: Final = [(topic, number) for topic, count in TOPICS for number in range(co
 ORDERS_0, ORDERS_1, ORDERS_2, PAYMENTS_0, PAYMENTS_1, OFFSETS_0, _ = range(len(ROWS))
 HANGING_SINCE_MS: Final = BREAKS_MS // 2
 
-Telling = Callable[[int], LogReport]
-"""From the milliseconds since the beginning to what the transaction log has told until then."""
+LogReader = Callable[[int], LogReport]
+"""From the milliseconds since the beginning to the report of the transaction log until then."""
 Keeping = Callable[[int], HistoryStatus]
 """The same for the history."""
 Taking = Callable[[int, int], Snapshot | None]
@@ -66,7 +66,7 @@ class Scraped:
     labels: Mapping[str, str] = field(
         default_factory=lambda: {"job": "kafka-transactions", "instance": "exporter-1:9814"}
     )
-    telling: Telling | None = None
+    log: LogReader | None = None
     """None where the transaction log is not read."""
     keeping: Keeping | None = None
     """None where no history is recorded."""
@@ -287,7 +287,7 @@ SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
     "never_read": [Scraped(never_read)],
     "down": [Scraped(hanging, answers_until_ms=BREAKS_MS)],
     "frozen": [Scraped(hanging, frozen_from_ms=BREAKS_MS)],
-    "transaction_log": [Scraped(healthy, telling=troubled_applications, keeping=full_disk, usual=HASTY)],
+    "transaction_log": [Scraped(healthy, log=troubled_applications, keeping=full_disk, usual=HASTY)],
     "fleet": [
         Scraped(healthy, of_cluster("berlin")),
         Scraped(hanging, of_cluster("oslo")),
@@ -317,7 +317,7 @@ def played(target: Scraped, begins_ms: int) -> Iterator[Scrape]:
             status = replace(
                 status,
                 is_stale=newest is None and taken_at_ms is not None,
-                transaction_log=None if target.telling is None else target.telling(since_ms),
+                transaction_log=None if target.log is None else target.log(since_ms),
             )
             process = ProcessStatus(
                 version="0.1.0",

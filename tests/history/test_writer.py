@@ -52,8 +52,10 @@ def history(directory: Path, *, now_ms: int = NOW_MS, **changes: Any) -> History
 
 def cycle(at_ms: int = NOW_MS, *, open_transactions: int = 1, cluster_id: str = "cluster-1") -> Evaluation:
     entries = [Entry(producer_id=7 + number) for number in range(open_transactions)]
-    told = tuple(transaction(producer_id=7 + number) for number in range(open_transactions))
-    return evaluate(snapshot(entries, transactions=told, taken_at_ms=at_ms, cluster_id=cluster_id), Memory(), Policy())
+    transactions = tuple(transaction(producer_id=7 + number) for number in range(open_transactions))
+    return evaluate(
+        snapshot(entries, transactions=transactions, taken_at_ms=at_ms, cluster_id=cluster_id), Memory(), Policy()
+    )
 
 
 def files(directory: Path, table: str) -> list[Path]:

@@ -132,9 +132,9 @@ def test_msk_s_login_is_signed_with_the_role_of_the_service_account(exporter_ima
         (signed,) = python(exporter_image, SIGNS, f"--volume={token}:/token:ro", *options)
 
     assert [request["WebIdentityToken"] for request in asked] == [["of the service account"]]
-    told = json.loads(signed)
-    assert told["x-amz-credential"].startswith("AKIDOFTHEROLE/")
-    assert told["x-amz-security-token"] == "session"
+    fields = json.loads(signed)
+    assert fields["x-amz-credential"].startswith("AKIDOFTHEROLE/")
+    assert fields["x-amz-security-token"] == "session"
 
 
 def test_the_exporter_serves_without_any_right(exporter_image: str, hanging: KafkaCluster) -> None:

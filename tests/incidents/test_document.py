@@ -12,7 +12,7 @@ from exporter.incidents.incident import NO_INCIDENTS, Incidents
 from tests.incidents.cycles import Cycles, blocked, hang
 
 
-def told() -> Incidents:
+def incidents_of_each_kind() -> Incidents:
     """One that is over, with a group, and one that is open."""
     cycles = Cycles()
     cycles.cycle(0, [hang()], impact=blocked("readers"))
@@ -20,7 +20,7 @@ def told() -> Incidents:
     return cycles.cycle(6_000, [hang(1, producer_id=8)])
 
 
-@pytest.mark.parametrize("incidents", [NO_INCIDENTS, told()])
+@pytest.mark.parametrize("incidents", [NO_INCIDENTS, incidents_of_each_kind()])
 def test_what_is_written_is_read(incidents: Incidents) -> None:
     assert incidents_of(json.loads(json.dumps(document(incidents)))) == incidents
 
@@ -42,7 +42,7 @@ def test_what_is_written_is_read(incidents: Incidents) -> None:
     ids=lambda value: "/".join(map(str, value)) if isinstance(value, tuple) else None,
 )
 def test_anything_else_is_refused(path: tuple[str | int, ...], value: object) -> None:
-    damaged: Any = document(told())
+    damaged: Any = document(incidents_of_each_kind())
     at = damaged
     for name in path[:-1]:
         at = at[name]
@@ -53,9 +53,9 @@ def test_anything_else_is_refused(path: tuple[str | int, ...], value: object) ->
 
 def test_a_file_of_an_earlier_version_has_no_causes() -> None:
     """It is read, and the causes of its open suspects are searched for."""
-    old = document(told())
+    old = document(incidents_of_each_kind())
     for incident in old["incidents"]:
         for suspect in incident["suspects"]:
             del suspect["cause"], suspect["because"]
 
-    assert incidents_of(old) == told()
+    assert incidents_of(old) == incidents_of_each_kind()

@@ -58,8 +58,8 @@ def test_a_verdict_that_changes_is_told_once() -> None:
     cycles.cycle(0, [hang()], proof=UNPROVED)
     cycles.cycle(30, [hang()], proof=UNPROVED)
     (incident,) = cycles.cycle(60, [hang()]).all
-    told = [event.sentence.split(":")[0] for event in incident.events if event.kind is EventKind.VERDICT]
-    assert told == ["orders-0 is inconclusive", "orders-0 is hanging_no_transactional_id"]
+    verdicts = [event.sentence.split(":")[0] for event in incident.events if event.kind is EventKind.VERDICT]
+    assert verdicts == ["orders-0 is inconclusive", "orders-0 is hanging_no_transactional_id"]
     assert (incident.started_ms, incident.worst) == (NOW_MS, Verdict.HANGING_NO_TRANSACTIONAL_ID)
 
 

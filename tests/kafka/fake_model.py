@@ -366,7 +366,7 @@ class Answers:
         topic_type = ListOffsetsResponse.ListOffsetsTopicResponse
         partition_type = topic_type.ListOffsetsPartitionResponse
 
-        def told(topic: str, index: int) -> Any:
+        def row(topic: str, index: int) -> Any:
             answer = partition_type(version=version, partition_index=index, timestamp=-1)
             partition = self.model.topics[topic][index]
             answer.error_code = 0 if partition.leader == node else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -379,7 +379,7 @@ class Answers:
                 topic_type(
                     version=version,
                     name=topic.name,
-                    partitions=[told(topic.name, asked.partition_index) for asked in topic.partitions],
+                    partitions=[row(topic.name, asked.partition_index) for asked in topic.partitions],
                 )
                 for topic in request.topics
             ],

@@ -201,15 +201,15 @@ def assert_true_of_the_scene(snapshot: Snapshot, memory: Memory) -> None:
     """Nothing is missing without saying so, no verdict is wrong, and no hanging verdict rests on less than a proof."""
     everything = HANGING | ALIVE
     evaluation = evaluated(snapshot, memory)
-    told = verdicts(evaluation)
+    reported = verdicts(evaluation)
     proof_failures = {
         (evidence.key.topic, evidence.key.partition, evidence.key.producer_id): evidence.proof_failure
         for evidence in evaluation.evidence
     }
     read = {partition for partition, answer in answers(snapshot).items() if answer is Answer.READ}
-    assert set(told) == {row for row in everything if row[:2] in read}
+    assert set(reported) == {row for row in everything if row[:2] in read}
     assert len(answers(snapshot)) == 15
-    for row, verdict in told.items():
+    for row, verdict in reported.items():
         assert verdict in {everything[row], Verdict.INCONCLUSIVE}, row
         if verdict.is_hanging:
             assert verdict is HANGING.get(row)

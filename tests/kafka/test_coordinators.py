@@ -195,10 +195,10 @@ def test_a_producer_id_that_two_coordinators_claim_proves_nothing() -> None:
 
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
         cluster.on_answer = claim
-        told = evaluated(collector.collect(seen_before=None))
+        evaluation = evaluated(collector.collect(seen_before=None))
 
-    assert set(inconclusive(told)) == {("hung", 1, 12)}
-    assert inconclusive(told)["hung", 1, 12] in {
+    assert set(inconclusive(evaluation)) == {("hung", 1, 12)}
+    assert inconclusive(evaluation)["hung", 1, 12] in {
         InconclusiveReason.CHANGED_WHILE_ASKED,
         InconclusiveReason.COORDINATOR_MOVED,
     }
@@ -214,9 +214,9 @@ def test_an_id_that_names_another_producer_meanwhile_proves_nothing() -> None:
 
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
         cluster.on_request = rename
-        told = evaluated(collector.collect(seen_before=None))
+        evaluation = evaluated(collector.collect(seen_before=None))
 
-    assert inconclusive(told) == {("hung", 1, 12): InconclusiveReason.CHANGED_WHILE_ASKED}
+    assert inconclusive(evaluation) == {("hung", 1, 12): InconclusiveReason.CHANGED_WHILE_ASKED}
 
 
 @pytest.mark.parametrize("denials", [[], [Acl(4, 2)]], ids=["none", "of WRITE"])
@@ -225,9 +225,9 @@ def test_readable_acls_without_a_denial_of_describing_hide_nothing(denials: list
     model = scene()
     model.acls = denials
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
-        told = evaluated(collector.collect(seen_before=None))
+        evaluation = evaluated(collector.collect(seen_before=None))
 
-    assert verdicts(told)["hung", 0, PRODUCER_ID_UNKNOWN] is Verdict.HANGING_NO_TRANSACTIONAL_ID
+    assert verdicts(evaluation)["hung", 0, PRODUCER_ID_UNKNOWN] is Verdict.HANGING_NO_TRANSACTIONAL_ID
 
 
 def test_a_denial_of_everything_counts_as_one_of_describing() -> None:
@@ -235,9 +235,9 @@ def test_a_denial_of_everything_counts_as_one_of_describing() -> None:
     model = scene()
     model.acls = [Acl(2, 2)]
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
-        told = evaluated(collector.collect(seen_before=None))
+        evaluation = evaluated(collector.collect(seen_before=None))
 
-    assert inconclusive(told) == {("hung", 0, PRODUCER_ID_UNKNOWN): InconclusiveReason.IDS_MAY_BE_DENIED}
+    assert inconclusive(evaluation) == {("hung", 0, PRODUCER_ID_UNKNOWN): InconclusiveReason.IDS_MAY_BE_DENIED}
 
 
 def test_a_state_that_is_not_known_is_reported_as_such() -> None:
@@ -245,9 +245,9 @@ def test_a_state_that_is_not_known_is_reported_as_such() -> None:
     model = scene()
     model.transactions["ended"] = replace(model.transactions["ended"], state="Hibernating")
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
-        told = evaluated(collector.collect(seen_before=None))
+        evaluation = evaluated(collector.collect(seen_before=None))
 
-    assert inconclusive(told) == {("hung", 1, 12): InconclusiveReason.UNKNOWN_STATE}
+    assert inconclusive(evaluation) == {("hung", 1, 12): InconclusiveReason.UNKNOWN_STATE}
 
 
 def test_listings_are_filtered_by_state_or_by_producer() -> None:

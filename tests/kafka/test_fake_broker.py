@@ -39,8 +39,8 @@ def test_the_fake_answers_as_a_real_broker_does(
         run_transaction(bootstrap, done, [(topic, 3)])
         known = plant_hang(bootstrap, topic, 0, hung, timestamp_ms=written_ms, timeout_ms=40_000)
         unknown = plant_hang_without_id(bootstrap, topic, 1, timestamp_ms=written_ms)
-        told = described(bootstrap, live, done, hung)
-        idle = Producer(told[done].producer_id)
+        transactions = described(bootstrap, live, done, hung)
+        idle = Producer(transactions[done].producer_id)
         model = Model(
             topics={
                 STATE_TOPIC: [Partition(1) for _ in range(STATE_PARTITIONS)],
@@ -50,14 +50,16 @@ def test_the_fake_answers_as_a_real_broker_does(
                     Partition(
                         1,
                         high_watermark=3,
-                        producers=[Producer(told[live].producer_id, 0, last_sequence=2, last_timestamp_ms=written_ms)],
+                        producers=[
+                            Producer(transactions[live].producer_id, 0, last_sequence=2, last_timestamp_ms=written_ms)
+                        ],
                     ),
                     Partition(1, high_watermark=2, producers=[idle]),
                 ],
             },
-            transactions=told,
+            transactions=transactions,
         )
-        ids = {name: transaction.producer_id for name, transaction in told.items()}
+        ids = {name: transaction.producer_id for name, transaction in transactions.items()}
         real = said_of(Address(*address(bootstrap)), topic, ids)
     with FakeCluster(model) as fake:
         faked = said_of(Address(HOST, fake.ports[1]), topic, ids)
@@ -96,8 +98,8 @@ def described(bootstrap: str, *ids: str) -> dict[str, Transaction]:
     deadline = time.monotonic() + 30
     try:
         while True:
-            told = admin.describe_transactions(list(ids))
-            if not any(row.state.value.startswith("Prepare") for row in told.values()):
+            states = admin.describe_transactions(list(ids))
+            if not any(row.state.value.startswith("Prepare") for row in states.values()):
                 break
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -112,7 +114,7 @@ def described(bootstrap: str, *ids: str) -> dict[str, Transaction]:
             start_time_ms=-1 if row.transaction_start_time_ms is None else row.transaction_start_time_ms,
             partitions={(tp.topic, tp.partition) for tp in row.topic_partitions},
         )
-        for name, row in told.items()
+        for name, row in states.items()
     }
 
 

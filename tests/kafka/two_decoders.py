@@ -26,11 +26,11 @@ class TwoDecoders:
     def same_or_refused(self, body: bytes) -> bool:
         """True if both read the same, False if the exporter refuses; anything else fails."""
         try:
-            told = self.ours(memoryview(body))
+            decoded = self.ours(memoryview(body))
         except MalformedAnswerError:
             return False
         with suppress(UnicodeDecodeError):  # of a transactional id, which ours reads where it is asked for
-            assert told == self.theirs(body)
+            assert decoded == self.theirs(body)
         return True
 
     def hold_to_the_byte(self, body: bytes, more: Iterable[bytes]) -> None:

@@ -79,8 +79,8 @@ class Hangs:
 
 
 def state_of(client: Client) -> str:
-    told = described(client.bootstrap, client.transactional_id)
-    return "" if told is None else told.state
+    listed = described(client.bootstrap, client.transactional_id)
+    return "" if listed is None else listed.state
 
 
 @pytest.fixture

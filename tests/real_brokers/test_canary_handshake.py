@@ -61,8 +61,8 @@ def in_java(folder: Path, name: str, secret: str) -> Given:
         else {"clientId": CLIENT_ID, "clientSecret": secret}
     )
     login = module.get(mechanism, "oauthbearer.OAuthBearer")
-    told = " ".join(f'{key}="{escaped(value)}"' for key, value in options.items())
-    line = f"sasl.jaas.config=org.apache.kafka.common.security.{login}LoginModule required {told};\n"
+    jaas = " ".join(f'{key}="{escaped(value)}"' for key, value in options.items())
+    line = f"sasl.jaas.config=org.apache.kafka.common.security.{login}LoginModule required {jaas};\n"
     (folder / "client.properties").write_text(line)
     return {}, {}, {"command_config": str(folder / "client.properties")}
 

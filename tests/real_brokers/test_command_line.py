@@ -156,9 +156,9 @@ def test_csv_has_the_keys_of_json(
         csv.DictReader(io.StringIO(tool(kafka_4_3_1, "find-hanging", "--topic", topic, "--format", "csv").stdout))
     )
 
-    (told,) = as_json["transactions"]
-    assert list(rows[0]) == list(told)
-    assert (rows[0]["reason"], rows[0]["inconclusive_reason"]) == (told["reason"], "")
+    (transaction,) = as_json["transactions"]
+    assert list(rows[0]) == list(transaction)
+    assert (rows[0]["reason"], rows[0]["inconclusive_reason"]) == (transaction["reason"], "")
 
 
 def test_list_and_describe_show_what_the_coordinator_has(
@@ -460,10 +460,10 @@ def test_two_aborts_at_once_write_one_marker(
         )
         for _ in range(5)
     ]
-    told = [(*person.communicate(timeout=120), person.returncode) for person in people]
+    results = [(*person.communicate(timeout=120), person.returncode) for person in people]
 
-    assert sorted(status for _, _, status in told) == [0, 1, 1, 1, 1]
-    for _, errors, status in told:
+    assert sorted(status for _, _, status in results) == [0, 1, 1, 1, 1]
+    for _, errors, status in results:
         assert (
             status == 0
             or "the transaction has ended since it was judged" in errors
@@ -557,8 +557,8 @@ def test_real_output_keeps_the_schema(
 
     with OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 0)]):
         for arguments in (["find-hanging", "--all"], ["find-hanging", "--states", "Dead"], ["once"]):
-            told = json.loads(tool(broker, *arguments, "--format", "json").stdout)
-            assert problems(told) == []
+            document = json.loads(tool(broker, *arguments, "--format", "json").stdout)
+            assert problems(document) == []
 
 
 def test_an_odd_transactional_id_breaks_nothing(

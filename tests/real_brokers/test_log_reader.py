@@ -93,10 +93,10 @@ def test_time_outs_and_fences_are_named(cluster: KafkaCluster, tmp_path: Path) -
         log = exporter.log
     run = ended(tmp_path, "timeouts", "--bootstrap-server", cluster.bootstrap, "--format", "json")
     assert run.returncode == 0, run.stderr
-    told = {row["transactional_id"]: row for row in json.loads(run.stdout)}
-    assert told["named-late"]["outcome"] == "timeout"
-    assert told["named-late"]["duration_ms"] >= TIMEOUT_MS == told["named-late"]["timeout_ms"]
-    assert (told["named-fenced"]["outcome"], told["named-fenced"]["partitions"]) == ("fenced", ["t-1"])
+    printed = {row["transactional_id"]: row for row in json.loads(run.stdout)}
+    assert printed["named-late"]["outcome"] == "timeout"
+    assert printed["named-late"]["duration_ms"] >= TIMEOUT_MS == printed["named-late"]["timeout_ms"]
+    assert (printed["named-fenced"]["outcome"], printed["named-fenced"]["partitions"]) == ("fenced", ["t-1"])
     for name in ("named-late", "named-fenced"):
         assert f"transaction of '{name}'" in log
         assert name in page[page.index('id="timeouts"') :]

@@ -39,11 +39,11 @@ def test_json_is_the_promised_object(broker: KafkaCluster, make_topic: MakeTopic
     with OpenTransaction(broker.bootstrap, name, [(topic, 0)]):
         run = once(broker.bootstrap, "--format", "json")
 
-    told = json.loads(run.stdout)
-    rows = {row["partition"]: row for row in told["transactions"] if row["topic"] == topic}
+    document = json.loads(run.stdout)
+    rows = {row["partition"]: row for row in document["transactions"] if row["topic"] == topic}
     assert (run.returncode, run.stderr) == (0, "")
-    assert told["coverage"]["complete"] is True
-    assert {"cluster_id", "taken_at_ms", "coverage", "transactions"} <= set(told)
+    assert document["coverage"]["complete"] is True
+    assert {"cluster_id", "taken_at_ms", "coverage", "transactions"} <= set(document)
     assert rows[0]["verdict"] == "open_within_timeout"
     assert (rows[0]["transactional_id"], rows[0]["start_source"], rows[0]["timeout_ms"]) == (
         name,

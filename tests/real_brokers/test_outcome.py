@@ -36,9 +36,9 @@ def found_on(tool: Tool, cluster: KafkaCluster, topic: str, partition: int = 0) 
 def producer_of(tool: Tool, cluster: KafkaCluster, name: str) -> tuple[int, int]:
     """(producer id, epoch) as the coordinator has them, once its transaction is over."""
     while True:
-        told = json.loads(tool(cluster, "describe", "--transactional-id", name, "--format", "json").stdout)
-        if told["state"].startswith("Complete"):
-            return told["producer_id"], told["producer_epoch"]
+        described = json.loads(tool(cluster, "describe", "--transactional-id", name, "--format", "json").stdout)
+        if described["state"].startswith("Complete"):
+            return described["producer_id"], described["producer_epoch"]
 
 
 def late_write(cluster: KafkaCluster, topic: str, producer: tuple[int, int], written_ms: int) -> None:
@@ -282,7 +282,7 @@ def test_the_daemon_s_cycles_read_no_logs(
     ):
         watch.cycle()
         evaluation = watch.cycle()
-        asked = {told.api for told in watch.collector.statistics()}
+        asked = {statistics.api for statistics in watch.collector.statistics()}
 
     assert evaluation.suspects
     assert evaluation.snapshot.end_markers is None

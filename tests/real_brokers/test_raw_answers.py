@@ -38,13 +38,13 @@ def test_real_answers_are_read_as_kafka_python_reads_them(broker: KafkaCluster, 
     connections = Connections({}, client_id="tests")
     ask = partial(answered, connections, Address(*first_address(broker.bootstrap)))
     try:
-        told = [ask(metadata.request(topics)) for topics in (None, (topic, "never-heard-of"))]
+        bodies = [ask(metadata.request(topics)) for topics in (None, (topic, "never-heard-of"))]
         producers = ask(describe_producers.request({topic: [0, 1, 2, 7]}))
         offsets = ask(list_offsets.request({topic: [0, 1, 2, 7]}, 1, -1))
     finally:
         connections.close()
 
-    for body in told:
+    for body in bodies:
         assert metadata_columns(metadata.decode(body)) == [
             (
                 topic.name,

@@ -105,13 +105,13 @@ def test_an_incident_is_told_from_its_first_record_to_the_abort_that_ended_it(
     where = ("--bootstrap-server", broker.bootstrap, f"--state.file={tmp_path / 'state.json'}")
     listed = ended(tmp_path, "incident", *where)
     (name,) = [line.split()[0] for line in listed.stdout.splitlines()]
-    told = ended(tmp_path, "incident", name, *where).stdout
+    printed = ended(tmp_path, "incident", name, *where).stdout
     with serving(broker.bootstrap, tmp_path) as exporter:
         page = exporter.get(f"/incidents/{name}")[1]
     steps = ("was last written to", "first cycle that saw it open", "is hanging", "sends the marker", "no longer open")
     assert "its first record has the timestamp" in page
     assert "and no headers" in page
-    for text in (told.replace("\\", ""), page):
+    for text in (printed.replace("\\", ""), page):
         places = [text.find(step, text.index("ime line")) for step in steps]
         assert -1 not in places, text
         assert places == sorted(places), text

@@ -56,7 +56,7 @@ def until(cluster: KafkaCluster, name: str, seen: Callable[[list[Event]], bool])
     return found
 
 
-def told(events: list[Event]) -> list[tuple[Happening, Outcome | None]]:
+def happenings(events: list[Event]) -> list[tuple[Happening, Outcome | None]]:
     """But for what happens to every id at both ends: being taken, and being forgotten."""
     return [(event.happening, event.outcome) for event in transactions(events)]
 
@@ -67,7 +67,7 @@ def transactions(events: list[Event]) -> list[Event]:
 
 
 def is_over(events: list[Event]) -> bool:
-    return bool(told(events)) and told(events)[-1][0] is Happening.COMPLETED
+    return bool(happenings(events)) and happenings(events)[-1][0] is Happening.COMPLETED
 
 
 BEGUN, ADDED = (Happening.BEGUN, None), (Happening.PARTITIONS_ADDED, None)
@@ -159,9 +159,9 @@ def test_a_commit_and_an_abort_are_decoded_with_their_partitions(cluster: KafkaC
     run_transaction(cluster.bootstrap, name, [("t", 0), ("t", 1), ("u", 0)])
     run_transaction(cluster.bootstrap, name, [("t", 0)], outcome="abort")
 
-    events = until(cluster, name, lambda events: told(events).count((Happening.COMPLETED, Outcome.ABORTED)) == 1)
+    events = until(cluster, name, lambda events: happenings(events).count((Happening.COMPLETED, Outcome.ABORTED)) == 1)
 
-    shape = [change for change in told(events) if change != ADDED]
+    shape = [change for change in happenings(events) if change != ADDED]
     assert shape == [BEGUN, *ended(Outcome.COMMITTED), BEGUN, *ended(Outcome.ABORTED)]
     first = [event for event in events if event.start_ms == transactions(events)[0].start_ms]
     named = [
@@ -186,9 +186,9 @@ def test_a_time_out_is_distinguished_from_a_fence_and_from_a_client_s_abort(clus
     init_producer_id(cluster.bootstrap, fenced)
     taken_over = until(cluster, fenced, is_over)
 
-    assert told(late) == [BEGUN, *ended(Outcome.TIMED_OUT)]
+    assert happenings(late) == [BEGUN, *ended(Outcome.TIMED_OUT)]
     assert transactions(late)[1].duration_ms >= TIMEOUT_MS
-    assert told(taken_over) == [BEGUN, *ended(Outcome.FENCED)]
+    assert happenings(taken_over) == [BEGUN, *ended(Outcome.FENCED)]
     assert len({event.producer_epoch for event in transactions(taken_over)}) == 1
     first, *_ = (event for event in taken_over if event.happening is Happening.INITIALIZED)
     assert first.producer_epoch == transactions(taken_over)[0].producer_epoch
@@ -211,11 +211,11 @@ def test_a_client_of_transaction_version_2_is_understood(cluster: KafkaCluster) 
     late = until(cluster, "slow", is_over)
 
     committed = [BEGUN, *ended(Outcome.COMMITTED)]
-    count = len(told(events)) // len(committed)
-    assert told(events) == committed * count
+    count = len(happenings(events)) // len(committed)
+    assert happenings(events) == committed * count
     assert count >= 3
     assert len({event.producer_epoch for event in events if event.happening is Happening.BEGUN}) == count
-    assert told(late)[:3] == [BEGUN, *ended(Outcome.TIMED_OUT)]
+    assert happenings(late)[:3] == [BEGUN, *ended(Outcome.TIMED_OUT)]
 
 
 @pytest.mark.slow

@@ -91,9 +91,9 @@ def test_a_coordinator_behind_the_partition_completes_nothing(
     is_refused: bool,  # noqa: FBT001 - a column of a table
 ) -> None:
     """What is open at a newer epoch may be another transaction, for which nothing is decided."""
-    told = row(Verdict.STUCK_COMPLETING, coordinator_producer_epoch=coordinator_epoch)
+    stuck = row(Verdict.STUCK_COMPLETING, coordinator_producer_epoch=coordinator_epoch)
 
-    against = refusal(plan_for(Action.COMPLETE, told), None)
+    against = refusal(plan_for(Action.COMPLETE, stuck), None)
 
     assert (against is not None) is is_refused
     assert against is None or "epoch 3 is open on the partition" in against
@@ -157,9 +157,11 @@ def test_a_person_reads_what_will_be_written() -> None:
         "  outcome elsewhere: none, no trace of it was found",
         "  Because.",
     ]
-    told = row(outcome_evidence=OutcomeEvidence.ABORTED, outcome_seen=("ABORT marker on orders-1", "orders-2 was not"))
+    aborted = row(
+        outcome_evidence=OutcomeEvidence.ABORTED, outcome_seen=("ABORT marker on orders-1", "orders-2 was not")
+    )
     assert "  outcome elsewhere: aborted (ABORT marker on orders-1; orders-2 was not)" in in_words(
-        plan_for(Action.ABORT, told)
+        plan_for(Action.ABORT, aborted)
     )
     unknown = plan_for(Action.COMPLETE, row(transactional_id=None, last_stable_offset_lag=None))
     assert "transactional id unknown" in in_words(unknown)
@@ -201,7 +203,11 @@ def test_a_commit_drops_nothing() -> None:
 
 def test_a_plan_is_logged_whole() -> None:
     """Everything that the marker is made of, and why."""
-    told = document(plan_for(Action.ABORT, row(coordinator_epoch=7)))
+    written = document(plan_for(Action.ABORT, row(coordinator_epoch=7)))
 
-    assert told["marker"] == {"commit": False, "coordinator_epoch": 7}
-    assert (told["action"], told["verdict"], told["start_offset"]) == ("abort", "hanging_not_in_transaction", 100)
+    assert written["marker"] == {"commit": False, "coordinator_epoch": 7}
+    assert (written["action"], written["verdict"], written["start_offset"]) == (
+        "abort",
+        "hanging_not_in_transaction",
+        100,
+    )

@@ -22,22 +22,22 @@ NEXT = replace(SHOWN, start_time_ms=SHOWN.start_time_ms + 5)
 NEWER = replace(NEXT, producer_epoch=5)
 CONCURRENT = "CONCURRENT_TRANSACTIONS"
 LOST = BrokerFault(FaultReason.CONNECTION_LOST, "broker 1 hung up")
-Told = CoordinatorTransaction | BaseException
+Listing = CoordinatorTransaction | BaseException
 
 
 class CoordinatorStandIn:
     """Says what `looks` hold, one after the other, the last again and again; counts what it is asked to fence."""
 
-    def __init__(self, looks: Sequence[Told], answers: Sequence[str | None] = (CONCURRENT,)) -> None:
+    def __init__(self, looks: Sequence[Listing], answers: Sequence[str | None] = (CONCURRENT,)) -> None:
         self._looks = list(looks)
         self._answers = list(answers)
         self.fenced: list[CoordinatorTransaction] = []
 
     def look(self) -> CoordinatorTransaction:
-        told = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
-        if isinstance(told, BaseException):
-            raise told
-        return told
+        listed = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+        if isinstance(listed, BaseException):
+            raise listed
+        return listed
 
     def fence(self, shown: CoordinatorTransaction) -> str | CoordinatorTransaction | None:
         now = self.look()
@@ -86,7 +86,7 @@ def run(coordinator: CoordinatorStandIn) -> Termination:
         ([replace(SHOWN, producer_id=8)], [CONCURRENT], Ending.REFUSED, 0),
     ],
 )
-def test_how_a_termination_ends(looks: list[Told], answers: list[str | None], ending: Ending, fences: int) -> None:
+def test_how_a_termination_ends(looks: list[Listing], answers: list[str | None], ending: Ending, fences: int) -> None:
     """Each way, and how often something was fenced on it."""
     coordinator = CoordinatorStandIn(looks, answers)
 
@@ -96,9 +96,9 @@ def test_how_a_termination_ends(looks: list[Told], answers: list[str | None], en
 
 def test_nothing_newer_is_ever_fenced() -> None:
     """Every sequence of four states and answers: only what was shown is fenced, and nothing after it was seen changed."""
-    told: list[Told] = [SHOWN, ABORTING, ABORTED, COMMITTED, NEXT, NEWER, LOST]
+    possible: list[Listing] = [SHOWN, ABORTING, ABORTED, COMMITTED, NEXT, NEWER, LOST]
     ran = 0
-    for looks in itertools.product(told, repeat=4):
+    for looks in itertools.product(possible, repeat=4):
         for answer in (CONCURRENT, None, "PRODUCER_FENCED"):
             coordinator = CoordinatorStandIn(looks, [answer])
             try:

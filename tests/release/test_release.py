@@ -146,7 +146,7 @@ def test_two_releases_of_a_commit_are_the_same_bytes(released: Path, tmp_path: P
 def test_a_release_has_packages_chart_lists_notes_and_sums(released: Path) -> None:
     """Every file is in SHA256SUMS with its sum; the chart has the version and nothing of the tests."""
     lines = [line.split("  ") for line in (released / "SHA256SUMS").read_text().splitlines()]
-    sums = {name: told for told, name in lines}
+    sums = {name: digest for digest, name in lines}
 
     assert set(sums) == {
         f"kafka_transaction_exporter-{version()}.tar.gz",
@@ -156,8 +156,8 @@ def test_a_release_has_packages_chart_lists_notes_and_sums(released: Path) -> No
         "pipeline.cdx.json",
         "NOTES.md",
     }
-    for name, told in sums.items():
-        assert hashlib.sha256((released / name).read_bytes()).hexdigest() == told
+    for name, digest in sums.items():
+        assert hashlib.sha256((released / name).read_bytes()).hexdigest() == digest
     assert (released / "NOTES.md").read_text() == notes((ROOT / "CHANGELOG.md").read_text(), version())
     with tarfile.open(released / f"kafka-transaction-exporter-{version()}.tgz") as chart:
         names = chart.getnames()
@@ -169,11 +169,16 @@ def test_a_release_has_packages_chart_lists_notes_and_sums(released: Path) -> No
 @pytest.mark.parametrize(("image", "constraints"), [("exporter", "runtime"), ("pipeline", "spark")])
 def test_the_list_of_packages_is_that_of_the_constraints(image: str, constraints: str, released: Path) -> None:
     """CycloneDX, every pinned package with its hashes."""
-    told = json.loads((released / f"{image}.cdx.json").read_text())
+    document = json.loads((released / f"{image}.cdx.json").read_text())
 
-    assert (told["bomFormat"], told["metadata"]["component"]["name"]) == ("CycloneDX", "kafka-transaction-exporter")
-    assert {component["name"] for component in told["components"]} == set(pinned(constraints))
-    assert all(any(ref.get("hashes") for ref in component["externalReferences"]) for component in told["components"])
+    assert (document["bomFormat"], document["metadata"]["component"]["name"]) == (
+        "CycloneDX",
+        "kafka-transaction-exporter",
+    )
+    assert {component["name"] for component in document["components"]} == set(pinned(constraints))
+    assert all(
+        any(ref.get("hashes") for ref in component["externalReferences"]) for component in document["components"]
+    )
 
 
 @pytest.mark.slow

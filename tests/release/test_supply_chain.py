@@ -30,24 +30,24 @@ def pinned(constraints: str) -> dict[str, str]:
 
 def licences_of(package: str) -> set[str]:
     about = distribution(package).metadata
-    told = about.get_all("License-Expression") or [
+    expressions = about.get_all("License-Expression") or [
         BY_CLASSIFIER[classifier] for classifier in about.get_all("Classifier", []) if classifier in BY_CLASSIFIER
     ]
-    told = told or [BY_NAME.get(licence, licence) for licence in about.get_all("License", ["none given"])]
-    return {licence for expression in told for licence in re.split(r" AND | OR |[()]", expression) if licence}
+    expressions = expressions or [BY_NAME.get(licence, licence) for licence in about.get_all("License", ["none given"])]
+    return {licence for expression in expressions for licence in re.split(r" AND | OR |[()]", expression) if licence}
 
 
 def test_all_that_is_installed_may_be_used() -> None:
     """Every package of the exporter and of the pipeline names a licence that is known to suit."""
     packages = {**pinned("runtime"), **pinned("spark")}
-    told = {}
+    found = {}
     for package in packages:
         try:
-            told[package] = licences_of(package)
+            found[package] = licences_of(package)
         except PackageNotFoundError:  # for another Python, or another system
             continue
-    assert len(told) > 20
-    unknown = {package: licences for package, licences in told.items() if not licences & LICENCES}
+    assert len(found) > 20
+    unknown = {package: licences for package, licences in found.items() if not licences & LICENCES}
     assert unknown == {}
 
 

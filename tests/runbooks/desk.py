@@ -121,10 +121,10 @@ class Person:
         where = f"{command.page}.md:{command.line}: {command.text}"
         assert all(word in command.text for word in words), f"expected {words} at {where}"
         done = self.desk.run(command.text)
-        told = f"{where}\nstatus {done.status}\n{done.output}\n{done.said}"
-        assert done.status == status, told
-        assert shows in done.output + done.said, told
-        assert not hides or hides not in done.output + done.said, told
+        result = f"{where}\nstatus {done.status}\n{done.output}\n{done.said}"
+        assert done.status == status, result
+        assert shows in done.output + done.said, result
+        assert not hides or hides not in done.output + done.said, result
         return done
 
     def pastes_until(self, holds: Callable[[Done], bool], *words: str, status: int = 0) -> Done:

@@ -231,10 +231,10 @@ def test_clock_skew(desk: Desk, settings_file: SettingsFile, tmp_path: Path, mon
             exporter.until(lambda metrics: value(metrics, SUCCESS) == 1)
 
             with desk.reading("KafkaTransactionExporterClockSkew") as person:
-                told = person.pastes("curl", shows="seconds ahead").output
+                printed = person.pastes("curl", shows="seconds ahead").output
                 person.pastes("find-hanging", shows="Verdict")
 
-    assert AHEAD_S - 10 < int(told.split()[0]) <= AHEAD_S
+    assert AHEAD_S - 10 < int(printed.split()[0]) <= AHEAD_S
 
 
 @pytest.mark.slow

@@ -45,10 +45,10 @@ def test_the_first_rule_that_matches_the_whole_id_names_the_group() -> None:
 
 
 def test_without_rules_a_group_is_the_prefix() -> None:
-    told = counted(EMPTY, ONGOING, ABORTING, ABORTED, rules=())
+    counts = counted(EMPTY, ONGOING, ABORTING, ABORTED, rules=())
 
-    assert [count for count in told.completed if count[2]] == [("billing", Outcome.ABORTED, 1)]
-    assert told.initialized == ((OTHER_GROUP, 0), ("billing", 1))
+    assert [count for count in counts.completed if count[2]] == [("billing", Outcome.ABORTED, 1)]
+    assert counts.initialized == ((OTHER_GROUP, 0), ("billing", 1))
 
 
 def test_prefixes_beyond_the_limit_are_others_and_their_ids_are_counted() -> None:
@@ -58,9 +58,9 @@ def test_prefixes_beyond_the_limit_are_others_and_their_ids_are_counted() -> Non
     for name in ids:
         for event in machine.take(replace(EMPTY, transactional_id=name), START_MS):
             counts.count(event)
-    told = counts.counted()
-    assert dict(told.initialized) == {OTHER_GROUP: 6, **{f"app{number}": 2 for number in range(PREFIXES_MAX)}}
-    assert told.ids_without_group == 6
+    total = counts.counted()
+    assert dict(total.initialized) == {OTHER_GROUP: 6, **{f"app{number}": 2 for number in range(PREFIXES_MAX)}}
+    assert total.ids_without_group == 6
     for event in machine.take(Tombstone(ids[-1]), START_MS):
         counts.count(event)
     assert counts.counted().ids_without_group == 5
@@ -83,39 +83,39 @@ def test_a_prefix_ends_at_the_last_separator(transactional_id: str, prefix: str)
 
 def test_durations_and_markers_fall_into_their_buckets() -> None:
     """20 ms from beginning to decision, 20 ms more to the last marker."""
-    told = counted(ONGOING, COMMITTING, COMMITTED, rules=())
+    counts = counted(ONGOING, COMMITTING, COMMITTED, rules=())
 
     (histogram,) = (
-        durations for name, outcome, durations in told.durations if (name, outcome) == ("billing", Outcome.COMMITTED)
+        durations for name, outcome, durations in counts.durations if (name, outcome) == ("billing", Outcome.COMMITTED)
     )
     assert histogram.counts[DURATION_BUCKETS_SECONDS.index(0.025)] == 1
     assert (sum(histogram.counts), histogram.total) == (1, 0.02)
-    (markers,) = (markers for name, markers in told.markers if name == "billing")
+    (markers,) = (markers for name, markers in counts.markers if name == "billing")
     assert markers.counts[MARKER_BUCKETS_SECONDS.index(0.025)] == 1
     assert (sum(markers.counts), markers.total) == (1, 0.02)
 
 
 def test_what_is_longer_than_all_buckets_is_in_the_last() -> None:
     """A bound belongs to its own bucket, as Prometheus has it."""
-    told = counted(
+    counts = counted(
         record(TransactionState.PREPARE_COMMIT, last_update_ms=START_MS + 3_600_000),
         record(TransactionState.PREPARE_COMMIT, start_ms=START_MS + 1, last_update_ms=START_MS + 3_600_002),
         rules=(),
     )
 
     (histogram,) = (
-        durations for name, outcome, durations in told.durations if (name, outcome) == ("billing", Outcome.COMMITTED)
+        durations for name, outcome, durations in counts.durations if (name, outcome) == ("billing", Outcome.COMMITTED)
     )
     assert histogram.counts[-2:] == (1, 1)
 
 
 def test_an_unknown_duration_is_not_a_short_one() -> None:
     """A completion alone is counted, and no time is made up for it."""
-    told = counted(COMMITTED, rules=())
+    counts = counted(COMMITTED, rules=())
 
-    assert [count for count in told.completed if count[2]] == [("billing", Outcome.COMMITTED, 1)]
+    assert [count for count in counts.completed if count[2]] == [("billing", Outcome.COMMITTED, 1)]
     assert (
-        sum(sum(histogram.counts) for _, _, histogram in told.durations)
-        == sum(sum(histogram.counts) for _, histogram in told.markers)
+        sum(sum(histogram.counts) for _, _, histogram in counts.durations)
+        == sum(sum(histogram.counts) for _, histogram in counts.markers)
         == 0
     )

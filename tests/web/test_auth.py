@@ -228,9 +228,9 @@ def test_passwords_headers_and_users_that_change(tmp_path: Path) -> None:
     headers = "http_server_config:\n  headers: {X-Frame-Options: deny, X-Content-Type-Options: nosniff}\n"
 
     with served(tmp_path, users + headers) as server:
-        unasked, told = ask(server)
-        assert (unasked, told["www-authenticate"]) == (401, 'Basic realm="kafka-transaction-exporter"')
-        assert told["x-frame-options"] == "deny"
+        unasked, fields = ask(server)
+        assert (unasked, fields["www-authenticate"]) == (401, 'Basic realm="kafka-transaction-exporter"')
+        assert fields["x-frame-options"] == "deny"
         assert ask(server, Authorization=basic("prometheus", "wrong"))[0] == 401
         assert ask(server, Authorization=basic("nobody", "right"))[0] == 401
         for nonsense in ("Basic !!", "Basic cHJvbQ==", "Bearer x", "Basic"):

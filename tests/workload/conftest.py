@@ -55,10 +55,10 @@ def logged(counts: Counts) -> Counter[Outcome]:
 def log_after(cluster: KafkaCluster, transactional_ids: Collection[str], transactions: int) -> Counter[Outcome]:
     """Outcomes of these ids in the log, once so many are completed: markers are written after the client was answered."""
     deadline = time.monotonic() + PATIENCE_S
-    while (told := completed(read_log(cluster.bootstrap), transactional_ids)).total() < transactions:
-        assert time.monotonic() < deadline, told
+    while (logged := completed(read_log(cluster.bootstrap), transactional_ids)).total() < transactions:
+        assert time.monotonic() < deadline, logged
         time.sleep(0.05)
-    return told
+    return logged
 
 
 def committed_values(cluster: KafkaCluster, topic: str) -> list[bytes]:

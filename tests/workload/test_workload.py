@@ -48,10 +48,10 @@ def test_a_stalled_producer_recovers_and_loses_and_doubles_nothing(hasty: KafkaC
     """Its coordinator times it out, once for each stall, and what it was writing is committed later, once."""
     rhythm = Rhythm(transactions=3, stall_every=2, stall_timeout_ms=SOON_MS)
     counts = run(hasty, topic, {name: rhythm})[name]
-    told = log_after(hasty, [name], counts.begun)
+    in_log = log_after(hasty, [name], counts.begun)
 
     assert (counts.begun, counts.timed_out, counts.committed) == (3, 1, 2)
-    assert told == logged(counts)
+    assert in_log == logged(counts)
     assert sorted(committed_values(hasty, topic)) == numbers(name, 2 * rhythm.records)
     assert counts.records == 2 * rhythm.records
 
@@ -60,10 +60,10 @@ def test_a_zombie_is_fenced_by_the_one_who_took_its_id(hasty: KafkaCluster, topi
     """Its transaction counts as fenced, and its records are those of the newer producer alone."""
     rhythm = Rhythm(transactions=3, zombie_every=2)
     counts = run(hasty, topic, {name: rhythm})[name]
-    told = log_after(hasty, [name], counts.begun)
+    in_log = log_after(hasty, [name], counts.begun)
 
     assert (counts.begun, counts.fenced, counts.committed) == (3, 1, 2)
-    assert told == logged(counts)
+    assert in_log == logged(counts)
     assert sorted(committed_values(hasty, topic)) == numbers(name, counts.records)
 
 
@@ -76,10 +76,10 @@ def test_a_crash_ends_as_whoever_comes_first_has_it(
     """Left open by kill -9: timed out where nobody comes, fenced where its id is initialised before that."""
     rhythm = Rhythm(transactions=3, crash_every=2, after_crash=after_crash, stall_timeout_ms=SOON_MS)
     counts = run(hasty, topic, {name: rhythm})[name]
-    told = log_after(hasty, [name], counts.begun)
+    in_log = log_after(hasty, [name], counts.begun)
 
     assert (counts.begun, counts.crashed, getattr(counts, ends_as), counts.committed) == (3, 1, 1, 2)
-    assert told == logged(counts)
+    assert in_log == logged(counts)
     assert sorted(committed_values(hasty, topic)) == numbers(name, counts.records)
 
 
@@ -98,11 +98,11 @@ def test_consume_transform_produce_copies_each_record_once(hasty: KafkaCluster, 
     )
     truth = json.loads(done.stdout)
     total = Counts(**truth["total"])
-    told = log_after(hasty, list(truth["transactional_ids"]), total.begun)
+    in_log = log_after(hasty, list(truth["transactional_ids"]), total.begun)
 
     assert sorted(truth["transactional_ids"]) == ["copy-0", "copy-1"]
     assert min(total.aborted, total.timed_out, total.fenced, total.crashed) > 0
-    assert told == logged(total)
+    assert in_log == logged(total)
     copied = committed_values(hasty, topic)
     assert copied == committed_values(hasty, source)
     assert len(copied) == total.records == written[f"{name}-in"].records > 0
@@ -179,10 +179,10 @@ def test_the_truth_survives_a_broker_that_is_killed_and_comes_back(
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
     total = workload.ledger.total()
-    told = log_after(cluster, names, total.begun)
+    in_log = log_after(cluster, names, total.begun)
 
     assert workload.failures == []
     assert min(total.aborted, total.timed_out, total.fenced) > 0
-    assert told == logged(total)
+    assert in_log == logged(total)
     expected = [value for name, counts in workload.ledger.counts().items() for value in numbers(name, counts.records)]
     assert sorted(committed_values(cluster, topic)) == sorted(expected)

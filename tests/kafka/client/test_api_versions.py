@@ -177,8 +177,8 @@ def test_brokers_that_are_newer_than_the_exporter_are_a_gap(api: str, lost: set[
         replace_by_newer(cluster, api)
         for _ in range(2):
             snapshot = collector.collect(seen_before=None)
-            told = [gap for gap in gaps(snapshot) if f"newer than this exporter supports: of {api} " in gap]
-            assert len(told) == len(BOTH)
+            reported = [gap for gap in gaps(snapshot) if f"newer than this exporter supports: of {api} " in gap]
+            assert len(reported) == len(BOTH)
             assert not snapshot.is_complete
             assert_true_of_the_scene(snapshot, memory)
             assert lost_in(snapshot) == lost

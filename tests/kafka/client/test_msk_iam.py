@@ -26,19 +26,22 @@ def test_the_first_message_is_signed_over_all_that_it_says() -> None:
     """Every parameter of the presigned request, by a calculation of our own (Signature Version 4)."""
     client = AwsMskIamClient("b-1.example", "AKIDEXAMPLE", SECRET, "eu-west-1", token="session/token=")
 
-    told = json.loads(client.first_message())
+    message = json.loads(client.first_message())
 
-    signed = {name: told[name.lower()] for name in ("Action",)}
+    signed = {name: message[name.lower()] for name in ("Action",)}
     signed |= {
-        f"X-Amz-{name}": told[f"x-amz-{name.lower()}"] for name in ("Algorithm", "Credential", "Date", "Expires")
+        f"X-Amz-{name}": message[f"x-amz-{name.lower()}"] for name in ("Algorithm", "Credential", "Date", "Expires")
     }
-    signed |= {"X-Amz-Security-Token": told["x-amz-security-token"], "X-Amz-SignedHeaders": told["x-amz-signedheaders"]}
+    signed |= {
+        "X-Amz-Security-Token": message["x-amz-security-token"],
+        "X-Amz-SignedHeaders": message["x-amz-signedheaders"],
+    }
     query = urllib.parse.urlencode(signed, quote_via=urllib.parse.quote, safe="")
     request = f"GET\n/\n{query}\nhost:b-1.example\n\nhost\n{hashlib.sha256(b'').hexdigest()}"
-    scope = told["x-amz-credential"].removeprefix("AKIDEXAMPLE/")
-    text = f"AWS4-HMAC-SHA256\n{told['x-amz-date']}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+    scope = message["x-amz-credential"].removeprefix("AKIDEXAMPLE/")
+    text = f"AWS4-HMAC-SHA256\n{message['x-amz-date']}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
     key = f"AWS4{SECRET}".encode()
     for part in scope.split("/"):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-    assert told["x-amz-signature"] == hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
-    assert (told["host"], scope.split("/")[1:]) == ("b-1.example", ["eu-west-1", "kafka-cluster", "aws4_request"])
+    assert message["x-amz-signature"] == hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    assert (message["host"], scope.split("/")[1:]) == ("b-1.example", ["eu-west-1", "kafka-cluster", "aws4_request"])

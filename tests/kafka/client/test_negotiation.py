@@ -95,14 +95,14 @@ def test_the_highest_common_version_is_agreed_on(known: tuple[int, int], offered
 def test_a_broker_that_offers_only_higher_versions_is_newer_than_this_exporter_supports(request_: Any) -> None:
     """API, versions offered and versions known are named, and nothing is sent."""
     api = api_of(request_)
-    told = fault(request_, {api.key: HIGHER})
+    refused = fault(request_, {api.key: HIGHER})
 
-    assert told.reason is FaultReason.UNSUPPORTED_API
-    assert f"newer than this exporter supports: of {api.name} (API key {api.key})" in told.sentence
-    assert "it offers versions 30 to 32" in told.sentence
+    assert refused.reason is FaultReason.UNSUPPORTED_API
+    assert f"newer than this exporter supports: of {api.name} (API key {api.key})" in refused.sentence
+    assert "it offers versions 30 to 32" in refused.sentence
     known = f"version {api.lowest};" if api.lowest == api.highest else f"versions {api.lowest} to {api.highest};"
-    assert f"this exporter knows {known}" in told.sentence
-    assert "or later" not in told.sentence
+    assert f"this exporter knows {known}" in refused.sentence
+    assert "or later" not in refused.sentence
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def test_a_broker_that_offers_only_higher_versions_is_newer_than_this_exporter_s
 def test_a_broker_that_offers_only_lower_versions_is_too_old(request_: Any, needs: str) -> None:
     """APIs of which version 0 is known have no lower one."""
     api = api_of(request_)
-    told = fault(request_, {api.key: (0, api.lowest - 1)})
+    refused = fault(request_, {api.key: (0, api.lowest - 1)})
 
-    assert told.reason is FaultReason.UNSUPPORTED_API
-    assert f"does not offer {api.name} (API key {api.key}) in a version that this exporter knows" in told.sentence
-    assert needs in told.sentence
-    assert "newer" not in told.sentence
+    assert refused.reason is FaultReason.UNSUPPORTED_API
+    assert f"does not offer {api.name} (API key {api.key}) in a version that this exporter knows" in refused.sentence
+    assert needs in refused.sentence
+    assert "newer" not in refused.sentence
 
 
 @pytest.mark.parametrize("request_", [*REQUESTS[:1], DescribeConfigsRequest()], ids=["raw", "kafka-python"])
@@ -182,10 +182,10 @@ def test_a_login_that_only_a_newer_exporter_knows_says_so(key: int) -> None:
         "sasl_plain_password": "p",
     }
     with broker(refuse, offered={key: HIGHER}) as listener, client(**options) as connections:
-        told = fault_of(connections, listener)
+        refused = fault_of(connections, listener)
 
-    assert told.reason is FaultReason.UNSUPPORTED_API
-    assert "newer than this exporter supports: of Sasl" in told.sentence
+    assert refused.reason is FaultReason.UNSUPPORTED_API
+    assert "newer than this exporter supports: of Sasl" in refused.sentence
 
 
 def test_what_was_too_new_is_known_for_as_long_as_its_connection_is_open() -> None:

@@ -77,11 +77,11 @@ def test_controllers_that_are_gone_do_not_cost_the_cycle() -> None:
     with FakeCluster(model, nodes=8) as cluster, collector_of(cluster, deadline_s=12) as collector:
         cluster.on_request = lambda asked: Fault.SILENT if asked.api == "DescribeQuorum" else None
         began = time.monotonic()
-        told = [collector.collect() for _ in range(2)]
+        snapshots = [collector.collect() for _ in range(2)]
 
         assert time.monotonic() - began < 9
-    assert not any(snapshot.partitions.reasons for snapshot in told), "every partition is read"
-    assert not any(snapshot.is_complete for snapshot in told), "also where nothing is asked anew"
+    assert not any(snapshot.partitions.reasons for snapshot in snapshots), "every partition is read"
+    assert not any(snapshot.is_complete for snapshot in snapshots), "also where nothing is asked anew"
 
 
 def test_another_source_of_metadata_is_checked_at_once() -> None:

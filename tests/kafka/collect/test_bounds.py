@@ -20,7 +20,7 @@ from exporter.kafka.topology import GAPS_MAX, Topology, topology_of
 from exporter.snapshot import ENTRY_FIELDS, NO_LEADER, Answer
 from tests.kafka.fake_broker import Asked, FakeCluster
 from tests.kafka.fake_model import Model, Partition
-from tests.kafka.messages.test_describe_producers import Told, by_kafka_python
+from tests.kafka.messages.test_describe_producers import Row, by_kafka_python
 from tests.kafka.scene import collector_of
 from tests.kafka.test_topology import answer
 
@@ -86,12 +86,12 @@ def led_by_one(partitions: int) -> MetadataAnswer:
 
 def test_partitions_of_a_dead_broker_are_asked_about_in_few_steps() -> None:
     """The number of calls does not grow with the partitions that are unread."""
-    told = led_by_one(MANY)
+    response = led_by_one(MANY)
 
     def after_a_dead_broker() -> None:
-        scan = LeaderScan.unasked(topology_of(told))
+        scan = LeaderScan.unasked(topology_of(response))
         scan.fail(np.arange(MANY), "unreachable")
-        result(ask_again_where_moved(cast("ClusterClient", AnsweredAtOnce(topology_of(told))), scan))
+        result(ask_again_where_moved(cast("ClusterClient", AnsweredAtOnce(topology_of(response))), scan))
         assert not scan.answer.min() < 1
 
     assert calls(after_a_dead_broker) < CALLS_MAX
@@ -109,7 +109,7 @@ def test_a_refusal_of_every_partition_costs_few_steps() -> None:
 def test_long_error_messages_take_no_more_than_a_few_times_their_bytes() -> None:
     """A position of each of their bytes would take twelve times as much; the next answer is read like the first."""
     size = 3_000_000
-    body = memoryview(by_kafka_python([("t", [Told(0, 87, "m" * size, ())])], 0))
+    body = memoryview(by_kafka_python([("t", [Row(0, 87, "m" * size, ())])], 0))
 
     assert peak_bytes(lambda: decode(body)) < 4 * size
     assert decode(body, like=decode(body).layout).error.tolist() == [87]
@@ -120,7 +120,7 @@ def test_error_codes_that_are_made_up_are_one_reason() -> None:
     scan = LeaderScan.unasked(topology_of(led_by_one(MANY)))
     rows = np.arange(MANY)
     partitions = np.arange(MANY, dtype=np.int32)
-    told = ProducersAnswer(
+    response = ProducersAnswer(
         topics=("t",),
         topic=np.zeros(MANY, dtype=np.int32),
         partition=partitions,
@@ -131,7 +131,7 @@ def test_error_codes_that_are_made_up_are_one_reason() -> None:
         layout=None,
     )
 
-    assert calls(lambda: scan.add(rows, told)) < CALLS_MAX
+    assert calls(lambda: scan.add(rows, response)) < CALLS_MAX
     assert len(set(scan.reason)) == 51
     assert np.all(scan.answer == Answer.UNAVAILABLE)
 
@@ -151,10 +151,10 @@ def test_partitions_are_found_again_in_other_metadata() -> None:
 
 def test_gaps_of_all_topics_together_are_bounded_by_what_was_received() -> None:
     """200 topics of the one partition 999,999 each would be 200 million rows: they get a row for each that is named."""
-    told = answer({f"far-{number:03d}": {FAR: (1, 0)} for number in range(200)} | {"near": {0: (1, 0), 2: (1, 5)}})
+    response = answer({f"far-{number:03d}": {FAR: (1, 0)} for number in range(200)} | {"near": {0: (1, 0), 2: (1, 5)}})
     made: list[Topology] = []
 
-    assert peak_bytes(lambda: made.append(topology_of(told))) < 10_000_000
+    assert peak_bytes(lambda: made.append(topology_of(response))) < 10_000_000
     (topology,) = made
     assert len(topology) == 203
     assert topology.left_out == {f"far-{number:03d}": 1 for number in range(200)}
@@ -176,9 +176,9 @@ def test_partitions_without_a_row_are_a_gap_of_coverage() -> None:
     """They are counted, their topic is named, and the others are read."""
     model = Model(topics={"far": [Partition(1)], "near": [Partition(1)]})
 
-    def far_away(asked: Asked, told: Any) -> None:
+    def far_away(asked: Asked, response: Any) -> None:
         if asked.api == "Metadata":
-            for topic in told.topics:
+            for topic in response.topics:
                 if topic.name == "far":
                     topic.partitions[0].partition_index = FAR
 

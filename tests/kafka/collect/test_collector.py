@@ -193,9 +193,9 @@ def test_partitions_without_leader_and_without_permission_are_unread_for_differe
         ("mixed", 0): "TOPIC_AUTHORIZATION_FAILED",
         ("mixed", 1): "TOPIC_AUTHORIZATION_FAILED",
     }
-    told = answers(snapshot)
-    assert told["lively", 2] is Answer.UNAVAILABLE
-    assert told["mixed", 0] is told["mixed", 1] is Answer.UNAUTHORIZED
+    results = answers(snapshot)
+    assert results["lively", 2] is Answer.UNAVAILABLE
+    assert results["mixed", 0] is results["mixed", 1] is Answer.UNAUTHORIZED
 
 
 def test_a_dead_broker_costs_only_what_it_leads() -> None:
@@ -205,8 +205,8 @@ def test_a_dead_broker_costs_only_what_it_leads() -> None:
         cluster.stop(2)
         snapshot = collector.collect(seen_before=None)
 
-    told = answers(snapshot)
-    unread = {partition for partition, answer in told.items() if answer is not Answer.READ}
+    results = answers(snapshot)
+    unread = {partition for partition, answer in results.items() if answer is not Answer.READ}
     assert unread == {(topic, i) for topic, all_ in model.topics.items() for i, p in enumerate(all_) if p.leader == 2}
     assert not any(verdict.is_hanging for verdict in verdicts(evaluated(snapshot)).values())
 
@@ -255,11 +255,11 @@ def test_offsets_of_open_transactions_are_read_at_both_isolation_levels() -> Non
     snapshot = collected(scene())
     open_ = snapshot.open_transactions
 
-    told = {
+    transactions = {
         snapshot.partitions.name(int(row)): (int(stable), int(high))
         for row, stable, high in zip(open_.partition_row, open_.last_stable_offset, open_.high_watermark, strict=True)
     }
-    assert told == {
+    assert transactions == {
         ("hung", 0): (5, 100),
         ("hung", 1): (7, 100),
         ("mixed", 0): (0, 100),
@@ -311,8 +311,10 @@ def test_the_limit_is_asked_of_every_broker() -> None:
         refused = (asked.api, asked.node) == ("DescribeConfigs", 2)
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED if refused else None
 
-    told = collected(scene(), on_request=refuse_one).max_timeout
-    assert told == MaxTimeout(timeout_ms=900_000, timeout_ms_min=900_000, unread=((2, "CLUSTER_AUTHORIZATION_FAILED"),))
+    max_timeout = collected(scene(), on_request=refuse_one).max_timeout
+    assert max_timeout == MaxTimeout(
+        timeout_ms=900_000, timeout_ms_min=900_000, unread=((2, "CLUSTER_AUTHORIZATION_FAILED"),)
+    )
 
 
 @pytest.mark.parametrize("value", ["9" * 5000, "2147483648", "\u00b2", "\u0661", "-1", "1e3", " 1", ""])
@@ -323,6 +325,6 @@ def test_a_limit_that_is_no_int_of_kafka_is_not_known(value: str) -> None:
         for result in answer.results if asked.api == "DescribeConfigs" else ():
             result.configs[0].value = value
 
-    told = collected(scene(), on_answer=on_answer).max_timeout
+    max_timeout = collected(scene(), on_answer=on_answer).max_timeout
 
-    assert (told.timeout_ms, len(told.unread)) == (None, 2)
+    assert (max_timeout.timeout_ms, len(max_timeout.unread)) == (None, 2)

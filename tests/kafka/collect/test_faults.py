@@ -146,13 +146,13 @@ def test_no_error_code_makes_a_lie(part: int) -> None:
             assert remembered(collector).transactions.keys() == memory.transactions.keys()
 
 
-def told_twice(_: Asked, answer: Any) -> None:
+def repeated(_: Asked, answer: Any) -> None:
     """Every partition of an answer comes twice."""
     for topic in getattr(answer, "topics", ()):
         topic.partitions = [*topic.partitions, *topic.partitions]
 
 
-def told_unasked(_: Asked, answer: Any) -> None:
+def unrequested(_: Asked, answer: Any) -> None:
     """The first topic of a response occurs again under a name that was not requested."""
     topics = getattr(answer, "topics", None)
     if topics and hasattr(topics[0].partitions[0] if topics[0].partitions else None, "active_producers"):
@@ -167,7 +167,7 @@ def throttled(_: Asked, answer: Any) -> None:
         answer.throttle_time_ms = 30
 
 
-@pytest.mark.parametrize("change", [told_twice, told_unasked, throttled])
+@pytest.mark.parametrize("change", [repeated, unrequested, throttled])
 def test_surplus_data_in_a_response_is_ignored(change: Callable[[Asked, Any], None]) -> None:
     """The verdicts are those of a clean cycle, in a snapshot that says that it is whole."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
@@ -189,14 +189,14 @@ def test_a_clock_that_jumps_makes_no_lie(hours: int) -> None:
         memory = remembered(collector)
         shift_s = hours * 3600.0
         evaluation = evaluated(collector.collect(seen_before=memory.transactions.keys()), memory)
-        told = verdicts(evaluation)
-        assert {row: told[row] for row in HANGING} == HANGING
-        assert {told[row] for row in ALIVE} <= {
+        reported = verdicts(evaluation)
+        assert {row: reported[row] for row in HANGING} == HANGING
+        assert {reported[row] for row in ALIVE} <= {
             *ALIVE.values(),
             Verdict.OVERDUE_AT_COORDINATOR,
             Verdict.STUCK_COMPLETING,
         }
-        assert not any(told[row].is_hanging for row in ALIVE)
+        assert not any(reported[row].is_hanging for row in ALIVE)
         assert min(evaluation.transactions.duration_ms) >= 0
         shift_s = 0.0
         again = evaluated(collector.collect(seen_before=None), evaluation.memory)

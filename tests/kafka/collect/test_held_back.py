@@ -31,8 +31,8 @@ class Leader:
         if offset == self.fails_at:
             raise BrokerFault(FaultReason.TIMED_OUT, "broker 1 did not respond")
         records = next((batch for batch in self.log if int.from_bytes(batch[:8], "big") >= offset), b"")
-        told = SimpleNamespace(error_code=self.error, records=records, high_watermark=self.high_watermark)
-        return read(SimpleNamespace(responses=[SimpleNamespace(partitions=[told])]))
+        partition = SimpleNamespace(error_code=self.error, records=records, high_watermark=self.high_watermark)
+        return read(SimpleNamespace(responses=[SimpleNamespace(partitions=[partition])]))
 
 
 def counted(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> HeldBack:

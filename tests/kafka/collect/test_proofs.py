@@ -78,9 +78,9 @@ def test_a_probe_without_a_proper_answer_proves_nothing(fault: Fault | ErrorCode
         is_probe = bool(ids) and not set(ids) & set(model.transactions)
         return fault if is_probe and asked.node == spare_node else None
 
-    told = inconclusive(evaluated(collected(model, on_request=fail_probes)))
-    assert told[UNKNOWN] is InconclusiveReason.COORDINATOR_UNANSWERED
-    assert set(told) <= set(HANGING)
+    reasons = inconclusive(evaluated(collected(model, on_request=fail_probes)))
+    assert reasons[UNKNOWN] is InconclusiveReason.COORDINATOR_UNANSWERED
+    assert set(reasons) <= set(HANGING)
     assert owners
 
 
@@ -115,10 +115,10 @@ def test_a_coordinator_that_moves_between_the_probes_proves_nothing(leader: int,
     lists_before_the_proof = 2
     snapshot = collected(model, on_request=nth(lists_before_the_proof + 1, "ListTransactions", move))
 
-    told = inconclusive(evaluated(snapshot))
-    assert set(told.values()) == {InconclusiveReason.COORDINATOR_MOVED}
+    reasons = inconclusive(evaluated(snapshot))
+    assert set(reasons.values()) == {InconclusiveReason.COORDINATOR_MOVED}
     owned = {("hung", 1, 12): "ended", ("hung", 1, 13): "elsewhere", ("mixed", 1, 14): "newer"}
-    assert set(told) == {UNKNOWN} | {row for row, owner in owned.items() if model.coordinator_of(owner)[0] == 0}
+    assert set(reasons) == {UNKNOWN} | {row for row, owner in owned.items() if model.coordinator_of(owner)[0] == 0}
 
 
 def test_a_topic_hidden_at_the_coordinator_spares_only_what_rests_on_partitions() -> None:
@@ -133,9 +133,9 @@ def test_a_topic_hidden_at_the_coordinator_spares_only_what_rests_on_partitions(
         cluster.on_answer = _metadata_but_the_coordinator_s_own_from(other, cluster)
         snapshot = collector.collect(seen_before=None)
 
-    told = evaluated(snapshot)
-    assert inconclusive(told) == {("hung", 1, 13): InconclusiveReason.TOPICS_HIDDEN}
-    assert verdicts(told)["hung", 1, 12] is Verdict.HANGING_NOT_IN_TRANSACTION
+    evaluation = evaluated(snapshot)
+    assert inconclusive(evaluation) == {("hung", 1, 13): InconclusiveReason.TOPICS_HIDDEN}
+    assert verdicts(evaluation)["hung", 1, 12] is Verdict.HANGING_NOT_IN_TRANSACTION
 
 
 def _metadata_but_the_coordinator_s_own_from(node: int, cluster: FakeCluster) -> Callable[[Asked, Any], None]:

@@ -67,9 +67,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_chunks")
 def test_many_chunks_read_every_partition_and_progress_is_reported() -> None:
     """Twenty partitions on two nodes, three a request: all are read, with their offsets, and progress grows to all."""
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     with FakeCluster(model_of(20), nodes=2) as cluster, collector_of(cluster) as collector:
-        snapshot = collector.collect(progress=lambda done, of: told.append((done, of)))
+        snapshot = collector.collect(progress=lambda done, of: reported.append((done, of)))
         first_reads = [asked for asked in cluster.asked if asked.api == "DescribeProducers"][:8]
 
     assert {len(topic.partition_indexes) for asked in first_reads for topic in asked.request.topics} == {3, 1}
@@ -77,8 +77,8 @@ def test_many_chunks_read_every_partition_and_progress_is_reported() -> None:
     open_ = snapshot.open_transactions
     assert sorted(open_.current_txn_start_offset.tolist()) == list(range(20))
     assert open_.last_stable_offset.tolist() == open_.current_txn_start_offset.tolist()
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert told[-1] == (20, 20)
+    assert [done for done, _ in reported] == sorted(done for done, _ in reported)
+    assert reported[-1] == (20, 20)
 
 
 @pytest.mark.usefixtures("small_chunks")

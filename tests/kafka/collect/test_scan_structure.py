@@ -20,7 +20,7 @@ from exporter.kafka.messages.versions import METADATA
 from exporter.kafka.topology import topology_of
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer
-from tests.kafka.messages.test_describe_producers import Told, Topics, by_hand, no_tags
+from tests.kafka.messages.test_describe_producers import Row, Topics, by_hand, no_tags
 from tests.kafka.scene import collector_of
 from tests.kafka.test_topology import answer as metadata_answer
 from tests.kafka.test_topology import body as metadata_body
@@ -33,8 +33,8 @@ OBJECTS_MAX = 500
 
 def producers_answer(partitions: int, entries: Callable[[int], int]) -> memoryview:
     """One topic."""
-    told = [Told(i, 0, None, ((1, 0, 0, 0, -1, -1),) * entries(i)) for i in range(partitions)]
-    topics: Topics = [("t", told)]
+    rows = [Row(i, 0, None, ((1, 0, 0, 0, -1, -1),) * entries(i)) for i in range(partitions)]
+    topics: Topics = [("t", rows)]
     return memoryview(by_hand(topics, 0, no_tags))
 
 

@@ -40,9 +40,9 @@ OFFERED_NOWHERE = ErrorCode.UNSUPPORTED_VERSION
 
 def all_unconfirmed(snapshot: Snapshot) -> None:
     """No hang is proved, whatever lives is as it was, and coverage says that something is missing."""
-    told = evaluated(snapshot)
-    assert inconclusive(told) == dict.fromkeys(HANGING, UNCONFIRMED)
-    assert {row: verdict for row, verdict in verdicts(told).items() if row in ALIVE} == ALIVE
+    evaluation = evaluated(snapshot)
+    assert inconclusive(evaluation) == dict.fromkeys(HANGING, UNCONFIRMED)
+    assert {row: verdict for row, verdict in verdicts(evaluation).items() if row in ALIVE} == ALIVE
     assert not snapshot.is_complete
     assert any("not confirmed" in sentence for sentence in gaps(snapshot))
 
@@ -86,10 +86,10 @@ def test_a_broker_that_cannot_reach_its_controller_proves_nothing_that_it_leads(
     """Node 2 leads hung-1 and half of the state partitions: only what rests on node 1 alone could be proved."""
     snapshot = collected(scene(), on_request=quorum_from(2, fault))
 
-    told = inconclusive(evaluated(snapshot))
-    assert told[UNKNOWN] is UNCONFIRMED
-    assert told["hung", 1, 12] is UNCONFIRMED
-    assert set(told.values()) == {UNCONFIRMED}
+    reasons = inconclusive(evaluated(snapshot))
+    assert reasons[UNKNOWN] is UNCONFIRMED
+    assert reasons["hung", 1, 12] is UNCONFIRMED
+    assert set(reasons.values()) == {UNCONFIRMED}
 
 
 @pytest.mark.parametrize(("behind_ms", "confirmed"), [(1900, True), (2100, False)])
@@ -137,10 +137,10 @@ def test_one_other_broker_contradicts_by_a_newer_epoch_or_by_another_leader(
 
 
 def all_unconfirmed_or_moved(snapshot: Snapshot) -> None:
-    told = inconclusive(evaluated(snapshot))
-    assert set(told) == set(HANGING)
+    reasons = inconclusive(evaluated(snapshot))
+    assert set(reasons) == set(HANGING)
     allowed = {UNCONFIRMED, InconclusiveReason.COORDINATOR_MOVED, InconclusiveReason.CHANGED_BETWEEN_READS}
-    assert set(told.values()) <= allowed
+    assert set(reasons.values()) <= allowed
 
 
 def test_another_topic_id_anywhere_contradicts() -> None:
@@ -179,10 +179,10 @@ def test_half_of_the_brokers_are_not_most(quorum: int) -> None:
     model.quorum = quorum
     alone_at_the_end = metadata_unanswered_at_the_end(2)
 
-    told = inconclusive(evaluated(collected(model, on_request=alone_at_the_end)))
+    reasons = inconclusive(evaluated(collected(model, on_request=alone_at_the_end)))
 
-    assert told
-    assert set(told.values()) <= {UNCONFIRMED, InconclusiveReason.COORDINATOR_UNANSWERED}
+    assert reasons
+    assert set(reasons.values()) <= {UNCONFIRMED, InconclusiveReason.COORDINATOR_UNANSWERED}
 
 
 def metadata_unanswered_at_the_end(node: int) -> Callable[[Asked], Fault | None]:
@@ -214,10 +214,10 @@ def test_where_a_broker_is_silent_the_others_must_have_caught_up_meanwhile() -> 
             return Fault.CLOSED if asked.node == 1 else None
 
         cluster.on_request = on_request
-        told = evaluated(collector.collect(seen_before=None))
+        evaluation = evaluated(collector.collect(seen_before=None))
         asked = sum(request.api == "DescribeQuorum" for request in cluster.asked)
 
-    assert verdicts(told) == {("hung", 0, 11): Verdict.HANGING_NO_TRANSACTIONAL_ID}
+    assert verdicts(evaluation) == {("hung", 0, 11): Verdict.HANGING_NO_TRANSACTIONAL_ID}
     assert asked >= 3, "asked on until it had caught up"
 
 
@@ -225,9 +225,9 @@ def test_one_broker_alone_is_enough() -> None:
     """A cluster of one broker has no other broker to query."""
     model = Model(topics={STATE_TOPIC: [Partition(1)], "hung": [Partition(1, producers=[Producer(11, 5)])]})
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
-        told = verdicts(evaluated(collector.collect(seen_before=None)))
+        reported = verdicts(evaluated(collector.collect(seen_before=None)))
 
-    assert told == {("hung", 0, 11): Verdict.HANGING_NO_TRANSACTIONAL_ID}
+    assert reported == {("hung", 0, 11): Verdict.HANGING_NO_TRANSACTIONAL_ID}
 
 
 def test_a_topic_made_again_before_the_last_read_is_a_changed_entry() -> None:
@@ -307,14 +307,14 @@ def test_overdue_and_stuck_need_a_confirmed_coordinator(state: str, confirmed: V
         # Its partition is led by node 2, its coordinator is either: both are out of touch.
         cluster.on_request = lambda asked: Fault.CLOSED if asked.api == "DescribeQuorum" else None
         snapshot = collector.collect(seen_before=first.memory.transactions.keys())
-        told = evaluate(snapshot, first.memory, policy)
+        evaluation = evaluate(snapshot, first.memory, policy)
 
-    assert verdicts(told)[KEPT] is unconfirmed
+    assert verdicts(evaluation)[KEPT] is unconfirmed
     assert not snapshot.is_complete
     assert any("overdue or stuck" in sentence for sentence in gaps(snapshot))
     (row,) = (
         candidate
-        for candidate in all_rows(told)
+        for candidate in all_rows(evaluation)
         if (candidate.topic, candidate.partition, candidate.producer_id) == KEPT
     )
     assert (row.inconclusive_reason is UNCONFIRMED) is (unconfirmed is Verdict.INCONCLUSIVE)

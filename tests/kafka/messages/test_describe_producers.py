@@ -39,7 +39,7 @@ Entry = tuple[int, int, int, int, int, int]
 
 
 @dataclass(frozen=True)
-class Told:
+class Row:
     """One partition of an answer."""
 
     index: int
@@ -48,14 +48,14 @@ class Told:
     entries: tuple[Entry, ...]
 
 
-Topics = list[tuple[str, list[Told]]]
+Topics = list[tuple[str, list[Row]]]
 
 START_OFFSETS = st.one_of(st.sampled_from([-1, 0, 1, -(2**63), 2**63 - 1]), INT64)
 ENTRIES = st.tuples(INT64, INT32, INT32, INT64, INT32, START_OFFSETS)
 # Beyond 127 producers the length takes two bytes.
 MANY = st.integers(126, 130).map(lambda count: tuple((i, 0, 0, 0, -1, i % 3 - 1) for i in range(count)))
 PARTITIONS = st.builds(
-    Told,
+    Row,
     index=INT32,
     error=st.one_of(st.just(0), INT16),
     message=st.one_of(st.none(), TEXT),
@@ -78,12 +78,12 @@ def by_kafka_python(topics: Topics, throttle_time_ms: int) -> bytes:
                 partitions=[
                     partition_type(
                         version=0,
-                        partition_index=told.index,
-                        error_code=told.error,
-                        error_message=told.message,
-                        active_producers=[partition_type.ProducerState(*entry, version=0) for entry in told.entries],
+                        partition_index=row.index,
+                        error_code=row.error,
+                        error_message=row.message,
+                        active_producers=[partition_type.ProducerState(*entry, version=0) for entry in row.entries],
                     )
-                    for told in partitions
+                    for row in partitions
                 ],
             )
             for name, partitions in topics
@@ -96,8 +96,8 @@ def expected(
     topics: Topics, throttle_time_ms: int, producer_ids: set[int] | None = None, *, every: bool = False
 ) -> tuple[Any, ...]:
     """What the columns must hold, worked out without any decoder."""
-    told = [(i, p) for i, (_, partitions) in enumerate(topics) for p in partitions]
-    entries = [(i, entry) for i, (_, p) in enumerate(told) for entry in p.entries]
+    numbered = [(i, p) for i, (_, partitions) in enumerate(topics) for p in partitions]
+    entries = [(i, entry) for i, (_, p) in enumerate(numbered) for entry in p.entries]
     picked = [
         indexed
         for indexed in entries
@@ -106,7 +106,7 @@ def expected(
     return (
         throttle_time_ms,
         tuple(name for name, _ in topics),
-        [(topic, p.index, p.error, len(p.entries)) for topic, p in told],
+        [(topic, p.index, p.error, len(p.entries)) for topic, p in numbered],
         picked,
     )
 
@@ -131,12 +131,12 @@ def columns(answer: ProducersAnswer) -> tuple[Any, ...]:
 
 def by_oracle(body: bytes) -> tuple[Any, ...]:
     """What the columns must hold, as kafka-python reads the answer."""
-    told = DescribeProducersResponse.decode(body, version=0)
+    response = DescribeProducersResponse.decode(body, version=0)
     topics = [
         (
             topic.name,
             [
-                Told(
+                Row(
                     partition.partition_index,
                     partition.error_code,
                     partition.error_message,
@@ -145,9 +145,9 @@ def by_oracle(body: bytes) -> tuple[Any, ...]:
                 for partition in topic.partitions
             ],
         )
-        for topic in told.topics
+        for topic in response.topics
     ]
-    return expected(topics, told.throttle_time_ms)
+    return expected(topics, response.throttle_time_ms)
 
 
 DECODERS = TwoDecoders(lambda body: columns(decode(body)), by_oracle)
@@ -161,17 +161,17 @@ def twice(body: bytes, producer_ids: set[int] | None = None, *, every: bool = Fa
 
 
 @given(TOPICS, INT32)
-@example([("t", [Told(0, 0, None, ((1, 0, 0, 0, -1, 0), (2, 0, 0, 0, -1, -1)))])], 0)
+@example([("t", [Row(0, 0, None, ((1, 0, 0, 0, -1, 0), (2, 0, 0, 0, -1, -1)))])], 0)
 def test_an_answer_encoded_by_kafka_python_decodes_to_its_columns(topics: Topics, throttle_time_ms: int) -> None:
     """Every field of every open transaction, in order; entries that are not open are only counted."""
     assert columns(twice(by_kafka_python(topics, throttle_time_ms))) == expected(topics, throttle_time_ms)
 
 
 @given(TOPICS, st.data())
-@example([("t", [Told(0, 0, None, ((1, 0, 0, 0, -1, 0), (2, 0, 0, 0, -1, -1)))])], None)
+@example([("t", [Row(0, 0, None, ((1, 0, 0, 0, -1, 0), (2, 0, 0, 0, -1, -1)))])], None)
 def test_the_entries_of_named_producers_are_picked_open_or_not(topics: Topics, data: st.DataObject | None) -> None:
     """With producer ids, all of their entries and no others."""
-    there = sorted({entry[0] for _, partitions in topics for told in partitions for entry in told.entries})
+    there = sorted({entry[0] for _, partitions in topics for partition in partitions for entry in partition.entries})
     some = st.sets(st.sampled_from(there)) if there else st.just(set[int]())
     producer_ids = {2, 77} if data is None else data.draw(some) | {77}
 
@@ -194,9 +194,9 @@ if sys.version_info >= (3, 11):
                     name=TopicName(name),
                     partitions=tuple(
                         kio_response.PartitionResponse(
-                            partition_index=i32(told.index),
-                            error_code=KioErrorCode(told.error),
-                            error_message=told.message,
+                            partition_index=i32(partition.index),
+                            error_code=KioErrorCode(partition.error),
+                            error_message=partition.message,
                             active_producers=tuple(
                                 kio_response.ProducerState(
                                     producer_id=ProducerId(i64(entry[0])),
@@ -206,10 +206,10 @@ if sys.version_info >= (3, 11):
                                     coordinator_epoch=i32(entry[4]),
                                     current_txn_start_offset=i64(entry[5]),
                                 )
-                                for entry in told.entries
+                                for entry in partition.entries
                             ),
                         )
-                        for told in partitions
+                        for partition in partitions
                     ),
                 )
                 for name, partitions in topics
@@ -229,7 +229,7 @@ else:
 @given(TOPICS, st.integers(0, 2**31 - 1), st.sampled_from([0, 3, 6, 29, 56]))
 def test_an_answer_encoded_by_kio_decodes_to_its_columns(topics: Topics, throttle_time_ms: int, error: int) -> None:
     """A second, independent encoder of Kafka's own schema gives the same columns."""
-    known = [(name, [Told(p.index, error, p.message, p.entries) for p in told]) for name, told in topics]
+    known = [(name, [Row(p.index, error, p.message, p.entries) for p in rows]) for name, rows in topics]
 
     assert columns(twice(by_kio(known, throttle_time_ms))) == expected(known, throttle_time_ms)
 
@@ -255,10 +255,10 @@ def by_hand(topics: Topics, throttle_time_ms: int, tags: Callable[[], bytes]) ->
     parts = [struct.pack(">i", throttle_time_ms), uvarint(len(topics) + 1)]
     for name, partitions in topics:
         parts += [compact(name), uvarint(len(partitions) + 1)]
-        for told in partitions:
-            parts += [struct.pack(">ih", told.index, told.error)]
-            parts += [b"\0" if told.message is None else compact(told.message), uvarint(len(told.entries) + 1)]
-            for entry in told.entries:
+        for row in partitions:
+            parts += [struct.pack(">ih", row.index, row.error)]
+            parts += [b"\0" if row.message is None else compact(row.message), uvarint(len(row.entries) + 1)]
+            for entry in row.entries:
                 parts += [struct.pack(">qiiqiq", *entry), tags()]
             parts.append(tags())
         parts.append(tags())
@@ -287,8 +287,8 @@ def test_bytes_built_by_hand_are_what_kafka_python_builds() -> None:
 
 
 SMALL: Topics = [
-    ("first", [Told(0, 0, None, ((1, 2, 3, 4, 5, 6), (7, 8, 9, 10, 11, -1))), Told(1, 29, "no", ())]),
-    ("second", [Told(5, 0, None, ((2**40, 0, -1, -1, -1, 0),))]),
+    ("first", [Row(0, 0, None, ((1, 2, 3, 4, 5, 6), (7, 8, 9, 10, 11, -1))), Row(1, 29, "no", ())]),
+    ("second", [Row(5, 0, None, ((2**40, 0, -1, -1, -1, 0),))]),
 ]
 
 
@@ -302,10 +302,10 @@ def test_every_flipped_bit_is_refused_or_read_alike(body: bytes) -> None:
     DECODERS.flip_every_bit(body)
 
 
-def told_of(*producers: int, message: str | None = None) -> list[Told]:
+def partitions_of(*producers: int, message: str | None = None) -> list[Row]:
     """Partitions with so many producers each, of which every third has something open."""
     return [
-        Told(i, 0, message, tuple((n, 0, 0, 0, -1, n if n % 3 == 0 else -1) for n in range(count)))
+        Row(i, 0, message, tuple((n, 0, 0, 0, -1, n if n % 3 == 0 else -1) for n in range(count)))
         for i, count in enumerate(producers)
     ]
 
@@ -314,14 +314,14 @@ LAID_OUT: list[Topics] = [
     [],
     [("t", [])],
     SMALL,
-    [("t", told_of(1, 0, 1, 0)), ("u", told_of(0, 1, 0, 1))],
-    [("t", told_of(0, 1, 1, 0)), ("u", told_of(0, 1, 0, 1))],
-    [("t", told_of(3, 3, 3)), ("u", told_of(3, 3, 3))],
-    [("t", told_of(250, 250, 250, 7, 250)), ("u", told_of(250))],
-    [("t", told_of(250, 250, 7, 250, 250)), ("u", told_of(250))],
-    [("t", told_of(40, 40, 40, 40, 40, 40)), ("u", told_of(0, 40, 40, 0, 40, 40))],
-    [("t", told_of(126, 127, 128, 129)), ("u", told_of(1, message="no"))],
-    [("t", told_of(128, 127, 128, 127)), ("u", told_of(1, message="no"))],
+    [("t", partitions_of(1, 0, 1, 0)), ("u", partitions_of(0, 1, 0, 1))],
+    [("t", partitions_of(0, 1, 1, 0)), ("u", partitions_of(0, 1, 0, 1))],
+    [("t", partitions_of(3, 3, 3)), ("u", partitions_of(3, 3, 3))],
+    [("t", partitions_of(250, 250, 250, 7, 250)), ("u", partitions_of(250))],
+    [("t", partitions_of(250, 250, 7, 250, 250)), ("u", partitions_of(250))],
+    [("t", partitions_of(40, 40, 40, 40, 40, 40)), ("u", partitions_of(0, 40, 40, 0, 40, 40))],
+    [("t", partitions_of(126, 127, 128, 129)), ("u", partitions_of(1, message="no"))],
+    [("t", partitions_of(128, 127, 128, 127)), ("u", partitions_of(1, message="no"))],
 ]
 
 
@@ -339,7 +339,7 @@ def test_how_the_last_answer_was_laid_out_changes_nothing_in_what_is_read(
     assert decode(body, producer_ids, like=like) == decode(body, producer_ids)
 
 
-@pytest.mark.parametrize("topics", [SMALL, [("t", told_of(1, 0, 2)), ("u", told_of(1, message="no"))]])
+@pytest.mark.parametrize("topics", [SMALL, [("t", partitions_of(1, 0, 2)), ("u", partitions_of(1, message="no"))]])
 def test_every_bit_that_differs_from_the_last_answer_is_seen(topics: Topics) -> None:
     """Whatever bit is another than when the layout was found, it is read as without that layout, or refused."""
     body = by_hand(topics, 3, no_tags)
@@ -351,7 +351,7 @@ def test_every_bit_that_differs_from_the_last_answer_is_seen(topics: Topics) -> 
 @pytest.mark.parametrize("entry", [0, 249, 250, 499])
 def test_a_tag_within_a_run_of_entries_is_seen(entry: int) -> None:
     """A byte that announces tagged fields where 500 entries lie at equal distances: read alike, or refused."""
-    body = bytearray(by_hand([("t", told_of(250, 250))], 3, no_tags))
+    body = bytearray(by_hand([("t", partitions_of(250, 250))], 3, no_tags))
     like = decode(memoryview(bytes(body))).layout
     assert like is not None
     assert like.runs is not None
@@ -365,11 +365,11 @@ def test_a_tag_within_a_run_of_entries_is_seen(entry: int) -> None:
 
 def test_an_answer_that_is_laid_out_as_the_last_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other offsets, errors and producers, of the same lengths: the walk is not taken; with one producer more it is."""
-    body = by_hand([("t", told_of(1, 300, 0))], 3, no_tags)
+    body = by_hand([("t", partitions_of(1, 300, 0))], 3, no_tags)
     other = by_hand(
-        [("t", [*told_of(1), Told(1, 6, None, ((9, 9, 9, 9, 9, 9),) * 300), Told(2, 3, None, ())])], 0, no_tags
+        [("t", [*partitions_of(1), Row(1, 6, None, ((9, 9, 9, 9, 9, 9),) * 300), Row(2, 3, None, ())])], 0, no_tags
     )
-    more = by_hand([("t", told_of(1, 301, 0))], 3, no_tags)
+    more = by_hand([("t", partitions_of(1, 301, 0))], 3, no_tags)
     like = decode(memoryview(body)).layout
     walked: list[int] = []
 
@@ -407,7 +407,7 @@ def test_a_hostile_length_is_refused_and_reserves_nothing(place: str, count: int
 def test_only_offsets_of_zero_or_more_are_open() -> None:
     """0 is an offset; -1 means none, and so does every other negative number."""
     starts = (0, -1, 1, -(2**63), 2**63 - 1, -2)
-    topics: Topics = [("t", [Told(0, 0, None, tuple((i, 0, 0, 0, -1, start) for i, start in enumerate(starts)))])]
+    topics: Topics = [("t", [Row(0, 0, None, tuple((i, 0, 0, 0, -1, start) for i, start in enumerate(starts)))])]
     answer = twice(by_kafka_python(topics, 0))
 
     assert answer.current_txn_start_offset.tolist() == [0, 1, 2**63 - 1]
@@ -417,7 +417,7 @@ def test_only_offsets_of_zero_or_more_are_open() -> None:
 def test_errors_and_their_messages_are_read() -> None:
     """An error code comes through with or without a message, also an empty and a long one."""
     messages = (None, "", "READ on the topic is missing", "é" * 200)
-    topics: Topics = [("t", [Told(i, 29 + i, message, ()) for i, message in enumerate(messages)])]
+    topics: Topics = [("t", [Row(i, 29 + i, message, ()) for i, message in enumerate(messages)])]
 
     assert twice(by_kafka_python(topics, 0)).error.tolist() == [29, 30, 31, 32]
 

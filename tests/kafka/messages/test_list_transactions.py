@@ -64,11 +64,12 @@ def expected(rows: Rows) -> list[tuple[str, int, TransactionState]]:
 
 def by_oracle(body: bytes) -> tuple[int, list[tuple[str, int, TransactionState]]]:
     """As kafka-python reads it."""
-    told = ListTransactionsResponse.decode(body, version=API_VERSION)
+    response = ListTransactionsResponse.decode(body, version=API_VERSION)
     rows = [
-        (listed.transactional_id, listed.producer_id, listed.transaction_state) for listed in told.transaction_states
+        (listed.transactional_id, listed.producer_id, listed.transaction_state)
+        for listed in response.transaction_states
     ]
-    return told.error_code, expected(rows)
+    return response.error_code, expected(rows)
 
 
 def by_ours(body: memoryview) -> tuple[int, list[tuple[str, int, TransactionState]]]:

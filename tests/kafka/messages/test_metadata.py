@@ -117,7 +117,7 @@ def columns(answer: MetadataAnswer) -> Topics:
 
 def by_oracle(body: bytes) -> tuple[Any, ...]:
     """As kafka-python reads it."""
-    told = MetadataResponse.decode(body, version=API_VERSION)
+    response = MetadataResponse.decode(body, version=API_VERSION)
     topics: Topics = [
         (
             topic.name,
@@ -134,11 +134,11 @@ def by_oracle(body: bytes) -> tuple[Any, ...]:
                 for partition in topic.partitions
             ],
         )
-        for topic in told.topics
+        for topic in response.topics
     ]
-    ids = tuple("" if topic.topic_id is None else topic.topic_id.hex for topic in told.topics)
-    brokers = tuple((broker.node_id, broker.host, broker.port) for broker in told.brokers)
-    return told.throttle_time_ms, told.cluster_id, brokers, ids, topics
+    ids = tuple("" if topic.topic_id is None else topic.topic_id.hex for topic in response.topics)
+    brokers = tuple((broker.node_id, broker.host, broker.port) for broker in response.brokers)
+    return response.throttle_time_ms, response.cluster_id, brokers, ids, topics
 
 
 def by_ours(body: memoryview) -> tuple[Any, ...]:

@@ -125,9 +125,9 @@ def test_every_pattern_that_the_acls_name_is_tried(
             if any(row.transactional_id.startswith(name) for name in hidden):
                 row.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
-    told = evaluated(collected(model, on_answer=hide))
+    evaluation = evaluated(collected(model, on_answer=hide))
 
-    assert inconclusive(told) == ({} if reason is None else {UNKNOWN: reason})
+    assert inconclusive(evaluation) == ({} if reason is None else {UNKNOWN: reason})
 
 
 def test_the_probe_for_a_prefix_avoids_longer_prefixes() -> None:
@@ -141,9 +141,9 @@ def test_the_probe_for_a_prefix_avoids_longer_prefixes() -> None:
             if row.transactional_id[0] not in usual:
                 row.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
-    told = evaluated(collected(model, on_answer=hide))
+    evaluation = evaluated(collected(model, on_answer=hide))
 
-    assert inconclusive(told) == {UNKNOWN: InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY}
+    assert inconclusive(evaluation) == {UNKNOWN: InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY}
 
 
 def test_metadata_are_not_taken_from_a_broker_that_is_cut_off() -> None:

@@ -56,13 +56,13 @@ def _progress(title: str) -> Callable[[int, Reached], None]:
     """A line on stderr for each part that has ended."""
     began = time.monotonic()
 
-    def told(parts: int, reached: Reached) -> None:
+    def report(parts: int, reached: Reached) -> None:
         seconds = time.monotonic() - began
         found = sum(reached.violations.values())
         line = f"{title}: {parts} parts, {reached.schedules} schedules in {seconds:.0f} s, {found} violations"
         print(line, file=sys.stderr, flush=True)
 
-    return told
+    return report
 
 
 def _all(options: argparse.Namespace) -> int:
@@ -75,14 +75,14 @@ def _all(options: argparse.Namespace) -> int:
     ):
         part_began = time.monotonic()
         reached = workers.reached_by(tasks, options.processes, _progress(title))
-        _tell_stories(reached)
+        _print_stories(reached)
         parts.append((title, reached, time.monotonic() - part_began))
         print(f"{title}: {reached.schedules} schedules in {parts[-1][2]:.0f} s, {len(reached.found)} lies", flush=True)
     from tests.verification.model.figures import document  # noqa: PLC0415 - imports the exporter
 
-    told = document(parts)
+    result = document(parts)
     RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    RESULT.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     whole = parts[0][1]
     for _, reached, _ in parts[1:]:
         whole.merge(reached)
@@ -107,15 +107,15 @@ def _options() -> argparse.Namespace:
 def _tell(reached: Reached, seconds: float) -> None:
     from tests.verification.model.figures import figures  # noqa: PLC0415 - imports the exporter
 
-    _tell_stories(reached)
+    _print_stories(reached)
     print(figures(reached, seconds))
 
 
-def _tell_stories(reached: Reached) -> None:
+def _print_stories(reached: Reached) -> None:
     from tests.verification.model.figures import stories  # noqa: PLC0415 - imports the exporter
 
-    for told in stories(reached, STORIES_MAX):
-        print(told, end="\n\n", flush=True)
+    for story in stories(reached, STORIES_MAX):
+        print(story, end="\n\n", flush=True)
 
 
 def _lies(options: argparse.Namespace) -> int:

@@ -46,7 +46,7 @@ class Answers:
                 topics = [shown.shown(view, name) for name in view.topics if shown.may_describe(view, name)]
             else:
                 topics = [shown.asked_topic(view, topic) for topic in asked]
-            brokers = [(node_id, HOST, PORT + node_id) for node_id in self.cluster.told_first if node_id in view.live]
+            brokers = [(node_id, HOST, PORT + node_id) for node_id in self.cluster.listed_first if node_id in view.live]
             body = wire.metadata(version, CLUSTER_ID, brokers, view.live[0] if view.live else -1, topics)
             self._metadata[key] = body
         return wire.answer(body)

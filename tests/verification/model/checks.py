@@ -253,12 +253,12 @@ def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, 
             return "I7", "state topic hidden"
         return ("I7", "fewer topics") if name in cycle.seen_before else None
     # Who believes a broker that lags, or is cut off, may take some cycles to find out.
-    return ("I4", "topic") if cycle.is_settled or _is_told_everywhere(cycle.world) else None
+    return ("I4", "topic") if cycle.is_settled or _is_known_everywhere(cycle.world) else None
 
 
-def _is_told_everywhere(world: World) -> bool:
+def _is_known_everywhere(world: World) -> bool:
     """From the beginning of the cycle to its end: the broker that returned the metadata knew everything."""
-    return world.was_told_everywhere and world.is_told_everywhere()
+    return world.was_known_everywhere and world.is_known_everywhere()
 
 
 def _is_coordinated(world: World, index: int) -> bool:

@@ -117,7 +117,7 @@ class Cluster:
         ids = tuple(range(1, brokers + 1))
         self.kind = kind
         self.image = Image(0, {}, ids)
-        self.told_first = ids
+        self.listed_first = ids
         """The order in which Metadata responses list brokers: the exporter asks them in that order."""
         self.brokers = {broker: Broker(broker, self.image) for broker in ids}
         self.transaction_log: dict[int, dict[str, Txn]] = {}

@@ -125,8 +125,8 @@ def end(cluster: Cluster, transactional_id: str, decision: str) -> bool:
     if not write(cluster, txn._replace(state=DECISIONS[decision], epoch=epoch, next_producer_id=following)):
         return False
     _note_decision(cluster, txn.serial, decision)
-    told = client._replace(producer_id=following, epoch=0) if rotates else client._replace(epoch=epoch)
-    cluster.clients[transactional_id] = told
+    following_client = client._replace(producer_id=following, epoch=0) if rotates else client._replace(epoch=epoch)
+    cluster.clients[transactional_id] = following_client
     return True
 
 

@@ -42,8 +42,8 @@ class Schedule(NamedTuple):
     """What follows the events: nothing, QUIET cycles, or QUIET cycles after everything was HEALED."""
 
     def __str__(self) -> str:
-        told = "; ".join(f"{position}: {event}" for position, event in self.events)
-        return f"[{told or 'no events'}] order {self.order}, ending {self.ending or 'none'}"
+        events = "; ".join(f"{position}: {event}" for position, event in self.events)
+        return f"[{events or 'no events'}] order {self.order}, ending {self.ending or 'none'}"
 
 
 class Played:
@@ -82,8 +82,8 @@ class Played:
         if not happen(world, event):
             return False
         self.applied.append((self.position, event))
-        if world.tell is not None:
-            world.tell(f"* {event}")
+        if world.trace is not None:
+            world.trace(f"* {event}")
         return True
 
     def choose(self, count: int) -> int:

@@ -82,9 +82,9 @@ def replay(situation: Situation, schedule: Schedule) -> Run:
     return _run(situation, Played(schedule), schedule.ending)
 
 
-def _run(situation: Situation, director: Played, ending: str, tell: Callable[[str], None] | None = None) -> Run:
+def _run(situation: Situation, director: Played, ending: str, trace: Callable[[str], None] | None = None) -> Run:
     TOKENS.count = 1 + director.order
-    return run(situation, director, ending, tell)
+    return run(situation, director, ending, trace)
 
 
 def alphabet_of(situation: Situation) -> dict[str, tuple[Event, ...]]:
@@ -229,12 +229,12 @@ def story(situation: Situation, schedule: Schedule) -> str:
     """Events, requests, responses and outputs, in order. For cycles without an event or a lie, only the verdicts."""
     chapters: list[list[str]] = [[f"situation: {situation.name}", f"schedule: {schedule}"]]
 
-    def tell(line: str) -> None:
+    def trace(line: str) -> None:
         if line.startswith("cycle") or line.endswith("begins"):
             chapters.append([])
         chapters[-1].append(line)
 
-    ran = _run(situation, Played(schedule), schedule.ending, tell)
+    ran = _run(situation, Played(schedule), schedule.ending, trace)
     lines = chapters[0]
     for chapter in chapters[1:]:
         is_dull = not any(line.startswith(("* ", "LIE")) for line in chapter) and len(chapters) > 2

@@ -56,18 +56,18 @@ def document(parts: list[tuple[str, Reached, float]]) -> dict[str, Any]:
 
 
 def _counts(title: str, counts: Counter[str], expected: tuple[str, ...] | list[str]) -> str:
-    told = ", ".join(f"{name} {count}" for name, count in counts.most_common()) or "none"
+    listed = ", ".join(f"{name} {count}" for name, count in counts.most_common()) or "none"
     missing = [name for name in expected if not counts[name]]
-    return f"{title}: {told}" + (f"; NEVER: {', '.join(missing)}" if missing else "")
+    return f"{title}: {listed}" + (f"; NEVER: {', '.join(missing)}" if missing else "")
 
 
 def stories(reached: Reached, stories_max: int) -> Iterator[str]:
     """One of each kind of violation, shrunk."""
-    told: set[tuple[str, str]] = set()
+    shown: set[tuple[str, str]] = set()
     with drive.repeatable():
         for found in reached.found:
             kind = (found.violation.invariant, found.violation.kind)
-            if kind in told or len(told) >= stories_max:
+            if kind in shown or len(shown) >= stories_max:
                 continue
-            told.add(kind)
+            shown.add(kind)
             yield f"seed {found.seed}\n{story(BY_NAME[found.situation], shrunk(found))}"

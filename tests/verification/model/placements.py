@@ -104,7 +104,7 @@ def _copy(world: World, cluster: Cluster) -> World:
     copied.cluster = cluster
     copied.answers = Answers(cluster)
     copied.director = _Nothing()
-    copied.tell = copied.on_write = None
+    copied.trace = copied.on_write = None
     copied.moments = list(world.moments)
     copied.requests = list(world.requests)
     copied.reads, copied.stable_reads, copied.described = ({("", -1): []} if world.reads else {}), {}, {}

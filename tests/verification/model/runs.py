@@ -38,12 +38,12 @@ class Run(NamedTuple):
 
 
 class _Runner:
-    def __init__(self, situation: Situation, director: Played, tell: Callable[[str], None] | None) -> None:
+    def __init__(self, situation: Situation, director: Played, trace: Callable[[str], None] | None) -> None:
         self.situation = situation
         self.director = director
-        self.tell = tell
+        self.trace = trace
         self.world = make(situation, lambda cluster: World(cluster, director))
-        self.world.tell = tell
+        self.world.trace = trace
         self.exporter = Exporter(self.world, situation.bootstrap)
         self.violations: list[Violation] = []
         self.verdicts: Counter[str] = Counter()
@@ -54,8 +54,8 @@ class _Runner:
     def cycle(self, *, is_settled: bool = False, search_logs: bool = False) -> Evaluation | None:
         """One cycle, checked."""
         began = self.world.begin_cycle()
-        if self.tell is not None:
-            self.tell(f"cycle at {self.world.cluster.now_ms}")
+        if self.trace is not None:
+            self.trace(f"cycle at {self.world.cluster.now_ms}")
         evaluation = self.exporter.cycle(search_logs=search_logs)
         if evaluation is None:
             self.verdicts["(no cycle)"] += 1
@@ -72,16 +72,16 @@ class _Runner:
         """Keep what was found."""
         for violation in lies:
             self.violations.append(violation)
-            if self.tell is not None:
-                self.tell(f"LIE {violation}")
+            if self.trace is not None:
+                self.trace(f"LIE {violation}")
 
     def _count(self, rows: tuple[TransactionRow, ...]) -> None:
         for row in rows:
             self.verdicts[row.verdict.label] += 1
             if row.inconclusive_reason is not None:
                 self.reasons[row.inconclusive_reason.value] += 1
-            if self.tell is not None:
-                self.tell(
+            if self.trace is not None:
+                self.trace(
                     f"= {row.topic}-{row.partition} from {row.start_offset}, producer {row.producer_id} epoch "
                     f"{row.producer_epoch}: {row.verdict.label}, outcome {row.outcome_evidence.value} ({row.reason})"
                 )
@@ -105,7 +105,7 @@ class _Runner:
                 break
         if wanted:
             self.world.begin_cycle()
-            self.watch.is_told(wanted)
+            self.watch.expect(wanted)
             self._write(lambda: self._recover(wanted))
 
     def _wanted(self, rows: tuple[TransactionRow, ...]) -> tuple[TransactionRow, ...]:
@@ -135,11 +135,11 @@ class _Runner:
             self.blame(self.watch.marker(request) if key == MARKERS else self.watch.fence(request))
 
         self.world.on_write = on_write
-        if self.tell is not None:
-            self.tell(f"{self.situation.script} begins")
+        if self.trace is not None:
+            self.trace(f"{self.situation.script} begins")
         status = command()
-        if self.tell is not None:
-            self.tell(f"{self.situation.script} ends with status {status}")
+        if self.trace is not None:
+            self.trace(f"{self.situation.script} ends with status {status}")
         self.world.on_write = None
 
     def ending(self, ending: str) -> None:
@@ -155,9 +155,9 @@ class _Runner:
                 self.blame(unproved(self.world, rows_of(evaluation)))
 
 
-def run(situation: Situation, director: Played, ending: str = "", tell: Callable[[str], None] | None = None) -> Run:
+def run(situation: Situation, director: Played, ending: str = "", trace: Callable[[str], None] | None = None) -> Run:
     """One schedule, from the situation to the last check."""
-    runner = _Runner(situation, director, tell)
+    runner = _Runner(situation, director, trace)
     runner.script()
     director.stop()
     runner.ending(ending)

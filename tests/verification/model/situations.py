@@ -45,7 +45,7 @@ class Situation(NamedTuple):
 def make(situation: Situation, world_of: Callable[[Cluster], World]) -> World:
     """The world of a situation, before the first request."""
     cluster = Cluster(situation.kind, situation.brokers)
-    cluster.told_first = (
+    cluster.listed_first = (
         *situation.bootstrap,
         *(node_id for node_id in cluster.brokers if node_id not in situation.bootstrap),
     )

@@ -216,16 +216,16 @@ def test_kafka_python_reads_metadata_of_every_version() -> None:
     shown = [wire.ShownTopic("t", 5, 0, (partition,)), wire.ShownTopic("u", 0, 29)]
     for version in (9, 10, 11, 12):
         body = wire.metadata(version, "c", [(1, "h", 9)], 1, shown)
-        told = MetadataResponse.decode(body, version=version)
-        assert [(topic.name, topic.error_code) for topic in told.topics] == [("t", 0), ("u", 29)]
-        (row,) = told.topics[0].partitions
+        response = MetadataResponse.decode(body, version=version)
+        assert [(topic.name, topic.error_code) for topic in response.topics] == [("t", 0), ("u", 29)]
+        (row,) = response.topics[0].partitions
         assert (row.leader_id, row.leader_epoch, row.replica_nodes, row.isr_nodes) == (1, 7, [1, 2], [1])
 
 
 def test_kafka_python_reads_producers_and_offsets() -> None:
     entry = Entry(3, 4, 5, 6, 7)
-    told = DescribeProducersResponse.decode(wire.producers([("t", [(0, 0, {9: entry})])], 1), version=0)
-    (row,) = told.topics[0].partitions[0].active_producers
+    response = DescribeProducersResponse.decode(wire.producers([("t", [(0, 0, {9: entry})])], 1), version=0)
+    (row,) = response.topics[0].partitions[0].active_producers
     assert (row.producer_id, row.producer_epoch, row.last_sequence, row.last_timestamp) == (9, 3, 4, 5)
     assert (row.coordinator_epoch, row.current_txn_start_offset) == (6, 7)
     offsets = ListOffsetsResponse.decode(wire.offsets({"t": [(0, 6, 8, 2)]}), version=6)
@@ -295,8 +295,8 @@ def reached() -> Reached:
 
 @pytest.mark.long
 def test_no_order_of_events_makes_the_exporter_lie(reached: Reached) -> None:
-    told = [story(BY_NAME[finding.situation], shrunk(finding)) for finding in reached.found[:3]]
-    assert not reached.found, "\n\n".join(told)
+    stories = [story(BY_NAME[finding.situation], shrunk(finding)) for finding in reached.found[:3]]
+    assert not reached.found, "\n\n".join(stories)
 
 
 @pytest.mark.long

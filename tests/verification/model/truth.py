@@ -53,7 +53,7 @@ class Standing(NamedTuple):
     is_closed_in_sync: bool
     """An in-sync follower has its marker."""
     transaction: Txn | None
-    is_commit_told: bool
+    is_commit_shown: bool
     """Its records were committed, and a coordinator or a log that is searched shows it."""
 
     @property
@@ -84,7 +84,7 @@ def standings(cluster: Cluster) -> Standings:
             serials=serials,
             is_closed_in_sync=_is_closed_in_sync(cluster, topic, index, producer_id, replica),
             transaction=txn,
-            is_commit_told=_is_commit_told(cluster, txn, serials, producer_id),
+            is_commit_shown=_is_commit_shown(cluster, txn, serials, producer_id),
         )
     return found
 
@@ -118,7 +118,7 @@ def _is_closed_in_sync(cluster: Cluster, topic: str, index: int, producer_id: in
     )
 
 
-def _is_commit_told(cluster: Cluster, txn: Txn | None, serials: frozenset[int], producer_id: int) -> bool:
+def _is_commit_shown(cluster: Cluster, txn: Txn | None, serials: frozenset[int], producer_id: int) -> bool:
     """True if the coordinator, or the log of a leader that remembers the producer, shows that they were committed."""
     if all(cluster.outcomes.get(serial) != "commit" for serial in serials):
         return False

@@ -62,13 +62,13 @@ class Read(NamedTuple):
 class World:
     """The state of one run. A request takes no time: time passes in pauses, in time-outs and by events."""
 
-    def __init__(self, cluster: Cluster, director: Director, *, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, cluster: Cluster, director: Director, *, trace: Callable[[str], None] | None = None) -> None:
         self.cluster = cluster
         self.answers = Answers(cluster)
         self.director = director
-        self.tell = tell
+        self.trace = trace
         self.wall_skew_ms = 0
-        self.was_told_everywhere = True
+        self.was_known_everywhere = True
         """Every broker knew all decisions when the cycle began."""
         self.is_restart_due = False
         """The exporter is restarted before its next cycle."""
@@ -135,10 +135,10 @@ class World:
         self.described.clear()
         self.last_asked_coordinator = len(self.requests)
         self.cycles += 1
-        self.was_told_everywhere = self.is_told_everywhere()
+        self.was_known_everywhere = self.is_known_everywhere()
         return len(self.moments) - 1
 
-    def is_told_everywhere(self) -> bool:
+    def is_known_everywhere(self) -> bool:
         """True when every broker that runs knows all decisions."""
         cluster = self.cluster
         return all(broker.view.offset == cluster.image.offset for broker in cluster.brokers.values() if broker.is_up)
@@ -150,8 +150,8 @@ class World:
         self.director.before(self, API_NAMES.get(key, "unknown"))
         self.next_request = None
         self.requests.append(key)
-        if self.tell is not None:
-            self.tell(f"  -> {API_NAMES.get(key, key)} to broker {port - PORT}{_asked(key, request)}")
+        if self.trace is not None:
+            self.trace(f"  -> {API_NAMES.get(key, key)} to broker {port - PORT}{_asked(key, request)}")
         try:
             broker = _reached(self.cluster, port)
             if key in {MARKERS, FENCE} and self.on_write is not None:
@@ -161,14 +161,14 @@ class World:
             self.failed += 1
             if fault.reason is FaultReason.TIMED_OUT:
                 self.pass_time(int(timeout_s * 1000))
-            if self.tell is not None:
-                self.tell(f"     <- {fault}")
+            if self.trace is not None:
+                self.trace(f"     <- {fault}")
             raise
         self._remember(key, broker.id, request)
         if key in {MARKERS, FENCE}:
             self.note()
-        if self.tell is not None:
-            self.tell(f"     <- {_told(key, answer)}")
+        if self.trace is not None:
+            self.trace(f"     <- {_shown_response(key, answer)}")
         return answer
 
     def _remember(self, key: int, broker: int, request: Any) -> None:
@@ -230,10 +230,10 @@ def _asked(key: int, request: Any) -> str:
     return ""
 
 
-def _told(key: int, answer: Any) -> str:
+def _shown_response(key: int, answer: Any) -> str:
     """The response in a few words."""
     if key == LIST:
-        return _told_listing(answer)
+        return _shown_listing(answer)
     if key == DESCRIBE:
         return "; ".join(
             f"error {int(row.error_code)}"
@@ -243,33 +243,33 @@ def _told(key: int, answer: Any) -> str:
             for row in answer.transaction_states
         )
     if key == PRODUCERS:
-        return _told_producers(answer)
+        return _shown_producers(answer)
     if key in {FENCE, 55}:
         return f"error {int(answer.error_code)}"
     return "answered"
 
 
-def _told_listing(answer: Any) -> str:
-    from exporter.kafka.messages import list_transactions  # noqa: PLC0415 - only where a story is told
+def _shown_listing(answer: Any) -> str:
+    from exporter.kafka.messages import list_transactions  # noqa: PLC0415 - only for a story
 
-    told = list_transactions.decode(answer.body)
-    if told.error:
-        return f"error {told.error}"
+    listing = list_transactions.decode(answer.body)
+    if listing.error:
+        return f"error {listing.error}"
     rows = (
-        f"{told.transactional_id(number)} {told.producer_id[number]} {told.state_of(number).value}"
-        for number in range(len(told))
+        f"{listing.transactional_id(number)} {listing.producer_id[number]} {listing.state_of(number).value}"
+        for number in range(len(listing))
     )
     return "; ".join(rows) or "no ids"
 
 
-def _told_producers(answer: Any) -> str:
-    from exporter.kafka.messages import describe_producers  # noqa: PLC0415 - only where a story is told
+def _shown_producers(answer: Any) -> str:
+    from exporter.kafka.messages import describe_producers  # noqa: PLC0415 - only for a story
 
-    told = describe_producers.decode(answer.body)
+    read = describe_producers.decode(answer.body)
     rows = [
-        f"{told.topics[told.topic[p]]}-{told.partition[p]}: {told.producer_id[i]} epoch {told.producer_epoch[i]} open "
-        f"from {told.current_txn_start_offset[i]} last sequence {told.last_sequence[i]}"
-        for i, p in enumerate(told.entry_partition.tolist())
+        f"{read.topics[read.topic[p]]}-{read.partition[p]}: {read.producer_id[i]} epoch {read.producer_epoch[i]} open "
+        f"from {read.current_txn_start_offset[i]} last sequence {read.last_sequence[i]}"
+        for i, p in enumerate(read.entry_partition.tolist())
     ]
-    errors = [f"{told.topics[told.topic[p]]}-{told.partition[p]}: error {e}" for p, e in enumerate(told.error) if e]
+    errors = [f"{read.topics[read.topic[p]]}-{read.partition[p]}: error {e}" for p, e in enumerate(read.error) if e]
     return "; ".join(rows + errors) or "nothing open"

@@ -21,16 +21,16 @@ class Watch:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._told: dict[tuple[str, int], tuple[int, int]] = {}
+        self._wanted: dict[tuple[str, int], tuple[int, int]] = {}
         """(topic, partition) -> (topic id, start offset) of what the operator wants to end."""
         self.exempt = 0
 
-    def is_told(self, rows: Iterable[TransactionRow]) -> None:
+    def expect(self, rows: Iterable[TransactionRow]) -> None:
         """What the operator wants to end."""
         for row in rows:
             topic = self._world.cluster.image.topics.get(row.topic)
             topic_id = -1 if topic is None else topic.topic_id
-            self._told[row.topic, row.partition] = topic_id, row.start_offset
+            self._wanted[row.topic, row.partition] = topic_id, row.start_offset
 
     def marker(self, request: Any) -> list[Violation]:
         """An operator's marker is about to arrive."""
@@ -48,7 +48,7 @@ class Watch:
         if harmed is None or harmed[1].epoch > epoch:
             return []
         kind, standing = harmed
-        topic_id, start = self._told.get((topic, index), (-1, -1))
+        topic_id, start = self._wanted.get((topic, index), (-1, -1))
         is_another = topic_id not in {-1, standing.topic_id}
         reads = world.reads.get((topic, index), [])
         then = self._harm(reads[-1].moment, topic, index, producer_id, commit=commit) if reads else None
@@ -56,8 +56,8 @@ class Watch:
         what = f"{marker} marker on {topic}-{index} ends records of producer {producer_id} that are {kind}"
         if not reads or (then is not None and then[1].identity == standing.identity and then[0] == kind):
             return [Violation("I3", "made again" if is_another else kind, what)]
-        told = world.stable_reads.get((topic, index))
-        if told is not None and told[0].request > reads[-1].request and told[1] > start:
+        stable = world.stable_reads.get((topic, index))
+        if stable is not None and stable[0].request > reads[-1].request and stable[1] > start:
             return [Violation("I3", "last stable offset", f"{what}, and the last stable offset had told")]
         self.exempt += 1
         return []
@@ -79,16 +79,16 @@ class Watch:
                 return "live"
             if txn.state == "PrepareCommit":
                 return "committing"
-        return "committed" if self._is_commit_told(moment, key) else None
+        return "committed" if self._is_commit_shown(moment, key) else None
 
-    def _is_commit_told(self, moment: int, key: OpenKey) -> bool:
+    def _is_commit_shown(self, moment: int, key: OpenKey) -> bool:
         """From the lock on, where it was searched for, up to that moment: a leader that remembers it may come later."""
         judged = self._world.moments[min(self._world.locked_from, moment) : moment + 1]
         standings = [(moment.standings.get(key), moment.committed) for moment in judged]
         return all(
-            standing is None or standing.is_commit_told or not standing.serials & committed
+            standing is None or standing.is_commit_shown or not standing.serials & committed
             for standing, committed in standings
-        ) and any(standing is not None and standing.is_commit_told for standing, _ in standings)
+        ) and any(standing is not None and standing.is_commit_shown for standing, _ in standings)
 
     def _uncommitted(self, moment: int, _key: OpenKey, standing: Standing) -> str | None:
         """What a COMMIT marker must not end: all that no coordinator has decided to commit."""

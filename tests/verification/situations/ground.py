@@ -82,10 +82,10 @@ def _active_producers(broker: Address, topic: str, partition: int) -> Any:
     asked = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
     with Wire(*broker) as wire:
         answer = wire.ask(DescribeProducersRequest, DescribeProducersResponse, version_cap=0, topics=[asked])
-    told = answer.topics[0].partitions[0]
-    if told.error_code:
-        raise BrokerRefused("DescribeProducers", told.error_code)
-    return told.active_producers
+    row = answer.topics[0].partitions[0]
+    if row.error_code:
+        raise BrokerRefused("DescribeProducers", row.error_code)
+    return row.active_producers
 
 
 def coordinator_address(bootstrap: str, key: str, key_type: int = TRANSACTION) -> Address:
@@ -95,16 +95,16 @@ def coordinator_address(bootstrap: str, key: str, key_type: int = TRANSACTION) -
 
 def described(bootstrap: str, transactional_id: str) -> Described | None:
     """What the coordinator says of a transactional id; None when it does not know it."""
-    told = until_answered(lambda: coordinator.described(bootstrap, transactional_id), COORDINATOR_ERRORS)
-    if told is None:
+    listed = until_answered(lambda: coordinator.described(bootstrap, transactional_id), COORDINATOR_ERRORS)
+    if listed is None:
         return None
     return Described(
-        state=told.transaction_state,
-        producer_id=told.producer_id,
-        producer_epoch=told.producer_epoch,
-        timeout_ms=told.transaction_timeout_ms,
-        start_time_ms=told.transaction_start_time_ms,
-        partitions=frozenset((topic.topic, partition) for topic in told.topics for partition in topic.partitions),
+        state=listed.transaction_state,
+        producer_id=listed.producer_id,
+        producer_epoch=listed.producer_epoch,
+        timeout_ms=listed.transaction_timeout_ms,
+        start_time_ms=listed.transaction_start_time_ms,
+        partitions=frozenset((topic.topic, partition) for topic in listed.topics for partition in topic.partitions),
     )
 
 
@@ -124,20 +124,25 @@ def known_producer_ids(bootstrap: str) -> set[int]:
             )
         if answer.error_code:
             raise BrokerRefused("ListTransactions", answer.error_code)
-        known |= {told.producer_id for told in answer.transaction_states}
+        known |= {listed.producer_id for listed in answer.transaction_states}
     return known
 
 
 def leader_ids(bootstrap: str, topic: str) -> dict[int, int]:
     """Partition -> the broker that leads it, -1 for none, as the first live broker knows."""
     with open_wire(bootstrap) as wire:
-        return {told.partition_index: told.leader_id for told in metadata(wire, [topic]).topics[0].partitions}
+        return {
+            partition.partition_index: partition.leader_id for partition in metadata(wire, [topic]).topics[0].partitions
+        }
 
 
 def in_sync_ids(bootstrap: str, topic: str) -> dict[int, set[int]]:
     """Partition -> the brokers that are in sync, as the first live broker knows."""
     with open_wire(bootstrap) as wire:
-        return {told.partition_index: set(told.isr_nodes) for told in metadata(wire, [topic]).topics[0].partitions}
+        return {
+            partition.partition_index: set(partition.isr_nodes)
+            for partition in metadata(wire, [topic]).topics[0].partitions
+        }
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
@@ -164,13 +169,13 @@ def contradiction(bootstrap: str, expected: Expected) -> str | None:
         return f"{expected.key} is not open"
     if entry.producer_epoch != expected.producer_epoch:
         return f"{expected.key} is open at epoch {entry.producer_epoch}, not {expected.producer_epoch}"
-    told = None if expected.transactional_id is None else described(bootstrap, expected.transactional_id)
-    if told is None and producer_id in known_producer_ids(bootstrap):
+    listed = None if expected.transactional_id is None else described(bootstrap, expected.transactional_id)
+    if listed is None and producer_id in known_producer_ids(bootstrap):
         return f"a coordinator knows producer id {producer_id}"
-    owes = told is not None and told.producer_id == producer_id and (topic, partition) in told.partitions
-    if _agrees(expected, told if owes else None):
+    owes = listed is not None and listed.producer_id == producer_id and (topic, partition) in listed.partitions
+    if _agrees(expected, listed if owes else None):
         return None
-    return f"{expected.key} should be {expected.truth.value}, but its coordinator says {told}"
+    return f"{expected.key} should be {expected.truth.value}, but its coordinator says {listed}"
 
 
 def _agrees(expected: Expected, owing: Described | None) -> bool:

@@ -63,9 +63,9 @@ class Client:
                 v3_and_below_producer_epoch=self.producer_epoch,
                 v3_and_below_topics=[asked],
             )
-            for told in answer.results_by_topic_v3_and_below[0].results_by_partition:
-                if told.partition_error_code:
-                    raise BrokerRefused("AddPartitionsToTxn", told.partition_error_code)
+            for result in answer.results_by_topic_v3_and_below[0].results_by_partition:
+                if result.partition_error_code:
+                    raise BrokerRefused("AddPartitionsToTxn", result.partition_error_code)
 
         until_answered(attempt, COORDINATOR_ERRORS)
 

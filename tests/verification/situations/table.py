@@ -78,8 +78,8 @@ def _summary(performances: Performances) -> str:
         scenes = [scene for stage in STAGES for scene in performances[stage.name, version].values()]
         ours = Counter("right" if score_ours(scene).is_right else "wrong" for scene in scenes)
         java = Counter(_kind(score_java(scene).words) for scene in scenes)
-        told = (str(java[kind]) for kind in ("right", "FALSE HANGING", "missed", "died"))
-        rows.append((version, str(len(scenes)), str(ours["right"]), *told))
+        figures = (str(java[kind]) for kind in ("right", "FALSE HANGING", "missed", "died"))
+        rows.append((version, str(len(scenes)), str(ours["right"]), *figures))
     columns = (
         "Kafka",
         "situations",
@@ -105,22 +105,22 @@ def _row(stage: Stage, name: str, performances: Performances) -> tuple[str, ...]
     return (
         f"**{name}**: {situation.sentence}",
         _cell({version: scene.truth for version, scene in scenes.items()}),
-        _cell({version: _told_ours(scene) for version, scene in scenes.items()}),
+        _cell({version: _our_figures(scene) for version, scene in scenes.items()}),
         IN_THIS_RUN * situation.is_racy
         + _cell({version: score_java(scene).words for version, scene in scenes.items()}),
     )
 
 
-def _told_ours(scene: Scene) -> str:
+def _our_figures(scene: Scene) -> str:
     assert scene.failure is None, f"{scene.situation.name}: {scene.failure}"
     score = score_ours(scene)
     return score.words if score.is_right else f"WRONG: {score.words}"
 
 
 def _cell(by_version: Mapping[str, str]) -> str:
-    told = set(by_version.values())
-    if len(told) == 1 and len(by_version) == len(VERSIONS):
-        return told.pop()
+    values = set(by_version.values())
+    if len(values) == 1 and len(by_version) == len(VERSIONS):
+        return values.pop()
     return "<br>".join(f"{version}: {by_version.get(version, NOT_THERE)}" for version in VERSIONS)
 
 

@@ -257,9 +257,9 @@ def _report(
     for violation in tally.violations[:50]:
         print(f"  {violation}")
     RESULT.parent.mkdir(parents=True, exist_ok=True)
-    told = {"kafka": KAFKA, "seed": SEED, "minutes": seconds / 60, "faults": counts, "violations": tally.violations}
+    result = {"kafka": KAFKA, "seed": SEED, "minutes": seconds / 60, "faults": counts, "violations": tally.violations}
     by_name = {"left_out": tally.left_out, "recovery_s": tally.recovery_s, "cycles": tally.cycles}
-    RESULT.write_text(json.dumps({**told, **by_name}, indent=1))
+    RESULT.write_text(json.dumps({**result, **by_name}, indent=1))
 
 
 if __name__ == "__main__":

@@ -35,10 +35,10 @@ class SoakCluster(IsolatedCluster):
         if broker is self.controller:
             return defaults
         here = f"{LISTENER}://{HOST}:{self.door_ports[broker.node_id]}"
-        told = f"{LISTENER}://{HOST}:{self._advertised_ports[broker.node_id]}"
+        advertised = f"{LISTENER}://{HOST}:{self._advertised_ports[broker.node_id]}"
         return {
             **defaults,
             "listeners": f"{defaults['listeners']},{here}",
-            "advertised.listeners": f"{defaults['advertised.listeners']},{told}",
+            "advertised.listeners": f"{defaults['advertised.listeners']},{advertised}",
             "listener.security.protocol.map": f"{defaults['listener.security.protocol.map']},{LISTENER}:PLAINTEXT",
         }

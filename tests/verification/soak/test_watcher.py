@@ -52,8 +52,8 @@ def test_what_is_true_is_no_violation(watcher: Watcher) -> None:
     """A hang that is reported, and one that is reported late because a cycle was not clean."""
     watcher._truth.places.add(HANG[:2])
     watcher._truth.planted[HANG] = 0.5
-    told = [hanging_since(1.0, cycles=5), hanging_since(1.0, cycles=6)]
-    assert judged(watcher, seen(1), seen(2, gaps=1), seen(3), seen(4), *told) == []
+    reports = [hanging_since(1.0, cycles=5), hanging_since(1.0, cycles=6)]
+    assert judged(watcher, seen(1), seen(2, gaps=1), seen(3), seen(4), *reports) == []
 
 
 @pytest.mark.parametrize(

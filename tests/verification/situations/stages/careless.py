@@ -46,8 +46,8 @@ def decide(client: Client, topic: str, *, commit: bool, version_cap: int) -> Non
     prepared = "PrepareCommit" if commit else "PrepareAbort"
 
     def is_prepared() -> bool:
-        told = described(client.bootstrap, client.transactional_id)
-        return told is not None and told.state == prepared and told.partitions == {(topic, 0)}
+        listed = described(client.bootstrap, client.transactional_id)
+        return listed is not None and listed.state == prepared and listed.partitions == {(topic, 0)}
 
     until(is_prepared, f"{client.transactional_id} is {prepared} with {topic}-0 alone")
 
@@ -102,9 +102,9 @@ def stuck_transaction_version_2(scene: Scene) -> None:
     """A client of TransactionVersion 2: while completing, its coordinator is one epoch ahead of the partition."""
     topic = scene.topic()
     stuck = plant_stuck(scene, topic, commit=True, version_cap=steps.EPOCH_BUMPING_VERSION)
-    told = described(scene.bootstrap, scene.name("id"))
-    assert told is not None
-    assert told.producer_epoch == stuck.producer_epoch + 1
+    listed = described(scene.bootstrap, scene.name("id"))
+    assert listed is not None
+    assert listed.producer_epoch == stuck.producer_epoch + 1
     expect_stuck(scene, stuck)
 
 

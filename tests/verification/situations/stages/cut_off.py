@@ -122,8 +122,8 @@ def fence_that_cannot_be_written(scene: Scene) -> None:
     def fence() -> None:
         def is_ahead() -> bool:
             init_without_waiting(scene.bootstrap, client.transactional_id)
-            told = described(scene.bootstrap, client.transactional_id)
-            return told is not None and told.producer_epoch > client.producer_epoch
+            listed = described(scene.bootstrap, client.transactional_id)
+            return listed is not None and listed.producer_epoch > client.producer_epoch
 
         until(is_ahead, "the coordinator has raised the epoch")
         scene.expect(live, Truth.FENCED, (), InconclusiveReason.MAY_BE_FENCED)

@@ -132,8 +132,8 @@ def commit_marker_held_back(scene: Scene) -> None:
     client.end(commit=True)
 
     def is_prepared() -> bool:
-        told = described(scene.bootstrap, client.transactional_id)
-        return told is not None and told.state == "PrepareCommit" and (topic, partition) in told.partitions
+        listed = described(scene.bootstrap, client.transactional_id)
+        return listed is not None and listed.state == "PrepareCommit" and (topic, partition) in listed.partitions
 
     until(is_prepared, f"{client.transactional_id} is PrepareCommit")
     scene.expected.clear()

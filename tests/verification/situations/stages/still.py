@@ -37,8 +37,8 @@ def until_complete(scene: Scene, topic: str) -> None:
     """Wait until the transaction on partition 0 is over for its coordinator too."""
 
     def is_over() -> bool:
-        told = described(scene.bootstrap, scene.name("id"))
-        return told is not None and not told.partitions
+        listed = described(scene.bootstrap, scene.name("id"))
+        return listed is not None and not listed.partitions
 
     until_closed(scene.bootstrap, topic, 0)
     until(is_over, f"{scene.name('id')} is complete")
@@ -222,9 +222,9 @@ def killed_producer(scene: Scene) -> None:
     """A producer's process died by SIGKILL in mid-transaction; until its time-out its coordinator owns the transaction."""
     topic, name = scene.topic(), scene.name("id")
     steps.run_and_die(scene.bootstrap, name, topic)
-    told = described(scene.bootstrap, name)
-    assert told is not None
-    scene.live(steps.opened(scene.bootstrap, topic, 0, told.producer_id, name))
+    listed = described(scene.bootstrap, name)
+    assert listed is not None
+    scene.live(steps.opened(scene.bootstrap, topic, 0, listed.producer_id, name))
 
 
 @STILL.add(versions=["4.3.1"])
