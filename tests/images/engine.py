@@ -10,6 +10,7 @@ import fcntl
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -215,16 +217,23 @@ def played(path: Path, pod: str, volumes: Mapping[str, Mapping[str, bytes]] = Ma
         podman("kube", "down", str(path), check=False)
 
 
-def fetched(url: str, *, timeout_s: float = PATIENCE_S, status: int = 200) -> str:
-    """What the page says as soon as it has this status."""
+def fetched(url: str, *, shows: str = "", timeout_s: float = PATIENCE_S) -> str:
+    """The page as soon as it has status 200 and a match of the pattern `shows`."""
     deadline = time.monotonic() + timeout_s
+    page = "no response"
     while True:
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=10) as response:
-            if response.status == status:
-                return str(response.read().decode())
+            page = str(response.read().decode())
+            if response.status == HTTPStatus.OK and re.search(shows, page):
+                return page
         if time.monotonic() > deadline:
-            raise AssertionError(f"{url} has not responded with {status} within {timeout_s} s")
-        time.sleep(0.2)
+            raise AssertionError(f"{url} has not shown {shows!r} with status 200 within {timeout_s} s: {page[-2000:]}")
+        time.sleep(0.1)
+
+
+def wait_until_read(port: int) -> None:
+    """Until the exporter on this port has read the whole cluster."""
+    fetched(f"http://127.0.0.1:{port}/metrics", shows="kafka_transaction_exporter_coverage_complete 1")
 
 
 def main() -> int:

@@ -22,7 +22,7 @@ import yaml
 from helm.made import CHART
 from tests.brokers.cluster import KafkaCluster, free_ports
 from tests.helm.manifests import manifests, of_kind, only
-from tests.images.engine import HARDENED, fetched, image, podman
+from tests.images.engine import HARDENED, image, podman, wait_until_read
 from tests.images.test_pods import for_podman
 from tests.release.artifacts import make_packages
 from tests.release.images import ROOT, version
@@ -33,12 +33,6 @@ RUNS: Final = 3
 DOCUMENT: Final = ROOT / "docs" / "install.md"
 START, END = "<!-- times: made by `python -m tests.images.first_metrics` -->\n", "<!-- end of times -->"
 Way = Callable[[Path, str, int], AbstractContextManager[None]]
-
-
-def wait_for_metrics(port: int) -> None:
-    """Until the whole cluster was read once."""
-    while "kafka_transaction_exporter_coverage_complete 1" not in fetched(f"http://127.0.0.1:{port}/metrics"):
-        time.sleep(0.1)
 
 
 def settings(bootstrap: str, port: int) -> list[str]:
@@ -55,7 +49,7 @@ def by_pip(folder: Path, bootstrap: str, port: int, *, packages: list[list[str]]
     program = str(folder / "venv/bin/kafka-transaction-exporter")
     with subprocess.Popen([program, "serve", *settings(bootstrap, port)], stderr=subprocess.DEVNULL) as process:
         try:
-            wait_for_metrics(port)
+            wait_until_read(port)
             yield
         finally:
             process.terminate()
@@ -77,7 +71,7 @@ def by_image(folder: Path, bootstrap: str, port: int, *, archive: Path, tag: str
     with storage(folder, archive) as options:
         words = ["run", "--detach", "--name=first", "--network=host", *HARDENED, tag, "serve"]
         podman(*options, *words, *settings(bootstrap, port))
-        wait_for_metrics(port)
+        wait_until_read(port)
         yield
         podman(*options, "rm", "--force", "--time=5", "first")
 
@@ -94,7 +88,7 @@ def by_chart(folder: Path, bootstrap: str, port: int, *, archive: Path, tag: str
         file = folder / "pod.yaml"
         file.write_text(yaml.safe_dump_all([*of_kind(objects, "ConfigMap"), deployment]))
         podman(*options, "kube", "play", str(file))
-        wait_for_metrics(port)
+        wait_until_read(port)
         yield
         podman(*options, "kube", "down", str(file))
 

@@ -7,11 +7,9 @@ it mounts their base64.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -29,14 +27,13 @@ from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.helm.chart import render
 from tests.helm.manifests import Manifest, manifests, of_kind, only
-from tests.images.engine import Container, fetched, played, podman
+from tests.images.engine import Container, fetched, played, podman, wait_until_read
 from tests.images.stand_ins import stand_in
 from tests.marks import starts
 
 pytestmark = pytest.mark.slow
 
 SIDECARS: Final = ROOT / "examples" / "sidecar"
-PATIENCE_S: Final = 120
 
 
 @pytest.fixture(scope="module")
@@ -133,21 +130,12 @@ def test_a_typo_in_the_brokers_replaces_no_working_pod(exporter_image: str, tmp_
         stack.callback(podman, "volume", "rm", "--force", release, "tmp", check=False)
         stack.enter_context(played(file, f"{release}-pod-0", {}))
         fetched(f"http://127.0.0.1:{port}{alive}", timeout_s=60)
-        failed = "kafka_transaction_exporter_cycles_failed_total"
-        until_failed(f"http://127.0.0.1:{port}/metrics", failed)
+        fetched(f"http://127.0.0.1:{port}/metrics", shows=r"(?m)^kafka_transaction_exporter_cycles_failed_total [1-9]")
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{port}{ready}", timeout=10)
 
     assert refused.value.code == 503
     assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
-
-
-def until_failed(url: str, counter: str) -> None:
-    """A cycle has ended, and it failed."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not re.search(rf"(?m)^{counter} [1-9]", fetched(url)):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 @pytest.fixture
@@ -180,13 +168,6 @@ def listening(port: int) -> dict[str, str]:
     return {"    kafka:\n": f"    publish.listen_address: 127.0.0.1:{port}\n    kafka:\n"}
 
 
-def read_completely(port: int) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while "kafka_transaction_exporter_coverage_complete 1" not in (text := fetched(f"http://127.0.0.1:{port}/metrics")):
-        assert time.monotonic() < deadline, text
-        time.sleep(1)
-
-
 def test_next_to_a_broker(play: Any) -> None:
     """The exporter starts together with the broker, waits for it, and reads it through localhost."""
     broker, controller, metrics = free_ports(3)
@@ -203,7 +184,7 @@ def test_next_to_a_connect_worker(play: Any, hanging: KafkaCluster) -> None:
     play("connect", {"kafka:9092": hanging.bootstrap, **listener, **listening(metrics)})
 
     fetched(f"http://127.0.0.1:{metrics}/-/ready")
-    read_completely(metrics)
+    wait_until_read(metrics)
     assert json.loads(fetched(f"http://127.0.0.1:{rest}/"))["kafka_cluster_id"]
 
 
@@ -214,10 +195,4 @@ def test_next_to_prometheus(play: Any, hanging: KafkaCluster) -> None:
     play("prometheus", {"kafka:9092": hanging.bootstrap, "9814": str(metrics), **port})
 
     query = f"http://127.0.0.1:{web}/api/v1/query?query=kafka_transaction_exporter_coverage_complete"
-    deadline = time.monotonic() + PATIENCE_S
-    values: list[str] = []
-    while values != ["1"]:
-        assert time.monotonic() < deadline
-        with contextlib.suppress(AssertionError):
-            values = [sample["value"][1] for sample in json.loads(fetched(query))["data"]["result"]]
-        time.sleep(1)
+    fetched(query, shows=r'"result":\[{[^]]*"value":\[[^]]*,"1"\]}\]')

@@ -32,15 +32,20 @@ def make_packages(source: Path, folder: Path, *, time_s: int) -> Path:
     return wheel
 
 
-def require_runs(wheel: Path, source: Path, folder: Path, version: str) -> None:
-    """Installs the wheel with its pinned packages into an empty environment, and runs it there."""
+def install(wheel: Path, source: Path, folder: Path) -> Path:
+    """Installs the wheel with its pinned packages into a new environment, and returns its program."""
     venv.create(folder, with_pip=True)
     pip = [str(folder / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
     _run([*pip, "--require-hashes", f"--requirement={source / 'constraints' / 'runtime.txt'}"], folder)
     _run([*pip, "--no-deps", "--no-index", str(wheel)], folder)
-    said = _run([str(folder / "bin" / "kafka-transaction-exporter"), "--version"], folder).strip()
-    if said != f"kafka-transaction-exporter {version}":
-        raise ReleaseError(f"the installed program says {said!r}, not {version}")
+    return folder / "bin" / "kafka-transaction-exporter"
+
+
+def require_runs(wheel: Path, source: Path, folder: Path, version: str) -> None:
+    """The installed program names its version."""
+    printed = _run([str(install(wheel, source, folder)), "--version"], folder).strip()
+    if printed != f"kafka-transaction-exporter {version}":
+        raise ReleaseError(f"the installed program prints {printed!r}, not {version}")
 
 
 def make_chart(source: Path, folder: Path, *, time_s: int) -> Path:

@@ -35,10 +35,10 @@ def find_engine(wanted: str = "") -> str:
     raise NoEngine(f"no container engine works here: start or install {wanted or ', '.join(ENGINES)}")
 
 
-def version() -> str:
-    """That of pyproject.toml."""
-    (found,) = re.findall(r'(?m)^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return str(found)
+def version(root: Path = ROOT) -> str:
+    """The version in pyproject.toml, or "missing"."""
+    found = re.search(r'(?m)^version = "(.+)"$', (root / "pyproject.toml").read_text(encoding="utf-8"))
+    return found[1] if found else "missing"
 
 
 def build(engine: str, target: str, tag: str, *, base: str = "", options: Sequence[str] = ()) -> None:

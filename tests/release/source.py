@@ -11,6 +11,8 @@ from typing import Final
 
 import yaml
 
+from tests.release.images import version as project_version
+
 CHART: Final = Path("helm", "kafka-transaction-exporter")
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(rc\d+)?")
 _HEADING: Final = re.compile(r"(?m)^## (\S+)(?: - (\d{4}-\d{2}-\d{2}))?$")
@@ -57,9 +59,8 @@ def _disagreements(root: Path, version: str) -> list[str]:
     if not _VERSION.fullmatch(version):
         return [f"{version!r} is not a version such as 1.2.3 or 1.2.3rc1: make release VERSION=1.2.3"]
     chart = yaml.safe_load((root / CHART / "Chart.yaml").read_text(encoding="utf-8"))
-    project = re.search(r'(?m)^version = "(.+)"$', (root / "pyproject.toml").read_text(encoding="utf-8"))
     named = {
-        "pyproject.toml: version": project[1] if project else "missing",
+        "pyproject.toml: version": project_version(root),
         f"{CHART}/Chart.yaml: version": chart["version"],
         f"{CHART}/Chart.yaml: appVersion": chart["appVersion"],
     }

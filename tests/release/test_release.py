@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import tarfile
-import venv
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ import yaml
 from examples.workload.planting import plant_hang
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
 from tests.release.__main__ import release
+from tests.release.artifacts import install
 from tests.release.images import ROOT, NoEngine, find_engine, version
 from tests.release.source import CHART, ReleaseError, notes, require_releasable
 from tests.release.test_supply_chain import pinned
@@ -187,22 +187,13 @@ def test_the_wheel_finds_a_hang_from_an_empty_environment(
 ) -> None:
     """With the pinned packages of the exporter and nothing else, on a real broker."""
     (wheel,) = released.glob("*.whl")
-    venv.create(tmp_path / "empty", with_pip=True)
-    program = tmp_path / "empty" / "bin"
-    pip = [str(program / "pip"), "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--require-hashes", "-r", str(ROOT / "constraints" / "runtime.txt")], check=True)
-    subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True)
+    program = install(wheel, ROOT, tmp_path / "empty")
     cluster = make_cluster("4.3.1", properties=HANGS_CAN_BE_PLANTED)
     cluster.topics.create("orders")
     plant_hang(cluster.bootstrap, "orders", 0, "app")
 
     run = subprocess.run(
-        [
-            str(program / "kafka-transaction-exporter"),
-            "once",
-            f"--bootstrap-server={cluster.bootstrap}",
-            "--format=json",
-        ],
+        [str(program), "once", f"--bootstrap-server={cluster.bootstrap}", "--format=json"],
         capture_output=True,
         text=True,
         cwd=tmp_path,
