@@ -110,13 +110,8 @@ def test_a_planted_hang_fires_and_the_data_source_answers(composed: Composed) ->
     said = composed.run("--profile=hang", "run", "--rm", "--no-deps", "-T", "hang")
     assert "abandoned-app" in said
 
-    deadline = time.monotonic() + PATIENCE_S
-    names: set[str] = set()
-    while "KafkaTransactionHanging" not in names:
-        assert time.monotonic() < deadline, names
-        time.sleep(2)
-        names = {alert["labels"]["alertname"] for alert in composed.json("alertmanager", "/api/v2/alerts")}
-
+    alerts = f"http://127.0.0.1:{composed.ports['alertmanager']}/api/v2/alerts"
+    fetched(alerts, shows='"alertname":"KafkaTransactionHanging"', timeout_s=PATIENCE_S)
     assert len(composed.json("grafana", "/api/search")) == 3
     query = urllib.parse.quote('kafka_open_transactions{verdict=~"hanging_.*"} > 0')
     asked = composed.json("grafana", f"/api/datasources/proxy/Prometheus/api/v1/query?query={query}")
