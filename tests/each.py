@@ -19,7 +19,7 @@ def each(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a check of one case a test of every case, or of every combination where there are several kinds.
 
-    In place of `pytest.mark.parametrize` where a case is no test of its own: no case has fixtures.
+    In place of `pytest.mark.parametrize` where a case is not a test of its own: no case has fixtures.
     """
     combinations = list(product(*cases))
     assert combinations, "a test of no case cannot fail"

@@ -45,7 +45,7 @@ def _used_by_file(path: Path, rooms: list[Path]) -> str:
 
 
 def _modules(path: Path) -> set[str]:
-    """Our modules that a file imports anywhere, without `exporter.`."""
+    """The exporter's modules that a file imports anywhere, without `exporter.`."""
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     named = [
         f"{node.module}.{alias.name}" for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names

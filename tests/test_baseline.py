@@ -102,7 +102,7 @@ def test_numbers_are_taken_as_whole_ones() -> None:
         ("[" * 100_000, "it is not JSON"),
     ],
 )
-def test_what_is_no_such_file_is_refused(text: str, sentence: str) -> None:
+def test_a_file_of_another_format_is_refused(text: str, sentence: str) -> None:
     """With a sentence that says what it is instead."""
     with pytest.raises(BaselineError) as caught:
         parse(text)
@@ -172,7 +172,7 @@ def write(path: Path, **changes: Any) -> None:
 
 
 def test_the_file_is_read_again_when_it_changes(file: BaselineFile, path: Path) -> None:
-    """A newer one replaces it, as the pipeline writes it: beside, and renamed."""
+    """A newer one replaces it, as the pipeline does: written under another name, then renamed."""
     write(path)
     first = file.current("cluster-1")
     assert file.current("cluster-1") is first

@@ -126,7 +126,7 @@ def test_no_secret_comes_out(tmp_path: Path, mute_broker: str, way: str) -> None
     assert {name: text for name, text in seen.items() if CANARY in text} == {}
 
 
-def test_a_wrong_value_beside_a_secret_does_not_tell_it(tmp_path: Path) -> None:
+def test_a_wrong_value_next_to_a_secret_does_not_show_it(tmp_path: Path) -> None:
     """Secrets of the wrong kind, in the wrong place, under a misspelt name."""
     for text in (
         f"kafka: {{sasl.password: [{CANARY}]}}",

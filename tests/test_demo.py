@@ -166,7 +166,7 @@ def test_the_pipeline_demo_removes_no_file_of_others(tmp_path: Path) -> None:
 
 
 def test_a_busy_port_gets_one_sentence(tmp_path: Path) -> None:
-    """Before anything is booted, a taken port is told in one line."""
+    """Before anything is booted, a taken port is reported in one line."""
     with socket.create_server(("127.0.0.1", PORT)):
         run = subprocess.run(
             COMMAND, cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True, timeout=60, check=False

@@ -61,7 +61,7 @@ def test_the_readme_counts_the_situations_that_were_measured() -> None:
 
 
 def test_the_readme_leads_every_reader_to_a_page() -> None:
-    """Each door is a page that begins with what to look at, and then has commands."""
+    """Each page begins with what to look at, and then has commands."""
     doors = re.findall(r"\| \[(docs/[a-z-]+\.md)\]", README)
 
     assert doors == DOORS
@@ -72,7 +72,7 @@ def test_the_readme_leads_every_reader_to_a_page() -> None:
 
 @pytest.mark.parametrize("document", ["README.md", *DOORS])
 def test_the_commands_of_the_first_pages_are_commands(document: str) -> None:
-    """A target of make, our program with arguments that it accepts, or an installation of what is in this folder."""
+    """A target of make, the exporter with arguments that it accepts, or an installation of this folder."""
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     image = ""
     lines = commands((ROOT / document).read_text())
@@ -150,7 +150,7 @@ def test_every_exit_status_is_documented() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    """Every relative link has a file behind it, and so has every path in backticks that looks like one of ours."""
+    """Every relative link has a file behind it, and so has every path in backticks that looks like one of the project's."""
     broken = []
     for document in DOCUMENTS:
         text = document.read_text()
@@ -212,7 +212,7 @@ def test_tests_that_documents_name_exist() -> None:
 
 
 def test_the_requests_in_the_security_document_are_those_of_the_code() -> None:
-    """Whatever a broker is asked by name in `exporter/kafka/` is in the list, and nothing else is."""
+    """Every API that `exporter/kafka/` names is in the list, and no other."""
     text = (ROOT / "docs" / "security.md").read_text()
     section = text.split("## Requests to the cluster")[1].split("\n## ")[0]
     documented = set(re.findall(r"\b(?:Api|Describe|List|Offset|Metadata)[A-Za-z]*", section))

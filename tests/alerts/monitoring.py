@@ -85,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @dataclass(slots=True)
 class Monitoring:
-    """The running pair and what it told."""
+    """The running pair and the notifications that it sent."""
 
     prometheus: str
     alertmanager: str
@@ -171,7 +171,7 @@ def monitoring(
 
 
 def _alertmanager(receiver: str, route: Mapping[str, str]) -> dict[str, Any]:
-    """The example as it is shipped, but that every receiver is ours and needs no secret; nobody stays nobody."""
+    """The shipped example, with every receiver on this machine and without secrets; the receiver `nobody` is kept."""
     shipped: dict[str, Any] = yaml.safe_load((FOLDER / "alertmanager.yaml").read_text())
     for each in (shipped["route"], *shipped["route"]["routes"]):
         each.update({name: value for name, value in route.items() if name in each})

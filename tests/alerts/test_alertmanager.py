@@ -41,7 +41,7 @@ def test_amtool_takes_it() -> None:
 
 @pytest.mark.programs
 def test_amlint_finds_nothing() -> None:
-    """No unreachable route, no inhibition that is too wide; one mutes alerts of others, and one receiver is nobody."""
+    """No unreachable route, no too wide inhibition; one mutes alerts of others, and one receiver sends nothing."""
     program = Path(sys.executable).parent / "amlint"
     run = subprocess.run(
         [program, "check", "--strict", "--format", "json", "--rules", str(ALERTS), str(CONFIGURATION)],
@@ -61,7 +61,7 @@ def test_amlint_finds_nothing() -> None:
     "rule", [pytest.param(rule, id=f"{rule['alert']}-{rule['labels']['severity']}") for rule in rules_of(load(ALERTS))]
 )
 def test_every_alert_reaches_its_receiver(rule: dict[str, dict[str, str]]) -> None:
-    """Critical pages, a warning is mail, info notifies nobody, and the watchdog goes to the switch and nowhere else."""
+    """Critical pages, a warning is mail, info notifies no one, and the watchdog goes to the switch and nowhere else."""
     severity = rule["labels"]["severity"]
     labels = [f"alertname={rule['alert']}", f"severity={severity}", "cluster_id=east", "topic=orders", "partition=3"]
     run = amtool(
@@ -73,7 +73,7 @@ def test_every_alert_reaches_its_receiver(rule: dict[str, dict[str, str]]) -> No
 
 
 @pytest.mark.programs
-def test_what_is_not_ours_is_not_paged() -> None:
+def test_alerts_of_others_are_not_paged() -> None:
     run = amtool(
         "config", "routes", "test", f"--config.file={CONFIGURATION}", "alertname=NodeDown", "severity=critical"
     )
@@ -82,7 +82,7 @@ def test_what_is_not_ours_is_not_paged() -> None:
 
 
 def test_secrets_are_files() -> None:
-    """Nothing that is named like a secret stands in the file: only where it can be read."""
+    """No secret is in the file: each is named by the path of its file."""
     names = re.findall(
         r"^\s*-?\s*(\w*(?:password|key|token|secret|credentials|api_url)\w*):", CONFIGURATION.read_text(), re.MULTILINE
     )
@@ -109,7 +109,7 @@ def _matches(matchers: list[str], labels: dict[str, str]) -> bool:
 
 
 @pytest.mark.programs
-def test_a_group_s_owner_is_told_where_it_is_routed() -> None:
+def test_a_group_s_owner_is_notified_where_it_is_routed() -> None:
     """The example's child route is by the label `group`."""
     labels = ("alertname=KafkaTransactionBlocksGroup", "severity=info", "group=payments-eu")
     run = amtool("config", "routes", "test", f"--config.file={CONFIGURATION}", "--verify.receivers=team", *labels)
@@ -163,7 +163,7 @@ def test_the_title_says_what_and_where(tmp_path: Path) -> None:
 @pytest.mark.programs
 @pytest.mark.parametrize(("template", "kind"), [("chat.text", "text"), ("email.html", "html")])
 def test_chat_and_mail_take_a_description_as_text(template: str, kind: str, tmp_path: Path) -> None:
-    """Nothing in it mentions everybody or makes anything bold; the variables can be pasted as they stand."""
+    """A description can neither mention a whole channel nor format text; the variables can be pasted unchanged."""
     page = rendered(template, tmp_path, kind=kind)
 
     assert "&lt;!channel&gt; &amp; &lt;b&gt;bold" in page

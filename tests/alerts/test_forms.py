@@ -76,7 +76,7 @@ def test_nothing_chosen_is_what_is_written() -> None:
 
 
 def test_every_threshold_can_be_chosen() -> None:
-    """Each by its name, text for text, so that a template may stand in its place; and every other number stays."""
+    """Each by its name, as text, so that a template may replace it; every other number stays."""
     written = thresholds(rule_groups())
     values = {name: "{{ .Values." + name + " }}" for name in written}
     changed = rule_groups(Choices(thresholds=values))
@@ -90,7 +90,7 @@ def test_every_threshold_can_be_chosen() -> None:
 
 
 def test_durations_are_chosen_for_one_severity() -> None:
-    """The two steps of an alert wait for as long as each is told."""
+    """Each step of an alert has its own duration."""
     key = "KafkaTransactionSuspectsHidden.warning"
     changed = rule_groups(Choices(durations={key: {"for": "1h"}}))
     waits = [rule["for"] for rule in rules_of(changed) if rule.get("alert") == "KafkaTransactionSuspectsHidden"]

@@ -60,7 +60,7 @@ EXCHANGES: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] =
 )
 
 HARMLESS: Final = {
-    # that it fires is all that is said: nobody reads the value
+    # the only statement is that it fires: the value is not read
     ("KafkaTransactionExporterDown.critical", "max without"),
     ("KafkaTransactionWatchdog.none", "max without"),
     ("KafkaTransactionExporterNoTopicVisible.critical", "max without"),  # 0 is 0

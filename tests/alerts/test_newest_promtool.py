@@ -25,7 +25,7 @@ def promtool() -> str:
 
 
 @pytest.mark.parametrize("path", [RECORDING, ALERTS], ids=lambda path: path.name)
-def test_it_has_nothing_to_say(path: Path, promtool: str) -> None:
+def test_the_newest_promtool_finds_nothing(path: Path, promtool: str) -> None:
     command = [promtool, "check", "rules", "--lint=all", "--lint-fatal", str(path)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -79,7 +79,7 @@ def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
 
 
 def variables_in(alert: Alert) -> dict[str, str]:
-    """What a person's shell has after the line `variables` of a page."""
+    """The variables of an operator's shell after the line `variables` of a page."""
     export, *words = shlex.split(alert["annotations"]["variables"])
     assert export == "export"
     return dict(word.split("=", 1) for word in words)
@@ -88,7 +88,7 @@ def variables_in(alert: Alert) -> dict[str, str]:
 def test_a_hang_pages_with_the_way_out_and_resolves_when_it_is_taken(
     kafka_4_3_1: KafkaCluster, hurried: Monitoring, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """The page has exactly its labels; with its variables the runbook's commands run as they stand; then it is resolved."""
+    """The page has exactly its labels; with its variables the runbook's commands run unchanged; then it is resolved."""
     topic, transactional_id = make_topic(kafka_4_3_1), fresh_name("billing")
     hang = plant_hang(kafka_4_3_1.bootstrap, topic, 0, transactional_id)
 

@@ -47,7 +47,7 @@ LABEL_VALUES: Final = {
 
 @pytest.mark.programs
 @pytest.mark.parametrize("path", [RECORDING, ALERTS], ids=lambda path: path.name)
-def test_promtool_has_nothing_to_say(path: Path) -> None:
+def test_promtool_finds_nothing(path: Path) -> None:
     """Prometheus loads the files unchanged, and its linter is content."""
     run = subprocess.run(
         ["promtool", "check", "rules", "--lint=all", "--lint-fatal", str(path)],
@@ -60,8 +60,8 @@ def test_promtool_has_nothing_to_say(path: Path) -> None:
 
 
 @each([*RECORDED, *ALERTING], name=lambda rule: rule.get("record") or rule["alert"])
-def test_every_name_in_an_expression_is_one_of_ours(rule: dict[str, str]) -> None:
-    """A metric or label that nobody publishes makes an alert that can never fire."""
+def test_every_name_in_an_expression_is_published(rule: dict[str, str]) -> None:
+    """An alert on a metric or label that is not published can never fire."""
     known = (
         {metric.name for metric in METRICS}
         | {f"{metric.name}_bucket" for metric in METRICS if metric.kind == "histogram"}
@@ -84,7 +84,7 @@ def test_every_value_of_a_label_exists(rule: dict[str, str]) -> None:
 
 
 def test_every_signal_is_read_by_an_alert() -> None:
-    """A signal that only a panel wants is the panel's own query."""
+    """A signal that only a panel reads belongs into the panel's query."""
     read = {name for rule in [*ALERTING, *RECORDED] for name in re.findall(r"\w+:\w+:\w+", rule["expr"])}
 
     assert read == {rule["record"] for rule in RECORDED}
@@ -149,7 +149,7 @@ def test_an_alert_about_a_partition_names_groups_variables_and_page(rule: dict[s
 
 @every_alert
 def test_the_variables_are_a_line_for_a_shell(name: str) -> None:
-    """`variables` of each page, pasted as it stands, sets names of the runbooks' table to the alert's values."""
+    """`variables` of each page, pasted unchanged, sets names of the runbooks' table to the alert's values."""
     file = timeline_file(name)
     lines = [page["variables"] for page in file["pages"].values() if "variables" in page]
 

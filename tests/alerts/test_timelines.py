@@ -47,7 +47,7 @@ def test_a_stale_exporter_keeps_what_is_its_own() -> None:
     }
 
 
-def test_a_frozen_exporter_says_the_same_for_ever() -> None:
+def test_a_frozen_exporter_keeps_its_values() -> None:
     exporter = Exporter.of({"frozen": ["1m"], "rows": {"kafka_late_transactions": {"0m": "0 +60/m"}}}, {})
     values = {series["series"].partition("{")[0]: series["values"] for series in exporter.series(end=120, step=30)}
 

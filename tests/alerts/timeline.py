@@ -11,7 +11,7 @@ A file of `timelines/` is about one alert:
           - rows:                          # of the cluster: gone without a fresh snapshot
               hang: {2m: 60, 10m: gone}
         expect: {2m: critical, 15m: quiet} # severities that fire; `quiet` is none of them
-    labels: {topic: orders}                # of the firing alert, beside alertname and severity: exactly these
+    labels: {topic: orders}                # of the firing alert, besides alertname and severity: exactly these
     pages:                                 # every annotation of the positive case, by severity; but for runbook_url
       critical: {summary: ..., description: ...}
 

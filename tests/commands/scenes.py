@@ -1,4 +1,4 @@
-"""Evaluations, records and stand-ins for tests of commands; all of it built, none of it read from a broker."""
+"""Evaluations, records and stand-ins for tests of commands; all built in memory, nothing read from a broker."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def hangs(count: int) -> list[Evaluation]:
 OLD_EPOCH = plan_of(hangs(1)).replace('"coordinator_epoch": -1', '"coordinator_epoch": 3', 1)
 
 
-def test_each_is_judged_afresh_and_one_refusal_stops_nobody(tmp_path: Path) -> None:
+def test_each_is_judged_again_and_one_refusal_stops_no_other(tmp_path: Path) -> None:
     """The first lives again, the second hangs, the third is gone: one marker, status 5, all in the log."""
     plan = plan_of([hang(partition=number) for number in range(3)])
 
@@ -68,7 +68,7 @@ def test_each_is_judged_afresh_and_one_refusal_stops_nobody(tmp_path: Path) -> N
 
 
 def test_a_plan_that_was_carried_out_can_be_used_again(tmp_path: Path) -> None:
-    """What is gone already is neither refused nor a failure, and nobody is asked."""
+    """An entry that is gone already is neither refused nor a failure, and no question is asked."""
     status, written_to, steps = run(tmp_path, plan_of([hang()]), {0: nothing()})
 
     assert (status, written_to) == (0, [])
@@ -132,7 +132,7 @@ def test_nothing_is_written_and_why(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Another cluster, too many, nobody to ask, half a file, changed epochs, a commit."""
+    """Another cluster, too many entries, no terminal, half a file, changed epochs, a commit."""
     got, written_to, _ = run(tmp_path, plan, {0: now, 1: now, 2: now}, *more)
 
     assert (got, written_to) == (status, [])
@@ -182,7 +182,7 @@ def test_an_unread_partition_is_a_failure_and_not_a_ghost(tmp_path: Path, capsys
     ],
 )
 def test_options_that_do_not_go_together(arguments: list[str], tmp_path: Path) -> None:
-    """Told before any broker is asked."""
+    """The usage error comes before any request."""
     assert abort.wrong_usage(context_of(tmp_path, ["abort", *arguments]).options) is not None
 
 
@@ -247,7 +247,7 @@ def changed(path: str, value: Any) -> str:
         (changed("transactions/1/partition", 0), "orders-0 at start offset 100 is in the plan twice"),
     ],
 )
-def test_a_file_that_is_no_plan_is_refused_with_the_place(text: str, problem: str) -> None:
+def test_a_file_that_is_not_a_plan_is_refused_with_the_place(text: str, problem: str) -> None:
     """Cut off, of another release, mistyped, with a key too many or too few."""
     with pytest.raises(PlanFileError) as raised:
         parsed(text)
@@ -256,7 +256,7 @@ def test_a_file_that_is_no_plan_is_refused_with_the_place(text: str, problem: st
 
 
 def test_every_problem_is_reported_at_once_with_the_file_s_name(tmp_path: Path) -> None:
-    """So that a person mends it in one go."""
+    """The operator can repair the file in one go."""
     path = tmp_path / "plan.json"
     root = json.loads(plan_of([hang()]))
     root["transactions"][0].update(topic="", partition=-1)

@@ -51,7 +51,7 @@ def context(*arguments: str) -> Context:
     ],
 )
 def test_states_choose_rows_by_what_the_coordinator_has(written: str | None, ids: list[str | None]) -> None:
-    """A dash stands for no coordinator, as it does in the table."""
+    """A dash means no coordinator, as in the table."""
     rows = selected(every_kind(), show_all=True, states=states(written, or_unknown=True))
 
     assert [row.transactional_id for row in rows] == ids
@@ -75,7 +75,7 @@ def test_states_that_do_not_exist_are_reported(written: str) -> None:
     ],
 )
 def test_options_that_do_not_go_together(arguments: list[str]) -> None:
-    """Told before any broker is asked."""
+    """The usage error comes before any request."""
     assert wrong_usage(context(*arguments).options) is not None
 
 
@@ -92,7 +92,7 @@ def test_command_and_status_page_go_by_the_same_settings() -> None:
 
 
 def test_a_plan_is_never_written_over_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever it is: told before the cluster is asked."""
+    """A file, link or folder: the error comes before any request."""
     (tmp_path / "plan.json").write_text("mine")
 
     assert run(context("--plan-file", str(tmp_path / "plan.json")), SETTINGS) == 1
@@ -141,8 +141,8 @@ def test_a_name_breaks_no_format(name: str) -> None:
     assert all(character.isprintable() or character == "\t" for line in lines for character in line)
 
 
-def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red for what is proved, yellow for the rest that wants a person, and none where it was declined or cannot be seen."""
+def test_colour_is_for_terminals_that_accept_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red for proved hangs, yellow for other suspects, no colour where it was declined or cannot be seen."""
     lines = {verdict.label: by_verdict({"verdict": verdict.label}, "x") for verdict in Verdict}
 
     assert {label for label, line in lines.items() if line == f"{RED}x{RESET}"} == {
@@ -194,7 +194,7 @@ def watched(arguments: Sequence[str], looks: Sequence[Evaluation | BaseException
 
 
 def test_a_watch_prints_each_look_until_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
-    """One table after the other where nobody looks, at the pace that was asked for, and status 0 in the end."""
+    """One table after the other without a terminal, at the requested interval, and status 0 in the end."""
     status, slept = watched(["--watch"], [hang(), nothing()])
 
     out = capsys.readouterr().out
@@ -229,7 +229,7 @@ def test_a_watch_on_a_terminal_takes_the_place_of_the_last(monkeypatch: pytest.M
 
 
 def test_a_hang_that_is_not_read_has_not_ended(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody knows then. It has ended when its partition is read without it."""
+    """An unread partition proves nothing; the hang has ended when its partition is read without it."""
     unread = evaluate(snapshot(unread=[0]), Memory(), Policy())
 
     watched(["--watch", "--format", "table"], [hang(), unread, hang()])
@@ -246,8 +246,8 @@ def test_a_watch_survives_a_cluster_that_goes_away(capsys: pytest.CaptureFixture
     assert watched(["--watch"], [gone]) == (1, [])
 
 
-def test_a_watch_tells_what_is_missing_each_time(capsys: pytest.CaptureFixture[str]) -> None:
-    """An empty table of a cluster that half answers is not health."""
+def test_a_watch_names_what_is_missing_each_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty table of a half unread cluster does not mean health."""
     watched(["--watch"], [every_kind(), every_kind()])
 
     assert capsys.readouterr().err.count("incomplete: broker 1 is slow") == 2

@@ -84,7 +84,7 @@ def silent_at(cluster: FakeCluster, api: str, when: Callable[[], bool]) -> None:
 
 
 def test_while_it_waits_for_another_s_lock(cluster: FakeCluster, tmp_path: Path) -> None:
-    """The log says that it ended; it said `confirmed` and no more, which leaves open what became of it."""
+    """The log says that the command ended; a last line `confirmed` would leave the outcome open."""
     with (tmp_path / "audit.jsonl").open("a") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         process = aborting(cluster, tmp_path)

@@ -26,7 +26,7 @@ ABORT = ("abort", "--topic", "orders", "--partition", "0", "--start-offset", "10
 
 
 class Leaving(Terminal):
-    """A person who types Ctrl-C."""
+    """An operator who types Ctrl-C."""
 
     def readline(self, *_: object) -> NoReturn:
         raise KeyboardInterrupt
@@ -87,7 +87,7 @@ def test_ctrl_c_at_the_question_is_logged_as_declined(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("stdin", [None, io.StringIO("yes\n")])
-def test_nobody_to_ask_is_no_consent(
+def test_without_a_terminal_there_is_no_consent(
     stdin: io.StringIO | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A closed standard input, or a `yes` that comes down a pipe."""
@@ -97,8 +97,10 @@ def test_nobody_to_ask_is_no_consent(
     assert steps(tmp_path)[-1] == ("declined", "no terminal")
 
 
-def test_a_question_that_nobody_sees_is_not_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With standard error in a file a person would wait for nothing."""
+def test_a_question_is_not_asked_where_standard_error_is_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With standard error in a file the operator would not see the question."""
     at_terminal(monkeypatch, Terminal("yes\n"))
     monkeypatch.setattr("sys.stderr", io.StringIO())
 
@@ -119,7 +121,7 @@ def test_what_changed_while_the_operator_decided_is_judged_again(
 
 
 def test_it_is_judged_once_more_in_the_lock_with_yes_as_well(tmp_path: Path) -> None:
-    """Nobody thinks, but another one with the same log may have been waited for."""
+    """There is no question, but the command may have waited for another command with the same log."""
     assert abort(tmp_path, hang(), nothing(), more=("--yes",)) == (1, [])
     assert abort(tmp_path, hang(), live(), more=("--yes",)) == (5, [])
     judged: list[str] = []

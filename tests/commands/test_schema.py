@@ -34,7 +34,7 @@ def test_what_is_printed_is_what_the_schema_describes() -> None:
 
 
 def test_every_key_is_required() -> None:
-    """What is printed has every key always: a reader need not ask whether it is there."""
+    """Every key is always printed: a reader need not check whether it exists."""
     schema = json.loads(PATH.read_text())
 
     assert schema["$defs"]["coverage"]["properties"]["partitions"]["required"] == [answer.label for answer in Answer]

@@ -66,7 +66,7 @@ def test_progress_shows_after_a_while_and_is_wiped() -> None:
     assert terminal.getvalue() == "\r40 of 100 partitions read\r\033[K"
 
 
-def test_progress_is_silent_where_nobody_looks() -> None:
+def test_progress_is_shown_on_a_terminal_only() -> None:
     """Standard error in a file or a pipe gets no carriage returns."""
     now = [0.0]
     stream = io.StringIO()

@@ -23,7 +23,7 @@ from tests.tools import ToolUnavailable, compose
 FILE: Final = ROOT / "examples" / "compose.yaml"
 SERVICES: Final[dict[str, Any]] = yaml.safe_load(FILE.read_text())["services"]
 OWN_PORTS: Final = {"exporter": 9814, "prometheus": 9090, "alertmanager": 9093, "grafana": 3000}
-"""What each of these programs listens on unless it is told otherwise; nothing here tells them."""
+"""The default ports of these programs, which nothing here changes."""
 OF_THE_HOST: Final = ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS", "KAFKA_CONTROLLER_QUORUM_VOTERS")
 """What the tests' own broker has in another way, as it has other ports."""
 IN_THE_IMAGE: Final = {"confluent_kafka", "kafka", "numpy", "exporter"}
@@ -134,8 +134,8 @@ def test_services_find_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.programs
-def test_prometheus_takes_its_configuration_and_our_rules(tmp_path: Path) -> None:
-    """From the places where they are mounted; all of our rules, and the job that the alerts have in their texts."""
+def test_prometheus_takes_its_configuration_and_the_rules(tmp_path: Path) -> None:
+    """From the places where they are mounted; all rules of the project, and the job that the alerts have in their texts."""
     place = as_mounted("prometheus", tmp_path)
     (argument,) = (argument for argument in SERVICES["prometheus"]["command"] if argument.startswith("--config.file="))
     configuration = place / argument.partition("=")[2].lstrip("/")
@@ -165,7 +165,7 @@ def test_alertmanager_takes_its_configuration(tmp_path: Path) -> None:
 
 
 def test_grafana_is_given_every_dashboard(tmp_path: Path) -> None:
-    """Where the provider looks, with a data source of the type that the dashboards ask for."""
+    """In the provider's folder, with a data source of the type that the dashboards use."""
     place = as_mounted("grafana", tmp_path)
     provisioning = place / "etc/grafana/provisioning"
     dashboards = yaml.safe_load((provisioning / "dashboards/dashboards.yaml").read_text())
@@ -197,7 +197,7 @@ def test_the_exporter_takes_its_settings(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_workload_needs_nothing_that_the_image_has_not() -> None:
-    """It runs in the exporter's image, with this folder mounted beside it: nothing of the tests, no other package."""
+    """It runs in the exporter's image with this folder mounted: nothing of the tests, no other package."""
     imported: set[str] = set()
     for path in (ROOT / "examples" / "workload").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -34,7 +34,7 @@ def problems_of(clusters: str, shared: str = SHARED) -> tuple[str, ...]:
 
 
 def test_a_cluster_takes_from_the_settings_what_it_does_not_say() -> None:
-    """Names and order are those of the file; what is said of a cluster comes before a flag."""
+    """Names and order are those of the file; a cluster's own value overrides a flag."""
     sources = Sources(
         clusters=("fleet.yaml", TWO),
         file=("config.yaml", SHARED),
@@ -89,5 +89,5 @@ def test_a_fleet_has_no_second_name() -> None:
 
 
 def test_a_mistake_that_all_clusters_share_is_reported_once() -> None:
-    """It stands in the settings, not in each cluster."""
+    """The setting is shared, so the problem is not repeated for each cluster."""
     assert len(problems_of(TWO, SHARED + "web: 1\n")) == 1

@@ -8,7 +8,7 @@ from exporter.config.java_properties import from_java, properties
 from exporter.config.loading import ConfigurationError
 
 
-def ours(text: str) -> dict[str, object]:
+def settings(text: str) -> dict[str, object]:
     return {name: written.value for name, written in from_java("client.properties", text).items()}
 
 
@@ -27,7 +27,7 @@ def test_the_format_is_java_s() -> None:
 
 def test_a_scram_client_s_file_is_understood() -> None:
     """Security is taken over, the login module's quoted password too; the Java client's pace is left out."""
-    assert ours(
+    assert settings(
         """
 security.protocol=SASL_SSL
 sasl.mechanism=SCRAM-SHA-512
@@ -49,8 +49,8 @@ default.api.timeout.ms=60000
 
 
 def test_a_pem_key_store_is_key_and_certificate() -> None:
-    """Java keeps both in one file; so do we then."""
-    assert ours("ssl.keystore.location=/me.pem\nssl.keystore.type=pem\nssl.key.password=x") == {
+    """Java keeps both in one file; the settings then name that file twice."""
+    assert settings("ssl.keystore.location=/me.pem\nssl.keystore.type=pem\nssl.key.password=x") == {
         "kafka.ssl.certificate.location": "/me.pem",
         "kafka.ssl.key.location": "/me.pem",
         "kafka.ssl.key.password": "x",
@@ -59,7 +59,7 @@ def test_a_pem_key_store_is_key_and_certificate() -> None:
 
 def test_stores_are_pkcs12_unless_they_are_said_to_be_pem() -> None:
     """Java's own default reads PKCS12 as well; a key's password is the store's there."""
-    assert ours(
+    assert settings(
         "ssl.truststore.location=/t.p12\nssl.truststore.password=one\nssl.keystore.location=/k.p12\n"
         "ssl.keystore.type=PKCS12\nssl.keystore.password=two\nssl.key.password=two"
     ) == {
@@ -73,7 +73,7 @@ def test_stores_are_pkcs12_unless_they_are_said_to_be_pem() -> None:
 def test_client_credentials_are_understood() -> None:
     """Java's login module for OAUTHBEARER, its handler, and where tokens come from."""
     module = "org.apache.kafka.common.security.oauthbearer"
-    assert ours(
+    assert settings(
         f"sasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url=https://idp/token\n"
         f"sasl.login.callback.handler.class={module}.OAuthBearerLoginCallbackHandler\n"
         f'sasl.jaas.config={module}.OAuthBearerLoginModule required clientId="me" clientSecret="x y" scope="kafka";'
@@ -105,6 +105,6 @@ def test_client_credentials_are_understood() -> None:
     ],
 )
 def test_what_would_be_ignored_is_refused(text: str, problem: str) -> None:
-    """A security property that we cannot honour is an error with its line, and no secret in it."""
+    """A security property that the exporter cannot honour is an error with its line, and no secret in it."""
     with pytest.raises(ConfigurationError, match=problem.replace("(", r"\(")):
         from_java("client.properties", text)

@@ -44,7 +44,7 @@ def test_the_deadline_follows_the_interval() -> None:
 
 
 def test_a_variable_with_single_underscores_is_refused_with_its_right_name() -> None:
-    """It would be ignored in silence; variables that Kubernetes makes for a Service of our name are no settings."""
+    """It would be ignored in silence; variables that Kubernetes makes for a Service of this name are not settings."""
     environment = {
         "KAFKA_TRANSACTION_EXPORTER_SCAN_INTERVAL": "15s",
         "KAFKA_TRANSACTION_EXPORTER_SERVICE_HOST": "10.0.0.1",
@@ -65,7 +65,7 @@ def test_file_environment_and_flags_win_in_that_order() -> None:
     environment = {
         "KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVAL": "20s",
         "KAFKA_TRANSACTION_EXPORTER__SCAN__DEADLINE": "6s",
-        "KAFKA_TRANSACTION_EXPORTER_PORT": "tcp://10.0.0.1:9814",  # Kubernetes makes such for a Service of our name
+        "KAFKA_TRANSACTION_EXPORTER_PORT": "tcp://10.0.0.1:9814",  # Kubernetes makes such for a Service of this name
         "HOME": "/nowhere",
     }
 
@@ -209,7 +209,7 @@ def test_what_would_be_ignored_or_cannot_work_is_refused(text: str, problem: str
         ("- a", "config.yaml:1: must be a mapping of sections"),
     ],
 )
-def test_a_file_that_is_no_mapping_is_refused(text: str, problem: str) -> None:
+def test_a_file_that_is_not_a_mapping_is_refused(text: str, problem: str) -> None:
     """Broken YAML and YAML of another shape give a line and a sentence."""
     assert problems_of(text, flags={"kafka.bootstrap.servers": "a:1"}) == [problem]
 
@@ -231,7 +231,7 @@ def test_sizes_are_taken_with_their_units(written: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("written", ["0", "-1", "1GiB", "much", "true", "1 GB"])
-def test_sizes_that_are_none_are_refused(written: str) -> None:
+def test_invalid_sizes_are_refused(written: str) -> None:
     """With an example."""
     (said,) = problems_of(SERVERS + f"history.retention_size: {written}")
 
@@ -267,7 +267,7 @@ def test_groups_are_taken_from_yaml_and_as_json() -> None:
         ("[{name: a, match: 5}]", "must have regular expressions; 5 of 'a' is not one: first argument must be string"),
     ],
 )
-def test_groups_that_are_none_are_refused(written: str, problem: str) -> None:
+def test_invalid_groups_are_refused(written: str, problem: str) -> None:
     """With what was wrong, and what it should look like."""
     (said,) = problems_of(SERVERS + f"transaction_log.groups: {written}\n")
 
@@ -300,7 +300,7 @@ def test_patterns_of_topics_are_a_list_or_one_expression(written: str, expected:
         ("'(a+)+b'", "must have regular expressions that are quick to match; '(a+)+b': matching could take too long"),
     ],
 )
-def test_patterns_of_topics_that_are_none_are_refused(written: str, problem: str) -> None:
+def test_invalid_patterns_of_topics_are_refused(written: str, problem: str) -> None:
     """With what was wrong."""
     (said,) = problems_of(SERVERS + f"scan.topics.exclude: {written}\n")
 
@@ -341,7 +341,7 @@ def test_what_yaml_cannot_evaluate_is_a_problem_with_its_line(text: str, line: i
 
 
 def test_a_setting_without_a_value_is_a_problem() -> None:
-    """Found by `make fuzz`. Where there is no default, nothing is what it says."""
+    """Found by `make fuzz`. An empty value is an error where the setting has a default."""
     with pytest.raises(ConfigurationError) as failure:
         load(file=("config.yaml", "scan:\n  interval:\n"), environment={}, flags={"kafka.bootstrap.servers": "a:1"})
     assert failure.value.problems == ("config.yaml:2: scan.interval has no value: remove it to use the default",)
@@ -368,7 +368,7 @@ def test_a_password_in_the_token_endpoint_is_not_shown() -> None:
 
 
 def test_aliases_of_aliases_end() -> None:
-    """Ten lines stand for a billion values."""
+    """Ten lines would expand to a billion values."""
     for opening, item, closing in (("{", "k{n}: *a{n}", "}"), ("[", "*a{n}", "]")):
         lines = ["a0: &a0 {x: 1}" if opening == "{" else "a0: &a0 [x]"]
         for level in range(1, 11):

@@ -131,7 +131,7 @@ def test_a_secret_and_its_file_exclude_each_other() -> None:
     ],
 )
 def test_a_secret_is_shown_as_its_reference_only_where_that_is_all(written: str, shown: str | None) -> None:
-    """What stands beside the reference is a part of the secret."""
+    """Text next to the reference is a part of the secret."""
     text = f"{SASL}  sasl.password: '{written}'\n"
     loaded = load_with_sources(file=("config.yaml", text), environment={"IT": "s3cret"}, flags={})
 

@@ -55,7 +55,7 @@ def test_the_schema_refuses_what_the_program_refuses(text: str) -> None:
 
 
 def test_the_example_is_good_and_holds_every_setting() -> None:
-    """As it stands, and with every line that has a value taken in."""
+    """Unchanged, and with every commented value taken in."""
     text = example_file()
     assert load(file=("config.yaml", text), environment={}, flags={}).kafka.bootstrap_servers == (("localhost", 9092),)
     taken_in = "\n".join(
@@ -65,8 +65,8 @@ def test_the_example_is_good_and_holds_every_setting() -> None:
     assert all(setting.name.split(".", 1)[1] + ":" in taken_in for setting in SETTINGS)
 
 
-def test_a_dump_can_be_loaded_and_tells_no_secret() -> None:
-    """Every setting with its place; secrets and what references stand for are left out; read again, it is the same."""
+def test_a_dump_can_be_loaded_and_shows_no_secret() -> None:
+    """Every setting with its place, without secrets and the values of references; read again, it is the same."""
     text = (
         "kafka:\n  bootstrap.servers: [a:1, b:2]\n  security.protocol: SASL_SSL\n  sasl.mechanism: PLAIN\n"
         "  sasl.username: ${env:WHO}\n  sasl.password: c4nary\nscan.interval: 20s\n"

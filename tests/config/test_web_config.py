@@ -42,13 +42,13 @@ def test_there_is_a_corpus() -> None:
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.name)
 def test_a_good_file_is_taken(path: Path, folder: Path) -> None:
-    """Whatever the toolkit takes and we can honour."""
+    """Everything that the exporter toolkit accepts and the exporter can honour."""
     assert problems(path, folder) == []
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.name)
 def test_a_bad_file_is_refused_with_its_message(path: Path, folder: Path) -> None:
-    """Line and sentence, as the file beside it has them."""
+    """Line and sentence, as in the file of expected messages."""
     assert problems(path, folder) == path.with_suffix(".txt").read_text().splitlines()
 
 

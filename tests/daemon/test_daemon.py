@@ -40,7 +40,7 @@ class Clock:
 
 
 class Script:
-    """Stands in for a Collector: gives the next scripted snapshot, or raises the next scripted error."""
+    """A Collector that returns the next scripted snapshot, or raises the next scripted error."""
 
     def __init__(self, *results: Snapshot | Exception) -> None:
         self.results = list(results)
@@ -293,7 +293,7 @@ def test_an_unwritable_state_file_harms_nothing(tmp_path: Path, caplog: pytest.L
 
 
 class Reloads:
-    """Stands in for a Reloader: gives what it was told to give, and counts."""
+    """A Reloader that returns scripted values, and counts."""
 
     def __init__(self, *results: Reloaded | None) -> None:
         self.results = list(results)
@@ -360,7 +360,7 @@ def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(("stepped_s", "is_anew"), [(-3600, True), (-0.5, False), (0, False), (86_400, False)])
 def test_a_clock_that_was_set_back_does_not_stop_the_loop(*, stepped_s: float, is_anew: bool) -> None:
-    """The schedule begins anew from the time of day that is now; a clock set forward only brings a cycle early."""
+    """The schedule restarts from the present time of day; a clock set forward only brings a cycle early."""
     clock, wall = Clock(), Clock()
     daemon = Daemon(settings_with(), cast("Collector", Script()), state_path=None, wall_clock=wall, clock=clock)
     scheduler = BackgroundScheduler(timezone="UTC")
@@ -407,7 +407,7 @@ def test_orders_are_followed_until_the_one_to_stop() -> None:
 
 
 def test_a_loop_whose_scheduler_has_died_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread that begins cycles ends after the first: nothing else would ever tell, so health does."""
+    """The thread that begins cycles ends after the first: only liveness can report that."""
     monkeypatch.setattr(BackgroundScheduler, "_main_loop", BackgroundScheduler._process_jobs)
     orders = Orders()
     settings = settings_with(scan__interval="50ms", scan__deadline="40ms")

@@ -73,7 +73,7 @@ class Log:
 
 
 class Logs:
-    """One log after another, as the reader opens them anew."""
+    """One log after another, as the reader opens them."""
 
     def __init__(self, *logs: Log | Exception) -> None:
         self._logs = list(logs)
@@ -200,7 +200,7 @@ def test_a_gap_makes_what_follows_poorer_and_not_wrong(caplog: pytest.LogCapture
 def test_it_goes_on_where_it_was_after_any_failure(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A log that cannot be opened, one that breaks, a defect of ours: each is said, and nothing is read twice or lost."""
+    """A log that cannot be opened, one that breaks, a defect: each is logged, and nothing is read twice or lost."""
     monkeypatch.setattr("exporter.daemon.log_follower.OPEN_AGAIN_SECONDS", 0.01)
     records = commits(0, 0, 4)
     broken = Log([Batch(tuple(records[:5])), LogUnreadableError("all brokers are down")], {0: 12})

@@ -60,7 +60,7 @@ def test_a_changed_file_is_read_once(files: Files) -> None:
 
 
 def test_a_rotated_password_is_a_change_of_its_own(files: Files) -> None:
-    """The YAML file is as it was; the settings are others, and connections must be made anew."""
+    """The YAML file is unchanged; the settings are others, and new connections are needed."""
     files.password.write_text("two")
 
     reloaded = files.reloader.if_changed()
@@ -89,7 +89,7 @@ def test_a_swapped_link_is_seen(files: Files, tmp_path: Path) -> None:
 
 
 def test_a_bad_file_is_reported_once_and_changes_nothing(files: Files, caplog: pytest.LogCaptureFixture) -> None:
-    """Every problem, once; mended, it is taken; asked for by name, it is told again."""
+    """Every problem, once; a repaired file is taken; a reload by order reports the problem again."""
     files.write("soon", "nonsense: 1\n")
     files.now_s = 2000.0
 

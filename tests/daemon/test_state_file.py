@@ -83,7 +83,7 @@ def test_no_file_is_an_empty_memory(tmp_path: Path) -> None:
     assert state_file.load(tmp_path / "none.json") == State()
 
 
-def test_saving_makes_the_folder_and_leaves_nothing_beside(tmp_path: Path) -> None:
+def test_saving_makes_the_folder_and_leaves_no_other_file(tmp_path: Path) -> None:
     """A folder that is missing is made; of the replaced file nothing is left over."""
     path = tmp_path / "deep" / "er" / "state.json"
 

@@ -59,7 +59,7 @@ MONOTONIC_MS = 100 * MINUTE_MS
 
 
 def evidence(listed: CoordinatorTransaction | None, **fields: Any) -> Evidence:
-    """An entry of producer 7 at epoch 3 on orders-0, about which a coordinator says `told`, fully proved."""
+    """An entry of producer 7 at epoch 3 on orders-0, for which a coordinator shows `listed`, fully proved."""
     epoch = fields.get("producer_epoch", 3)
     owned = ownership(listed, (TOPIC, 0), epoch)
     asked = owned not in {Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_ACTIVE}
@@ -178,7 +178,7 @@ def _columns(entries: Sequence[Entry]) -> OpenTransactions:
 
 
 def remembered(**fields: Any) -> Remembered:
-    """First and last seen a minute ago at epoch 3; no coordinator told its start."""
+    """First and last seen a minute ago at epoch 3; no coordinator shows its start."""
     known: dict[str, Any] = {
         "first_seen_ms": NOW_MS - MINUTE_MS,
         "last_seen_ms": NOW_MS - MINUTE_MS,

@@ -36,7 +36,7 @@ def hang(impact: Impact | None, *, later_ms: int = 0, entry: Entry = HANG) -> Sn
         pytest.param(150, False, id="reads uncommitted records, to the end"),
     ],
 )
-def test_a_group_is_blocked_where_it_stands_at_the_last_stable_offset(offset: int, *, is_blocked: bool) -> None:
+def test_a_group_at_the_last_stable_offset_is_blocked(offset: int, *, is_blocked: bool) -> None:
     result = evaluate(hang(at(offset)), Memory(), Policy())
 
     assert result.blocked_groups == ((READERS,) if is_blocked else ())
@@ -45,20 +45,20 @@ def test_a_group_is_blocked_where_it_stands_at_the_last_stable_offset(offset: in
 
 
 @pytest.mark.parametrize("unknown", ["last_stable_offset", "high_watermark"])
-def test_without_both_ends_nobody_is_called_blocked(unknown: str) -> None:
+def test_without_both_ends_no_group_is_called_blocked(unknown: str) -> None:
     entry = replace(HANG, **{unknown: UNKNOWN_OFFSET})  # type: ignore[arg-type]  # both are integers
     result = evaluate(hang(at(100), entry=entry), Memory(), Policy())
 
     assert result.blocked_groups == ()
 
 
-def test_nobody_is_blocked_where_nothing_waits() -> None:
+def test_no_group_is_blocked_where_no_record_waits() -> None:
     entry = Entry(second_read=SecondRead.UNCHANGED, start_offset=100, last_stable_offset=100, high_watermark=100)
 
     assert evaluate(hang(at(100), entry=entry), Memory(), Policy()).blocked_groups == ()
 
 
-def test_a_transaction_that_is_no_suspect_blocks_nobody() -> None:
+def test_a_transaction_that_is_not_a_suspect_blocks_no_group() -> None:
     entry = Entry(start_offset=100, last_stable_offset=100, high_watermark=150)
     result = evaluate(snapshot([entry], transactions=(listed(),), impact=at(100)), Memory(), Policy())
 
@@ -84,7 +84,7 @@ def test_two_suspects_on_a_partition_block_a_group_once() -> None:
 
 
 def test_the_first_cycle_is_remembered_and_forgotten_with_the_block() -> None:
-    """A group that reads on and is blocked again begins anew."""
+    """A group that reads on and is blocked again has a new first cycle."""
     first = evaluate(hang(at(100)), Memory(), Policy())
     second = evaluate(hang(at(100), later_ms=MINUTE_MS), first.memory, Policy())
     gone = evaluate(hang(at(98), later_ms=2 * MINUTE_MS), second.memory, Policy())
@@ -97,7 +97,7 @@ def test_the_first_cycle_is_remembered_and_forgotten_with_the_block() -> None:
 
 @pytest.mark.parametrize("impact", [None, at(failures=("broker 2 does not respond",))], ids=["none", "partial"])
 def test_a_cycle_that_could_not_ask_keeps_the_first(impact: Impact | None) -> None:
-    """It publishes nobody, since it knows nobody."""
+    """Such a cycle publishes no group, since it knows none."""
     first = evaluate(hang(at(100)), Memory(), Policy())
     unread = evaluate(hang(impact, later_ms=MINUTE_MS), first.memory, Policy())
     second = evaluate(hang(at(100), later_ms=2 * MINUTE_MS), unread.memory, Policy())
@@ -107,7 +107,7 @@ def test_a_cycle_that_could_not_ask_keeps_the_first(impact: Impact | None) -> No
     assert second.blocked_groups[0].since_ms == NOW_MS
 
 
-def test_another_cluster_remembers_nobody() -> None:
+def test_blocked_groups_of_another_cluster_are_forgotten() -> None:
     first = evaluate(hang(at(100)), Memory(), Policy())
     other = snapshot([HANG], proof=proof(), impact=at(100), taken_at_ms=NOW_MS + 5, cluster_id="cluster-2")
 

@@ -42,7 +42,7 @@ def hang(**fields: object) -> Snapshot:
 
 
 def test_a_start_from_its_coordinator_counts_first() -> None:
-    """A transaction that its coordinator owns is as old as the coordinator says, whenever we first saw it."""
+    """A transaction that its coordinator owns is as old as the coordinator says, whenever the exporter first saw it."""
     taken = snapshot([Entry()], transactions=(transaction(start_time_ms=NOW_MS - 5000),))
 
     result = run(taken, memory(remembered(first_seen_ms=NOW_MS - 1000)))
@@ -52,7 +52,7 @@ def test_a_start_from_its_coordinator_counts_first() -> None:
 
 
 def test_the_last_start_that_a_coordinator_returned_outlives_its_ownership() -> None:
-    """A transaction that lost its coordinator keeps the start that was told while it was owned."""
+    """A transaction that lost its coordinator keeps the start that was shown while it was owned."""
     known = memory(remembered(coordinator_start_ms=NOW_MS - 9000))
 
     result = run(hang(), known)
@@ -133,8 +133,8 @@ def test_an_unreadable_limit_falls_back_visibly() -> None:
     assert (result.max_timeout_ms, result.max_timeout_is_fallback) == (123, True)
 
 
-def test_clocks_ahead_of_ours_give_no_negative_durations() -> None:
-    """A coordinator or a client whose clock is ahead of ours gives 0, not less."""
+def test_clocks_ahead_of_the_exporter_s_give_no_negative_durations() -> None:
+    """A coordinator or a client whose clock is ahead of the exporter's gives 0, not less."""
     taken = snapshot([Entry(last_timestamp_ms=NOW_MS + 5000)], transactions=(transaction(start_time_ms=NOW_MS + 5000),))
 
     result = run(taken)
@@ -299,7 +299,7 @@ def test_another_cluster_s_memory_is_ignored() -> None:
 
 
 def test_completing_is_timed_from_the_cycle_that_first_saw_it() -> None:
-    """A Prepare state is stuck by how long we have seen it, over cycles; any other state starts the count anew."""
+    """A Prepare state is stuck by how long the exporter has seen it, over cycles; any other state restarts the count."""
     completing = snapshot([Entry()], transactions=(transaction("PrepareCommit"),))
     first = run(completing)
     passed: dict[str, Any] = {"taken_at_ms": NOW_MS + 61_000, "monotonic_ms": MONOTONIC_MS + 61_000}
@@ -334,7 +334,7 @@ def test_what_was_decided_during_a_cycle_is_completing_from_its_end_on() -> None
 
 
 def test_a_clock_that_becomes_known_makes_nothing_stuck() -> None:
-    """Ours was an hour behind and stood in for the cluster's until a controller told: ten seconds have passed."""
+    """The exporter's clock, an hour behind, was used until the controller's was known: only ten seconds have passed."""
     behind: dict[str, Any] = {"clock_source": ClockSource.EXPORTER, "clock_offset_ms": -60 * MINUTE_MS}
     first = run(snapshot([Entry()], transactions=(transaction("PrepareCommit"),), **behind))
     passed: dict[str, Any] = {"taken_at_ms": NOW_MS + 10_000, "monotonic_ms": MONOTONIC_MS + 10_000}

@@ -60,7 +60,7 @@ def row_of(taken: Snapshot, log: Journal, memory: Memory | None = None) -> Trans
 def test_the_start_of_a_transaction_that_was_not_described(
     sentence: str, log: Journal, start_ms: int, source: StartSource
 ) -> None:
-    """First seen in this cycle, so its coordinator was not asked: its log tells all the same."""
+    """First seen in this cycle, so its coordinator was not requested: the transaction log has its start."""
     row = row_of(snapshot([Entry()], transactions=(listed(),)), log)
 
     assert (row.start_timestamp_ms, row.start_source) == (start_ms, source), sentence
@@ -74,7 +74,7 @@ def test_the_coordinator_s_own_word_comes_first() -> None:
 
 
 def test_a_hang_is_not_as_old_as_what_the_log_has_open() -> None:
-    """The log may be a moment behind: for a hang the partition and we tell."""
+    """The log may be a moment behind: the start of a hang is that of its partition, or its first sight."""
     listed = transaction("Empty", start_time_ms=-1, partitions=frozenset())
     hang = snapshot(
         [Entry(second_read=SecondRead.UNCHANGED)], transactions=(listed,), proof=proof(transactions=(listed,))
@@ -108,7 +108,7 @@ def test_a_hang_is_not_as_old_as_what_the_log_has_open() -> None:
     ],
 )
 def test_since_when_it_completes(sentence: str, log: Journal, verdict: str) -> None:
-    """Seen completing for ten seconds; when that began, the log tells exactly, of this very transaction."""
+    """Seen completing for ten seconds; the log has the exact beginning, of this very transaction."""
     preparing = transaction("PrepareCommit", start_time_ms=STARTED_MS)
     earlier = snapshot([Entry()], transactions=(preparing,), taken_at_ms=NOW_MS - 10_000)
     first = evaluate(earlier, Memory(), Policy(), log)
@@ -123,7 +123,7 @@ def nobody_lists_it() -> Snapshot:
 
 
 def test_a_producer_id_that_no_coordinator_lists_has_its_former_name() -> None:
-    """In the row and in its sentence, which says who told."""
+    """In the row and in its sentence, which names the source."""
     row = row_of(nobody_lists_it(), journal(is_former=True, latest=None, open_epoch=-1))
     nameless = row_of(nobody_lists_it(), NO_JOURNAL)
 

@@ -47,13 +47,13 @@ def completed(kind: str, epoch: int) -> CoordinatorTransaction:
 @pytest.mark.parametrize(
     ("sentence", "listed", "markers", "outcome"),
     [
-        ("nobody tells", None, (), NONE),
+        ("no source", None, (), NONE),
         ("the id has nothing ended", transaction("Empty", start_time_ms=-1, partitions=frozenset()), (), NONE),
         ("its coordinator committed at this epoch", completed("Commit", 3), (), COMMITTED),
         ("its coordinator committed at the next epoch", completed("Commit", 4), (), COMMITTED),
         ("its coordinator aborted, and the epoch may be shared", completed("Abort", 3), (), NONE),
-        ("its coordinator tells of a much later epoch", completed("Commit", 5), (), NONE),
-        ("its coordinator tells of an earlier epoch", completed("Commit", 2), (), NONE),
+        ("its coordinator shows a much later epoch", completed("Commit", 5), (), NONE),
+        ("its coordinator shows an earlier epoch", completed("Commit", 2), (), NONE),
         ("another partition has a COMMIT", None, (marker("COMMIT", 20),), COMMITTED),
         ("another partition has a COMMIT of its records", None, (marker("COMMIT", 20, ended=3),), COMMITTED),
         ("its own partition has a COMMIT", None, (marker("COMMIT", -20, ended=3, partition=0),), COMMITTED),
@@ -93,7 +93,7 @@ def completed(kind: str, epoch: int) -> CoordinatorTransaction:
         ("its coordinator has a commit", completed("Commit", 3), (marker("ABORT", 20),), COMMITTED),
     ],
 )
-def test_a_commit_counts_whoever_tells_and_an_abort_is_proved(
+def test_a_commit_counts_from_any_source_and_an_abort_is_proved(
     sentence: str,
     listed: CoordinatorTransaction | None,
     markers: tuple[EndMarker, ...],
@@ -176,7 +176,7 @@ def test_where_it_was_seen_can_be_checked() -> None:
 
 
 def test_that_nothing_was_seen_of_it_is_not_said_where_a_commit_may_be_forgotten() -> None:
-    """Whoever is asked to agree to an abort reads that nobody can know any more."""
+    """The operator who is asked to agree to an abort reads that the outcome can no longer be known."""
     lost = "partitions forget a producer 24 hours after its last marker there: more time may have passed"
 
     assert outcome_seen(evidence(None, lost=(lost,))) == (lost,)

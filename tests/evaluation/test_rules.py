@@ -95,14 +95,14 @@ OWNED = [
         Verdict.OPEN_WITHIN_TIMEOUT,
     ),
     Row(
-        "past its time-out by a clock of ours that cannot be compared with the brokers'",
+        "past its time-out by an exporter's clock that cannot be compared with the brokers'",
         evidence(transaction(start_time_ms=began(10 * MINUTE_MS)), is_clock_sure=False),
         {"clock_unverified"},
         InconclusiveReason.CLOCK_UNVERIFIED,
         Verdict.INCONCLUSIVE,
     ),
     Row(
-        "within its time-out by a clock of ours that is known to be behind",
+        "within its time-out by an exporter's clock that is known to be behind",
         evidence(transaction(), is_clock_sure=False, is_clock_behind=True),
         {"clock_unverified"},
         InconclusiveReason.CLOCK_UNVERIFIED,
@@ -336,7 +336,7 @@ INCONCLUSIVE = [
         proof_failure="transaction_state_hidden",
     ),
     unproved(
-        "nobody told of __transaction_state",
+        "no response about __transaction_state",
         InconclusiveReason.TRANSACTION_STATE_UNKNOWN,
         proof_failure="transaction_state_unknown",
     ),
@@ -383,7 +383,7 @@ INCONCLUSIVE = [
         Verdict.INCONCLUSIVE,
     ),
     Row(
-        "the partition has seen a newer epoch than the coordinator tells",
+        "the partition has seen a newer epoch than the coordinator shows",
         evidence(transaction(producer_epoch=2)),
         set(),
         InconclusiveReason.COORDINATOR_BEHIND,

@@ -17,7 +17,7 @@ MakeTopic = Callable[..., str]
 
 
 def test_the_scan_is_a_table(spark: SparkSession, kafka_4_3_1: KafkaCluster, make_topic: MakeTopic) -> None:
-    """A row for each partition with the broker that leads it, and one for each broker with what it was asked."""
+    """A row for each partition with the broker that leads it, and one for each broker with its requests."""
     topic = make_topic(kafka_4_3_1, partitions=3)
     with OpenTransaction(kafka_4_3_1.bootstrap, "app-1", [(topic, 2)]):
         rows = scan_of(spark, kafka_4_3_1.bootstrap).collect()

@@ -67,7 +67,7 @@ def comparable(exposition: str) -> list[str]:
 def test_a_fleet_of_one_says_what_the_daemon_of_one_says(
     spark: SparkSession, make_cluster: MakeCluster, nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two cycles of each engine on the same state: every series, value and order, but for what a clock has a part in.
+    """Two cycles of each engine on the same state: every series, value and order, except values that depend on a clock.
 
     Whether hangs could be proved is not checked for the clusters of a fleet: the requests of that check are left out.
     """

@@ -19,7 +19,7 @@ from promql_parser import (
 )
 
 RATE_INTERVAL: Final = timedelta(seconds=1_234_567)
-"""A duration that nobody writes, in the place of $__rate_interval."""
+"""An unusual duration, in the place of $__rate_interval."""
 
 Node = Any
 

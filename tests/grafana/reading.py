@@ -42,12 +42,12 @@ class Target:
 
     @property
     def expression(self) -> str:
-        """As it stands in the file."""
+        """Unchanged, from the file."""
         return str(self.target["expr"])
 
     @property
     def name(self) -> str:
-        """Where it is, for a person."""
+        """Its place, for messages."""
         return f"{self.dashboard}: {self.panel['title']}: {self.target['refId']}"
 
     @property

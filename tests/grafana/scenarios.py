@@ -81,7 +81,7 @@ class Scraped:
 
 @dataclass(frozen=True)
 class Scrape:
-    """What one scrape brought; None where nobody answered."""
+    """The result of one scrape; None without a response."""
 
     at_ms: int
     target: Scraped

@@ -30,8 +30,8 @@ every_target = each(targets(), name=lambda target: target.name)
 
 
 @every_dashboard
-def test_a_dashboard_can_be_provisioned_beside_others(name: str) -> None:
-    """A fixed uid of at most 40 characters, no number of a database, the usual time, no source of ours by name."""
+def test_a_dashboard_can_be_provisioned_alongside_others(name: str) -> None:
+    """A fixed uid of at most 40 characters, no number of a database, the usual time, no data source by name."""
     dashboard = COMMITTED[name]
 
     assert dashboard["uid"] == f"kafka-transactions-{name}"
@@ -109,7 +109,7 @@ def test_numbers_and_tables_show_the_present_and_graphs_keep_their_gaps(name: st
 
 @every_dashboard
 def test_only_the_state_is_green_and_what_is_missing_is_not(name: str) -> None:
-    """Green stands once in a dashboard, for the state that says that all was read; no threshold begins with a colour."""
+    """Green occurs once in a dashboard, for the state that says that all was read; no threshold begins with a colour."""
     for panel in panels(COMMITTED[name]):
         config = panel.get("fieldConfig", {})
         greens = GREEN.findall(json.dumps(config))
@@ -142,7 +142,7 @@ def test_words_on_a_state_can_be_read(background: str) -> None:
 
 
 @every_dashboard
-def test_lines_have_colours_to_tell_them_apart(name: str) -> None:
+def test_lines_have_distinct_colours(name: str) -> None:
     """Severity colours are for states: a line without a meaning of its own has one of many colours."""
     for panel in panels(COMMITTED[name]):
         if panel["type"] == "timeseries":
@@ -210,7 +210,7 @@ def variables_of(dashboard: Json) -> set[str]:
 
 @every_dashboard
 def test_links_lead_to_dashboards_and_give_them_what_they_ask(name: str) -> None:
-    """A link between pages has a uid of ours, and names variables of the page that it leads to and of its own."""
+    """A link between pages has a uid of the project, and names variables of both pages."""
     pages = {dashboard["uid"]: dashboard for dashboard in COMMITTED.values()}
     for url in re.findall(r'"url": "(/d/[^"]*)"', json.dumps(COMMITTED[name])):
         place = urlsplit(url)
@@ -249,7 +249,7 @@ def test_runbooks_are_those_of_alerts() -> None:
 
 
 def test_every_suspect_verdict_has_exactly_one_advice() -> None:
-    """A new verdict must be told what to do about, and no row stands twice."""
+    """A new verdict needs an advice, and no row occurs twice."""
     suspects = [verdict.label for verdict in Verdict if verdict.is_suspect]
 
     for label in suspects:
@@ -265,7 +265,7 @@ def commands_by_hand() -> list[str]:
 
 
 def test_commands_to_type_are_commands() -> None:
-    """What the page of a partition offers is understood by our own parser, and only reads."""
+    """The commands on the page of a partition are accepted by the exporter's parser, and only read."""
     commands = [shlex.split(line) for line in commands_by_hand()]
 
     assert [command[:2] for command in commands] == [[PROGRAM, "find-hanging"], [PROGRAM, "describe-producers"]]

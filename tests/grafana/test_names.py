@@ -142,7 +142,7 @@ def test_columns_have_the_units_of_their_questions(name: str) -> None:
 
 
 def test_every_published_metric_is_used_or_left_out_on_purpose() -> None:
-    """A metric that nobody looks at and nothing alerts on is published for nothing, unless it is said why."""
+    """A metric without a panel and without an alert needs a reason."""
     asked = [target.expression for target in targets()]
     asked += [rule["expr"] for rule in rules()]
     used = {word for expression in asked for word in re.findall(r"[a-z_:]+", expression)}
@@ -161,7 +161,7 @@ def test_every_signal_is_in_a_panel() -> None:
         "instance:kafka_transaction_exporter_cluster_info:fresh",  # what the other signals are made of
         "instance:kafka_suspect_transactions_hidden:fresh",  # in the table of what was not read, without rules
         "instance:kafka_transaction_exporter_coverage_complete:fresh",  # in the state, without rules
-        # what panels show, and for some minutes more what is not contradicted: nobody wants to look at that
+        # what panels show, and for some minutes more what is not contradicted: of no use in a panel
         "transaction:kafka_suspect_transaction_start_timestamp_seconds:proved",
         "transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting",
         "partition:kafka_partition_max_active_transaction_duration_seconds:lasting",

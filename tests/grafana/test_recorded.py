@@ -91,7 +91,7 @@ def test_expectations_are_about_questions_that_are_asked() -> None:
 
 @every_scenario
 def test_the_state_is_the_worst_that_is_known(prometheus: Prometheus, scenario: str) -> None:
-    """Fine only where all was read just now; what is not known is said, and never fine."""
+    """Fine only where all was read just now; unread is never fine."""
     answer = ask(prometheus, the("overview", "State"), scenario)
 
     assert sorted(map(value, answer)) == sorted(STATES[scenario])
@@ -131,7 +131,7 @@ def test_the_state_is_fresh_where_the_signals_are(prometheus: Prometheus, scenar
 def test_no_suspect_is_shown_only_where_all_was_read(
     prometheus: Prometheus, scenario: str, dashboard: str, title: str
 ) -> None:
-    """An exporter that cannot vouch for what it does not show has a row that says so; one that can has none."""
+    """An exporter with unread partitions has a row that says so; one that read everything has none."""
     rows = ask(prometheus, the(dashboard, title), scenario)
     gaps = sorted(
         sample["metric"]["verdict"] for sample in rows if sample["metric"]["verdict"] in {NOT_READ, PARTLY_READ}
@@ -169,7 +169,7 @@ def test_what_was_not_read_is_named_with_its_reason(prometheus: Prometheus) -> N
     ]
 
 
-def test_a_suspect_has_all_that_a_person_needs(prometheus: Prometheus) -> None:
+def test_a_suspect_has_all_that_an_operator_needs(prometheus: Prometheus) -> None:
     """The row of the hang: where, since when, how sure, whom it holds back, what to read and what to type."""
     rows = {number: ask(prometheus, the("overview", "Suspect transactions", number), "hanging") for number in "ABC"}
     (row,) = [sample for sample in rows["A"] if sample["metric"]["certainty"] == "proved"]
@@ -232,7 +232,7 @@ def test_rows_of_one_table_share_their_labels(prometheus: Prometheus) -> None:
 
 @every_scenario
 def test_every_command_is_one_that_writes_nothing(prometheus: Prometheus, scenario: str) -> None:
-    """A row's command is understood by our own parser, and where it could write it says --dry-run."""
+    """A row's command is accepted by the exporter's parser, and has --dry-run where it could write."""
     for row in ask(prometheus, the("overview", "Suspect transactions"), scenario):
         name, *arguments = shlex.split(row["metric"]["command"])
         options = build_parser().parse_args(arguments)
@@ -244,7 +244,7 @@ def test_every_command_is_one_that_writes_nothing(prometheus: Prometheus, scenar
 
 
 def test_the_row_of_a_hang_says_abort_and_that_of_a_stuck_one_complete(prometheus: Prometheus) -> None:
-    """What the exporter would let a person do about each verdict is what the row tells."""
+    """The row advises for each verdict what the exporter would permit."""
     rows = ask(prometheus, the("overview", "Suspect transactions"), "hanging")
 
     assert {sample["metric"]["verdict"]: sample["metric"]["command"].split()[1] for sample in rows} == {
@@ -269,7 +269,7 @@ def test_a_choice_narrows_what_is_shown(prometheus: Prometheus, chosen: dict[str
 
 
 def test_another_job_has_nothing(prometheus: Prometheus) -> None:
-    """Every question is narrowed by the job, or it would answer for whatever else is scraped."""
+    """Every query selects the job; without that it would include other scraped programs."""
     assert [target.name for target in targets() if ask(prometheus, target, "fleet", job="other")] == []
 
 

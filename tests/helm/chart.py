@@ -68,7 +68,7 @@ def notes(name: str, *more: str) -> str:
 
 def run_helm(major: int, *words: str, home: str = "/nonexistent") -> str:
     """What it prints. Raises Refused."""
-    # no folder of Helm's own, so that nobody's plugins and settings take part
+    # no folder of Helm's own, so that no plugins and settings of a user take part
     environment = {"HOME": home, "PATH": "/usr/bin:/bin"}
     run = subprocess.run(
         [str(helm(major)), *words], capture_output=True, text=True, timeout=120, check=False, env=environment

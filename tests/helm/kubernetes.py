@@ -1,6 +1,6 @@
 """A real API server of Kubernetes on the loopback, on etcd.
 
-There are no controllers and no nodes: it judges and keeps objects, and makes none of others.
+There are no controllers and no nodes: it validates and stores objects, and derives none from others.
 """
 
 from __future__ import annotations

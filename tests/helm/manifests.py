@@ -11,7 +11,7 @@ Manifest = dict[str, Any]
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the fast one where it is built
-    """PyYAML takes a bare `=` for a value of a kind that nobody uses; in Kubernetes it is text."""
+    """PyYAML takes a bare `=` for a value of a rare kind; in Kubernetes it is text."""
 
 
 _Loader.add_constructor("tag:yaml.org,2002:value", lambda _, node: node.value)

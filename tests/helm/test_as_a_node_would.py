@@ -39,7 +39,7 @@ def running(words: list[str], log: Path) -> Iterator[None]:
 
 
 def status_of(probe: Manifest, port: int) -> int:
-    """What an HTTP probe is answered; 0 where nobody listens yet."""
+    """The status of an HTTP probe; 0 without a listener."""
     asked: dict[str, Any] = probe["httpGet"]
     url = f"{asked['scheme'].lower()}://127.0.0.1:{port}{asked['path']}"
     try:

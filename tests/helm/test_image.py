@@ -51,7 +51,7 @@ def values_of(word: str, *stages: str) -> list[str]:
 
 
 @pytest.mark.programs
-def test_hadolint_has_nothing_to_say() -> None:
+def test_hadolint_finds_nothing() -> None:
     try:
         program = hadolint()
     except ToolUnavailable as missing:

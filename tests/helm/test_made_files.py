@@ -87,7 +87,7 @@ def test_the_chart_is_of_this_version() -> None:
 
 
 def test_no_registry_is_taken_for_granted() -> None:
-    """Whoever mirrors images says where; no file of the chart names a host for them."""
+    """No file of the chart names a host for images: a mirror is a value."""
     values = yaml.safe_load(VALUES)
 
     assert values["image"]["registry"] == values["global"]["imageRegistry"] == ""

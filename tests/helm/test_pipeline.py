@@ -43,7 +43,7 @@ def test_neither_is_there_by_default() -> None:
 
 @pytest.mark.programs
 def test_the_cron_job_writes_to_the_exporter_s_volume() -> None:
-    """The same claim at the same place, and not read-only: it reads the history there, and leaves its tables beside it."""
+    """The same claim at the same place, and not read-only: it reads the history there, and writes its tables next to it."""
     objects = render("spark")
     exporter = only(objects, "Deployment")["spec"]["template"]["spec"]
     pod = pod_of(only(objects, "CronJob"))
@@ -69,7 +69,7 @@ def test_the_cron_job_s_runs_do_not_meet() -> None:
 
 @pytest.mark.programs
 def test_the_cron_job_s_pod_is_where_the_volume_is() -> None:
-    """A volume for one node is where the exporter is; one for all nodes binds nobody. What is asked for comes on top."""
+    """A volume for one node is where the exporter is; one for all nodes binds no pod. Requested constraints are added."""
     here = only(render("spark"), "Deployment")["spec"]["selector"]["matchLabels"]
     wish = "pipeline.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].x=y"
 
@@ -132,7 +132,7 @@ def test_the_spark_application_does_the_same_on_several_nodes() -> None:
 
 @pytest.mark.programs
 def test_versions_and_places_are_those_of_the_image() -> None:
-    """Spark as it is pinned, the file that the Dockerfile leaves, and the user with a name whom the chart asks for."""
+    """Spark as it is pinned, the file that the Dockerfile leaves, and the named user that the chart requires."""
     spec = only(render("spark-operator"), "SparkApplication")["spec"]
     pinned = re.search(r"^pyspark==(\S+)", (ROOT / "constraints" / "spark.txt").read_text(), re.MULTILINE)
 
@@ -149,7 +149,7 @@ def test_versions_and_places_are_those_of_the_image() -> None:
 
 @pytest.mark.parametrize("name", ["runtime", "kerberos", "spark"])
 def test_pins_of_one_package_agree(name: str) -> None:
-    """What is installed beside the exporter is tested in the same version."""
+    """Packages next to the exporter are tested in the same version."""
 
     def pins(file: str) -> set[str]:
         return set(re.findall(r"^(\S+==\S+)", (ROOT / "constraints" / f"{file}.txt").read_text(), re.MULTILINE))

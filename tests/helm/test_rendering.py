@@ -27,7 +27,7 @@ EXISTING: Final = {"transaction-history"}
 
 @pytest.mark.parametrize("major", MAJORS)
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_lint_has_nothing_to_say(name: str, major: int) -> None:
+def test_helm_lint_finds_nothing(name: str, major: int) -> None:
     assert "0 chart(s) failed" in lint(name, major)
 
 
@@ -281,7 +281,7 @@ def test_two_releases_do_not_meet() -> None:
     ],
 )
 @pytest.mark.parametrize("major", MAJORS)
-def test_what_nobody_reads_is_refused(misspelt: str, major: int) -> None:
+def test_values_without_effect_are_refused(misspelt: str, major: int) -> None:
     """A misspelt value would otherwise leave things as they were, without a word; a password would be in a ConfigMap."""
     with pytest.raises(Refused) as refused:
         render("minimal", f"--set={misspelt}", major=major)

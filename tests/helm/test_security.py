@@ -105,7 +105,7 @@ def test_secrets_are_files_that_only_the_exporter_reads(name: str) -> None:
 
 
 def test_probes_ask_for_paths_that_exist() -> None:
-    """Liveness asks our own loop and readiness the first cycle; `/` would say nothing."""
+    """Liveness depends on the loop and readiness on the first cycle; `/` would show neither."""
     (container,) = only(render("minimal"), "Deployment")["spec"]["template"]["spec"]["containers"]
     asked = {name: container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "liveness", "readiness")}
 

@@ -136,7 +136,7 @@ def test_the_protocol_follows(tls: str, mechanism: str, protocol: str) -> None:
 
 
 def test_numbers_and_words_arrive_as_they_were_written() -> None:
-    """No 2e+06, and nested keys beside dotted ones."""
+    """No 2e+06, and nested keys next to dotted ones."""
     found = settings("everything")
 
     assert found["publish.partition_series_limit"] == 2_000_000

@@ -134,7 +134,7 @@ def test_cycles_share_a_file_until_it_is_due(tmp_path: Path) -> None:
 
 
 def test_what_is_too_old_or_too_much_goes(tmp_path: Path) -> None:
-    """The oldest first, with its empty folder; what is not ours stays."""
+    """The oldest first, with its empty folder; other files stay."""
     kept = history(tmp_path)
     for days in (40, 2, 1):
         kept.record(cycle(NOW_MS - days * DAY_MS))

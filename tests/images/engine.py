@@ -34,7 +34,7 @@ SUITE: Final = "trixie"
 BASE: Final = f"localhost/debian:{SUITE}-slim"
 PATIENCE_S: Final = 120
 HARDENED: Final = ("--read-only", "--cap-drop=all", "--security-opt=no-new-privileges", "--tmpfs=/tmp")
-"""What Kubernetes' Pod Security Standard `restricted` comes to, and a root that cannot be written."""
+"""The options for Kubernetes' Pod Security Standard `restricted` and a root that cannot be written."""
 
 _CUT: Final = (
     "usr/share/doc",

@@ -63,7 +63,7 @@ class Composed:
         return run.stdout
 
     def start(self, name: str) -> None:
-        """One service, once its dependencies are as the file wants them: podman 4.3 waits for none by itself."""
+        """One service, once its dependencies have the condition of the file: podman 4.3 waits for none by itself."""
         for dependency, wanted in self._dependencies(name).items():
             self._wait(f"{PROJECT}_{dependency}_1", wanted)
         self.run("up", "--detach", "--no-build", "--no-deps", name)

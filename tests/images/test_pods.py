@@ -39,7 +39,7 @@ SIDECARS: Final = ROOT / "examples" / "sidecar"
 @pytest.fixture(scope="module")
 @starts("broker")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureCluster]:
-    """A broker that wants TLS and a login, with a hang."""
+    """A broker with a hang that requires TLS and a login."""
     certificates = Certificates.made_in(tmp_path_factory.mktemp("certificates"))
     cluster = SecureCluster("4.3.1", certificates, properties=HANGS_CAN_BE_PLANTED)
     with cluster:

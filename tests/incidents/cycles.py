@@ -18,12 +18,12 @@ SECOND_MS = 1000
 
 
 def hang(partition: int = 0, **fields: Any) -> Entry:
-    """Proved, on orders-`partition`: nobody knows its producer id."""
+    """Proved, on orders-`partition`: no coordinator lists its producer id."""
     return Entry(partition=partition, second_read=SecondRead.UNCHANGED, **fields)
 
 
 def blocked(group: str, partition: int = 0) -> Impact:
-    """A group that stands at the last stable offset."""
+    """A group at the last stable offset."""
     offset = GroupOffset(group=group, topic="orders", partition=partition, offset=100)
     return Impact(offsets=(offset,), residents=(), failures=())
 

@@ -53,7 +53,7 @@ def test_an_incident_is_followed_from_its_first_cycle_to_its_end() -> None:
     ]
 
 
-def test_a_verdict_that_changes_is_told_once() -> None:
+def test_a_verdict_that_changes_is_reported_once() -> None:
     cycles = Cycles()
     cycles.cycle(0, [hang()], proof=UNPROVED)
     cycles.cycle(30, [hang()], proof=UNPROVED)

@@ -15,7 +15,7 @@ from tests.incidents.cycles import Cycles, hang
 PLAN = {"action": "abort", "topic": "orders", "partition": 0, "start_offset": 100}
 
 
-def test_steps_on_its_transactions_are_told_in_the_order_of_time(tmp_path: Path) -> None:
+def test_steps_on_its_transactions_are_listed_in_the_order_of_time(tmp_path: Path) -> None:
     (incident,) = Cycles().cycle(0, [hang()]).all
     clock = iter([NOW_MS / 1000 + second for second in (1, 2, 3, 4)])
     audit = AuditLog(tmp_path / "audit.jsonl", wall_clock=lambda: next(clock))
@@ -29,7 +29,7 @@ def test_steps_on_its_transactions_are_told_in_the_order_of_time(tmp_path: Path)
     assert steps[1].sentence.endswith("ended: the marker was written")
 
 
-def test_a_line_that_nobody_can_read_is_left_out() -> None:
+def test_an_unreadable_line_is_left_out() -> None:
     (incident,) = Cycles().cycle(0, [hang()]).all
     step = {"at": "2027-01-15T08:00:00+00:00", "who": "a@b", "step": "planned", "plan": PLAN}
     lines = (

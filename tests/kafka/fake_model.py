@@ -6,7 +6,7 @@ What it simplifies against real brokers (`test_fake_broker.py` holds its answers
 - only a partition's leader answers DescribeProducers, and the followers that it has, which show what it shows (a real
   follower shows its own log);
 - every node is in touch with the controller, unless the model says otherwise;
-- nobody produces: offsets are what the model says, the last stable offset is the first open start offset;
+- no producer runs: offsets are those of the model, the last stable offset is the first open start offset;
 - a state partition in `unloaded` is left out of ListTransactions without an error, as by a 4.3.1 broker that has just
   restarted; to see ListTransactions refused while loading, have the answer carry that error;
 - authorisation is a few switches of the model; quotas, TLS and SASL are not there.

@@ -84,7 +84,7 @@ def test_probes_for_many_partitions_take_few_steps() -> None:
     assert calls(lambda: probe_ids(partitions)) < CALLS_MAX + per_partition * partitions
 
 
-def test_a_real_broker_keeps_each_id_in_the_partition_that_we_compute(
+def test_a_real_broker_keeps_each_id_in_its_computed_partition(
     kafka_4_3_1: KafkaCluster, fresh_name: Callable[[str], str]
 ) -> None:
     """The record of every id, plain, accented or beyond the basic plane, lies in its computed state partition."""
@@ -176,7 +176,7 @@ def test_a_real_broker_proves_all_its_state_partitions(
 
 
 def test_a_producer_id_that_two_coordinators_claim_proves_nothing() -> None:
-    """Its state partition is just moving: inconclusive for this one, proofs of the others stand."""
+    """Its state partition is just moving: inconclusive for this one, the others are proved."""
     model = scene()
     owner = model.coordinator_of("ended")[1]
 

@@ -29,7 +29,7 @@ class TwoDecoders:
             decoded = self.ours(memoryview(body))
         except MalformedAnswerError:
             return False
-        with suppress(UnicodeDecodeError):  # of a transactional id, which ours reads where it is asked for
+        with suppress(UnicodeDecodeError):  # of a transactional id, which the exporter decodes on demand
             assert decoded == self.theirs(body)
         return True
 

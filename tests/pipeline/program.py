@@ -25,7 +25,7 @@ class Program:
             self._process = subprocess.Popen(command, start_new_session=True, stdout=output)
 
     def is_over_within(self, seconds: float) -> bool:
-        """Whether it came to its own end, a good one."""
+        """True if the program ended by itself with status 0."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             assert self._process.wait(seconds) == 0
             return True

@@ -52,7 +52,7 @@ def test_a_column_that_is_missing_or_of_another_kind_is_damage(cycles: HistoryFi
     assert rewritten(cycles, other) == "column writer holds int64"
 
 
-def test_a_column_whose_name_is_no_text_is_damage(cycles: HistoryFile) -> None:
+def test_a_column_whose_name_is_not_text_is_damage(cycles: HistoryFile) -> None:
     """The reader raises what is none of its own exceptions."""
     table = pq.read_table(cycles.path, partitioning=None).append_column("stranger", pa.array([1]))
     pq.write_table(table, cycles.path, store_schema=False)
@@ -60,7 +60,7 @@ def test_a_column_whose_name_is_no_text_is_damage(cycles: HistoryFile) -> None:
     assert "codec can't decode" in (damage_of(cycles, to_its_end=False) or "")
 
 
-def test_a_day_with_a_file_that_breaks_off_inside_is_left_for_a_person(tmp_path: Path) -> None:
+def test_a_day_with_a_file_that_breaks_off_inside_is_left_for_an_operator(tmp_path: Path) -> None:
     """Rows that went bad after they were taken: nothing is joined, nothing goes, and the run does not end."""
     for at in (30, 90):
         cases.write_file(tmp_path, "c", f"w{at}", [{"at": at, "open": [{}]}])

@@ -53,12 +53,12 @@ def incidents(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return found
 
 
-def test_what_was_never_a_suspect_is_no_incident(incidents: dict[str, list[Row]]) -> None:
+def test_what_was_never_a_suspect_is_not_an_incident(incidents: dict[str, list[Row]]) -> None:
     """A healthy cluster has none."""
     assert incidents["healthy"] == []
 
 
-def test_an_incident_tells_its_reach_and_its_delays(incidents: dict[str, list[Row]]) -> None:
+def test_an_incident_has_its_reach_and_its_delays(incidents: dict[str, list[Row]]) -> None:
     """First seen at 0, suspect at 30, proved at 60, gone at 90."""
     (one,) = incidents["one"]
 
@@ -85,7 +85,7 @@ def test_an_incident_lasts_until_its_last_transaction_is_closed(incidents: dict[
     assert (still["is_over"], still["ended_at"]) == (False, None)
 
 
-def test_a_doubt_is_an_incident_without_a_proof(incidents: dict[str, list[Row]]) -> None:
+def test_an_unverified_suspect_is_an_incident_without_a_proof(incidents: dict[str, list[Row]]) -> None:
     """Its worst verdict says so."""
     (doubt,) = incidents["doubt"]
 

@@ -27,7 +27,7 @@ DAY_S: Final = 86_400
 DAY_MS: Final = DAY_S * 1000
 DAYS: Final = 5
 FILES_COMPACTED: Final = 4 * DAYS - 4
-"""The first two days are over for good: two files of each table into one."""
+"""The first two days are complete: two files of each table become one."""
 
 
 def write_days(history: Path, days: int = DAYS) -> None:
@@ -67,7 +67,7 @@ def compacted(folder: Path) -> None:
 
 
 def test_compacting_changes_no_row(spark: SparkSession, made: Path, copy: Path) -> None:
-    """Days that are over have one file and one bucket; they give the same transactions, also made anew."""
+    """Days that are over have one file and one bucket; they give the same transactions, also when made again."""
     expected = rows(spark, Tables(made / "tables"))
     tables = Tables(copy / "tables")
     compacted(copy)
@@ -115,7 +115,7 @@ def test_a_compaction_that_breaks_loses_nothing(
 
 
 def test_old_buckets_go(copy: Path) -> None:
-    """Counted from the newest; their files stay for whoever reads by the manifest before, for an hour."""
+    """Counted from the newest; their files stay for an hour, for readers of the previous manifest."""
     tables = Tables(copy / "tables")
     before = tables.load()
     with tables.locked():
@@ -150,7 +150,7 @@ def test_two_pipelines_do_not_meet(copy: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": "x", "version": 1}'])
-def test_a_manifest_that_is_not_ours_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_foreign_manifest_is_refused(tmp_path: Path, text: str) -> None:
     """With its path, and not overwritten."""
     tables = Tables(tmp_path)
     tables.root.mkdir()

@@ -1,6 +1,6 @@
 """The pipeline killed (SIGKILL) at random instants of its work: nothing is lost and nothing is there twice.
 
-Instants come from a fixed seed, one in each twentieth of the time that the work takes when nobody disturbs it; what is held
+Instants come from a fixed seed, one in each twentieth of the time that the work takes without a kill; what is held
 against the truth is the same at whatever instant a kill meets it.
 """
 
@@ -44,7 +44,7 @@ def seconds(work: Callable[[], bool]) -> float:
 def test_a_run_killed_at_any_instant_loses_and_doubles_nothing(
     spark: SparkSession, tmp_path: Path, begin: Begin
 ) -> None:
-    """Twenty runs from nothing are killed, and the next one ends the work: the tables of a run that nobody disturbed."""
+    """Twenty runs from nothing are killed, and the next one ends the work: the tables are those of an undisturbed run."""
     history = tmp_path / "history"
     write_days(history)
 
@@ -80,7 +80,7 @@ def _end_the_work(spark: SparkSession, history: Path, folder: Path) -> None:
         Jobs(spark, history, tables, (), 90 * DAY_MS, lambda: int(time.time() * 1000), lambda _: None).run()
 
 
-def test_the_log_s_stream_killed_at_any_instant_tells_each_transaction_once(
+def test_the_log_s_stream_killed_at_any_instant_has_each_transaction_once(
     make_cluster: MakeCluster, fresh_name: Callable[[str], str], spark: SparkSession, tmp_path: Path, begin: Begin
 ) -> None:
     """Twenty times while transactions go on; the workload's own counts, by outcome, and no record twice."""

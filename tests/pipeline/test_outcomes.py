@@ -127,7 +127,7 @@ def test_each_cluster_is_joined_as_far_as_its_own_log_is_read(spark: SparkSessio
 
 
 def test_what_is_open_is_joined_whenever_the_log_has_more(spark: SparkSession, tmp_path: Path) -> None:
-    """A hang whose coordinator has decided: its outcome stands beside a transaction that is not closed."""
+    """A hang whose coordinator has decided: its outcome is known before the transaction is closed."""
     tables = Tables(tmp_path / "tables")
     write_hour(tmp_path, 0, is_open=True)
     taken(spark, tmp_path, tables)

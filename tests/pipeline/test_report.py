@@ -145,7 +145,7 @@ def test_outcomes_are_counted_by_application(spark: SparkSession) -> None:
 
 
 def test_nothing_recorded_is_a_page_as_well(spark: SparkSession) -> None:
-    """It says that there is nothing, not that all is well."""
+    """The page says that nothing is recorded, not that all is well."""
     empty = [frame(spark, schema) for schema in (schemas.TRANSACTIONS, schemas.INCIDENTS, schemas.CYCLES)]
 
     page = render(collect(*empty, made_at=NOON))
@@ -295,7 +295,7 @@ def test_every_text_of_the_report_can_be_read(colours: dict[str, str]) -> None:
 def test_nothing_is_wider_than_its_place(
     data: Callable[[], ReportData], screen: tuple[int, int], browser: Browser
 ) -> None:
-    """On a phone each row is a card; nobody scrolls sideways."""
+    """On a phone each row is a card, without scrolling sideways."""
     assert browser.measured(render(data()), NOT_CUT, *screen) == [0]
 
 

@@ -31,7 +31,7 @@ logger.kafka.level = debug
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_spark_tells_no_password(tmp_path: Path, mechanism: str) -> None:
+def test_spark_shows_no_password(tmp_path: Path, mechanism: str) -> None:
     """Not in its event log, which holds every query's plan, its loudest log, checkpoints, or tables."""
     spark, events, tables = tmp_path / "conf", tmp_path / "events", tmp_path / "tables"
     for folder in (spark, events):

@@ -101,7 +101,7 @@ def test_outcomes_are_those_of_the_daemon(spark: SparkSession) -> None:
 
 
 def test_what_cannot_be_decoded_is_a_row_of_its_kind(spark: SparkSession) -> None:
-    """Counted by whoever asks the table, and no end to the job."""
+    """A query of the table can count them, and the job goes on."""
     written: list[Written] = [
         (0, 0, b"\0", None),
         (0, 1, b"\0\1\0\0", b""),
@@ -167,7 +167,7 @@ def test_transactions_gain_outcomes_where_the_log_has_them(spark: SparkSession) 
         ),
     ],
 )
-def test_java_s_client_is_given_what_ours_are(text: str, options: dict[str, str]) -> None:
+def test_java_s_client_gets_the_settings_of_the_others(text: str, options: dict[str, str]) -> None:
     """Under its own names, quoted as JAAS reads it."""
     kafka = load(file=("c.yaml", f"kafka:\n  bootstrap.servers: a:1\n  {text}\n"), environment={}, flags={}).kafka
 
@@ -217,7 +217,7 @@ def positions(cluster: KafkaCluster) -> tuple[str, dict[int, int]]:
 
 
 @pytest.mark.slow
-def test_a_real_log_as_a_stream_tells_the_truth(
+def test_a_real_log_as_a_stream_has_the_workload_s_outcomes(
     make_cluster: MakeCluster, fresh_name: Callable[[str], str], spark: SparkSession, tmp_path: Path
 ) -> None:
     """The workload's own counts, by outcome; a stream that goes on brings what is new, and nothing twice."""

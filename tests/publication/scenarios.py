@@ -40,7 +40,7 @@ def healthy() -> Publication:
 
 
 def three_hangs() -> Publication:
-    """One suspect of each of three kinds beside an ordinary transaction on a partition of two."""
+    """One suspect of each of three kinds, and an ordinary transaction, on one of two partitions."""
     rows = [
         transaction(partition=1, last_stable_offset_lag=None),
         hanging(partition=1, producer_id=4001, last_stable_offset_lag=None),
@@ -146,7 +146,7 @@ def more_partitions_than_series() -> Publication:
 
 
 def with_transaction_log() -> Publication:
-    """The coordinators' log is read: two groups, one partition behind and one unread, a record that nobody understands."""
+    """The coordinators' log is read: two groups, one partition behind and one unread, an unknown record."""
     counts = Counts([("orders", re.compile("orders-.*"))])
     for name, outcome, took_ms in (("orders-1", Outcome.COMMITTED, 40), ("x", Outcome.TIMED_OUT, 60_000)):
         for happening, duration_ms in (

@@ -66,7 +66,7 @@ def test_both_formats_say_the_same(scenario: Callable[[], Publication]) -> None:
 @pytest.mark.programs
 @every_scenario
 def test_promtool_finds_nothing_to_mend(scenario: Callable[[], Publication]) -> None:
-    """Names, types and help are what Prometheus' own linter wants; `process_*` are with it."""
+    """Names, types and help are as Prometheus' own linter requires; `process_*` are with it."""
     promtool = shutil.which("promtool")
     assert promtool is not None, "promtool is missing: on Debian install the package prometheus."
     body = Renderer().render(scenario()).text.body
@@ -157,7 +157,7 @@ def test_histograms_are_cumulative_and_end_in_infinity(counts: list[int], total:
         }
 
 
-def test_a_name_that_is_no_text_does_not_cost_the_answer() -> None:
+def test_a_name_that_is_not_text_does_not_cost_the_response() -> None:
     """A lone surrogate cannot be encoded: it becomes a question mark and all other series stay."""
     exposition = render(_publication(evaluation([Partition(topic="a\udc80b"), Partition(topic="fine")])))
     assert b'topic="a?b"' in exposition.text.body

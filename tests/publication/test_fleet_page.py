@@ -24,7 +24,7 @@ def answer(routes: Routes, path: str) -> tuple[int, str]:
 
 
 def test_the_worst_cluster_comes_first_and_has_its_page() -> None:
-    """The overview links each, and a name that is no name is neither HTML nor another path."""
+    """The overview links each, and an odd name is neither HTML nor another path."""
     publications = [named(healthy(), "well"), named(before_first_cycle(), "new"), named(three_hangs(), NASTY)]
     routes = Routes(lambda: None)
     routes.publish(Renderer().render(*publications), render_pages(publications), is_ready=True)

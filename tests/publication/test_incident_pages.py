@@ -52,7 +52,7 @@ def test_an_incident_has_a_page_that_the_list_links_to() -> None:
         assert words in page
 
 
-def test_operators_steps_stand_in_the_time_line() -> None:
+def test_operators_steps_are_in_the_time_line() -> None:
     pages = IncidentPages().render(incidents := ended(), somebody, INTERVAL_MS)
     page = shown(pages[path_of(incidents.all[0].id)])
     assert page.index("is hanging") < page.index("planned: abort") < page.index("is no longer open")

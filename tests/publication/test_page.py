@@ -91,19 +91,19 @@ def test_a_suspect_is_a_warning() -> None:
 
 
 def test_incomplete_coverage_is_never_green() -> None:
-    """No suspect in half a cluster is no good news."""
+    """No suspect in a half unread cluster does not mean health."""
     summary = summarize(evaluation(UNREAD), status())
     assert (summary.level, summary.title) == (Level.WARNING, "No suspect in the read part, but a part is unread")
 
 
 def test_a_failed_cycle_is_never_green() -> None:
-    """The snapshot shown was fine, and nobody knows what is true now."""
+    """The snapshot shown was fine, but the present state is unknown."""
     summary = summarize(evaluation(), FAILED)
     assert (summary.level, summary.notes) == (Level.WARNING, ("The last cycle failed: No broker could be reached.",))
 
 
 def test_without_rows_nothing_is_known() -> None:
-    """Stale and never read are told apart, and neither is green."""
+    """Stale and never read have their own headlines, and neither is green."""
     stale_one, first = stale(), before_first_cycle()
     summary = summarize(None, stale_one.status)
     assert (summary.level, summary.title) == (
@@ -159,7 +159,7 @@ def test_a_failed_proof_is_a_gap() -> None:
 
 @given(st.sampled_from(list(SCENARIOS)), st.booleans(), st.sampled_from([True, False, None]))
 def test_green_is_a_statement_of_completeness(name: str, drop: bool, succeeded: bool | None) -> None:  # noqa: FBT001  # drawn
-    """Green implies: rows exist, all was answered, nobody is suspect, and the last cycle succeeded."""
+    """Green implies: rows exist, all was read, no transaction is suspect, and the last cycle succeeded."""
     publication = SCENARIOS[name]()
     evaluated = None if drop else publication.evaluation
     if summarize(evaluated, status(last_cycle_succeeded=succeeded)).level is Level.GOOD:
@@ -244,7 +244,7 @@ def test_only_verdicts_with_a_transaction_are_counted() -> None:
     ]
 
 
-def test_a_suspect_shows_all_that_a_person_needs() -> None:
+def test_a_suspect_shows_all_that_an_operator_needs() -> None:
     """Partition, verdict, evidence, age with its source, idle, lag, ids and coordinator: all of one suspect."""
     text = _text(three_hangs())
     for words in (
@@ -279,7 +279,7 @@ def test_every_source_of_a_start_has_words(source: StartSource) -> None:
 
 
 def test_a_suspect_that_is_longer_than_usual_says_than_what() -> None:
-    """Of whom, how long those take, and how many were seen."""
+    """The sentence names the id, the usual duration and the number of samples."""
     usual = Usual(of="transactional id 'billing-7'", threshold_ms=3000, p99_ms=90_000, samples=1234)
     page = published(evaluation([Partition()], [hanging(unusual=usual)]))
 
@@ -371,7 +371,7 @@ def test_lists_of_failures_have_a_maximum() -> None:
 
 
 def test_many_unread_partitions_are_counted_with_a_few_examples() -> None:
-    """Five names and an ellipsis stand for a thousand."""
+    """Five names and an ellipsis represent a thousand."""
     rows = [Partition(partition=number, unread="no_leader") for number in range(1000)]
     text = _text(published(evaluation(rows)))
     assert "1,000 partitions unread no_leader orders-0, orders-1, orders-2, orders-3, orders-4, …" in text
@@ -396,7 +396,7 @@ def test_nothing_from_outside_becomes_markup(
     assert elements(topic, identity, reason, failure, cluster) == elements("t", "i", "r", "f", "c")
 
 
-def test_a_name_that_is_no_text_does_not_cost_the_page() -> None:
+def test_a_name_that_is_not_text_does_not_cost_the_page() -> None:
     """A lone surrogate becomes a question mark."""
     evaluated = evaluation([Partition(topic="a\udc80b")], [hanging("a\udc80b")])
     assert "a?b-0" in _page(published(evaluated))

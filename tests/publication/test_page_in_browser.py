@@ -113,7 +113,7 @@ LONG = "kafka-1.payments.example:9092,kafka-2.payments.example:9092,kafka-3.paym
 def test_nothing_is_wider_than_its_place(
     publication: Callable[[], Publication], screen: tuple[int, int], browser: Browser
 ) -> None:
-    """On a phone and on a desk nobody scrolls sideways, and no word is cut."""
+    """On a phone and on a desk nothing needs scrolling sideways, and no word is cut."""
     assert browser.measured(_html(replace(publication(), bootstrap=LONG)), NOT_CUT, *screen) == [0]
 
 
@@ -219,7 +219,7 @@ def test_partial_coverage_is_seen_first(browser: Browser) -> None:
     assert "connection refused" in _text(document)
 
 
-def test_stale_is_no_colour_of_health(browser: Browser) -> None:
+def test_a_stale_page_is_not_green(browser: Browser) -> None:
     """Without rows the page is grey and says of when the last snapshot is."""
     with WebServer("127.0.0.1:0", _site(stale())) as web:
         document = browser.elements(web.url)

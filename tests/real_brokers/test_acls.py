@@ -179,7 +179,7 @@ def test_unreadable_acls_leave_an_unlisted_producer_inconclusive(
     assert [reason for _, reason in evaluation.snapshot.max_timeout.unread] == ["CLUSTER_AUTHORIZATION_FAILED"]
 
 
-def test_a_hidden_state_topic_leaves_everything_in_doubt_inconclusive(
+def test_a_hidden_state_topic_leaves_every_unverified_transaction_inconclusive(
     guarded: KafkaCluster, acl: Callable[..., None], fresh_name: FreshName
 ) -> None:
     """Without DESCRIBE on __transaction_state the coordinators are unknown."""

@@ -1,7 +1,7 @@
 """Attacks on recovery, twenty times each: the transaction changes before the marker, and no record is lost.
 
 Every operator has an audit log of its own, whose lock a test holds for as long as something happens. Each test ends with a
-read_committed consumer that sees every record that a producer was told to be committed.
+read_committed consumer that sees every record whose commit was acknowledged to the producer.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class Case:
 
 
 @pytest.mark.parametrize(("mechanism", "route", "right"), COMMANDS)
-def test_no_command_tells_the_secret(
+def test_no_command_shows_the_secret(
     cluster: SecureCluster, tokens: TokenEndpoint, tmp_path: Path, mechanism: str, route: str, *, right: bool
 ) -> None:
     """At debug, with the right one and with a wrong one; the right one is let in, so it is what was sent."""
@@ -162,7 +162,7 @@ def test_no_command_tells_the_secret(
 
 
 @pytest.mark.parametrize(("mechanism", "right"), DAEMONS)
-def test_no_page_log_or_file_tells_the_secret(
+def test_no_page_log_or_file_shows_the_secret(
     cluster: SecureCluster, tokens: TokenEndpoint, tmp_path: Path, mechanism: str, *, right: bool
 ) -> None:
     """Of the daemon, at debug, with both clients logged in; and of an abort that is planned, declined and written down."""

@@ -82,7 +82,7 @@ def committed_records(cluster: KafkaCluster, topic: str, until_offset: int) -> l
 def test_options_of_the_java_tool_are_accepted_in_its_order(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
 ) -> None:
-    """A runbook changes one word: the options stand before the command, the first eight columns are the same."""
+    """A runbook changes one word: the options come before the command, the first eight columns are the same."""
     topic = make_topic(broker, partitions=2)
     hang = plant_hang(broker.bootstrap, topic, 1, fresh_name("hang"))
 
@@ -268,7 +268,7 @@ def test_a_live_transaction_is_not_aborted_without_its_verdict_typed_out(
     assert [step["step"] for step in audit(tmp_path)][:4] == ["planned", "refused", "planned", "refused"]
 
 
-def test_nothing_is_written_when_nobody_agrees_or_nothing_can_be_logged(
+def test_nothing_is_written_without_consent_or_without_a_log(
     kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
 ) -> None:
     """Without a terminal and without --yes it stops; an audit log that cannot be written stops it as well."""
@@ -489,7 +489,7 @@ def test_ctrl_c_at_the_question_writes_nothing(
     assert tool(kafka_4_3_1, "find-hanging", "--topic", topic, "--exit-code").returncode == 3
 
 
-def test_a_person_who_types_yes_is_obeyed(
+def test_an_operator_who_types_yes_is_obeyed(
     kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
     """Judged once more after the answer, then written."""
@@ -595,7 +595,7 @@ class Person:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # a background job inherits that it is ignored
             environment = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "TERM": "xterm"}
             line = command("--bootstrap-server", cluster.bootstrap, *arguments)
-            os.execve(line[0], line, environment)  # noqa: S606 - our own list, no shell is involved
+            os.execve(line[0], line, environment)  # noqa: S606 - a fixed list, no shell is involved
         self._shown = ""
 
     def until(self, text: str) -> str:

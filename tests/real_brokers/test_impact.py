@@ -81,7 +81,7 @@ def read_to_the_end(cluster: KafkaCluster, group: str, topic: str, isolation: st
 def test_a_reader_of_committed_records_is_blocked_and_others_are_not(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
-    """It stands at the last stable offset from the first cycle on, for as long as the hang is open."""
+    """The group is at the last stable offset from the first cycle on, for as long as the hang is open."""
     topic = make_topic(broker)
     committed, uncommitted, slow = fresh_name("committed"), fresh_name("uncommitted"), fresh_name("slow")
     run_transaction(broker.bootstrap, fresh_name("before"), [(topic, 0)], records=3)
@@ -131,7 +131,7 @@ def test_a_hang_on_the_offsets_topic_names_the_groups_that_live_there(
     assert stranger not in groups
 
 
-def test_nobody_is_asked_where_nothing_is_suspect(
+def test_no_group_is_requested_where_nothing_is_suspect(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     """In a healthy cluster no request for groups is sent."""

@@ -64,7 +64,7 @@ def test_every_outcome_is_counted_once_over_a_kill_of_the_exporter(cluster: Kafk
     assert during["kafka_transactional_id_initializations_total"][MINE,] >= 3
 
 
-def test_what_the_log_is_asked_of_it_tells_to_verdicts(cluster: KafkaCluster) -> None:
+def test_the_log_answers_what_verdicts_need(cluster: KafkaCluster) -> None:
     """Who has the producer id, its start to the millisecond, and how the transaction before ended."""
     run_transaction(cluster.bootstrap, "told", [("t", 0)])
     with (
@@ -103,7 +103,7 @@ def test_time_outs_and_fences_are_named(cluster: KafkaCluster, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_positions_that_are_no_offsets_of_the_log_are_a_gap(cluster: KafkaCluster) -> None:
+def test_positions_that_are_not_offsets_of_the_log_are_a_gap(cluster: KafkaCluster) -> None:
     """Cut off by a new leader: it goes on at the end, says so once for each partition, and reads what comes."""
     settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap})
     begun_ms = int(time.time() * 1000)

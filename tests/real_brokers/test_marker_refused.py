@@ -150,7 +150,7 @@ def test_a_commit_may_be_on_a_topic_that_may_not_be_read(
 def test_a_commit_may_be_on_a_topic_that_is_not_visible(
     guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """The epoch is its own and it was aborted, for all that this operator can see: that is no proof of an abort."""
+    """The epoch is its own and it was aborted, for all that this operator can see: that does not prove an abort."""
     topic = guarded.topics.create(fresh_name("visible"), partitions=2)
     init_producer_id(guarded.bootstrap, fresh_name("id"))  # makes the coordinators' topic
     producer_id = 9_600_000_000

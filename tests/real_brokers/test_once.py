@@ -31,7 +31,7 @@ def once(bootstrap: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_json_is_the_promised_object(broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> None:
-    """Every open transaction with verdict, evidence and durations, and the coverage that they stand on."""
+    """Every open transaction with verdict, evidence and durations, and the coverage."""
     topic = make_topic(broker, partitions=2)
     hang = plant_hang(broker.bootstrap, topic, 1, fresh_name("hang"))
     name = fresh_name("live")
@@ -93,7 +93,7 @@ def test_the_table_puts_the_worst_first(broker: KafkaCluster, make_topic: MakeTo
 
 
 def test_prometheus_format_is_an_exposition(kafka_4_3_1: KafkaCluster) -> None:
-    """What a scrape would get, for a text file collector or a look."""
+    """The text of a scrape, for a text file collector."""
     run = once(kafka_4_3_1.bootstrap, "--format", "prometheus")
 
     assert run.returncode == 0
@@ -134,7 +134,7 @@ def test_wrong_usage_is_status_2_and_wrong_settings_are_status_1(tmp_path: Path)
     assert "c.yaml:2: scan.interval must be a duration" in wrong.stderr
 
 
-def test_a_reader_that_leaves_is_no_error(kafka_4_3_1: KafkaCluster) -> None:
+def test_a_reader_that_leaves_is_not_an_error(kafka_4_3_1: KafkaCluster) -> None:
     """`once | head -0` ends quietly."""
     read, write = os.pipe()
     os.close(read)

@@ -50,7 +50,7 @@ def late_write(cluster: KafkaCluster, topic: str, producer: tuple[int, int], wri
 
 
 @pytest.mark.parametrize(("outcome", "kind"), [("commit", "COMMIT"), ("abort", "ABORT")])
-def test_the_marker_on_another_partition_tells_when_the_coordinator_has_gone_on(
+def test_the_marker_on_another_partition_counts_when_the_coordinator_has_gone_on(
     broker: KafkaCluster,
     make_topic: MakeTopic,
     fresh_name: FreshName,
@@ -272,7 +272,7 @@ def test_what_is_deleted_from_a_log_may_have_been_its_commit(
 def test_the_daemon_s_cycles_read_no_logs(
     kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
-    """Only a person's question is worth a fetch: cycles with a suspect send none."""
+    """Only a command fetches logs: cycles with a suspect do not."""
     topic = make_topic(kafka_4_3_1)
     plant_hang_without_id(kafka_4_3_1.bootstrap, topic, 0, producer_id=9_100_000_009)
 

@@ -90,7 +90,7 @@ def test_every_situation_gives_its_promised_series(
     assert metrics["kafka_transaction_exporter_history_writing"][()] == 1
 
 
-def test_an_incident_is_told_from_its_first_record_to_the_abort_that_ended_it(
+def test_an_incident_is_reported_from_its_first_record_to_the_abort_that_ended_it(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
     """On its page and by `incident`, with the first record and the operator's own steps, also after a restart."""

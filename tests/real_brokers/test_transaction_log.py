@@ -154,7 +154,7 @@ def ours(decoded: Decoded) -> dict[str, Any]:
 
 
 def test_a_commit_and_an_abort_are_decoded_with_their_partitions(cluster: KafkaCluster) -> None:
-    """Begun, all partitions named once, decided, completed; an abort by the client is no more than that."""
+    """Begun, all partitions named once, decided, completed; an abort by the client is neither a time-out nor a fence."""
     name = "app-\u00e9"
     run_transaction(cluster.bootstrap, name, [("t", 0), ("t", 1), ("u", 0)])
     run_transaction(cluster.bootstrap, name, [("t", 0)], outcome="abort")

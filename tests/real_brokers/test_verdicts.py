@@ -110,7 +110,7 @@ def test_a_hang_that_no_coordinator_knows_is_proved_in_the_first_cycle(
     assert row.transactional_id is None
 
 
-def test_a_hang_beside_an_ongoing_transaction_of_the_same_id_is_proved(
+def test_a_hang_alongside_an_ongoing_transaction_of_the_same_id_is_proved(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     """An id that is Ongoing elsewhere hides no hang: its live partition is fine, the other hangs in two cycles."""

@@ -180,7 +180,7 @@ def test_a_refusal_is_explained(code: str, log: Log) -> None:
 
 
 def test_a_lost_answer_is_settled_by_reading(log: Log) -> None:
-    """Gone: done, although nobody said so. Still open: told, with what was lost, and not sent again."""
+    """Gone: done, without the broker's response. Still open: reported with the lost response, and not sent again."""
     gone = PartitionStandIn(answer=LOST)
     still = PartitionStandIn(answer=LOST, after=[(OPEN,)])
 
@@ -195,7 +195,7 @@ def test_a_lost_answer_is_settled_by_reading(log: Log) -> None:
 
 
 def test_a_transaction_at_a_newer_epoch_is_still_open(log: Log) -> None:
-    """Same producer and start offset: it has not ended, whoever has written since."""
+    """Same producer and start offset: it has not ended, whatever was written since."""
     assert run(PartitionStandIn(after=[(NEWER,)]), log).outcome is Outcome.STILL_OPEN
 
 

@@ -143,7 +143,7 @@ def test_what_changed_is_named() -> None:
     assert what_changed(row(), row(topic_id="x")) == "its topic id was '' and is 'x'"
 
 
-def test_a_person_reads_what_will_be_written() -> None:
+def test_an_operator_reads_what_will_be_written() -> None:
     """Kind of marker, epochs, what it frees, verdict and evidence; the outcome with where it is known from."""
     plan = plan_for(Action.ABORT, row(transactional_id="app,\x1b[2J\n1", reason="Because."))
 
@@ -189,7 +189,7 @@ def test_a_person_reads_what_will_be_written() -> None:
     ],
     ids=["all", "some", "none"],
 )
-def test_the_two_numbers_that_decide_stand_side_by_side(records: HeldBack, expected: str) -> None:
+def test_the_two_numbers_that_decide_are_side_by_side(records: HeldBack, expected: str) -> None:
     """What is lost and what is freed; a lower bound says that it is one."""
     assert f"  {expected}\n" in in_words(plan_for(Action.ABORT, row()), records)
 

@@ -42,7 +42,7 @@ CHANGELOG: Final = """\
 
 
 def clone(folder: Path) -> Path:
-    """Of the last commit, which changes here are no part of."""
+    """A clone of the last commit, without uncommitted changes."""
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
     return folder
 

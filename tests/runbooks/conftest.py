@@ -26,7 +26,7 @@ from tests.verification.situations.steps import Client
 
 DAY_MS = 86_400_000
 USERS = ("watcher", "without-read", "without-ids", "without-log", "without-topics", "with-one-topic")
-"""Who may log in by the second door: the exporter, with all its grants or without some."""
+"""Users of the second listener: the exporter, with all its grants or without some."""
 ONE_TOPIC = "the-one-that-is-seen"
 CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
 
@@ -97,7 +97,7 @@ def desk(tmp_path: Path, guarded: GuardedCluster, overdue: tuple[PlantedTransact
 
 @pytest.fixture
 def settings_file(tmp_path: Path, guarded: GuardedCluster) -> Callable[..., Path]:
-    """The exporter's settings, `settings_file(user, more, password=...)`, by the second door of the guarded cluster."""
+    """The exporter's settings, `settings_file(user, more, password=...)`, by the second listener of the guarded cluster."""
 
     def write(user: str, more: str = "", *, password: str = PASSWORD) -> Path:
         (tmp_path / "password").write_text(f"{password}\n")

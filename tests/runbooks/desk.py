@@ -46,12 +46,12 @@ class Done:
 
 @dataclass(slots=True)
 class Desk:
-    """A folder, a PATH with our program and Kafka's, and the variables that a runbook asks for."""
+    """A folder, a PATH with the exporter's and Kafka's programs, and the variables that a runbook needs."""
 
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
     hurry: Mapping[str, str] = field(default_factory=dict)
-    """Subcommand -> options that are added to it, so that a test need not wait for as long as a person."""
+    """Subcommand -> options that are added to it, so that a test need not wait for as long as an operator."""
 
     def __post_init__(self) -> None:
         bin_folder = self.folder / "bin"

@@ -16,7 +16,7 @@ FENCE: Final = re.compile(r"^(?P<indent> *)```(?P<language>\w*)$")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One line that a person pastes, with its continuations."""
+    """One line that an operator pastes, with its continuations."""
 
     page: str
     section: str
@@ -52,7 +52,7 @@ class Page:
 
     @property
     def words(self) -> list[str]:
-        """What stands in backticks."""
+        """The words in backticks."""
         return re.findall(r"`([^`\n]+)`", self.prose)
 
     @property

@@ -83,7 +83,7 @@ def test_protection_missing(make_cluster: MakeCluster, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_inconclusive_and_coverage_incomplete(trio: KafkaCluster, tmp_path: Path) -> None:
-    """A broker is gone, with a coordinator and a partition: nothing is proved, and told as missing, until it is back."""
+    """A broker is gone, with a coordinator and a partition: nothing is proved and the gaps are shown until it is back."""
     topic = trio.topics.create_on("orders", [1, 3])
     plant_hang(trio.bootstrap, topic, 0, "hang")
     assert 3 in leader_ids(trio.bootstrap, "__transaction_state").values()
@@ -169,7 +169,7 @@ def test_replica_diverged(make_cluster: MakeCluster, tmp_path: Path) -> None:
         person.pastes("kafka-topics.sh", shows="Leader: 1")
         at_follower = person.pastes("describe-producers", "--broker-id").output
         assert desk.run(ABORT).status == 5
-        # What whoever runs the cluster does: the follower leads, and the old leader's copy is made anew from it.
+        # The cluster's operator makes the follower the leader, and the old leader's copy is made from it.
         cluster.broker(1).stop()
         until(lambda: leader_ids(cluster.brokers[1].address, TOPIC) == {0: 2}, "the follower leads")
         shutil.move(partition_folder(cluster.broker(1), TOPIC), tmp_path / "kept")

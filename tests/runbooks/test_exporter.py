@@ -63,7 +63,7 @@ def test_down(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
 
 
 def test_snapshot_stale(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
-    """Its password was changed at the brokers: told by the page and by hand; the new one is taken without a restart."""
+    """Its password was changed at the brokers: page and command report it; the new one is used without a restart."""
     path = settings_file("watcher")
     with serving(None, tmp_path, config_file=path) as exporter:
         about(desk, exporter, path)
@@ -212,7 +212,7 @@ def test_config_reload_failed(desk: Desk, settings_file: SettingsFile, tmp_path:
 
 
 def test_clock_skew(desk: Desk, settings_file: SettingsFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exporter that is told a time a minute ahead is seen to be ahead, from where the person sits."""
+    """An exporter with a clock a minute ahead is found to be ahead, from the operator's machine."""
     ahead = textwrap.dedent(
         f"""
         import time

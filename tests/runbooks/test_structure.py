@@ -82,7 +82,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
 
 
 def vocabulary() -> set[str]:
-    """Every name that is ours to give."""
+    """Every name that the project defines."""
     options = {
         option for parser in parsers().values() for action in parser._actions for option in action.option_strings
     }
@@ -113,7 +113,7 @@ def variables_of_the_common_page() -> set[str]:
 
 
 def test_there_is_one_runbook_for_each_alert_and_no_other() -> None:
-    """By its name, with the common page beside them; nothing else lies in the folder."""
+    """By its name, with the common page; the folder has no other file."""
     assert set(RUNBOOKS) == ALERT_NAMES
     assert {path.name for path in FOLDER.iterdir()} == {f"{name}.md" for name in PAGES}
 
@@ -140,7 +140,7 @@ def test_names_in_backticks_exist(page: Page) -> None:
 
 @every_page
 def test_alerts_verdicts_and_issues_in_the_text_exist(page: Page) -> None:
-    """Also where they stand without backticks."""
+    """Also without backticks."""
     assert set(re.findall(r"\bKafka(?:Transaction|Partitions)\w+", page.text)) <= ALERT_NAMES
     assert set(re.findall(r"KAFKA-\d+", page.text)) <= KNOWN_ISSUES
     assert set(re.findall(r"\bhanging_[a-z]\w+", page.text)) <= {verdict.label for verdict in Verdict}
@@ -154,12 +154,12 @@ def test_metrics_in_commands_exist(page: Page) -> None:
         for stem, alternatives in re.findall(r"(kafka_[a-z_]+)(?:\(([a-z_|]+)\))?", command.text):
             wanted = [f"{stem}{end}" for end in alternatives.split("|")] if alternatives else [stem]
             for name in wanted:
-                # A prefix stands for the names that begin with it.
+                # A prefix means the names that begin with it.
                 assert any(known.startswith(name) for known in names), command
 
 
 @every_page
-def test_our_commands_are_written_in_full(page: Page) -> None:
+def test_the_exporter_s_commands_are_written_in_full(page: Page) -> None:
     """Each parses, with whole option names; a variable is quoted where a client chose its value."""
     for command in page.commands:
         for part in command.text.split(" | "):
@@ -180,7 +180,7 @@ def test_our_commands_are_written_in_full(page: Page) -> None:
     ids=lambda line: line.split()[2],
 )
 def test_a_page_s_commands_run_by_each_function_of_its_first_block(line: str, tmp_path: Path) -> None:
-    """Pasted into bash, it hands every argument on as it was, and our command line takes what it adds."""
+    """Pasted into bash, it passes every argument on unchanged, and the exporter's command line accepts the added ones."""
     for program in ("kubectl", "docker", "pipx"):
         path = tmp_path / program
         path.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')

@@ -50,7 +50,7 @@ def test_timeouts(
 ) -> None:
     """One transaction has outlived its time-out and is counted as that; another of the id is open, and shown with it.
 
-    This cluster's coordinator never looks for time-outs: whoever takes the id after that ends the transaction instead.
+    This cluster's coordinator never looks for time-outs: the next producer of the id ends the transaction instead.
     """
     topic, name = make_topic(guarded), fresh_name("late")
     desk.variables["TRANSACTIONAL_ID"] = name
@@ -73,7 +73,7 @@ def test_timeouts(
 def test_fencing_storm(
     guarded: GuardedCluster, desk: Desk, settings_file: SettingsFile, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """Two take an id from each other, while others run: it stands first, its epoch grows, and stops when they do."""
+    """Two producers take an id from each other while others run: the id is first, and its epoch grows until they stop."""
     fought, calm, over = fresh_name("fought"), fresh_name("calm"), threading.Event()
     desk.variables["TRANSACTIONAL_ID"] = fought
 
@@ -159,7 +159,7 @@ def test_log_behind(
 ) -> None:
     """A quota leaves the reader a few bytes a second: the page finds it, and without it nothing is left to read.
 
-    The number of records that are left is told by the leaders' answers, which the quota holds back as well.
+    The number of unread records comes from the leaders' responses, which the quota delays as well.
     """
     client = fresh_name("throttled")
     quota = f"kafka-configs.sh --bootstrap-server $BOOTSTRAP --alter --entity-type clients --entity-name {client}"
@@ -183,7 +183,7 @@ def test_log_behind(
 
 
 def test_history_not_written(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
-    """A file has the directory's name: told with the directory, and when the file is gone the history is written."""
+    """A file has the directory's name: reported with the directory; when the file is gone, the history is written."""
     blocked = tmp_path / "history"
     blocked.write_text("")
     path = settings_file("watcher", f"history: {{directory: '{blocked}', rotate_interval: 200ms}}\n")

@@ -178,7 +178,7 @@ def test_stuck_completing(
 
 
 def test_blocks_consumers(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> None:
-    """A group stands before a hang; the verdict leads to the page that frees it."""
+    """A hang blocks a group; the verdict leads to the page that frees it."""
     hang = blocking(guarded, desk, make_topic, fresh_name)
     with desk.reading("KafkaTransactionBlocksConsumers") as person:
         until_it_is_free(person, hang)

@@ -54,10 +54,10 @@ def test_a_whole_history() -> None:
         ("the coordinator takes the next epoch, at the time-out", TIMEOUT_MS, 1, 0, Outcome.TIMED_OUT),
         ("a millisecond earlier it was for a newer producer", TIMEOUT_MS - 1, 1, 0, Outcome.FENCED),
         ("from version 2 on everybody takes the next epoch", 100, 1, 2, Outcome.ABORTED),
-        ("and only the time tells", TIMEOUT_MS, 1, 2, Outcome.TIMED_OUT),
+        ("and only the time decides", TIMEOUT_MS, 1, 2, Outcome.TIMED_OUT),
         ("two epochs on is none of these", TIMEOUT_MS, 2, 0, Outcome.ABORTED),
         ("an earlier epoch is none of these", TIMEOUT_MS, -1, 2, Outcome.ABORTED),
-        ("a clock that was set back tells no time-out", -5, 1, 2, Outcome.ABORTED),
+        ("a clock that was set back shows no time-out", -5, 1, 2, Outcome.ABORTED),
     ],
 )
 def test_who_ended_it(sentence: str, after_ms: int, epochs: int, client_version: int, outcome: Outcome) -> None:
@@ -126,7 +126,7 @@ def test_the_next_transaction_is_another_one() -> None:
 
 
 def test_a_forgotten_id_is_forgotten() -> None:
-    """Once; one that was never seen is no news; versions that nobody knows are none either."""
+    """Once; an id that was never seen gives no event, nor does a record of an unknown version."""
     machine = StateMachine()
 
     assert played(UnknownVersion("value", 9), Tombstone("stranger"), machine=machine) == []
@@ -217,7 +217,7 @@ def test_every_history_gives_its_events(history: History) -> None:
 
 @given(histories(), st.data())
 def test_what_is_missing_makes_no_wrong_event(history: History, data: st.DataObject) -> None:
-    """Compaction, a start in the middle, a log cut off: what is still told is true, or says no more than `abort`."""
+    """Compaction, a start in the middle, a log cut off: the remaining events are true, or say no more than `abort`."""
     kept = data.draw(st.lists(st.booleans(), min_size=len(history.records), max_size=len(history.records)))
     doubled = data.draw(st.lists(st.integers(1, 3), min_size=len(kept), max_size=len(kept)))
     records = [

@@ -27,7 +27,7 @@ LOG_PARTITION = 11
 
 
 def fed(*records: Decoded) -> Ledger:
-    """Written into one partition of the log, at the instants that they tell themselves."""
+    """Written into one partition of the log, at their own times."""
     kept = Ledger()
     for written in records:
         kept.take(LOG_PARTITION, written, getattr(written, "last_update_ms", START_MS))
@@ -50,7 +50,7 @@ def test_what_runs_is_returned_with_its_start_and_its_decision() -> None:
     assert decided.ended[ORDERS].outcome is Outcome.FENCED
 
 
-def test_a_log_that_is_behind_tells_no_present() -> None:
+def test_a_log_that_is_behind_has_no_current_transaction() -> None:
     """Name and past endings are facts all the same."""
     behind = logged(fed(ONGOING, COMMITTING, COMMITTED, replace(ONGOING, start_ms=START_MS + 90)), read_to_end=False)
 
@@ -103,13 +103,13 @@ def test_the_log_s_own_word_for_the_producer_id_before_counts() -> None:
 
 
 def test_what_is_not_in_the_log_is_not_in_the_journal() -> None:
-    """A producer id that nobody wrote, records that nobody understands."""
+    """A producer id without a record, and records of unknown versions."""
     kept = fed(UnknownVersion("value", 9), Tombstone("stranger"))
 
     assert kept.journal([7], [LOG_PARTITION]).producers == {}
 
 
-def test_a_cut_off_partition_tells_no_present_until_it_is_written_again() -> None:
+def test_a_truncated_partition_has_no_current_transaction_until_it_is_written_again() -> None:
     """The names stay; another partition of the log is untouched."""
     kept = fed(ONGOING)
     kept.take(2, replace(ONGOING, transactional_id="orders-1", producer_id=9), START_MS)

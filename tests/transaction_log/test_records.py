@@ -1,4 +1,4 @@
-"""The decoder of `__transaction_state` against an encoder of our own, and against bytes that make no sense."""
+"""The decoder of `__transaction_state` against an encoder written for this test, and against bytes that make no sense."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_version_0_is_read_back(record: TransactionRecord) -> None:
 
 
 @given(FLEXIBLE, st.dictionaries(st.integers(4, 300), st.binary(max_size=200), max_size=3))
-def test_version_1_is_read_back_with_tags_that_nobody_knows(record: TransactionRecord, tags: dict[int, bytes]) -> None:
+def test_version_1_is_read_back_with_unknown_tags(record: TransactionRecord, tags: dict[int, bytes]) -> None:
     """Tagged fields of a later Kafka are stepped over."""
     assert decode(key_of(record.transactional_id), value_of(record, flexible=True, more_tags=tags)) == record
 
@@ -180,5 +180,5 @@ def test_every_flipped_bit_is_a_record_or_refused(*, flexible: bool) -> None:
 
 @given(st.binary(max_size=60), st.one_of(st.none(), st.binary(max_size=120)))
 def test_any_bytes_are_a_record_or_refused(key: bytes, value: bytes | None) -> None:
-    """Whatever stands in the log."""
+    """Any content of the log."""
     refused(key, value)

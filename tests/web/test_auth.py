@@ -94,7 +94,7 @@ TLS = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
 
 
 def test_certificates_rotate_without_a_restart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The next peer is shown the new one; a broken file keeps the old one and is told."""
+    """The next peer is shown the new one; a broken file is reported and keeps the old one."""
     caplog.set_level(logging.INFO)
     authority, later = Authority(tmp_path), Authority(tmp_path / "later", "later")
     authority.issue("server")
@@ -167,7 +167,7 @@ def test_a_certificate_ends_with_its_authority(tmp_path: Path, version: ssl.TLSV
 
 
 def test_a_certificate_that_is_expired_is_not_allowed() -> None:
-    """Also where a session is resumed and nobody else looks at its certificate again."""
+    """Also in a resumed session, in which TLS does not verify the certificate again."""
     certificate = {"notAfter": "Nov 22 12:00:00 2026 GMT", "subjectAltName": (("DNS", "a"),)}
     end_s = ssl.cert_time_to_seconds("Nov 22 12:00:00 2026 GMT")
 
@@ -208,8 +208,8 @@ def test_versions_and_ciphers_are_honoured(tmp_path: Path) -> None:
         assert ask(server, client_tls(authority))[0] == 200
 
 
-def test_what_is_no_certificate_is_reported_before_listening(tmp_path: Path) -> None:
-    """A key that belongs to another certificate, and a file that is none."""
+def test_an_invalid_certificate_is_reported_before_listening(tmp_path: Path) -> None:
+    """A key that belongs to another certificate, and a file without a certificate."""
     authority = Authority(tmp_path)
     authority.issue("server")
     (tmp_path / "server.key").write_bytes(authority.issue("other").key.read_bytes())
@@ -259,7 +259,7 @@ def test_an_emptied_file_opens_nothing(tmp_path: Path, caplog: pytest.LogCapture
 
 
 def test_a_known_scraper_never_waits_for_guesses(tmp_path: Path) -> None:
-    """While strangers keep bcrypt busy with wrong passwords, whoever was verified is answered from memory."""
+    """While strangers keep bcrypt busy with wrong passwords, a verified scraper is answered from memory."""
     users = f"basic_auth_users:\n  prometheus: {hashed('right', 11).decode()}\n"
     stop = threading.Event()
 
@@ -314,7 +314,7 @@ async def guess_from(guard: Authenticator, address: str, password: str) -> int |
     return None if answer is None else answer.status
 
 
-def test_guesses_lock_out_nobody_who_has_the_right_password(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guesses_do_not_lock_out_who_has_the_right_password(monkeypatch: pytest.MonkeyPatch) -> None:
     """One address has a few places, all together have some; beyond that it is 503, so that a scraper comes again."""
     let_go = threading.Event()
     monkeypatch.setattr(bcrypt, "checkpw", lambda password, _: let_go.wait(PATIENCE_S) and password == b"right")
@@ -373,7 +373,7 @@ def test_what_is_used_is_remembered_and_no_more_than_so_much(monkeypatch: pytest
 
 
 def test_an_unknown_user_costs_as_much_as_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or the time would tell who is known."""
+    """The response time would otherwise show which users exist."""
     asked: list[bytes] = []
 
     def check(_: bytes, known: bytes) -> bool:

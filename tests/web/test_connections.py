@@ -62,8 +62,8 @@ def test_the_peer_that_has_waited_or_been_served_longest_makes_room(stack: conte
     fifth.close()
 
 
-def test_an_address_that_takes_every_place_crowds_out_itself(stack: contextlib.ExitStack) -> None:
-    """Whoever comes from elsewhere keeps its connection, however long it waits."""
+def test_an_address_that_takes_every_place_loses_its_own(stack: contextlib.ExitStack) -> None:
+    """A peer of another address keeps its connection, however long it waits."""
     listener = _listener(stack, connections_max=3)
     scraper = _connect_from("127.0.0.2", listener, stack)
     taken = [_pair(listener, stack)[0] for _ in range(6)]
@@ -78,7 +78,7 @@ def test_an_address_that_takes_every_place_crowds_out_itself(stack: contextlib.E
 
 
 def test_a_closed_connection_frees_its_place(stack: contextlib.ExitStack) -> None:
-    """Closing by whoever holds it is enough, and closing twice is nothing."""
+    """One close by either owner is enough, and a second one changes nothing."""
     listener = _listener(stack)
     _, peer = _pair(listener, stack)
     assert listener.peers == 1
@@ -102,7 +102,7 @@ def test_each_state_has_its_own_deadline(stack: contextlib.ExitStack, overdue: s
     assert client.recv(1) == b""
 
 
-def test_a_peer_that_left_is_no_error(stack: contextlib.ExitStack) -> None:
+def test_a_peer_that_left_is_not_an_error(stack: contextlib.ExitStack) -> None:
     """Deadlines, ends of requests and dropping all may meet a connection that is gone."""
     listener = _listener(stack)
     client, peer = _pair(listener, stack)

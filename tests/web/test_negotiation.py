@@ -41,8 +41,8 @@ FIREFOX = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
         (",;,=", False),
     ],
 )
-def test_openmetrics_is_sent_to_who_names_it(accept: str, openmetrics: bool) -> None:  # noqa: FBT001  # a table's column
-    """OpenMetrics goes to clients that name its version and want it no less than text; all others get text."""
+def test_openmetrics_is_sent_to_clients_that_name_it(accept: str, openmetrics: bool) -> None:  # noqa: FBT001  # a table's column
+    """OpenMetrics goes to clients that name its version and do not prefer text; all others get text."""
     assert prefers_openmetrics(accept) is openmetrics
 
 
@@ -64,7 +64,7 @@ def test_openmetrics_is_sent_to_who_names_it(accept: str, openmetrics: bool) -> 
         ("gzip;q=-1", False),
     ],
 )
-def test_gzip_is_sent_to_who_wants_it(accept_encoding: str, gzip: bool) -> None:  # noqa: FBT001  # a table's column
+def test_gzip_is_sent_to_clients_that_accept_it(accept_encoding: str, gzip: bool) -> None:  # noqa: FBT001  # a table's column
     """An encoding that was not asked for, or refused by q=0, is never sent."""
     assert accepts_gzip(accept_encoding) is gzip
 

@@ -41,7 +41,7 @@ def _site(publication: Publication, liveness: Callable[[], str | None] = lambda:
 
 
 def _large_site() -> Routes:
-    """An answer of more than ten megabytes: more than the kernel takes from us without being read."""
+    """A response of more than ten megabytes: more than the kernel buffers while the peer does not read."""
     evaluated = evaluation_of(many_partitions(5000, 20), {})
     routes = Routes(lambda: None)
     publication = published(evaluated)
@@ -290,7 +290,7 @@ def test_a_peer_that_does_not_read_is_dropped() -> None:
         assert 0 < received < 10_000_000
 
 
-def test_slow_readers_in_every_place_shut_nobody_out() -> None:
+def test_slow_readers_in_every_place_shut_no_one_out() -> None:
     """As many as there are places ask for a large page and do not read; a probe from the same address is answered."""
     with (
         WebServer("127.0.0.1:0", _large_site(), limits=ConnectionLimits(connections_max=8)) as web,
@@ -338,7 +338,7 @@ def test_connections_have_a_maximum_and_idle_ones_make_room() -> None:
         assert web.connections <= 10
 
 
-def test_a_stalled_tls_handshake_blocks_nobody(tls: ssl.SSLContext) -> None:
+def test_a_stalled_tls_handshake_blocks_no_other_peer(tls: ssl.SSLContext) -> None:
     """Peers that never speak TLS, or stop in the middle of it, are still connected when a scrape has been answered."""
     with WebServer("127.0.0.1:0", _site(three_hangs()), tls=tls) as web, contextlib.ExitStack() as stack:
         peers = [stack.enter_context(_connect(web)) for _ in range(20)]
@@ -408,7 +408,7 @@ def _ask_by_tls(web: WebServer) -> bytes:
 def test_closing_takes_open_connections_down() -> None:
     """Idle peers, half requests and non-readers do not keep the server: after close it is gone and the port is free.
 
-    The three seconds tell our own end of every connection (half a second) from the library's second net (more than four).
+    Three seconds distinguish the server's own end of every connection (half a second) from the library's (more than four).
     """
     web = WebServer("127.0.0.1:0", _large_site())
     web.start()

@@ -39,7 +39,7 @@ def name(fresh_name: Callable[[str], str]) -> str:
 
 
 def logged(counts: Counts) -> Counter[Outcome]:
-    """The truth as the coordinators' log should tell it."""
+    """The truth as the coordinators' log should have it."""
     assert counts.unresolved == 0
     assert counts.begun == counts.committed + counts.aborted + counts.timed_out + counts.fenced
     return +Counter(

@@ -59,7 +59,7 @@ def test_a_call_is_repeated_while_its_error_passes_and_no_longer() -> None:
         persist(call, give_up_s=0)
 
 
-def test_who_was_replaced_is_lost_and_the_owner_goes_on(hasty: KafkaCluster, topic: str, name: str) -> None:
+def test_a_replaced_producer_is_lost_and_its_successor_goes_on(hasty: KafkaCluster, topic: str, name: str) -> None:
     """A second producer of the id fences the first, whose commit is fatal; the second is not touched by that."""
 
     def connect() -> Producer:

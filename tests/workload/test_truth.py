@@ -43,19 +43,19 @@ ONGOING = seen("Ongoing")
         # its own client aborted it, or committed it although it had no answer
         (ONGOING, seen("CompleteAbort"), False, Fate.ABORTED),
         (seen("PrepareCommit"), seen("CompleteCommit"), True, Fate.COMMITTED),
-        # no partition was ever added: what the coordinator tells of is the one before
+        # no partition was ever added: the coordinator shows the transaction before
         (BEFORE_OURS, BEFORE_OURS, False, Fate.NEVER_BEGUN),
         (NONE_KEPT, NONE_KEPT, True, Fate.NEVER_BEGUN),
         # a partition was added after the first look
         (BEFORE_OURS, seen("CompleteAbort"), False, Fate.ABORTED),
-        # still open; or ended past its time with its end no longer told
+        # still open; or ended past its time with its end no longer shown
         (ONGOING, ONGOING, True, Fate.UNRESOLVED),
         (ONGOING, replace(NONE_KEPT, at_ms=LATE_MS), False, Fate.UNRESOLVED),
         (ONGOING, seen("CompleteAbort", EPOCH + 1, at_ms=LATE_MS), False, Fate.UNRESOLVED),
     ],
 )
 def test_the_end_comes_from_what_the_coordinator_said(before: Seen, after: Seen, is_lost: bool, fate: Fate) -> None:  # noqa: FBT001 - a column of the table
-    """By epoch, state and time; where that does not decide, nobody guesses."""
+    """By epoch, state and time; where that does not decide, the end is unknown."""
     attempt = Attempt(began_ms=BEGAN_MS, epoch=EPOCH, before=before, after=after, is_lost=is_lost)
 
     assert fate_of(attempt) is fate
@@ -82,7 +82,7 @@ def test_a_rhythm_is_the_same_for_the_same_seed() -> None:
 
 
 def test_what_never_began_is_not_counted() -> None:
-    """Neither as begun nor as a crash; a crash is counted beside its end, records only where committed."""
+    """Neither as begun nor as a crash; a crash is counted as well as its end, records only where committed."""
     ledger = Ledger()
     ledger.enter("a", Fate.NEVER_BEGUN, records=5, crashed=True)
     ledger.enter("a", Fate.TIMED_OUT, records=5, crashed=True)

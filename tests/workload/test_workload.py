@@ -73,7 +73,7 @@ def test_a_zombie_is_fenced_by_the_one_who_took_its_id(hasty: KafkaCluster, topi
 def test_a_crash_ends_as_whoever_comes_first_has_it(
     hasty: KafkaCluster, topic: str, name: str, after_crash: AfterCrash, ends_as: str
 ) -> None:
-    """Left open by kill -9: timed out where nobody comes, fenced where its id is initialised before that."""
+    """Left open by kill -9: timed out without a successor, fenced where its id is initialised before that."""
     rhythm = Rhythm(transactions=3, crash_every=2, after_crash=after_crash, stall_timeout_ms=SOON_MS)
     counts = run(hasty, topic, {name: rhythm})[name]
     in_log = log_after(hasty, [name], counts.begun)
@@ -143,7 +143,7 @@ def test_a_signal_ends_the_command_with_the_counts(
 def test_what_is_in_the_way_gets_a_sentence(
     hasty: KafkaCluster, topic: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A topic that is not there, more ids than there is input for, nobody at the address, no address."""
+    """A topic that is not there, more ids than there is input for, no listener at the address, no address."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # the handlers of pytest stay
     at = ["--bootstrap-server", hasty.bootstrap]
 

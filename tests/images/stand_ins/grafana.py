@@ -1,4 +1,4 @@
-"""Stands in for Grafana: reads its provisioning, lists the dashboards, and passes queries to the data source."""
+"""A stand-in for Grafana: reads its provisioning, lists the dashboards, and passes queries to the data source."""
 
 import http.server
 import json

@@ -202,8 +202,8 @@ def replace_by_newer(cluster: FakeCluster, api: str) -> None:
     cluster.cut()
 
 
-def test_a_cluster_that_nobody_can_describe_any_more_is_reported() -> None:
-    """The sentence names the API; it is no cluster without transactions."""
+def test_a_cluster_that_no_broker_can_describe_any_more_is_reported() -> None:
+    """The sentence names the API; the cluster is not reported as one without transactions."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         remembered(collector)
         downgrade(cluster, METADATA_LOST["Metadata 8"], BOTH, restarts=True)

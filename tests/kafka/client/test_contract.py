@@ -58,7 +58,7 @@ from tests.kafka.talking import (
         (foreign.KafkaProtocolError, FaultReason.MALFORMED_ANSWER, FaultReason.MALFORMED_ANSWER),
     ],
 )
-def test_foreign_exceptions_are_of_the_kinds_that_the_border_tells_apart(
+def test_foreign_exceptions_are_of_the_kinds_that_the_border_distinguishes(
     error: type[Exception], asking: FaultReason, connecting: FaultReason
 ) -> None:
     """Each exception of kafka-python in a known situation gets the right reason."""
@@ -73,7 +73,7 @@ def parser_with_one_request() -> tuple[Parser, int]:
 
 
 def test_the_parser_takes_a_raw_request_and_frames_it() -> None:
-    """Frame length, request header v2 with our client id, and the body as it was given."""
+    """Frame length, request header v2 with the exporter's client id, and the body as it was given."""
     parser, correlation_id = parser_with_one_request()
     sent = bytes(parser.send_bytes())
 
@@ -133,7 +133,7 @@ def test_the_parser_has_room_for_the_answer_that_is_coming() -> None:
     ],
     ids=["another correlation id", "too large", "negative length", "tagged header", "too short"],
 )
-def test_the_parser_refuses_what_is_no_answer(frame: bytes, error: type[Exception]) -> None:
+def test_the_parser_refuses_what_is_not_a_response(frame: bytes, error: type[Exception]) -> None:
     """Frames that cannot be the answer end in exceptions that the border knows."""
     parser, _ = parser_with_one_request()
 
@@ -257,7 +257,7 @@ def test_throttling_by_an_answer_that_cannot_be_decoded_is_ignored() -> None:
     ],
     ids=["too large a frame", "another's correlation id", "too short"],
 )
-def test_what_is_no_answer_is_malformed_at_once(answer: Callable[[int], bytes]) -> None:
+def test_an_invalid_response_is_malformed_at_once(answer: Callable[[int], bytes]) -> None:
     """The fault comes long before the time-out, and the next request gets a new connection."""
     answers = iter([answer, raw_answer])
 
@@ -345,7 +345,7 @@ def test_silence_ends_at_the_timeout() -> None:
     assert fault.reason is FaultReason.TIMED_OUT
 
 
-def test_a_port_where_nobody_listens_is_unreachable() -> None:
+def test_a_port_without_a_listener_is_unreachable() -> None:
     """A refused connection is reported at once."""
     with broker(echo) as listener:
         pass

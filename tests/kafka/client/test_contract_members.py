@@ -217,7 +217,7 @@ def test_members_that_are_read_are_there() -> None:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_no_member_is_read_that_is_not_in_the_table(kind: type, make: Callable[[], Any]) -> None:
-    """What our classes take from `self` and kafka-python's have too."""
+    """Members that the exporter's classes read from `self` and that kafka-python's classes have too."""
     trees = [
         ast.parse(textwrap.dedent(inspect.getsource(parent)))
         for parent in kind.__mro__

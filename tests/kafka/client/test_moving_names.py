@@ -84,7 +84,7 @@ def test_a_broker_that_moves_is_found_as_soon_as_its_name_follows(names: dict[st
 
 
 def test_all_brokers_move_and_the_bootstrap_name_leads_to_them(names: dict[str, str]) -> None:
-    """Their own names are no more: the new ones are learned behind the name of the settings."""
+    """Their own names no longer resolve: the new ones are learned behind the name of the settings."""
     with watched() as (cluster, collector, _):
         for node in (1, 2):
             cluster.move(node, ELSEWHERE, cluster.ports[node])
@@ -133,8 +133,8 @@ def test_a_name_that_leads_to_another_broker_makes_no_lie(names: dict[str, str],
 def test_a_follower_that_lags_behind_a_leaders_name_proves_nothing(names: dict[str, str]) -> None:
     """Node 2's name leads to node 1, which follows its partition and has not seen the end of a transaction.
 
-    Followers answer DescribeProducers, and node 2 coordinates nothing: only that node 1 does not take itself for node 2
-    tells. Without that this was a hang, of a transaction that has ended.
+    Followers respond to DescribeProducers, and node 2 coordinates nothing: the only sign is that node 1
+    does not say that it is node 2. Without that check an ended transaction was called hanging.
     """
     model = Model(
         topics={STATE_TOPIC: [Partition(1) for _ in range(4)], "t": [Partition(2, producers=[Producer(12)])]},

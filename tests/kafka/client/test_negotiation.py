@@ -127,7 +127,7 @@ def test_a_broker_that_offers_only_lower_versions_is_too_old(request_: Any, need
 
 
 @pytest.mark.parametrize("request_", [*REQUESTS[:1], DescribeConfigsRequest()], ids=["raw", "kafka-python"])
-def test_a_range_that_runs_backwards_is_no_newer_broker(request_: Any) -> None:
+def test_a_range_that_runs_backwards_is_not_a_newer_broker(request_: Any) -> None:
     """Such a broker says nonsense."""
     assert "newer" not in fault(request_, {api_of(request_).key: (99, -9)}).sentence
 

@@ -110,7 +110,7 @@ def test_a_refusal_is_reported_by_its_status(status: int) -> None:
 
 @pytest.mark.parametrize("status", [301, 307])
 def test_the_secret_is_not_sent_elsewhere(status: int) -> None:
-    """A redirect is an answer like any other that is no token."""
+    """A redirect is a response without a token, and is not followed."""
     with TokenEndpoint() as endpoint:
         endpoint.failing = status
         assert f"it responded with {status} " in failure(provider(endpoint.url))

@@ -21,7 +21,7 @@ MUTE = "mute.example"
 
 
 class NameServer:
-    """Stands in for getaddrinfo: holds one name back until it is released, knows another, and passes addresses on."""
+    """A getaddrinfo that holds one name back until it is released, resolves another, and passes addresses on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[str] = []
@@ -91,7 +91,7 @@ def test_a_name_is_looked_up_once_at_a_time_and_works_when_it_is_known(names: Na
     assert bytes(answer.body).endswith(b"answered")
 
 
-def test_a_name_that_nobody_knows_is_reported_and_looked_up_again(names: NameServer) -> None:
+def test_an_unknown_name_is_reported_and_looked_up_again(names: NameServer) -> None:
     """Unreachable, with the name in the sentence; the next time may be another."""
     with broker(echo) as listener, client() as connections:
         faults = [fault(connections, "nobody.example", listener) for _ in range(2)]

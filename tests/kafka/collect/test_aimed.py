@@ -198,7 +198,7 @@ def acl(name: str | None, pattern: int) -> SimpleNamespace:
 
 @pytest.mark.parametrize("pattern", [LITERAL, PREFIXED])
 @pytest.mark.parametrize("read", [ids._patterns, topics._names])
-def test_an_acl_on_no_name_is_no_answer(read: Callable[[Any], object], pattern: int) -> None:
+def test_an_acl_without_a_name_is_malformed(read: Callable[[Any], object], pattern: int) -> None:
     """Null for a name is the broker's fault, and no exception of the exporter."""
     with pytest.raises(MalformedAnswerError):
         read(SimpleNamespace(error_code=0, resources=[acl(None, pattern)]))

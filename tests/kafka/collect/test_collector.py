@@ -41,7 +41,7 @@ def test_a_partition_whose_leader_has_moved_is_asked_again_within_the_cycle() ->
     assert verdicts(evaluated(snapshot)) == HANGING | ALIVE
 
 
-def test_a_partition_that_nobody_admits_to_lead_is_asked_twice_and_no_more() -> None:
+def test_a_partition_that_no_broker_leads_is_requested_twice_and_no_more() -> None:
     """A leader that goes on saying NOT_LEADER_OR_FOLLOWER leaves the partition unread, with that as the reason."""
     asked_for = []
 
@@ -168,7 +168,7 @@ def _open_everywhere() -> list[Any]:
 
 
 def test_a_partition_left_out_of_the_answer_is_unread() -> None:
-    """Silence about a partition is no answer: it is unavailable, and says so."""
+    """A partition that the response leaves out is unavailable, and says so."""
 
     def leave_out(asked: Asked, answer: Any) -> None:
         for topic in answer.topics if asked.api == "DescribeProducers" else ():
@@ -211,7 +211,7 @@ def test_a_dead_broker_costs_only_what_it_leads() -> None:
     assert not any(verdict.is_hanging for verdict in verdicts(evaluated(snapshot)).values())
 
 
-def test_nobody_at_home_is_cluster_unavailable() -> None:
+def test_no_broker_at_any_address_is_cluster_unavailable() -> None:
     """Where no address answers, there is no snapshot at all, and the sentence names every address."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         ports = list(cluster.ports.values())
@@ -318,7 +318,7 @@ def test_the_limit_is_asked_of_every_broker() -> None:
 
 
 @pytest.mark.parametrize("value", ["9" * 5000, "2147483648", "\u00b2", "\u0661", "-1", "1e3", " 1", ""])
-def test_a_limit_that_is_no_int_of_kafka_is_not_known(value: str) -> None:
+def test_a_limit_that_is_not_an_int_of_kafka_is_unknown(value: str) -> None:
     """One of 5,000 digits, and a superscript, were digits to Python, and ended the cycle."""
 
     def on_answer(asked: Asked, answer: Any) -> None:

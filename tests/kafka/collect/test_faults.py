@@ -1,6 +1,6 @@
 """Whatever fails, wherever in a cycle: every verdict stays true, and missing data is reported as unknown.
 
-A cycle of n requests is repeated with the 1st, the 2nd, ... the nth of them failing, in every way, once and for good.
+A cycle of n requests is repeated with the 1st, the 2nd, ... the nth of them failing, in every way, once and always.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def once(number: int, way: Fault | int) -> Callable[[Asked], Fault | int | None]
     return lambda asked: way if asked.number == number else None
 
 
-def for_good(number: int, way: Fault | int) -> Callable[[Asked], Fault | int | None]:
+def always(number: int, way: Fault | int) -> Callable[[Asked], Fault | int | None]:
     """The request with this number fails, and from then on every request for the same API at the same node."""
     failing: list[tuple[int, str]] = []
 
@@ -72,10 +72,10 @@ def for_good(number: int, way: Fault | int) -> Callable[[Asked], Fault | int | N
 
 OFTEN = frozenset({Fault.CUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR})
 """Of each kind one or two that every `make check` tries, once."""
-FOR_GOOD = frozenset({Fault.CUT, Fault.RESET, ErrorCode.NOT_COORDINATOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-"""Of each kind one or two that `make test` tries for good; all are tried once there, and for good in `make test-all`."""
+ALWAYS = frozenset({Fault.CUT, Fault.RESET, ErrorCode.NOT_COORDINATOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+"""Of each kind one or two that `make test` tries always; all are tried once there, and always in `make test-all`."""
 TRIALS = [pytest.param(way, once, marks=() if way in OFTEN else pytest.mark.long) for way in WAYS] + [
-    pytest.param(way, for_good, marks=pytest.mark.long if way in FOR_GOOD else pytest.mark.slow) for way in WAYS
+    pytest.param(way, always, marks=pytest.mark.long if way in ALWAYS else pytest.mark.slow) for way in WAYS
 ]
 
 

@@ -43,7 +43,7 @@ def test_timestamp_and_names_of_headers_are_read(compression: int) -> None:
 
 
 def test_a_large_compressed_batch_is_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client could have made a few bytes very large; the timestamp stands in the batch's header."""
+    """A client could have made a few bytes very large; the timestamp is in the batch's header."""
     monkeypatch.setattr(first_records, "COMPRESSED_BYTES_MAX", 50)
     read = of_records(records("trace", compression=GZIP, value=b"v" * 10_000), OPENED)
 

@@ -56,7 +56,7 @@ LOG = [
 
 
 def test_own_records_and_those_of_others_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the start offset to the high watermark; another epoch is another transaction, a marker is no record."""
+    """From the start offset to the high watermark; another epoch is another transaction, a marker is not a record."""
     leader = Leader(LOG, high_watermark=16)
 
     assert counted(leader, monkeypatch) == HeldBack(own=3, others=2)

@@ -41,7 +41,7 @@ def test_a_broker_restarted_and_not_loaded_proves_nothing() -> None:
     assert inconclusive(evaluation) == dict.fromkeys(everything, InconclusiveReason.LOADING)
 
 
-def test_one_partition_not_loaded_spoils_the_proof_of_what_nobody_lists() -> None:
+def test_one_partition_not_loaded_prevents_the_proof_for_unlisted_producers() -> None:
     """An unlisted producer id may be owned by any partition; one that is listed has its owner's partition alone."""
     model = scene()
     model.unloaded = {spare_state_partition(model)}
@@ -165,7 +165,7 @@ def test_a_possible_denial_leaves_an_unknown_id_unverified(denials: Any) -> None
     only_unknown_is_inconclusive(collected(model), InconclusiveReason.IDS_MAY_BE_DENIED)
 
 
-def test_a_transaction_that_ends_while_it_is_doubted_is_dropped() -> None:
+def test_a_transaction_that_ends_while_it_is_verified_is_dropped() -> None:
     """What the second read no longer shows has ended: it is neither hanging nor inconclusive, it is not there."""
     model = scene()
     hung = model.topics["hung"][0]

@@ -320,7 +320,7 @@ def test_overdue_and_stuck_need_a_confirmed_coordinator(state: str, confirmed: V
     assert (row.inconclusive_reason is UNCONFIRMED) is (unconfirmed is Verdict.INCONCLUSIVE)
 
 
-def test_where_nothing_is_kept_too_long_nobody_is_asked_to_confirm() -> None:
+def test_where_no_transaction_is_too_long_no_broker_is_asked_to_confirm() -> None:
     """Long transactions that are within their time-outs cost nothing more."""
     model = Model(
         topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1, producers=[Producer(1, 0)])]},

@@ -426,7 +426,7 @@ def test_errors_and_their_messages_are_read() -> None:
 @example({"t": list(range(127))})
 @example({"": []})
 def test_the_request_is_encoded_as_kafka_python_does(partitions: dict[str, list[int]]) -> None:
-    """Header and body of our own request are kafka-python's, byte for byte."""
+    """Header and body of the exporter's request are kafka-python's, byte for byte."""
     ours = describe_producers.request(partitions)
     topic_type = DescribeProducersRequest.TopicRequest
     theirs = DescribeProducersRequest(

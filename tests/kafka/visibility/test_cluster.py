@@ -201,7 +201,7 @@ def owned(start_ms: int) -> Model:
 @pytest.mark.parametrize(
     ("age_ms", "verdict"), [(5_000, Verdict.OPEN_WITHIN_TIMEOUT), (600_000, Verdict.OVERDUE_AT_COORDINATOR)]
 )
-def test_our_clock_changes_no_verdict(off_ms: int, age_ms: int, verdict: Verdict) -> None:
+def test_the_exporter_s_clock_changes_no_verdict(off_ms: int, age_ms: int, verdict: Verdict) -> None:
     """The controller's clock is read; it decides about a time-out of one minute, whatever the exporter's clock shows."""
     model = owned(time.time_ns() // 1_000_000 - age_ms)
     with (
@@ -215,8 +215,8 @@ def test_our_clock_changes_no_verdict(off_ms: int, age_ms: int, verdict: Verdict
 
 
 @pytest.mark.parametrize(("off_ms", "age_ms"), [(HOUR_MS, 5_000), (-HOUR_MS, 5_000), (-HOUR_MS, 600_000)])
-def test_without_the_controllers_clock_nothing_is_said_that_rests_on_ours(off_ms: int, age_ms: int) -> None:
-    """Ours says overdue, or shows less than a coordinator has already written: neither verdict is given."""
+def test_without_the_controllers_clock_no_verdict_rests_on_the_exporter_s(off_ms: int, age_ms: int) -> None:
+    """The exporter's clock says overdue, or shows less than a coordinator has already written: neither verdict is given."""
     model = owned(time.time_ns() // 1_000_000 - age_ms)
     model.quorum = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with (
@@ -246,7 +246,7 @@ def test_without_the_controllers_clock_watching_makes_a_transaction_overdue() ->
 
 
 def test_the_controllers_clock_counts_for_the_cycles_until_it_is_asked_again() -> None:
-    """Our wall clock is set back by an hour in between: ages go on as if nothing had happened."""
+    """The exporter's wall clock is set back by an hour in between: ages go on as if nothing had happened."""
     model = owned(time.time_ns() // 1_000_000 - 5_000)
     model.quorum = QuorumState(clock_ahead_ms=HOUR_MS)
     model.transactions["id"].start_time_ms += HOUR_MS

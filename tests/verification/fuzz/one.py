@@ -22,7 +22,7 @@ def main(name: str, folder: str, seconds: str) -> None:
 
 
 def void(_: bool) -> None:  # noqa: FBT001
-    """The fuzzer wants no answer."""
+    """The fuzzer needs no result."""
 
 
 if __name__ == "__main__":

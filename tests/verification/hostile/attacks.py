@@ -31,7 +31,7 @@ NAMES: Final = (
     "",
     " ",
 )
-"""Every kind but those that are no text."""
+"""Every kind except those that are not text."""
 
 
 def on_answers(change: Callable[[Asked, Any], None], *apis: str) -> Arrange:

@@ -20,7 +20,7 @@ def idle_mb() -> float:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_it_is_bounded_and_tells_nothing_untrue(shape: Shape, idle_mb: float) -> None:
+def test_it_is_bounded_and_reports_nothing_untrue(shape: Shape, idle_mb: float) -> None:
     """It ends by itself, says what is missing, calls nothing hanging that lives, and takes what the table allows.
 
     Finds work or memory that grows faster than what was sent, a loop of requests without an end, a value that ends the

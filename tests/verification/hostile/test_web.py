@@ -38,7 +38,7 @@ def door(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     ],
     indirect=["door"],
 )
-def test_the_scraper_and_the_probe_are_served_beside_strangers(door: Door, crowd: Crowd) -> None:
+def test_the_scraper_and_the_probe_are_served_alongside_strangers(door: Door, crowd: Crowd) -> None:
     """Each request of theirs gets its 200, memory stays within its bound, and afterwards no connection is left.
 
     Finds a crowd that takes all places, work of strangers that keeps the event loop, and connections that stay.

@@ -191,7 +191,7 @@ class Answers:
     def describe_quorum(self, broker: Broker, _request: Any) -> Any:
         """Forwarded to the active controller, who goes by the newest image; a broker that is cut off cannot reach it.
 
-        A broker that was not yet told of the last decision had caught up until that was made: a moment ago, perhaps.
+        A broker that does not know the last decision had caught up until that was made: a moment ago, perhaps.
         """
         cluster = self.cluster
         if broker.is_cut_off:
@@ -222,7 +222,7 @@ class Answers:
         return SimpleNamespace(error_code=0, error_message=None, topics=[topic], nodes=[])
 
     def list_groups(self, _broker: Broker, _request: Any) -> Any:
-        """No group: who waits is no part of a verdict."""
+        """No group: waiting groups do not affect a verdict."""
         return SimpleNamespace(throttle_time_ms=0, error_code=0, groups=[])
 
     def write_markers(self, broker: Broker, request: Any) -> Any:

@@ -179,7 +179,7 @@ def is_complete(evaluation: Evaluation) -> bool:
 
 
 class _Audit:
-    """Stands in for an audit log: nothing is on disk, and to wait for it is a moment at which things happen."""
+    """An audit log without a file; waiting for it is a moment at which events happen."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -197,7 +197,7 @@ class _Audit:
 
 @contextmanager
 def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
-    """Have something else stand there for a while."""
+    """Replaces a member for a while."""
     before = getattr(module, name)
     setattr(module, name, value)
     try:

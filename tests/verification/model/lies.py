@@ -1,6 +1,6 @@
 """Lists the lies found by hand in commit 0105d82 (issue 17, section 1); the checker must find each again.
 
-Item 12 is about waiting, which is no matter of a model.
+Item 12 is about waiting, which the model does not cover.
 """
 
 from __future__ import annotations

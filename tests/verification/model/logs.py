@@ -65,7 +65,7 @@ class Replica:
     def is_apart_from(self, leader: Replica) -> bool:
         """True where this follower has to truncate to the leader's log, or to catch up with it.
 
-        What each has in another leader epoch at the same offset; a marker that one has lost is no matter of epochs.
+        What each has in another leader epoch at the same offset; a lost marker does not change an epoch.
         """
         if self.end != leader.end or self.is_astray:
             return True

@@ -1,4 +1,4 @@
-"""Lists where one more event can be placed, once for all neighbouring moments at which nobody could tell the difference.
+"""Lists where one more event can be placed, once for all neighbouring moments that are equivalent.
 
 An event before request p and the same event before request p + 1 are one and the same schedule where, both ways, request
 p has the same response, what the checks look at is the same, and the cluster that is left is the same. So it is placed
@@ -24,7 +24,7 @@ Placement = tuple[int, Event]
 
 
 class _Nothing:
-    """A director for whom nothing happens."""
+    """A director without events."""
 
     def before(self, world: World, place: str) -> None:
         """Nothing."""
@@ -44,8 +44,8 @@ class _Before(NamedTuple):
 class Scout(Played):
     """Plays a schedule, and on its way tries every event at each moment from that of the schedule's last event on.
 
-    `places`: the only moments; None: all. `reduces`: leave out what a later moment stands for. Only the last event of a
-    schedule may be left out: one that follows at the same moment need not give way with it.
+    `places`: the only moments; None: all. `reduces`: leave out moments that a later one represents. Only the last event of
+    a schedule may be left out: one that follows at the same moment need not give way with it.
     """
 
     def __init__(
@@ -113,10 +113,10 @@ def _copy(world: World, cluster: Cluster) -> World:
 
 
 def _asked(world: World, tried: dict[Event, World]) -> _Before | None:
-    """What the next request makes of them; None where the moment that follows cannot stand for this one.
+    """What the next request makes of them; None where the next moment cannot represent this one.
 
     That is where the exporter pauses, so that it looks at its clock and the checks at the cluster, and where it writes.
-    An event that moves a clock, or restarts the exporter, can be told from the same event one request later.
+    An event that moves a clock, or restarts the exporter, differs from the same event one request later.
     """
     if world.next_request is None or world.next_request[1].API_KEY in {MARKERS, FENCE}:
         return None

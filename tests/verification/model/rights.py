@@ -32,7 +32,7 @@ class Acl(NamedTuple):
         return self.name in {"*", name}
 
     def is_ours(self) -> bool:
-        """True when the rule is for our principal."""
+        """True when the rule is for the exporter's principal."""
         return self.principal in {PRINCIPAL, "User:*"}
 
 

@@ -109,7 +109,7 @@ class _Runner:
             self._write(lambda: self._recover(wanted))
 
     def _wanted(self, rows: tuple[TransactionRow, ...]) -> tuple[TransactionRow, ...]:
-        """What the operator wants to end, by the situation's command."""
+        """The transactions that the operator ends by the situation's command."""
         if self.situation.script == "abort":
             return rows[:1]
         if self.situation.script == "plan":

@@ -161,7 +161,7 @@ def test_a_broker_that_is_cut_off_believes_what_it_knew() -> None:
     assert 1 not in world.cluster.brokers[2].coordinating
 
 
-def test_a_former_leader_truncates_what_nobody_followed() -> None:
+def test_a_former_leader_truncates_what_no_follower_has() -> None:
     """It has as many records as the leader that came after it, and others."""
     world = world_of("leaders that do not answer")
     do(world, ("move_leader_untold", "t", 0), ("write", "a", "t", 0), ("cut_off", 2))

@@ -95,7 +95,7 @@ class World:
         self.locked_from = 0
         """The moment at which a command last got the audit log's lock: its writes were judged after it."""
         self.on_write: Callable[[int, Any], None] | None = None
-        """Told of each request that writes, before it is answered: (API key, request)."""
+        """Called before each response to a request that writes: (API key, request)."""
         self.note()
 
     def clock(self) -> float:

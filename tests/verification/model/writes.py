@@ -22,11 +22,11 @@ class Watch:
     def __init__(self, world: World) -> None:
         self._world = world
         self._wanted: dict[tuple[str, int], tuple[int, int]] = {}
-        """(topic, partition) -> (topic id, start offset) of what the operator wants to end."""
+        """(topic, partition) -> (topic id, start offset) of each transaction that the operator ends."""
         self.exempt = 0
 
     def expect(self, rows: Iterable[TransactionRow]) -> None:
-        """What the operator wants to end."""
+        """The transactions that the operator is about to end."""
         for row in rows:
             topic = self._world.cluster.image.topics.get(row.topic)
             topic_id = -1 if topic is None else topic.topic_id

@@ -24,9 +24,9 @@ REQUEST_TIMEOUT_MS = 5000
 
 
 class Watch:
-    """Our reader and its memory, cycle after cycle, as the daemon runs them; `user` logs in by password.
+    """The exporter's collector and its memory, cycle after cycle, as the daemon runs them; `user` logs in by password.
 
-    `clock_ahead_s`: what our wall clock shows more than the brokers'.
+    `clock_ahead_s`: how far the exporter's wall clock is ahead of the brokers'.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ def failing_alone(scene: Scene) -> Iterator[None]:
     """What goes wrong here costs this scene only."""
     try:
         yield
-    except Exception:  # noqa: BLE001 - told by the scene's own test
+    except Exception:  # noqa: BLE001 - reported by the scene's own test
         scene.failure = scene.failure or traceback.format_exc()
 
 

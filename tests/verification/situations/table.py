@@ -1,4 +1,4 @@
-"""Makes the situations part of `docs/verdicts.md`: truth, our verdict, and the result of Kafka's own tool."""
+"""Makes the situations part of `docs/verdicts.md`: truth, the exporter's verdict, and the result of Kafka's own tool."""
 
 from __future__ import annotations
 

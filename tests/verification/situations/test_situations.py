@@ -28,7 +28,7 @@ def performance(stage: Stage, version: str) -> Performance:
     if key not in performances:
         try:
             performances[key] = stage.perform(version)
-        except Exception:  # noqa: BLE001 - told by each of its situations, instead of booting brokers again for each
+        except Exception:  # noqa: BLE001 - reported by each of its situations, instead of booting brokers again for each
             performances[key] = traceback.format_exc()
     played = performances[key]
     if isinstance(played, str):
@@ -50,7 +50,7 @@ def cases() -> Iterator[object]:
 
 @pytest.mark.parametrize(("stage", "version", "situation"), list(cases()))
 def test_situation(stage: Stage, version: str, situation: Situation) -> None:
-    """We are right; Kafka's own tool, where it responds in time, prints what the document says."""
+    """The exporter is right; Kafka's own tool, where it responds in time, prints what the document says."""
     scene = performance(stage, version)[situation.name]
 
     assert scene.failure is None, scene.failure

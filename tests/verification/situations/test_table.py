@@ -20,7 +20,7 @@ def test_there_are_many_situations() -> None:
     assert len(NAMES) >= 50
 
 
-def test_we_are_wrong_nowhere() -> None:
+def test_the_exporter_is_wrong_nowhere() -> None:
     """No cell of the exporter says so."""
     assert [name for name, (_, ours, _) in ROWS.items() if "WRONG" in ours] == []
 

@@ -48,9 +48,9 @@ class Expected:
     producer_epoch: int
     transactional_id: str | None
     verdicts: frozenset[Verdict]
-    """Ours, in the last cycle; empty where no row may be shown."""
+    """The exporter's verdict in the last cycle; empty where no row may be shown."""
     first: frozenset[Verdict]
-    """Ours, in the first cycle; empty where any will do that does not call it hanging wrongly."""
+    """The exporter's verdict in the first cycle; empty where every verdict except a false hanging is right."""
     reasons: frozenset[InconclusiveReason]
     """Where inconclusive: why."""
     unread: str | None

@@ -125,7 +125,7 @@ def fill_disk(ground: Ground) -> None:
 
 
 def elect_leaders(ground: Ground) -> None:
-    """Whoever leads since a broker died gives back to those who are to lead."""
+    """The preferred leaders of all partitions lead again after a broker's death."""
     with ground.admin() as admin:
         admin.elect_leaders(PREFERRED, raise_errors=False)
 
@@ -175,7 +175,7 @@ def plant(ground: Ground) -> None:
 
 
 def heal(ground: Ground) -> None:
-    """The oldest hang is closed, as a person would do it."""
+    """The oldest hang is aborted, as an operator would do it."""
     hanging = ground.truth.hanging()
     if not hanging:
         plant(ground)

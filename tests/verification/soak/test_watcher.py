@@ -48,7 +48,7 @@ def judged(watcher: Watcher, *scrapes: Seen) -> list[str]:
     return watcher.violations
 
 
-def test_what_is_true_is_no_violation(watcher: Watcher) -> None:
+def test_what_is_true_is_not_a_violation(watcher: Watcher) -> None:
     """A hang that is reported, and one that is reported late because a cycle was not clean."""
     watcher._truth.places.add(HANG[:2])
     watcher._truth.planted[HANG] = 0.5

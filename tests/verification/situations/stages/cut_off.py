@@ -1,7 +1,8 @@
 """Situations of a broker that is cut off from controller and peers, and still responds as leader.
 
 `__transaction_state` has a replica on every broker; broker 1 leads all of its partitions when it is cut off, and the
-others take them over. It is the first bootstrap address of ours and of Kafka's tool, and goes on naming itself the leader.
+others take them over. It is the first bootstrap address of the exporter and of Kafka's tool, and goes on naming itself
+the leader.
 """
 
 from __future__ import annotations

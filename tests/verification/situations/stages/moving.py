@@ -1,6 +1,6 @@
 """Situations that change during the scan: at a chosen moment, all the time, or by a restart.
 
-A go-between stands before the broker, and what happens between two questions of a scan happens there at a known moment,
+A go-between is in front of the broker, and events between two requests of a scan happen there at a known moment,
 for ours and for Kafka's tool alike.
 """
 

@@ -158,7 +158,7 @@ def live_replay_of_old_events(scene: Scene) -> None:
 
 @STILL.add()
 def fifty_live_decoys(scene: Scene) -> None:
-    """Fifty live transactions beside one hang."""
+    """Fifty live transactions and one hang."""
     topic = scene.topic(partitions=5)
     for number in range(50):
         scene.live(scene.client(f"live-{number}").open(topic, number % 5))
