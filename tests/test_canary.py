@@ -137,6 +137,6 @@ def test_a_wrong_value_next_to_a_secret_does_not_show_it(tmp_path: Path) -> None
     ):
         path = tmp_path / "bad.yaml"
         path.write_text(text)
-        said = run("config", "check", f"--config.file={path}")
-        assert said.strip(), text
-        assert CANARY not in said, text
+        output = run("config", "check", f"--config.file={path}")
+        assert output.strip(), text
+        assert CANARY not in output, text

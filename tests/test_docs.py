@@ -51,12 +51,12 @@ def test_the_readme_is_short_and_shows_the_exporter_first() -> None:
 
 def test_the_readme_counts_the_situations_that_were_measured() -> None:
     """Kafka's version, their number, and how often each was right, from the table in docs/verdicts.md."""
-    said = re.search(
+    counted = re.search(
         r"In (\d+) situations on a real Kafka ([\d.]+) its verdict was right each time, .+ in (\d+) ", README
     )
 
-    assert said is not None
-    row = f"| {said[2]} | {said[1]} | {said[1]} | {said[3]} |"
+    assert counted is not None
+    row = f"| {counted[2]} | {counted[1]} | {counted[1]} | {counted[3]} |"
     assert row in (ROOT / "docs" / "verdicts.md").read_text()
 
 
@@ -217,10 +217,10 @@ def test_the_requests_in_the_security_document_are_those_of_the_code() -> None:
     section = text.split("## Requests to the cluster")[1].split("\n## ")[0]
     documented = set(re.findall(r"\b(?:Api|Describe|List|Offset|Metadata)[A-Za-z]*", section))
     code = "".join(path.read_text() for path in (ROOT / "exporter" / "kafka").rglob("*.py"))
-    asked = set(re.findall(r'"((?:Describe|List|Offset|Metadata)[A-Za-z]*)"', code)) & {api.name for api in ApiKey}
+    named = set(re.findall(r'"((?:Describe|List|Offset|Metadata)[A-Za-z]*)"', code)) & {api.name for api in ApiKey}
 
-    assert {"DescribeProducers", "DescribeQuorum"} < asked
-    assert documented - {"ApiVersions"} == asked
+    assert {"DescribeProducers", "DescribeQuorum"} < named
+    assert documented - {"ApiVersions"} == named
 
 
 def test_every_verdict_and_every_reason_is_explained() -> None:

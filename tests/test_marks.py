@@ -72,8 +72,8 @@ def ran(folder: Path, *arguments: str) -> dict[str, str]:
         text=True,
         check=False,
     )
-    said = re.findall(r"^(PASSED|FAILED|ERROR) .*?::test_(\w+)(?: - (.*))?$", run.stdout, re.MULTILINE)
-    return {name: REFUSED if REFUSED in why else outcome for outcome, name, why in said}
+    results = re.findall(r"^(PASSED|FAILED|ERROR) .*?::test_(\w+)(?: - (.*))?$", run.stdout, re.MULTILINE)
+    return {name: REFUSED if REFUSED in why else outcome for outcome, name, why in results}
 
 
 def test_a_test_without_a_mark_starts_python_only(tmp_path: Path) -> None:

@@ -120,14 +120,14 @@ class Monitoring:
         )
 
 
-def until(look: Callable[[], Found], said: Callable[[], str], patience_s: float = PATIENCE_S) -> Found:
+def until(look: Callable[[], Found], status: Callable[[], str], patience_s: float = PATIENCE_S) -> Found:
     """The first answer of `look` that is something."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         if found := look():
             return found
         time.sleep(0.1)
-    raise AssertionError(f"not seen in {patience_s} s: {said()}")
+    raise AssertionError(f"not seen in {patience_s} s: {status()}")
 
 
 @contextmanager

@@ -34,6 +34,6 @@ def test_the_newest_promtool_finds_nothing(path: Path, promtool: str) -> None:
 
 @pytest.mark.parametrize("alert", sorted(path.stem for path in TIMELINES.glob("*.yaml")))
 def test_it_fires_when_it_should(alert: str, promtool: str, tmp_path: Path) -> None:
-    said = play(alert, shipped_rules(tmp_path), promtool=promtool)
+    problems = play(alert, shipped_rules(tmp_path), promtool=promtool)
 
-    assert said == "", said
+    assert problems == "", problems

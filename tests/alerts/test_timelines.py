@@ -21,9 +21,9 @@ def rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("alert", ALERTS)
 def test_it_fires_when_it_should(alert: str, rules: Path) -> None:
     """Every case of `timelines/<alert>.yaml`, which says each in a sentence."""
-    said = play(alert, rules)
+    problems = play(alert, rules)
 
-    assert said == "", said
+    assert problems == "", problems
 
 
 def test_a_row_follows_its_time_line() -> None:

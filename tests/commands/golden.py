@@ -59,7 +59,7 @@ def describe_producers_() -> str:
     return describe_producers.printed(entries, "table")
 
 
-def said(run: Callable[[Path], int]) -> str:
+def output_of(run: Callable[[Path], int]) -> str:
     """Standard output, standard error and status of a command."""
     out, err = io.StringIO(), io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -68,7 +68,7 @@ def said(run: Callable[[Path], int]) -> str:
 
 
 def abort(look: Evaluation, *more: str, forced: Verdict | None = None) -> str:
-    return said(
+    return output_of(
         lambda folder: recover(context_of(folder, [*ABORT, *more]), World.of(look)[0], Action.ABORT, forced=forced)
     )
 
@@ -84,11 +84,11 @@ def abort_plan_file() -> str:
         means, _ = World.of(lambda scope: now[scope.partition or 0])
         return abort_planned(context_of(folder, ["abort", "--plan-file", str(folder / "plan.json"), "--yes"]), means)
 
-    return said(run)
+    return output_of(run)
 
 
 def complete() -> str:
-    return said(lambda folder: recover(context_of(folder, COMPLETE), World.of(stuck())[0], Action.COMPLETE))
+    return output_of(lambda folder: recover(context_of(folder, COMPLETE), World.of(stuck())[0], Action.COMPLETE))
 
 
 def force_terminate_() -> str:

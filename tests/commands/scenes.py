@@ -100,7 +100,7 @@ class World(Means):
     @classmethod
     def of(cls, *looks: Evaluation | Callable[[Scope], Evaluation]) -> tuple[World, list[PartitionStandIn]]:
         """The means, and every partition that was asked for: it shows what was last judged, until a marker comes."""
-        asked: list[PartitionStandIn] = []
+        opened: list[PartitionStandIn] = []
         seen: list[Evaluation] = []
         left = list(looks)
 
@@ -110,10 +110,10 @@ class World(Means):
             return seen[-1]
 
         def partition(_topic: str, _number: int) -> PartitionStandIn:
-            asked.append(PartitionStandIn([tuple(map(_entry, all_rows(seen[-1])))]))
-            return asked[-1]
+            opened.append(PartitionStandIn([tuple(map(_entry, all_rows(seen[-1])))]))
+            return opened[-1]
 
-        return cls(judge=judge, partition=partition, records=lambda _: HeldBack(own=1, others=49)), asked
+        return cls(judge=judge, partition=partition, records=lambda _: HeldBack(own=1, others=49)), opened
 
 
 def _entry(row: TransactionRow) -> OneEntry:

@@ -88,7 +88,7 @@ def test_what_lives_again_while_the_others_are_aborted_is_left_alone(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("plan", "now", "more", "status", "said"),
+    ("plan", "now", "more", "status", "message"),
     [
         (
             plan_of([hang()], "another"),
@@ -128,7 +128,7 @@ def test_nothing_is_written_and_why(
     now: Evaluation,
     more: list[str],
     status: int,
-    said: str,
+    message: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -136,7 +136,7 @@ def test_nothing_is_written_and_why(
     got, written_to, _ = run(tmp_path, plan, {0: now, 1: now, 2: now}, *more)
 
     assert (got, written_to) == (status, [])
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_dry_run_shows_every_plan_and_logs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -290,14 +290,14 @@ def test_an_empty_plan_is_nothing_to_do(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_scopes_are_one_partition_each(tmp_path: Path) -> None:
     """The rest of the cluster is not read for it."""
-    asked: list[Scope] = []
+    scopes: list[Scope] = []
 
     def look(scope: Scope) -> Evaluation:
-        asked.append(scope)
+        scopes.append(scope)
         return hang()
 
     (tmp_path / "plan.json").write_text(plan_of([hang()]))
     means, _ = World.of(look)
     abort_planned(context_of(tmp_path, ["abort", "--plan-file", str(tmp_path / "plan.json"), "--dry-run"]), means)
 
-    assert asked == [Scope(topic="orders", partition=0)]
+    assert scopes == [Scope(topic="orders", partition=0)]

@@ -27,14 +27,14 @@ def completed(folder: Path, script: str, line: str) -> set[str]:
     program = folder / NAME
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m exporter "$@"\n')
     program.chmod(0o700)
-    asked = (
+    typed = (
         f"set -u; {script}\n"
         "type compopt >/dev/null; compopt() { return 0; }\n"  # it works only within a real completion
         f"COMP_LINE='{NAME} {line}'; COMP_POINT=${{#COMP_LINE}}; COMP_TYPE=9; COMPREPLY=()\n"
         f'_python_argcomplete {NAME}; printf "%s\\n" "${{COMPREPLY[@]}}"; complete -p {NAME} >&2'
     )
     run = subprocess.run(
-        ["bash", "--norc", "-c", asked],
+        ["bash", "--norc", "-c", typed],
         capture_output=True,
         text=True,
         check=False,

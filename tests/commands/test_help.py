@@ -14,7 +14,7 @@ from tests.each import each
 LINES_MAX = 40
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     """(status, standard output, standard error) of words that end the parser."""
     with pytest.raises(SystemExit) as left:
         build_parser().parse_args(words)
@@ -26,7 +26,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
 def test_help_fits_a_screen_and_ends_with_examples_and_statuses(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, out, err = said(capsys, command, "--help")
+    status, out, err = printed(capsys, command, "--help")
 
     assert (status, err) == (0, "")
     assert len(out.splitlines()) <= LINES_MAX
@@ -45,7 +45,7 @@ def test_examples_are_accepted(command: str) -> None:
 
 
 def test_settings_are_shown_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = said(capsys, "once", "--help-settings")
+    status, out, _ = printed(capsys, "once", "--help-settings")
 
     shown = {word for word in out.split() if word.startswith("--")}
     assert status == 0
@@ -67,7 +67,7 @@ def test_settings_are_shown_apart(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_wrong_word_costs_two_lines(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, err = said(capsys, *words)
+    status, out, err = printed(capsys, *words)
 
     assert (status, out) == (2, "")
     assert sentence in err

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.loopback import HOST
 from tests.kafka.scene import scene
 from tests.real_brokers.exporting import command
@@ -71,14 +71,14 @@ def left(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def markers(cluster: FakeCluster) -> int:
-    return sum(request.api == "WriteTxnMarkers" for request in cluster.asked)
+    return sum(request.api == "WriteTxnMarkers" for request in cluster.received)
 
 
 def silent_at(cluster: FakeCluster, api: str, when: Callable[[], bool]) -> None:
     """Requests of that API are not answered any more once `when` holds."""
 
-    def on_request(asked: Asked) -> Fault | None:
-        return Fault.SILENT if asked.api == api and when() else None
+    def on_request(received: Received) -> Fault | None:
+        return Fault.SILENT if received.api == api and when() else None
 
     cluster.on_request = on_request
 

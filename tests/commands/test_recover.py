@@ -34,10 +34,10 @@ class Leaving(Terminal):
 
 def at_terminal(monkeypatch: pytest.MonkeyPatch, answer: io.StringIO | None) -> Terminal:
     """Standard input answers so; what is written to standard error."""
-    asked = Terminal()
+    terminal = Terminal()
     monkeypatch.setattr("sys.stdin", answer)
-    monkeypatch.setattr("sys.stderr", asked)
-    return asked
+    monkeypatch.setattr("sys.stderr", terminal)
+    return terminal
 
 
 def abort(folder: Path, *looks: Evaluation, more: tuple[str, ...] = ()) -> tuple[int, list[PartitionStandIn]]:
@@ -55,23 +55,23 @@ def steps(folder: Path) -> list[tuple[str, str | None]]:
 
 def test_yes_on_a_terminal_is_consent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The question goes to standard error: standard output may be a file."""
-    asked = at_terminal(monkeypatch, Terminal("yes\n"))
+    terminal = at_terminal(monkeypatch, Terminal("yes\n"))
 
     status, written_to = abort(tmp_path, hang())
 
     assert (status, len(written_to)) == (0, 1)
-    assert asked.getvalue() == "Write it? Type yes: "
+    assert terminal.getvalue() == "Write it? Type yes: "
     assert steps(tmp_path)[:3] == [("planned", None), ("confirmed", "terminal"), ("sending", None)]
 
 
 @pytest.mark.parametrize("answer", ["no\n", "\n", "y\n", "YES\n", "yes please\n", ""])
 def test_anything_else_is_not(answer: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A shorter word, another one, or Ctrl-D: nothing is written, and it is logged."""
-    asked = at_terminal(monkeypatch, Terminal(answer))
+    terminal = at_terminal(monkeypatch, Terminal(answer))
 
     assert abort(tmp_path, hang()) == (5, [])
     assert steps(tmp_path) == [("planned", None), ("declined", "terminal")]
-    assert "declined, nothing is written" in asked.getvalue()
+    assert "declined, nothing is written" in terminal.getvalue()
 
 
 def test_ctrl_c_at_the_question_is_logged_as_declined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -115,16 +115,16 @@ def test_services_find_each_other(tmp_path: Path) -> None:
     settings = yaml.safe_load(next(mounts("exporter"))[0].read_text())
     environment = SERVICES["kafka"]["environment"]
 
-    asked = [
+    addresses = [
         target
         for job in prometheus["scrape_configs"]
         for static in job["static_configs"]
         for target in static["targets"]
     ]
     for one in prometheus["alerting"]["alertmanagers"]:
-        asked += [target for static in one["static_configs"] for target in static["targets"]]
-    asked.append(source["url"].removeprefix("http://"))
-    assert set(asked) == {f"{name}:{OWN_PORTS[name]}" for name in ("exporter", "alertmanager", "prometheus")}
+        addresses += [target for static in one["static_configs"] for target in static["targets"]]
+    addresses.append(source["url"].removeprefix("http://"))
+    assert set(addresses) == {f"{name}:{OWN_PORTS[name]}" for name in ("exporter", "alertmanager", "prometheus")}
     assert settings["kafka"]["bootstrap.servers"] == BOOTSTRAP
     assert environment["KAFKA_ADVERTISED_LISTENERS"] == f"PLAINTEXT://{BOOTSTRAP}"
     assert f"PLAINTEXT://:{BOOTSTRAP.partition(':')[2]}" in environment["KAFKA_LISTENERS"].split(",")

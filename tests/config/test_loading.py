@@ -233,9 +233,9 @@ def test_sizes_are_taken_with_their_units(written: str, size: int) -> None:
 @pytest.mark.parametrize("written", ["0", "-1", "1GiB", "much", "true", "1 GB"])
 def test_invalid_sizes_are_refused(written: str) -> None:
     """With an example."""
-    (said,) = problems_of(SERVERS + f"history.retention_size: {written}")
+    (found,) = problems_of(SERVERS + f"history.retention_size: {written}")
 
-    assert said == "config.yaml:3: history.retention_size must be a size such as 500MB or 2GB"
+    assert found == "config.yaml:3: history.retention_size must be a size such as 500MB or 2GB"
 
 
 def test_groups_are_taken_from_yaml_and_as_json() -> None:
@@ -269,9 +269,9 @@ def test_groups_are_taken_from_yaml_and_as_json() -> None:
 )
 def test_invalid_groups_are_refused(written: str, problem: str) -> None:
     """With what was wrong, and what it should look like."""
-    (said,) = problems_of(SERVERS + f"transaction_log.groups: {written}\n")
+    (found,) = problems_of(SERVERS + f"transaction_log.groups: {written}\n")
 
-    assert said.startswith(f"config.yaml:3: transaction_log.groups {problem}")
+    assert found.startswith(f"config.yaml:3: transaction_log.groups {problem}")
 
 
 @pytest.mark.parametrize(
@@ -302,9 +302,9 @@ def test_patterns_of_topics_are_a_list_or_one_expression(written: str, expected:
 )
 def test_invalid_patterns_of_topics_are_refused(written: str, problem: str) -> None:
     """With what was wrong."""
-    (said,) = problems_of(SERVERS + f"scan.topics.exclude: {written}\n")
+    (found,) = problems_of(SERVERS + f"scan.topics.exclude: {written}\n")
 
-    assert said.startswith(f"config.yaml:3: scan.topics.exclude {problem}")
+    assert found.startswith(f"config.yaml:3: scan.topics.exclude {problem}")
 
 
 @pytest.mark.parametrize("written", ["host", "host:0", "host:70000", ":9092", "ho st:1", "a:1,,b", ""])

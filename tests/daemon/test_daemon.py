@@ -191,8 +191,8 @@ def test_whether_a_hang_could_be_proved_is_logged_once_and_shown(caplog: pytest.
         clock.now += seconds
         caplog.clear()
         daemon.cycle()
-        said = [record.getMessage() for record in caplog.records if "proved" in record.getMessage()]
-        return script.queries, " ".join(said)
+        lines = [record.getMessage() for record in caplog.records if "proved" in record.getMessage()]
+        return script.queries, " ".join(lines)
 
     with caplog.at_level("INFO"):
         first, second, third = cycle_after(0), cycle_after(10), cycle_after(50)
@@ -200,8 +200,8 @@ def test_whether_a_hang_could_be_proved_is_logged_once_and_shown(caplog: pytest.
         script.preconditions = Preconditions(contacts=(contact(),), state_topic=StateTopic.PRESENT)
         fourth, fifth = cycle_after(60), cycle_after(590)
 
-    said = "No hang can be proved: __transaction_state is not visible. Missing: transaction log; run doctor."
-    assert [first, second, third] == [(1, said), (1, ""), (2, "")]
+    sentence = "No hang can be proved: __transaction_state is not visible. Missing: transaction log; run doctor."
+    assert [first, second, third] == [(1, sentence), (1, ""), (2, "")]
     assert [fourth, fifth] == [(3, "Hangs can be proved on the 1 visible topic."), (3, "")]
     page = get(daemon, "/")[1]
     assert "not every hang could be proved" not in page
@@ -297,20 +297,20 @@ class Reloads:
 
     def __init__(self, *results: Reloaded | None) -> None:
         self.results = list(results)
-        self.asked: list[str] = []
+        self.calls: list[str] = []
         self.status = ReloadStatus(succeeded=True, last_success_at_ms=NOW_MS)
 
     def now(self) -> Reloaded | None:
-        self.asked.append("now")
+        self.calls.append("now")
         return self._next()
 
     def if_changed(self) -> Reloaded | None:
-        self.asked.append("if changed")
+        self.calls.append("if changed")
         return self._next() if self.results else None
 
     def _next(self) -> Reloaded | None:
         result = self.results.pop(0)
-        self.status = ReloadStatus(succeeded=result is not None, last_success_at_ms=NOW_MS + len(self.asked))
+        self.status = ReloadStatus(succeeded=result is not None, last_success_at_ms=NOW_MS + len(self.calls))
         return result
 
 
@@ -397,13 +397,13 @@ def test_orders_are_followed_until_the_one_to_stop() -> None:
     orders.put(Order.RELOAD)
     thread = threading.Thread(target=daemon.run)
     thread.start()
-    while reloads.asked.count("if changed") < 2:
+    while reloads.calls.count("if changed") < 2:
         time.sleep(0.01)
     orders.put(Order.STOP)
     thread.join(10)
 
     assert not thread.is_alive()
-    assert reloads.asked[0] == "now"
+    assert reloads.calls[0] == "now"
 
 
 def test_a_loop_whose_scheduler_has_died_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,8 +218,13 @@ def test_it_goes_on_where_it_was_after_any_failure(
     assert [call["positions"] for call in logs.opened] == [{}, {}, {0: 5}, {0: 8}]
     assert commits_of(report) == 4
     assert report.failure is None
-    for said in ("there is no topic yet", "all brokers are down", "the reader failed unexpectedly", "the log is read"):
-        assert said.replace("the log is", "the transaction log is") in caplog.text
+    for sentence in (
+        "there is no topic yet",
+        "all brokers are down",
+        "the reader failed unexpectedly",
+        "the log is read",
+    ):
+        assert sentence.replace("the log is", "the transaction log is") in caplog.text
     assert broken.closed.is_set()
     assert defect.closed.is_set()
 
@@ -278,6 +283,6 @@ def test_time_outs_are_logged_with_their_names_once_the_log_is_caught_up(caplog:
     log = Log([Batch((*timed_out(0, "old-0"), *timed_out(2, "old-1"))), Batch(tuple(many))], {0: 4})
     report = read_through(log)
     assert len(report.timeouts) == 9
-    said = [line for line in caplog.messages if "transaction" in line and "coordinator" in line]
-    assert [line.split("'")[1] for line in said[:-1]] == [f"new-{number}" for number in range(5)]
-    assert said[-1] == "2 more transactions were ended by their coordinators"
+    lines = [line for line in caplog.messages if "transaction" in line and "coordinator" in line]
+    assert [line.split("'")[1] for line in lines[:-1]] == [f"new-{number}" for number in range(5)]
+    assert lines[-1] == "2 more transactions were ended by their coordinators"

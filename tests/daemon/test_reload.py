@@ -131,8 +131,8 @@ def test_what_needs_a_restart_is_named(files: Files, caplog: pytest.LogCaptureFi
 
     assert files.reloader.now() is not None
 
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [
         "publish.listen_address changed: restart to apply it",
         "state.file changed: restart to apply it",
         "settings reloaded",

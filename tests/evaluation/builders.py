@@ -62,7 +62,7 @@ def evidence(listed: CoordinatorTransaction | None, **fields: Any) -> Evidence:
     """An entry of producer 7 at epoch 3 on orders-0, for which a coordinator shows `listed`, fully proved."""
     epoch = fields.get("producer_epoch", 3)
     owned = ownership(listed, (TOPIC, 0), epoch)
-    asked = owned not in {Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_ACTIVE}
+    is_unverified = owned not in {Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_ACTIVE}
     age = None if listed is None or listed.start_time_ms < 0 else NOW_MS - listed.start_time_ms
     known: dict[str, Any] = {
         "key": TransactionKey(TOPIC, 0, 7, 100),
@@ -75,8 +75,8 @@ def evidence(listed: CoordinatorTransaction | None, **fields: Any) -> Evidence:
         "was_seen_before": False,
         "watched_ms": 0,
         "completing_ms": 0,
-        "was_asked": asked,
-        "second_read": SecondRead.UNCHANGED if asked else SecondRead.NOT_ASKED,
+        "was_asked": is_unverified,
+        "second_read": SecondRead.UNCHANGED if is_unverified else SecondRead.NOT_ASKED,
         "proof_failure": None,
         "is_unclear": False,
         "is_topic_hidden": False,

@@ -27,7 +27,7 @@ def test_excluded_topics_are_not_read_and_not_unread() -> None:
         one, budget = ClusterSettings(name="one", kafka=settings.kafka), Budget.of_cycle(settings.scan)
         shares = plan([one], budget, clients)
         table = pa.concat_tables([read(replace(share, cluster=one), budget, clients) for share in shares])
-        requests = [logged.request for logged in cluster.asked if logged.api == "DescribeProducers"]
+        requests = [logged.request for logged in cluster.received if logged.api == "DescribeProducers"]
         done = settle(
             table, one, budget, clients, memory=Memory(), policy=Policy(), baseline=NO_BASELINE, describe_all=True
         )

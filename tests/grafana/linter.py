@@ -47,11 +47,11 @@ def template_instance_rule(dashboard: Json) -> Iterator[str]:
 def template_label_promql_rule(dashboard: Json) -> Iterator[str]:
     """A query variable asks for the values of a label of a proper selector."""
     for variable in _variables(dashboard, "query"):
-        asked = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"])
-        if asked is None:
+        query = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"])
+        if query is None:
             yield f"{variable['name']} asks {variable['query']}"
         else:
-            yield from _unparsable(asked[1])
+            yield from _unparsable(query[1])
 
 
 def template_on_time_change_reload_rule(dashboard: Json) -> Iterator[str]:
@@ -62,9 +62,9 @@ def template_on_time_change_reload_rule(dashboard: Json) -> Iterator[str]:
 def panel_datasource_rule(dashboard: Json) -> Iterator[str]:
     """Panels, targets and query variables use the source that was chosen."""
     asking = [*panels(dashboard), *(target for panel in panels(dashboard) for target in panel.get("targets", []))]
-    for asked in [*asking, *_variables(dashboard, "query"), *dashboard["annotations"]["list"]]:
-        if asked.get("datasource", {}).get("uid") not in TEMPLATED:
-            yield f"{asked.get('title') or asked.get('name') or asked.get('refId')} asks {asked.get('datasource')}"
+    for element in [*asking, *_variables(dashboard, "query"), *dashboard["annotations"]["list"]]:
+        if element.get("datasource", {}).get("uid") not in TEMPLATED:
+            yield f"{element.get('title') or element.get('name') or element.get('refId')} asks {element.get('datasource')}"
 
 
 def panel_title_description_rule(dashboard: Json) -> Iterator[str]:

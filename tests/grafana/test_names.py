@@ -103,10 +103,10 @@ def test_variables_ask_for_labels_of_their_metric(name: str) -> None:
     """What can be chosen is what the series have."""
     for variable in COMMITTED[name]["templating"]["list"]:
         if variable["type"] == "query":
-            asked = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"])
-            assert asked is not None
-            (selector,) = selectors(asked[1])
-            assert asked[2] in labels_of(str(selector.name))
+            query = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"])
+            assert query is not None
+            (selector,) = selectors(query[1])
+            assert query[2] in labels_of(str(selector.name))
 
 
 @every_target
@@ -143,9 +143,9 @@ def test_columns_have_the_units_of_their_questions(name: str) -> None:
 
 def test_every_published_metric_is_used_or_left_out_on_purpose() -> None:
     """A metric without a panel and without an alert needs a reason."""
-    asked = [target.expression for target in targets()]
-    asked += [rule["expr"] for rule in rules()]
-    used = {word for expression in asked for word in re.findall(r"[a-z_:]+", expression)}
+    expressions = [target.expression for target in targets()]
+    expressions += [rule["expr"] for rule in rules()]
+    used = {word for expression in expressions for word in re.findall(r"[a-z_:]+", expression)}
     used |= {word for name in used for word in name.split(":")} | {name.removesuffix("_bucket") for name in used}
     published = {metric.name for metric in METRICS} | PROCESS
 
@@ -154,9 +154,9 @@ def test_every_published_metric_is_used_or_left_out_on_purpose() -> None:
 
 def test_every_signal_is_in_a_panel() -> None:
     """A signal is what an alert and a panel share; one that only alerts read is left out by name."""
-    asked = {str(selector.name) for target in targets() for selector in selectors(target.expression)}
+    used = {str(selector.name) for target in targets() for selector in selectors(target.expression)}
 
-    assert recorded() - asked == {
+    assert recorded() - used == {
         "instance:kafka_transaction_exporter_snapshot_timestamp_seconds:age",  # panels show it without rules, too
         "instance:kafka_transaction_exporter_cluster_info:fresh",  # what the other signals are made of
         "instance:kafka_suspect_transactions_hidden:fresh",  # in the table of what was not read, without rules

@@ -40,8 +40,8 @@ def running(words: list[str], log: Path) -> Iterator[None]:
 
 def status_of(probe: Manifest, port: int) -> int:
     """The status of an HTTP probe; 0 without a listener."""
-    asked: dict[str, Any] = probe["httpGet"]
-    url = f"{asked['scheme'].lower()}://127.0.0.1:{port}{asked['path']}"
+    http: dict[str, Any] = probe["httpGet"]
+    url = f"{http['scheme'].lower()}://127.0.0.1:{port}{http['path']}"
     try:
         with urllib.request.urlopen(url, timeout=probe["timeoutSeconds"]) as answer:
             return int(answer.status)

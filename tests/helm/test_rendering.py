@@ -134,8 +134,8 @@ def _ports_named(objects: list[Manifest]) -> list[str]:
             if container["name"] == "exporter"
         )
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-            asked = exporter[probe]
-            found.append((asked.get("httpGet") or asked["tcpSocket"])["port"])
+            action = exporter[probe]
+            found.append((action.get("httpGet") or action["tcpSocket"])["port"])
     return found
 
 
@@ -339,13 +339,13 @@ def test_what_cannot_work_is_refused(name: str, value: str, sentence: str) -> No
 
 def test_notes_say_what_is_next() -> None:
     """Three steps: may it read, the page, the scrape; and no warning where there is nothing to warn of."""
-    said = notes("minimal")
+    text = notes("minimal")
 
-    assert "helm test watch --namespace kafka --logs" in said
-    assert "READ on every topic" in said
-    assert "port-forward --namespace kafka deploy/watch-kafka-transaction-exporter 9814:9814" in said
-    assert "No alert is installed" in said
-    assert "WARNING" not in said
+    assert "helm test watch --namespace kafka --logs" in text
+    assert "READ on every topic" in text
+    assert "port-forward --namespace kafka deploy/watch-kafka-transaction-exporter 9814:9814" in text
+    assert "No alert is installed" in text
+    assert "WARNING" not in text
 
 
 @pytest.mark.parametrize(

@@ -107,10 +107,10 @@ def test_secrets_are_files_that_only_the_exporter_reads(name: str) -> None:
 def test_probes_ask_for_paths_that_exist() -> None:
     """Liveness depends on the loop and readiness on the first cycle; `/` would show neither."""
     (container,) = only(render("minimal"), "Deployment")["spec"]["template"]["spec"]["containers"]
-    asked = {name: container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "liveness", "readiness")}
+    paths = {name: container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "liveness", "readiness")}
 
-    assert asked == {"startup": "/-/healthy", "liveness": "/-/healthy", "readiness": "/-/ready"}
-    assert set(asked.values()) | {"/metrics"} <= set(_PATHS)
+    assert paths == {"startup": "/-/healthy", "liveness": "/-/healthy", "readiness": "/-/ready"}
+    assert set(paths.values()) | {"/metrics"} <= set(_PATHS)
 
 
 def test_probes_and_monitors_speak_tls_where_the_web_port_does() -> None:

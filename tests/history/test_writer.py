@@ -287,8 +287,8 @@ def test_a_kill_in_the_middle_of_a_write_loses_and_doubles_nothing(record: Recor
         before = [int(process.stdout.readline()) for _ in range(5)]
         time.sleep(random_.uniform(0, 0.05))
         process.send_signal(signal.SIGKILL)
-        said, _ = process.communicate(timeout=PATIENCE_S)
-        spoken |= {*before, *(int(line) for line in said.splitlines(keepends=True) if line.endswith("\n"))}
+        output, _ = process.communicate(timeout=PATIENCE_S)
+        spoken |= {*before, *(int(line) for line in output.splitlines(keepends=True) if line.endswith("\n"))}
 
     taken = Counter(_number(row) for row in rows(tmp_path, CYCLES))
     observed = Counter(_number(row) for row in rows(tmp_path, OBSERVATIONS))

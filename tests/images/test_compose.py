@@ -107,15 +107,15 @@ def composed(exporter_image: str, tmp_path_factory: pytest.TempPathFactory) -> I
 
 def test_a_planted_hang_fires_and_the_data_source_answers(composed: Composed) -> None:
     """From the service `hang` to Alertmanager, and to what Grafana's dashboards would ask; hardened as the file says."""
-    said = composed.run("--profile=hang", "run", "--rm", "--no-deps", "-T", "hang")
-    assert "abandoned-app" in said
+    output = composed.run("--profile=hang", "run", "--rm", "--no-deps", "-T", "hang")
+    assert "abandoned-app" in output
 
     alerts = f"http://127.0.0.1:{composed.ports['alertmanager']}/api/v2/alerts"
     fetched(alerts, shows='"alertname":"KafkaTransactionHanging"', timeout_s=PATIENCE_S)
     assert len(composed.json("grafana", "/api/search")) == 3
     query = urllib.parse.quote('kafka_open_transactions{verdict=~"hanging_.*"} > 0')
-    asked = composed.json("grafana", f"/api/datasources/proxy/Prometheus/api/v1/query?query={query}")
-    assert [sample["value"][1] for sample in asked["data"]["result"]] == ["1"]
+    response = composed.json("grafana", f"/api/datasources/proxy/Prometheus/api/v1/query?query={query}")
+    assert [sample["value"][1] for sample in response["data"]["result"]] == ["1"]
     rules = composed.json("prometheus", "/api/v1/rules")["data"]["groups"]
     assert {rule["health"] for group in rules for rule in group["rules"]} == {"ok"}
     (exporter,) = json.loads(podman("inspect", f"{PROJECT}_exporter_1").stdout)

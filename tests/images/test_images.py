@@ -96,11 +96,11 @@ def test_everything_but_spark_is_in_the_image(exporter_image: str) -> None:
 @contextmanager
 def aws() -> Iterator[tuple[str, list[dict[str, list[str]]]]]:
     """An endpoint of AWS' STS on the loopback, and what it was asked."""
-    asked: list[dict[str, list[str]]] = []
+    requests: list[dict[str, list[str]]] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked.append(urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+            requests.append(urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode()))
             self.send_response(200)
             self.end_headers()
             self.wfile.write(CREDENTIALS.encode())
@@ -111,7 +111,7 @@ def aws() -> Iterator[tuple[str, list[dict[str, list[str]]]]]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://127.0.0.1:{server.server_port}", requests
         server.shutdown()
         thread.join()
 
@@ -121,7 +121,7 @@ def test_msk_s_login_is_signed_with_the_role_of_the_service_account(exporter_ima
     token = tmp_path / "token"
     token.write_text("of the service account")
     tmp_path.chmod(0o755)
-    with aws() as (url, asked):
+    with aws() as (url, requests):
         environment = {
             "AWS_ROLE_ARN": "arn:aws:iam::111122223333:role/exporter",
             "AWS_WEB_IDENTITY_TOKEN_FILE": "/token",
@@ -131,7 +131,7 @@ def test_msk_s_login_is_signed_with_the_role_of_the_service_account(exporter_ima
         options = [f"--env={name}={value}" for name, value in environment.items()]
         (signed,) = python(exporter_image, SIGNS, f"--volume={token}:/token:ro", *options)
 
-    assert [request["WebIdentityToken"] for request in asked] == [["of the service account"]]
+    assert [request["WebIdentityToken"] for request in requests] == [["of the service account"]]
     fields = json.loads(signed)
     assert fields["x-amz-credential"].startswith("AKIDOFTHEROLE/")
     assert fields["x-amz-security-token"] == "session"

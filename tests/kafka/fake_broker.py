@@ -68,8 +68,8 @@ SILENCES = frozenset({Fault.SILENT, Fault.TRICKLED})
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request as it arrived: the how-manyeth of the cluster, from 1, without ApiVersions."""
+class Received:
+    """One request as it arrived; `number` counts those of the cluster from 1, without ApiVersions."""
 
     number: int
     node: int
@@ -77,9 +77,9 @@ class Asked:
     request: Any
 
 
-OnRequest = Callable[[Asked], "Fault | int | None"]
+OnRequest = Callable[[Received], "Fault | int | None"]
 """A number is a Kafka error code."""
-OnAnswer = Callable[[Asked, Any], None]
+OnAnswer = Callable[[Received, Any], None]
 OnFrame = Callable[[int, str, bytes], "Iterable[bytes] | None"]
 """(node, API, framed response) -> the pieces that are sent in its place; None: it is sent as it is."""
 
@@ -90,9 +90,9 @@ class FakeCluster:
     def __init__(self, model: Model, *, nodes: int = 1) -> None:
         self.model = model
         self.on_request: OnRequest = lambda _: None
-        self.on_answer: OnAnswer = lambda _asked, _answer: None
+        self.on_answer: OnAnswer = lambda _received, _answer: None
         self.on_frame: OnFrame = lambda _node, _api, _frame: None
-        self.asked: list[Asked] = []
+        self.received: list[Received] = []
         self.offered = {node: dict(EVERYTHING) for node in range(1, nodes + 1)}
         """Node -> API -> newest version. A request for another ends its connection, as a real broker ends it."""
         self.oldest: dict[int, dict[str, int]] = {node: {} for node in self.offered}
@@ -130,7 +130,7 @@ class FakeCluster:
     def restart_numbers(self) -> None:
         """Forget the requests so far."""
         with self._lock:
-            self.asked = []
+            self.received = []
 
     def _talk(self, node: int, connection: socket.socket) -> None:
         for frame in frames(connection):
@@ -145,11 +145,11 @@ class FakeCluster:
                     return
                 request = request_class.decode(frame, version=version, header=True)
                 with self._lock:
-                    asked = Asked(len(self.asked) + 1, node, api, request)
-                    self.asked.append(asked)
-                    fault = self.on_request(asked)
+                    received = Received(len(self.received) + 1, node, api, request)
+                    self.received.append(received)
+                    fault = self.on_request(received)
                     answer = answer_with(self.answers, node, request, version)
-                    self.on_answer(asked, answer)
+                    self.on_answer(received, answer)
             if isinstance(fault, int):
                 carry(answer, fault)
                 fault = None

@@ -286,20 +286,20 @@ class Answers:
     def describe_configs(self, node: int, request: Any, version: int) -> Any:
         result_type = DescribeConfigsResponse.DescribeConfigsResult
         config_type = result_type.DescribeConfigsResourceResult
-        (asked,) = request.resources
+        (resource,) = request.resources
         known = self.model.max_timeout_ms is not None
         values = {NAME: str(self.model.max_timeout_ms)}
         configs = [
             config_type(version=version, name=name, value=values[name])
-            for name in asked.configuration_keys
+            for name in resource.configuration_keys
             if values.get(name) is not None
         ]
         refused = ErrorCode.INVALID_REQUEST if known else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         result = result_type(
             version=version,
-            error_code=ErrorCode.NONE if known and asked.resource_name == str(node) else refused,
-            resource_type=asked.resource_type,
-            resource_name=asked.resource_name,
+            error_code=ErrorCode.NONE if known and resource.resource_name == str(node) else refused,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
             configs=configs if known else [],
         )
         return DescribeConfigsResponse(version=version, results=[result])
@@ -379,7 +379,7 @@ class Answers:
                 topic_type(
                     version=version,
                     name=topic.name,
-                    partitions=[row(topic.name, asked.partition_index) for asked in topic.partitions],
+                    partitions=[row(topic.name, wanted.partition_index) for wanted in topic.partitions],
                 )
                 for topic in request.topics
             ],

@@ -14,7 +14,7 @@ from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.collect.collector import CollectOptions, Collector
 from exporter.kafka.errors import ClusterUnavailableError, ErrorCode
 from exporter.snapshot import STATE_TOPIC, Answer, SecondRead, Snapshot
-from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST
 
@@ -150,8 +150,8 @@ def reasons(snapshot: Snapshot) -> dict[tuple[str, int], str]:
 def collected(
     model: Model,
     *,
-    on_request: Callable[[Asked], Fault | ErrorCode | None] = lambda _: None,
-    on_answer: Callable[[Asked, Any], None] = lambda _asked, _answer: None,
+    on_request: Callable[[Received], Fault | ErrorCode | None] = lambda _: None,
+    on_answer: Callable[[Received, Any], None] = lambda _asked, _answer: None,
 ) -> Snapshot:
     """The first snapshot of a cluster of two nodes."""
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
@@ -160,14 +160,14 @@ def collected(
         return collector.collect(seen_before=None)
 
 
-def nth(count: int, api: str, act: Callable[[], object]) -> Callable[[Asked], None]:
+def nth(count: int, api: str, act: Callable[[], object]) -> Callable[[Received], None]:
     """Does `act` before the `count`th request of an API is answered."""
     seen = 0
 
-    def on_request(asked: Asked) -> None:
+    def on_request(received: Received) -> None:
         nonlocal seen
-        seen += asked.api == api
-        if asked.api == api and seen == count:
+        seen += received.api == api
+        if received.api == api and seen == count:
             act()
 
     return on_request

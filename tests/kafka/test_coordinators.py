@@ -25,7 +25,7 @@ from exporter.kafka.state_partitions import _partitions_of, _random_ids, probe_i
 from exporter.snapshot import STATE_TOPIC, CoordinatorTransaction, IdVisibility, TransactionState
 from tests.brokers.cluster import KafkaCluster
 from tests.kafka.collect.test_bounds import CALLS_MAX, calls
-from tests.kafka.fake_broker import Asked, FakeCluster
+from tests.kafka.fake_broker import FakeCluster, Received
 from tests.kafka.fake_model import Acl
 from tests.kafka.scene import PRODUCER_ID_UNKNOWN, collector_of, evaluated, inconclusive, scene, verdicts
 
@@ -180,16 +180,16 @@ def test_a_producer_id_that_two_coordinators_claim_proves_nothing() -> None:
     model = scene()
     owner = model.coordinator_of("ended")[1]
 
-    def claim(asked: Asked, answer: Any) -> None:
+    def claim(received: Received, answer: Any) -> None:
         """The other node goes on as if it still were the coordinator."""
-        if asked.node == owner:
+        if received.node == owner:
             return
-        if asked.api == "ListTransactions" and asked.request.producer_id_filters:
+        if received.api == "ListTransactions" and received.request.producer_id_filters:
             state_type = ListTransactionsResponse.TransactionState
             answer.transaction_states.append(
                 state_type(version=1, transactional_id="ended", producer_id=12, transaction_state="CompleteCommit")
             )
-        for row in answer.transaction_states if asked.api == "DescribeTransactions" else ():
+        for row in answer.transaction_states if received.api == "DescribeTransactions" else ():
             if row.transactional_id == "ended":
                 row.error_code, row.producer_id, row.transaction_state = 0, 12, "CompleteCommit"
 
@@ -208,8 +208,8 @@ def test_an_id_that_names_another_producer_meanwhile_proves_nothing() -> None:
     """Between listing and description the id got a new producer id: what was listed is not what is described."""
     model = scene()
 
-    def rename(asked: Asked) -> None:
-        if asked.api == "DescribeTransactions" and "ended" in asked.request.transactional_ids:
+    def rename(received: Received) -> None:
+        if received.api == "DescribeTransactions" and "ended" in received.request.transactional_ids:
             model.transactions["ended"] = replace(model.transactions["ended"], producer_id=1000)
 
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
@@ -272,7 +272,9 @@ def test_listings_are_filtered_by_state_or_by_producer() -> None:
             active, chosen = connections.run(ask, connections)
         finally:
             connections.close()
-        durations = {asked.request.duration_filter for asked in cluster.asked if asked.api == "ListTransactions"}
+        durations = {
+            request.request.duration_filter for request in cluster.received if request.api == "ListTransactions"
+        }
 
     assert {t.transactional_id for listing in active for t in listing.transactions} == {
         "alive",

@@ -137,9 +137,9 @@ async def _ask_everything(connections: Connections, broker: Address, topic: str,
     )
     named = await client.topology((topic, STATE_TOPIC, "no-such-topic"))
     every = await client.topology()
-    asked = {topic: [0, 1, 2, 3, 99], "no-such-topic": [0]}
+    topics = {topic: [0, 1, 2, 3, 99], "no-such-topic": [0]}
     producers = await client.request(
-        1, "DescribeProducers", describe_producers.request(asked), lambda raw: describe_producers.decode(raw.body)
+        1, "DescribeProducers", describe_producers.request(topics), lambda raw: describe_producers.decode(raw.body)
     )
     listed = await list_transactions(client, [1])
     chosen = await list_transactions(client, [1], states=(), producer_ids=ids.values())

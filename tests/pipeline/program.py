@@ -18,10 +18,10 @@ PATIENCE_S: Final = 300
 class Program:
     """One that runs; what it prints goes to the end of `said`."""
 
-    def __init__(self, arguments: Sequence[str], said: Path) -> None:
+    def __init__(self, arguments: Sequence[str], output_file: Path) -> None:
         command = [sys.executable, "-m", "exporter", "pipeline", *arguments, "--master=local[2]", "--memory=512m"]
-        self._said = said
-        with said.open("ab") as output:
+        self._output_file = output_file
+        with output_file.open("ab") as output:
             self._process = subprocess.Popen(command, start_new_session=True, stdout=output)
 
     def is_over_within(self, seconds: float) -> bool:
@@ -34,7 +34,7 @@ class Program:
     def until(self, seen: Callable[[str], bool]) -> None:
         """Wait until what all programs have said is so."""
         deadline = time.monotonic() + PATIENCE_S
-        while not seen(self._said.read_text()):
+        while not seen(self._output_file.read_text()):
             assert self._process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.05)

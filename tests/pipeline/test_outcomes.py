@@ -33,8 +33,8 @@ def write_log(
     folder = tables.log_records(cluster_id)
     before = set(folder.glob("*.parquet"))
     rows = [
-        (0, number, datetime.fromtimestamp(cases.milliseconds(at) / 1000, timezone.utc), key(name), said)
-        for number, (name, said, at) in enumerate(records, start=len(before))
+        (0, number, datetime.fromtimestamp(cases.milliseconds(at) / 1000, timezone.utc), key(name), value)
+        for number, (name, value, at) in enumerate(records, start=len(before))
     ]
     frame = records_of(spark.createDataFrame(rows, KAFKA_COLUMNS), cluster_id).drop("cluster_id")
     frame.coalesce(1).write.mode("append").parquet(str(folder))

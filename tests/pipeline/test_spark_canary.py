@@ -63,10 +63,12 @@ def test_spark_shows_no_password(tmp_path: Path, mechanism: str) -> None:
             env={**os.environ, "SPARK_CONF_DIR": str(spark), "HOME": str(tmp_path), "MINE": PASSWORD},
         )
 
-    seen = {"said": made.stdout + made.stderr}
+    seen = {"output": made.stdout + made.stderr}
     for folder in (events, tables):
         seen |= {str(path): path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file()}
-    assert made.returncode == 0, seen["said"][-3000:]
+    assert made.returncode == 0, seen["output"][-3000:]
     assert any(path.startswith(str(events)) for path in seen), "Spark wrote no event log"
-    assert f"sasl.mechanism = {mechanism}" in seen["said"], "Kafka's own client, which writes its options, was not loud"
+    assert f"sasl.mechanism = {mechanism}" in seen["output"], (
+        "Kafka's own client, which writes its options, was not loud"
+    )
     assert [place for place, text in seen.items() if CANARY in text] == []

@@ -39,8 +39,8 @@ Written = tuple[int, int, bytes | None, bytes | None]
 def kafka_frame(spark: SparkSession, written: Iterable[Written]) -> DataFrame:
     """(partition, offset, key, value) as Spark's source has them; a record is written at second 1 and its offset in ms."""
     rows = [
-        (partition, offset, datetime.fromtimestamp(1 + offset / 1000, timezone.utc), name, said)
-        for partition, offset, name, said in written
+        (partition, offset, datetime.fromtimestamp(1 + offset / 1000, timezone.utc), name, value)
+        for partition, offset, name, value in written
     ]
     return spark.createDataFrame(rows, KAFKA_COLUMNS)
 

@@ -64,11 +64,11 @@ def test_a_busy_cluster_is_answered_within_a_bound(
     """Ten writers on each of many partitions: the hang is proved, and nothing of theirs is a suspect."""
     topic = make_topic(kafka_4_3_1, partitions=partitions + 1)
     hang = plant_hang(kafka_4_3_1.bootstrap, topic, partitions, fresh_name("hang"))
-    asked = ("find-hanging", "--format", "json", "--stuck-after", f"{STUCK_AFTER_S:g}s")
+    command = ("find-hanging", "--format", "json", "--stuck-after", f"{STUCK_AFTER_S:g}s")
 
     with writing(kafka_4_3_1.bootstrap, topic, partitions, fresh_name("writer")) as count:
         began, before = time.monotonic(), sum(count)
-        run = ended(tmp_path, "--bootstrap-server", kafka_4_3_1.bootstrap, *asked)
+        run = ended(tmp_path, "--bootstrap-server", kafka_4_3_1.bootstrap, *command)
         took_s, meanwhile = time.monotonic() - began, sum(count) - before
 
     print(f"{took_s:.1f} s beside {meanwhile} transactions; {run.stderr}")

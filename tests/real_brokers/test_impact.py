@@ -139,8 +139,8 @@ def test_no_group_is_requested_where_nothing_is_suspect(
 
     with Watch(broker.bootstrap) as watch, OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 0)]):
         evaluation = watch.cycle(describe_all=True)
-        asked = {api.api for api in watch.collector.statistics()}
+        apis = {api.api for api in watch.collector.statistics()}
 
     assert evaluation.suspects == ()
     assert evaluation.snapshot.impact is None
-    assert not asked & {"ListGroups", "OffsetFetch"}
+    assert not apis & {"ListGroups", "OffsetFetch"}

@@ -173,10 +173,10 @@ def test_a_commit_may_be_on_a_topic_that_is_not_visible(
     def shown_to(user: str, expected: str) -> dict[str, Any]:
         properties = tmp_path / f"{user}.properties"
         properties.write_text(java_login(user))
-        asked = ("find-hanging", "--topic", topic, "--format", "json")
+        command = ("find-hanging", "--topic", topic, "--format", "json")
         deadline = time.monotonic() + 60
         while True:  # brokers take ACLs over within moments
-            run = ended(tmp_path, "--bootstrap-server", guarded.door, "--command-config", str(properties), *asked)
+            run = ended(tmp_path, "--bootstrap-server", guarded.door, "--command-config", str(properties), *command)
             rows: list[dict[str, Any]] = json.loads(run.stdout)["transactions"] if run.stdout else []
             if (rows and rows[0]["outcome_evidence"] == expected) or time.monotonic() > deadline:
                 assert rows, run.stderr

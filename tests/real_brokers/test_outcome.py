@@ -282,8 +282,8 @@ def test_the_daemon_s_cycles_read_no_logs(
     ):
         watch.cycle()
         evaluation = watch.cycle()
-        asked = {statistics.api for statistics in watch.collector.statistics()}
+        apis = {statistics.api for statistics in watch.collector.statistics()}
 
     assert evaluation.suspects
     assert evaluation.snapshot.end_markers is None
-    assert "Fetch" not in asked
+    assert "Fetch" not in apis

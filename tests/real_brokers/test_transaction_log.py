@@ -228,7 +228,7 @@ def test_every_record_is_decoded_as_kafka_does(cluster: KafkaCluster) -> None:
     kafka_says = dumped(cluster)
 
     assert len(logged) >= 10
-    compared = {at: {key: said[key] for key in kafka_says[at]} for at, said in logged.items() if at in kafka_says}
+    compared = {at: {key: decoded[key] for key in kafka_says[at]} for at, decoded in logged.items() if at in kafka_says}
     assert len(compared) >= len(logged) - 5, "ids are forgotten between the two readings, and little else"
     assert compared == {at: kafka_says[at] for at in compared}
-    assert any(set(said) == {"name"} for said in compared.values())
+    assert any(set(decoded) == {"name"} for decoded in compared.values())

@@ -209,7 +209,7 @@ def test_a_partition_that_cannot_be_read_afterwards_is_not_called_open(fault: Ex
 
 
 @pytest.mark.parametrize(
-    ("stable", "said"),
+    ("stable", "freed"),
     [
         ((100, 100), "the last stable offset is 100: another transaction holds it, see describe-producers"),
         ((100, -1), "the last stable offset could not be read"),
@@ -217,9 +217,9 @@ def test_a_partition_that_cannot_be_read_afterwards_is_not_called_open(fault: Ex
         ((0, 1), "the last stable offset went from 0 to 1"),
     ],
 )
-def test_the_last_stable_offset_is_reported_as_it_is(stable: tuple[int, int], said: str, log: Log) -> None:
+def test_the_last_stable_offset_is_reported_as_it_is(stable: tuple[int, int], freed: str, log: Log) -> None:
     """A closed transaction need not have been the only one."""
-    assert run(PartitionStandIn(stable=stable), log).sentence == f"the transaction is closed; {said}"
+    assert run(PartitionStandIn(stable=stable), log).sentence == f"the transaction is closed; {freed}"
 
 
 def test_nothing_is_sent_without_a_log(tmp_path: Path) -> None:

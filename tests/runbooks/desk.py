@@ -40,7 +40,7 @@ class Done:
     status: int
     output: str
     """Standard output."""
-    said: str
+    errors: str
     """Standard error, the question and its answer included."""
 
 
@@ -121,10 +121,10 @@ class Person:
         where = f"{command.page}.md:{command.line}: {command.text}"
         assert all(word in command.text for word in words), f"expected {words} at {where}"
         done = self.desk.run(command.text)
-        result = f"{where}\nstatus {done.status}\n{done.output}\n{done.said}"
+        result = f"{where}\nstatus {done.status}\n{done.output}\n{done.errors}"
         assert done.status == status, result
-        assert shows in done.output + done.said, result
-        assert not hides or hides not in done.output + done.said, result
+        assert shows in done.output + done.errors, result
+        assert not hides or hides not in done.output + done.errors, result
         return done
 
     def pastes_until(self, holds: Callable[[Done], bool], *words: str, status: int = 0) -> Done:
@@ -137,18 +137,18 @@ class Person:
             done = self.desk.run(command.text)
             if done.status == status and holds(done):
                 return done
-            assert time.monotonic() < deadline, f"{command.text}\nstatus {done.status}\n{done.output}\n{done.said}"
+            assert time.monotonic() < deadline, f"{command.text}\nstatus {done.status}\n{done.output}\n{done.errors}"
 
 
 def _finished(process: subprocess.Popen[bytes], terminal: int) -> Done:
     """Read both streams until the end, and answer the question."""
     assert process.stdout is not None
-    output, said, answered = b"", b"", 0
+    output, errors, answered = b"", b"", 0
     open_streams = {process.stdout.fileno(), terminal}
     deadline = time.monotonic() + PATIENCE_S
     while open_streams:
         ready, _, _ = select.select(list(open_streams), [], [], max(deadline - time.monotonic(), 0))
-        assert ready, f"no end within {PATIENCE_S} s: {output!r} {said!r}"
+        assert ready, f"no end within {PATIENCE_S} s: {output!r} {errors!r}"
         for stream in ready:
             try:
                 chunk = os.read(stream, 65536)
@@ -157,11 +157,11 @@ def _finished(process: subprocess.Popen[bytes], terminal: int) -> Done:
             if not chunk:
                 open_streams.discard(stream)
             elif stream == terminal:
-                said += chunk
+                errors += chunk
             else:
                 output += chunk
-        if said.count(QUESTION.encode()) > answered:
+        if errors.count(QUESTION.encode()) > answered:
             answered += 1
             os.write(terminal, b"yes\n")
     process.stdout.close()
-    return Done(process.wait(PATIENCE_S), output.decode(), said.decode().replace("\r\n", "\n"))
+    return Done(process.wait(PATIENCE_S), output.decode(), errors.decode().replace("\r\n", "\n"))

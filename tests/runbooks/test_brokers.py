@@ -111,7 +111,7 @@ def test_inconclusive_and_coverage_incomplete(trio: KafkaCluster, tmp_path: Path
         trio.broker(3).start()
         trio.wait_until_serving()
         judge.pastes_until(lambda done: "hanging_not_in_transaction" in done.output, "find-hanging", "--all")
-        surveyor.pastes_until(lambda done: "incomplete" not in done.said, "once")
+        surveyor.pastes_until(lambda done: "incomplete" not in done.errors, "once")
 
 
 def is_let_in(cluster: KafkaCluster, topic: str) -> bool:

@@ -108,9 +108,9 @@ def test_certificates_rotate_without_a_restart(tmp_path: Path, caplog: pytest.Lo
         (tmp_path / "server.crt").write_text("half a certif")
         assert ask(server, client_tls(later))[0] == 200
 
-    said = [record.getMessage() for record in caplog.records]
-    assert "web server certificate reloaded" in said
-    assert any(line.startswith("web server certificate not reloaded, the previous one stays in use") for line in said)
+    lines = [record.getMessage() for record in caplog.records]
+    assert "web server certificate reloaded" in lines
+    assert any(line.startswith("web server certificate not reloaded, the previous one stays in use") for line in lines)
 
 
 def test_peers_must_show_a_certificate_with_an_allowed_name(tmp_path: Path) -> None:
@@ -374,17 +374,17 @@ def test_what_is_used_is_remembered_and_no_more_than_so_much(monkeypatch: pytest
 
 def test_an_unknown_user_costs_as_much_as_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The response time would otherwise show which users exist."""
-    asked: list[bytes] = []
+    hashes: list[bytes] = []
 
     def check(_: bytes, known: bytes) -> bool:
-        asked.append(known)
+        hashes.append(known)
         return False
 
     monkeypatch.setattr(bcrypt, "checkpw", check)
     guard = Authenticator(lambda: WebConfig(users={"me": hashed("x", 6)}))
 
     assert refusals(guard, {"authorization": basic("stranger", "x")}, {"authorization": basic("me", "y")}) == [401, 401]
-    assert [hashed[:7] for hashed in asked] == [b"$2b$06$"] * 2
+    assert [hashed[:7] for hashed in hashes] == [b"$2b$06$"] * 2
     guard.close()
 
 

@@ -483,18 +483,18 @@ def test_a_wrong_address_is_one_clear_sentence(address: str, sentence: str) -> N
 
 def test_reloading_over_http_is_off_unless_it_is_allowed() -> None:
     """403 says how to turn it on; where it is on, only a POST without a body asks for it, and it is asked for once."""
-    asked: list[str] = []
+    reloads: list[str] = []
     forbidding = Routes(lambda: None)
-    allowing = Routes(lambda: None, reload=lambda: asked.append("reload"))
+    allowing = Routes(lambda: None, reload=lambda: reloads.append("reload"))
 
     def status(routes: Routes, method: str, **headers: str) -> int:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return routes.answer(Request(method=method, path="/-/reload", headers=named)).status
 
     assert (status(forbidding, "POST"), status(forbidding, "GET")) == (403, 403)
-    assert (status(allowing, "GET"), status(allowing, "DELETE"), asked) == (405, 405, [])
-    assert (status(allowing, "POST", content_length="9"), asked) == (413, [])
-    assert (status(allowing, "POST", content_length="0"), asked) == (202, ["reload"])
+    assert (status(allowing, "GET"), status(allowing, "DELETE"), reloads) == (405, 405, [])
+    assert (status(allowing, "POST", content_length="9"), reloads) == (413, [])
+    assert (status(allowing, "POST", content_length="0"), reloads) == (202, ["reload"])
     own = "http://exporter:9814"
     for headers, expected in (
         ({"origin": "http://evil", "host": "exporter:9814"}, 403),

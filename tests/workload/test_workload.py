@@ -130,10 +130,10 @@ def test_a_signal_ends_the_command_with_the_counts(
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             process.send_signal(number)
-            said, _ = process.communicate(timeout=PATIENCE_S)
+            output, _ = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
-    total = Counts(**json.loads(said)["total"])
+    total = Counts(**json.loads(output)["total"])
 
     assert process.returncode == 0
     assert (total.begun, total.committed) == (1, 1)

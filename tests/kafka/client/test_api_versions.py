@@ -18,7 +18,7 @@ from exporter.evaluation.gaps import gaps
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import UNKNOWN_OFFSET, IdVisibility, Snapshot
-from tests.kafka.fake_broker import EVERYTHING, Asked, FakeCluster
+from tests.kafka.fake_broker import EVERYTHING, FakeCluster, Received
 from tests.kafka.scene import (
     HANGING,
     UNKNOWN,
@@ -223,7 +223,7 @@ def test_a_downgrade_within_a_cycle_makes_no_lie(offered: Offered, nodes: tuple[
     """Before any of its requests: a proof that began with one half of the versions is not completed with the other."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         memory = remembered(collector)
-        for number in range(1, len(cluster.asked) + 1):
+        for number in range(1, len(cluster.received) + 1):
             cluster.restart_numbers()
             cluster.on_request = partial(_at, number, partial(downgrade, cluster, offered, nodes, restarts=True))
             snapshot = cycle(collector)
@@ -234,7 +234,7 @@ def test_a_downgrade_within_a_cycle_makes_no_lie(offered: Offered, nodes: tuple[
             assert remembered(collector).transactions.keys() == memory.transactions.keys()
 
 
-def _at(number: int, act: Callable[[], None], asked: Asked) -> None:
+def _at(number: int, act: Callable[[], None], received: Received) -> None:
     """Does `act` before this request is answered."""
-    if asked.number == number:
+    if received.number == number:
         act()

@@ -18,7 +18,7 @@ from exporter.evaluation.verdicts import InconclusiveReason
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import STATE_TOPIC, Snapshot
-from tests.kafka.fake_broker import Asked, FakeCluster
+from tests.kafka.fake_broker import FakeCluster, Received
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST
 from tests.kafka.scene import (
@@ -153,9 +153,9 @@ def test_a_follower_that_lags_behind_a_leaders_name_proves_nothing(names: dict[s
             assert verdicts(evaluated(collector.collect(seen_before=None))) == {}
 
 
-def as_a_follower_that_lags(asked: Asked, answer: Any) -> None:
+def as_a_follower_that_lags(received: Received, answer: Any) -> None:
     """Node 1 still shows open in the log of partition t-0 what has ended at its leader."""
-    if (asked.node, asked.api) != (1, "DescribeProducers"):
+    if (received.node, received.api) != (1, "DescribeProducers"):
         return
     producer = DescribeProducersResponse.TopicResponse.PartitionResponse.ProducerState(
         version=0,

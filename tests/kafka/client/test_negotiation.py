@@ -136,13 +136,13 @@ class Versions:
     """Brokers that note the version of each request."""
 
     def __init__(self) -> None:
-        self.asked: list[int] = []
+        self.versions: list[int] = []
 
     def broker(self, key: int, offered: tuple[int, int]) -> Listener:
         return broker(self._note, offered={key: offered})
 
     def _note(self, connection: socket.socket, correlation_id: int, frame: bytes) -> None:
-        self.asked.append(struct.unpack_from(">hh", frame)[1])
+        self.versions.append(struct.unpack_from(">hh", frame)[1])
         echo(connection, correlation_id, frame)
 
 
@@ -155,7 +155,7 @@ def test_each_connection_has_its_own_version() -> None:
             with brokers.broker(RAW, offered) as listener:
                 ask_twice(connections, listener, request)
 
-    assert brokers.asked == [2, 2, 3, 3, 1, 1, 3, 3]
+    assert brokers.versions == [2, 2, 3, 3, 1, 1, 3, 3]
 
 
 def ask_twice(connections: Connections, listener: Listener, request: RawRequest) -> None:

@@ -24,13 +24,13 @@ class NameServer:
     """A getaddrinfo that holds one name back until it is released, resolves another, and passes addresses on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.asked: list[str] = []
+        self.lookups: list[str] = []
         self.release = threading.Event()
         self._real = socket.getaddrinfo
         monkeypatch.setattr(socket, "getaddrinfo", self.look_up)
 
     def look_up(self, host: str, port: int, *more: Any) -> Any:
-        self.asked.append(host)
+        self.lookups.append(host)
         if host == MUTE:
             self.release.wait(PATIENCE_S)
             return self._real(HOST, port, *more)
@@ -59,12 +59,12 @@ def fault(connections: Connections, host: str, listener: Listener, *, timeout_s:
 
 
 def test_others_are_answered_while_a_name_is_not(names: NameServer) -> None:
-    """Asked side by side: the broker with an answer gives it while the name of the other is still waited for."""
+    """Received side by side: the broker with an answer gives it while the name of the other is still waited for."""
     with broker(echo) as listener, client() as connections:
         waiting: list[BrokerFault] = []
         thread = threading.Thread(target=lambda: waiting.append(fault(connections, MUTE, listener, timeout_s=3)))
         thread.start()
-        while MUTE not in names.asked:
+        while MUTE not in names.lookups:
             time.sleep(0.01)
 
         answers = [bytes(ask(connections, host, listener).body) for host in (HOST, "known.example")]
@@ -82,9 +82,9 @@ def test_a_name_is_looked_up_once_at_a_time_and_works_when_it_is_known(names: Na
         for _ in range(5):
             assert fault(connections, MUTE, listener, timeout_s=0.05).reason is FaultReason.TIMED_OUT
         assert [thread.name for thread in threading.enumerate()].count(f"names-{MUTE}") == 1
-        while MUTE not in names.asked:
+        while MUTE not in names.lookups:
             time.sleep(0.01)
-        assert names.asked.count(MUTE) == 1
+        assert names.lookups.count(MUTE) == 1
         names.release.set()
         answer = ask(connections, MUTE, listener)
 
@@ -98,7 +98,7 @@ def test_an_unknown_name_is_reported_and_looked_up_again(names: NameServer) -> N
 
     assert {fault.reason for fault in faults} == {FaultReason.UNREACHABLE}
     assert "the host name nobody.example cannot be resolved" in faults[0].sentence
-    assert names.asked.count("nobody.example") == 2
+    assert names.lookups.count("nobody.example") == 2
 
 
 def test_closing_does_not_wait_for_a_name(names: NameServer) -> None:
@@ -107,7 +107,7 @@ def test_closing_does_not_wait_for_a_name(names: NameServer) -> None:
         connections = Connections({}, client_id="contract")
         thread = threading.Thread(target=lambda: pytest.raises(Exception, ask, connections, MUTE, listener))  # noqa: B017, RUF061
         thread.start()
-        while MUTE not in names.asked:
+        while MUTE not in names.lookups:
             time.sleep(0.01)
         began = time.monotonic()
         connections.close()
@@ -137,4 +137,4 @@ def test_many_names_share_a_stated_number_of_threads(names: NameServer) -> None:
         assert set(reasons) == {FaultReason.TIMED_OUT}
         assert len(threads) == LOOKUPS_MAX
         names.release.set()
-        until(lambda: len(names.asked) == count)
+        until(lambda: len(names.lookups) == count)

@@ -17,7 +17,7 @@ from exporter.kafka.errors import ErrorCode, MalformedAnswerError
 from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES
 from exporter.kafka.visibility import ids, topics
 from exporter.snapshot import STATE_TOPIC, Snapshot
-from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.fake_model import Model, Partition
 from tests.kafka.scene import ALIVE, HANGING, collected, collector_of, evaluated, inconclusive, scene, verdicts
 
@@ -47,8 +47,8 @@ def no_leader(quorum: Any) -> None:
 def test_an_odd_quorum_does_not_end_the_cycle(change: Callable[[Any], None]) -> None:
     """It shows neither the brokers' progress nor the time: then all of them must agree, and they do."""
 
-    def on_answer(asked: Asked, answer: Any) -> None:
-        if asked.api == "DescribeQuorum":
+    def on_answer(received: Received, answer: Any) -> None:
+        if received.api == "DescribeQuorum":
             change(answer.topics[0].partitions[0])
 
     assert verdicts(evaluated(collected(scene(), on_answer=on_answer))) == HANGING | ALIVE
@@ -57,8 +57,8 @@ def test_an_odd_quorum_does_not_end_the_cycle(change: Callable[[Any], None]) -> 
 def test_a_broker_whose_directory_was_created_again_is_current() -> None:
     """Its former self stays among the observers for five minutes, under the same id."""
 
-    def on_answer(asked: Asked, answer: Any) -> None:
-        if asked.api == "DescribeQuorum":
+    def on_answer(received: Received, answer: Any) -> None:
+        if received.api == "DescribeQuorum":
             quorum = answer.topics[0].partitions[0]
             former = type(quorum.observers[0])(version=1, replica_id=2, log_end_offset=1, last_caught_up_timestamp=9)
             quorum.observers = [*quorum.observers, former]
@@ -75,7 +75,7 @@ def test_controllers_that_are_gone_do_not_cost_the_cycle() -> None:
         }
     )
     with FakeCluster(model, nodes=8) as cluster, collector_of(cluster, deadline_s=12) as collector:
-        cluster.on_request = lambda asked: Fault.SILENT if asked.api == "DescribeQuorum" else None
+        cluster.on_request = lambda received: Fault.SILENT if received.api == "DescribeQuorum" else None
         began = time.monotonic()
         snapshots = [collector.collect() for _ in range(2)]
 
@@ -91,8 +91,8 @@ def test_another_source_of_metadata_is_checked_at_once() -> None:
         assert collector.collect().is_complete
         model.topics["new"] = [Partition(3)]
         model.hidden_topics = {(2, "new")}
-        cluster.on_request = lambda asked: (
-            Fault.CLOSED if asked.node == 1 or (asked.node == 2 and asked.api == "DescribeQuorum") else None
+        cluster.on_request = lambda received: (
+            Fault.CLOSED if received.node == 1 or (received.node == 2 and received.api == "DescribeQuorum") else None
         )
 
         assert "new" in collector.collect().partitions.topics
@@ -112,23 +112,25 @@ def test_a_source_behind_a_name_of_no_broker_is_checked_under_its_own() -> None:
     """A load balancer, or a service of Kubernetes: the broker behind it is unknown."""
     model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)]})
     with FakeCluster(model) as cluster, collector_of(cluster, bootstrap="localhost") as collector:
-        asked = [_apis(cluster, collector) for _ in range(CHECKED_EVERY_CYCLES + 1)]
+        cycles = [_apis(cluster, collector) for _ in range(CHECKED_EVERY_CYCLES + 1)]
 
-    assert [apis.count("DescribeQuorum") for apis in asked] == [1, 0, 0, 1]
-    assert [apis.count("Metadata") for apis in asked] == [2, 1, 1, 1]
+    assert [apis.count("DescribeQuorum") for apis in cycles] == [1, 0, 0, 1]
+    assert [apis.count("Metadata") for apis in cycles] == [2, 1, 1, 1]
 
 
 def test_a_source_is_looked_for_also_among_bootstrap_addresses() -> None:
     """Node 1 is cut off, was so before node 2 came back, and does not name it."""
     model = Model(topics={STATE_TOPIC: [Partition(2)], "t": [Partition(2)]})
 
-    def forget(asked: Asked, answer: Any) -> None:
-        if asked.api == "Metadata" and asked.node == 1:
+    def forget(received: Received, answer: Any) -> None:
+        if received.api == "Metadata" and received.node == 1:
             answer.brokers = [broker for broker in answer.brokers if broker.node_id == 1]
 
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
         cluster.on_answer = forget
-        cluster.on_request = lambda asked: Fault.CLOSED if asked.api == "DescribeQuorum" and asked.node == 1 else None
+        cluster.on_request = lambda received: (
+            Fault.CLOSED if received.api == "DescribeQuorum" and received.node == 1 else None
+        )
 
         assert collector.collect().is_complete
         assert _source_of_metadata(cluster, collector) == {2}
@@ -137,25 +139,27 @@ def test_a_source_is_looked_for_also_among_bootstrap_addresses() -> None:
 def _apis(cluster: FakeCluster, collector: Collector) -> list[str]:
     cluster.restart_numbers()
     collector.collect()
-    return [request.api for request in cluster.asked]
+    return [request.api for request in cluster.received]
 
 
 def _source_of_metadata(cluster: FakeCluster, collector: Collector) -> set[int]:
     cluster.restart_numbers()
     collector.collect()
-    return {request.node for request in cluster.asked if request.api == "Metadata"}
+    return {request.node for request in cluster.received if request.api == "Metadata"}
 
 
-def proof_fails(api: str, nth: int) -> Callable[[Asked], ErrorCode | None]:
+def proof_fails(api: str, nth: int) -> Callable[[Received], ErrorCode | None]:
     """Of the proof's requests of this API at node 1 the `nth` is refused."""
     listings = seen = 0
 
-    def on_request(asked: Asked) -> ErrorCode | None:
+    def on_request(received: Received) -> ErrorCode | None:
         nonlocal listings, seen
-        listings += asked.api == "ListTransactions"
+        listings += received.api == "ListTransactions"
         is_due = api == "DescribeAcls" or listings >= 2 * 2
-        seen += is_due and (asked.api, asked.node) == (api, 1)
-        return ErrorCode.KAFKA_STORAGE_ERROR if is_due and (asked.api, asked.node, seen) == (api, 1, nth) else None
+        seen += is_due and (received.api, received.node) == (api, 1)
+        return (
+            ErrorCode.KAFKA_STORAGE_ERROR if is_due and (received.api, received.node, seen) == (api, 1, nth) else None
+        )
 
     return on_request
 
@@ -173,11 +177,11 @@ def test_coverage_is_not_complete_where_a_coordinator_does_not_show_its_topics()
     """After its descriptions it is queried whether it shows the suspects' topics, and does not respond."""
     listings = acls = 0
 
-    def on_request(asked: Asked) -> Fault | None:
+    def on_request(received: Received) -> Fault | None:
         nonlocal listings, acls
-        listings += asked.api == "ListTransactions"
-        acls += asked.api == "DescribeAcls"
-        is_due = (listings, acls) == (2 * 2, 2) and (asked.api, asked.node) == ("Metadata", 2)
+        listings += received.api == "ListTransactions"
+        acls += received.api == "DescribeAcls"
+        is_due = (listings, acls) == (2 * 2, 2) and (received.api, received.node) == ("Metadata", 2)
         return Fault.CLOSED if is_due else None
 
     snapshot = collected(scene(), on_request=on_request)

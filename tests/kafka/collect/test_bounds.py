@@ -18,7 +18,7 @@ from exporter.kafka.messages.describe_producers import ProducersAnswer, decode
 from exporter.kafka.messages.metadata import MetadataAnswer
 from exporter.kafka.topology import GAPS_MAX, Topology, topology_of
 from exporter.snapshot import ENTRY_FIELDS, NO_LEADER, Answer
-from tests.kafka.fake_broker import Asked, FakeCluster
+from tests.kafka.fake_broker import FakeCluster, Received
 from tests.kafka.fake_model import Model, Partition
 from tests.kafka.messages.test_describe_producers import Row, by_kafka_python
 from tests.kafka.scene import collector_of
@@ -176,8 +176,8 @@ def test_partitions_without_a_row_are_a_gap_of_coverage() -> None:
     """They are counted, their topic is named, and the others are read."""
     model = Model(topics={"far": [Partition(1)], "near": [Partition(1)]})
 
-    def far_away(asked: Asked, response: Any) -> None:
-        if asked.api == "Metadata":
+    def far_away(received: Received, response: Any) -> None:
+        if received.api == "Metadata":
             for topic in response.topics:
                 if topic.name == "far":
                     topic.partitions[0].partition_index = FAR

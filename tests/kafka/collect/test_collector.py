@@ -12,7 +12,7 @@ from kafka.protocol.admin.transactions import DescribeProducersResponse
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError, ErrorCode
 from exporter.snapshot import STATE_TOPIC, Answer, MaxTimeout
-from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.scene import (
     ALIVE,
     HANGING,
@@ -45,11 +45,11 @@ def test_a_partition_that_no_broker_leads_is_requested_twice_and_no_more() -> No
     """A leader that goes on saying NOT_LEADER_OR_FOLLOWER leaves the partition unread, with that as the reason."""
     asked_for = []
 
-    def refuse(asked: Asked, answer: Any) -> None:
-        for topic in answer.topics if asked.api == "DescribeProducers" else ():
+    def refuse(received: Received, answer: Any) -> None:
+        for topic in answer.topics if received.api == "DescribeProducers" else ():
             for partition in topic.partitions:
                 if (topic.name, partition.partition_index) == ("lively", 2):
-                    asked_for.append(asked.number)
+                    asked_for.append(received.number)
                     partition.error_code, partition.active_producers = ErrorCode.NOT_LEADER_OR_FOLLOWER, []
 
     snapshot = collected(scene(), on_answer=refuse)
@@ -66,15 +66,15 @@ def test_a_former_leader_is_ignored_when_it_shows_nothing_any_more() -> None:
     def move() -> None:
         moved.leader, moved.leader_epoch = 1, 1
 
-    said: list[int] = []
+    errors: list[int] = []
 
-    def forget(asked: Asked, answer: Any) -> None:
+    def forget(received: Received, answer: Any) -> None:
         """Node 2 reports that it has moved; read again, it follows, and has lost what it had not replicated."""
-        for topic in answer.topics if (asked.api, asked.node) == ("DescribeProducers", 2) else ():
+        for topic in answer.topics if (received.api, received.node) == ("DescribeProducers", 2) else ():
             for partition in topic.partitions:
                 if (topic.name, partition.partition_index) == ("hung", 1):
-                    said.append(partition.error_code)
-                    partition.error_code = said[0] if len(said) == 1 else 0
+                    errors.append(partition.error_code)
+                    partition.error_code = errors[0] if len(errors) == 1 else 0
 
     snapshot = collected(model, on_request=nth(1, "DescribeProducers", move), on_answer=forget)
 
@@ -100,15 +100,15 @@ def test_metadata_that_lag_do_not_make_an_unread_partition_vanish() -> None:
     model = scene()
     metadata_asked = 0
 
-    def lag(asked: Asked, answer: Any) -> None:
+    def lag(received: Received, answer: Any) -> None:
         nonlocal metadata_asked
-        if asked.api == "Metadata":
+        if received.api == "Metadata":
             metadata_asked += 1
             if metadata_asked > 1:
                 answer.topics = [topic for topic in answer.topics if topic.name != "hung"]
 
-    def silence(asked: Asked) -> Fault | None:
-        return Fault.CLOSED if (asked.api, asked.node) == ("DescribeProducers", 2) else None
+    def silence(received: Received) -> Fault | None:
+        return Fault.CLOSED if (received.api, received.node) == ("DescribeProducers", 2) else None
 
     snapshot = collected(model, on_request=silence, on_answer=lag)
 
@@ -120,8 +120,8 @@ def test_metadata_that_lag_do_not_make_an_unread_partition_vanish() -> None:
 def test_an_answer_in_another_order_with_doubles_and_strangers_is_read_right() -> None:
     """Topics and partitions are accepted in any order; surplus and duplicate ones are ignored."""
 
-    def shuffle(asked: Asked, answer: Any) -> None:
-        if asked.api != "DescribeProducers":
+    def shuffle(received: Received, answer: Any) -> None:
+        if received.api != "DescribeProducers":
             return
         topic_type = DescribeProducersResponse.TopicResponse
         partition_type = topic_type.PartitionResponse
@@ -170,8 +170,8 @@ def _open_everywhere() -> list[Any]:
 def test_a_partition_left_out_of_the_answer_is_unread() -> None:
     """A partition that the response leaves out is unavailable, and says so."""
 
-    def leave_out(asked: Asked, answer: Any) -> None:
-        for topic in answer.topics if asked.api == "DescribeProducers" else ():
+    def leave_out(received: Received, answer: Any) -> None:
+        for topic in answer.topics if received.api == "DescribeProducers" else ():
             topic.partitions = [p for p in topic.partitions if (topic.name, p.partition_index) != ("lively", 2)]
 
     snapshot = collected(scene(), on_answer=leave_out)
@@ -226,8 +226,8 @@ def test_no_broker_at_any_address_is_cluster_unavailable() -> None:
 def test_a_broker_that_knows_no_broker_is_not_an_empty_cluster() -> None:
     """A node that has not caught up responds to Metadata without topics; the next address is queried instead."""
 
-    def know_nothing(asked: Asked, answer: Any) -> None:
-        if asked.api == "Metadata" and asked.node == 1:
+    def know_nothing(received: Received, answer: Any) -> None:
+        if received.api == "Metadata" and received.node == 1:
             answer.brokers, answer.topics = [], []
 
     snapshot = collected(scene(), on_answer=know_nothing)
@@ -242,11 +242,11 @@ def test_only_what_lasts_is_described() -> None:
         model.topics[row][partition].producers = []
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
         collector.collect(seen_before=())
-        apis = [asked.api for asked in cluster.asked]
+        apis = [request.api for request in cluster.received]
         assert "DescribeTransactions" not in apis
 
         collector.collect(seen_before={("mixed", 0, 1, 0, uuid5(NAMESPACE_DNS, "mixed").hex)})
-        (described,) = [asked.request for asked in cluster.asked if asked.api == "DescribeTransactions"]
+        (described,) = [request.request for request in cluster.received if request.api == "DescribeTransactions"]
     assert list(described.transactional_ids) == ["alive"]
 
 
@@ -268,8 +268,8 @@ def test_offsets_of_open_transactions_are_read_at_both_isolation_levels() -> Non
         ("lively", 1): (2, 100),
     }
 
-    def refuse(asked: Asked) -> ErrorCode | None:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if asked.api == "ListOffsets" else None
+    def refuse(received: Received) -> ErrorCode | None:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if received.api == "ListOffsets" else None
 
     unread = collected(scene(), on_request=refuse).open_transactions
     assert set(unread.high_watermark.tolist()) == set(unread.last_stable_offset.tolist()) == {-1}
@@ -280,8 +280,8 @@ def test_a_cycle_cut_off_by_close_gives_no_snapshot() -> None:
     last_phase = threading.Event()
     outcome: list[object] = []
 
-    def hang(asked: Asked) -> Fault | None:
-        if asked.api != "ListOffsets":
+    def hang(received: Received) -> Fault | None:
+        if received.api != "ListOffsets":
             return None
         last_phase.set()
         return Fault.SILENT
@@ -307,8 +307,8 @@ def test_the_limit_is_asked_of_every_broker() -> None:
     """transaction.max.timeout.ms is the largest value; a refusal is reported with its reason."""
     assert collected(scene()).max_timeout == MaxTimeout(timeout_ms=900_000, timeout_ms_min=900_000, unread=())
 
-    def refuse_one(asked: Asked) -> ErrorCode | None:
-        refused = (asked.api, asked.node) == ("DescribeConfigs", 2)
+    def refuse_one(received: Received) -> ErrorCode | None:
+        refused = (received.api, received.node) == ("DescribeConfigs", 2)
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED if refused else None
 
     max_timeout = collected(scene(), on_request=refuse_one).max_timeout
@@ -321,8 +321,8 @@ def test_the_limit_is_asked_of_every_broker() -> None:
 def test_a_limit_that_is_not_an_int_of_kafka_is_unknown(value: str) -> None:
     """One of 5,000 digits, and a superscript, were digits to Python, and ended the cycle."""
 
-    def on_answer(asked: Asked, answer: Any) -> None:
-        for result in answer.results if asked.api == "DescribeConfigs" else ():
+    def on_answer(received: Received, answer: Any) -> None:
+        for result in answer.results if received.api == "DescribeConfigs" else ():
             result.configs[0].value = value
 
     max_timeout = collected(scene(), on_answer=on_answer).max_timeout

@@ -192,15 +192,15 @@ def test_past_the_deadline_no_proof_is_begun() -> None:
     with FakeCluster(many(3)) as cluster, collector_of(cluster) as collector:
         collector._clock = lambda: now[0]
 
-        def late(asked: object) -> None:
-            if getattr(asked, "api", "") == "ListTransactions":
+        def late(received: object) -> None:
+            if getattr(received, "api", "") == "ListTransactions":
                 now[0] += 1_000
 
         cluster.on_request = late
         evaluation = evaluate(collector.collect(), Memory(), Policy())
-        asked = {request.api for request in cluster.asked}
+        apis = {request.api for request in cluster.received}
 
-    assert "DescribeTransactions" not in asked
+    assert "DescribeTransactions" not in apis
     assert evaluation.snapshot.proof is None
     assert {row.inconclusive_reason for row in evaluation.suspects} == {InconclusiveReason.NOT_ASKED}
     assert any("scan.deadline" in gap for gap in gaps(evaluation.snapshot))

@@ -14,7 +14,7 @@ import pytest
 
 from exporter.evaluation.verdicts import Verdict
 from exporter.kafka.errors import ErrorCode
-from tests.kafka.fake_broker import SILENCES, Asked, FakeCluster, Fault
+from tests.kafka.fake_broker import SILENCES, FakeCluster, Fault, Received
 from tests.kafka.scene import (
     ALIVE,
     HANGING,
@@ -53,19 +53,19 @@ def report() -> object:
     print(f"\nfaults tried: {sum(tried.values())}, by way: {tried}")
 
 
-def once(number: int, way: Fault | int) -> Callable[[Asked], Fault | int | None]:
+def once(number: int, way: Fault | int) -> Callable[[Received], Fault | int | None]:
     """The request with this number fails."""
-    return lambda asked: way if asked.number == number else None
+    return lambda received: way if received.number == number else None
 
 
-def always(number: int, way: Fault | int) -> Callable[[Asked], Fault | int | None]:
+def always(number: int, way: Fault | int) -> Callable[[Received], Fault | int | None]:
     """The request with this number fails, and from then on every request for the same API at the same node."""
     failing: list[tuple[int, str]] = []
 
-    def fault(asked: Asked) -> Fault | int | None:
-        if asked.number == number:
-            failing.append((asked.node, asked.api))
-        return way if (asked.node, asked.api) in failing else None
+    def fault(received: Received) -> Fault | int | None:
+        if received.number == number:
+            failing.append((received.node, received.api))
+        return way if (received.node, received.api) in failing else None
 
     return fault
 
@@ -82,7 +82,7 @@ TRIALS = [pytest.param(way, once, marks=() if way in OFTEN else pytest.mark.long
 def requests_of_a_clean_cycle() -> int:
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         collector.collect(seen_before=None)
-        return len(cluster.asked)
+        return len(cluster.received)
 
 
 def test_a_cycle_without_faults_sees_everything_as_it_is() -> None:
@@ -98,7 +98,7 @@ def test_a_cycle_without_faults_sees_everything_as_it_is() -> None:
     ("way", "lasting"), TRIALS, ids=lambda value: getattr(value, "name", getattr(value, "__name__", "")).lower()
 )
 def test_no_fault_makes_a_lie(
-    way: Fault | ErrorCode, lasting: Callable[[int, Fault | ErrorCode], Callable[[Asked], Fault | int | None]]
+    way: Fault | ErrorCode, lasting: Callable[[int, Fault | ErrorCode], Callable[[Received], Fault | int | None]]
 ) -> None:
     """With any one request failing the answer is a true snapshot or ClusterUnavailableError; the next cycle is whole."""
     timeout_s = SILENT_TIMEOUT_S if way in SILENCES else 20
@@ -146,13 +146,13 @@ def test_no_error_code_makes_a_lie(part: int) -> None:
             assert remembered(collector).transactions.keys() == memory.transactions.keys()
 
 
-def repeated(_: Asked, answer: Any) -> None:
+def repeated(_: Received, answer: Any) -> None:
     """Every partition of an answer comes twice."""
     for topic in getattr(answer, "topics", ()):
         topic.partitions = [*topic.partitions, *topic.partitions]
 
 
-def unrequested(_: Asked, answer: Any) -> None:
+def unrequested(_: Received, answer: Any) -> None:
     """The first topic of a response occurs again under a name that was not requested."""
     topics = getattr(answer, "topics", None)
     if topics and hasattr(topics[0].partitions[0] if topics[0].partitions else None, "active_producers"):
@@ -161,14 +161,14 @@ def unrequested(_: Asked, answer: Any) -> None:
         answer.topics = [*topics, stranger]
 
 
-def throttled(_: Asked, answer: Any) -> None:
+def throttled(_: Received, answer: Any) -> None:
     """A request quota: the client must wait."""
     if hasattr(answer, "throttle_time_ms"):
         answer.throttle_time_ms = 30
 
 
 @pytest.mark.parametrize("change", [repeated, unrequested, throttled])
-def test_surplus_data_in_a_response_is_ignored(change: Callable[[Asked, Any], None]) -> None:
+def test_surplus_data_in_a_response_is_ignored(change: Callable[[Received, Any], None]) -> None:
     """The verdicts are those of a clean cycle, in a snapshot that says that it is whole."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         memory = remembered(collector)

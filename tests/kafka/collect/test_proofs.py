@@ -12,7 +12,7 @@ import pytest
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.kafka.errors import ErrorCode
 from exporter.snapshot import STATE_TOPIC, SecondRead
-from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.fake_model import DENY_DESCRIBE, Model, Partition
 from tests.kafka.scene import (
     ALIVE,
@@ -73,10 +73,10 @@ def test_a_probe_without_a_proper_answer_proves_nothing(fault: Fault | ErrorCode
     spare_node = model.topics[STATE_TOPIC][spare].leader
     owners = {model.coordinator_of(transaction)[0] for transaction in model.transactions}
 
-    def fail_probes(asked: Asked) -> Fault | ErrorCode | None:
-        ids = asked.request.transactional_ids if asked.api == "DescribeTransactions" else ()
+    def fail_probes(received: Received) -> Fault | ErrorCode | None:
+        ids = received.request.transactional_ids if received.api == "DescribeTransactions" else ()
         is_probe = bool(ids) and not set(ids) & set(model.transactions)
-        return fault if is_probe and asked.node == spare_node else None
+        return fault if is_probe and received.node == spare_node else None
 
     reasons = inconclusive(evaluated(collected(model, on_request=fail_probes)))
     assert reasons[UNKNOWN] is InconclusiveReason.COORDINATOR_UNANSWERED
@@ -138,18 +138,18 @@ def test_a_topic_hidden_at_the_coordinator_spares_only_what_rests_on_partitions(
     assert verdicts(evaluation)["hung", 1, 12] is Verdict.HANGING_NOT_IN_TRANSACTION
 
 
-def _metadata_but_the_coordinator_s_own_from(node: int, cluster: FakeCluster) -> Callable[[Asked, Any], None]:
+def _metadata_but_the_coordinator_s_own_from(node: int, cluster: FakeCluster) -> Callable[[Received, Any], None]:
     """Metadata as `node` sees it, except between the proof's listings and its second read of the ACLs."""
     listings_up_to_the_proof = 2 * 2  # of two nodes: the general one, and the proof's
     acls_up_to_the_listings = 2
 
-    def on_answer(asked: Asked, answer: Any) -> None:
-        apis = Counter(request.api for request in cluster.asked)
+    def on_answer(received: Received, answer: Any) -> None:
+        apis = Counter(request.api for request in cluster.received)
         as_coordinator = apis["ListTransactions"] == listings_up_to_the_proof and (
             apis["DescribeAcls"] == acls_up_to_the_listings
         )
-        if asked.api == "Metadata" and not as_coordinator:
-            answer.topics = cluster.answers.metadata(node, asked.request, asked.request.version).topics
+        if received.api == "Metadata" and not as_coordinator:
+            answer.topics = cluster.answers.metadata(node, received.request, received.request.version).topics
 
     return on_answer
 

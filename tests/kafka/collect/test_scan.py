@@ -16,7 +16,7 @@ from exporter.kafka.messages import describe_producers
 from exporter.kafka.messages.describe_producers import ProducersAnswer
 from exporter.kafka.messages.producers_layout import ENTRY_BYTES, PARTITION_BYTES
 from exporter.snapshot import Answer
-from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.fake_model import Model, Partition, Producer
 from tests.kafka.scene import answers, collector_of, reasons
 from tests.kafka.talking import until
@@ -70,9 +70,9 @@ def test_many_chunks_read_every_partition_and_progress_is_reported() -> None:
     reported: list[tuple[int, int]] = []
     with FakeCluster(model_of(20), nodes=2) as cluster, collector_of(cluster) as collector:
         snapshot = collector.collect(progress=lambda done, of: reported.append((done, of)))
-        first_reads = [asked for asked in cluster.asked if asked.api == "DescribeProducers"][:8]
+        first_reads = [request for request in cluster.received if request.api == "DescribeProducers"][:8]
 
-    assert {len(topic.partition_indexes) for asked in first_reads for topic in asked.request.topics} == {3, 1}
+    assert {len(topic.partition_indexes) for request in first_reads for topic in request.request.topics} == {3, 1}
     assert set(answers(snapshot).values()) == {Answer.READ}
     open_ = snapshot.open_transactions
     assert sorted(open_.current_txn_start_offset.tolist()) == list(range(20))
@@ -86,9 +86,9 @@ def test_after_a_failed_chunk_the_broker_is_not_asked_for_the_rest() -> None:
     """What was read before stays read; the rest is unread for the same reason, in one more question after the refresh."""
     seen = 0
 
-    def fail_from_the_second(asked: Asked) -> Fault | None:
+    def fail_from_the_second(received: Received) -> Fault | None:
         nonlocal seen
-        if (asked.api, asked.node) != ("DescribeProducers", 2):
+        if (received.api, received.node) != ("DescribeProducers", 2):
             return None
         seen += 1
         return Fault.CLOSED if seen >= 2 else None
@@ -118,7 +118,7 @@ def test_the_next_request_is_out_before_an_answer_is_decoded_and_never_two(monke
         return decode(*arguments, **more)
 
     def producers_requests() -> int:
-        return sum(asked.api == "DescribeProducers" for asked in cluster.asked)
+        return sum(request.api == "DescribeProducers" for request in cluster.received)
 
     monkeypatch.setattr(describe_producers, "decode", patient)
     model = Model(topics={"t": [Partition(1, producers=[Producer(i, i)]) for i in range(20)]})
@@ -138,9 +138,9 @@ def test_the_second_cycle_sizes_its_requests_by_the_first(monkeypatch: pytest.Mo
     def requests() -> list[list[int]]:
         return [
             list(topic.partition_indexes)
-            for asked in cluster.asked
-            if asked.api == "DescribeProducers"
-            for topic in asked.request.topics
+            for request in cluster.received
+            if request.api == "DescribeProducers"
+            for topic in request.request.topics
         ]
 
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
@@ -156,9 +156,9 @@ def test_a_silent_broker_is_waited_for_once_in_a_cycle() -> None:
     with FakeCluster(model_of(6), nodes=2) as cluster, collector_of(cluster, request_timeout_s=0.5) as collector:
         collector.collect()
         cluster.restart_numbers()
-        cluster.on_request = lambda asked: Fault.SILENT if asked.node == 2 else None
+        cluster.on_request = lambda received: Fault.SILENT if received.node == 2 else None
         snapshot = collector.collect()
-        asked = [a.api for a in cluster.asked if a.node == 2]
+        apis = [a.api for a in cluster.received if a.node == 2]
 
-    assert len(asked) <= 2  # the producers and the settings are requested concurrently
+    assert len(apis) <= 2  # the producers and the settings are requested concurrently
     assert reasons(snapshot) == {("t", i): "timed_out" for i in (1, 3, 5)}

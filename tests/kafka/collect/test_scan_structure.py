@@ -91,7 +91,7 @@ def test_metadata_make_no_object_for_a_partition() -> None:
     assert objects(lambda: MetadataResponse.decode(bytes(body), version=METADATA.highest)) > MANY
 
 
-def asked(collector: Collector, cluster: FakeCluster) -> list[tuple[str, int]]:
+def requests_of(collector: Collector, cluster: FakeCluster) -> list[tuple[str, int]]:
     """(API, requested partitions) of every request of one cycle."""
     cluster.restart_numbers()
     collector.collect()
@@ -99,7 +99,7 @@ def asked(collector: Collector, cluster: FakeCluster) -> list[tuple[str, int]]:
         (request.api, sum(len(topic.partition_indexes) for topic in request.request.topics))
         if request.api == "DescribeProducers"
         else (request.api, 0)
-        for request in cluster.asked
+        for request in cluster.received
     ]
 
 
@@ -115,7 +115,7 @@ def test_a_quiet_cycle_asks_once_for_metadata_limits_and_each_chunk(monkeypatch:
 
     monkeypatch.setattr(describe_producers, "request", counted)
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
-        cycles = [asked(collector, cluster) for _ in range(3)]
+        cycles = [requests_of(collector, cluster) for _ in range(3)]
 
     # The first cycle, and every tenth, asks whether its source is in touch, and whether the coordinators' topic is hidden.
     assert set(cycles[0]) - set(cycles[1]) == {("DescribeQuorum", 0)}
@@ -131,7 +131,7 @@ def test_a_quiet_cycle_asks_once_for_metadata_limits_and_each_chunk(monkeypatch:
 
 
 def test_metadata_are_decoded_again_only_when_they_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked in every cycle, so that a move and a new topic are seen in the next; decoded when a byte is another."""
+    """Received in every cycle, so that a move and a new topic are seen in the next; decoded when a byte is another."""
     model = Model(topics={"t": [Partition(1), Partition(2)]})
     decoded: list[int] = []
     decode = metadata.decode

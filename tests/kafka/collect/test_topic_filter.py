@@ -41,7 +41,7 @@ def requested(cluster: FakeCluster) -> set[str]:
     """Topics in requests for producers."""
     return {
         topic.name
-        for request in cluster.asked
+        for request in cluster.received
         if request.api == "DescribeProducers"
         for topic in request.request.topics
     }

@@ -19,7 +19,7 @@ from exporter.kafka.errors import ErrorCode
 from exporter.kafka.leadership.confirm import PAST_DEADLINE, Claim, unconfirmed
 from exporter.kafka.topology import Topology
 from exporter.snapshot import STATE_TOPIC, Snapshot
-from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.fake_model import Model, Partition, Producer, QuorumState
 from tests.kafka.scene import (
     ALIVE,
@@ -47,18 +47,18 @@ def all_unconfirmed(snapshot: Snapshot) -> None:
     assert any("not confirmed" in sentence for sentence in gaps(snapshot))
 
 
-def quorum_from(node: int, fault: Fault | ErrorCode) -> Callable[[Asked], Fault | ErrorCode | None]:
-    return lambda asked: fault if asked.api == "DescribeQuorum" and asked.node == node else None
+def quorum_from(node: int, fault: Fault | ErrorCode) -> Callable[[Received], Fault | ErrorCode | None]:
+    return lambda received: fault if received.api == "DescribeQuorum" and received.node == node else None
 
 
-def metadata_of(nodes: set[int], change: Callable[[Any], None]) -> Callable[[Asked, Any], None]:
+def metadata_of(nodes: set[int], change: Callable[[Any], None]) -> Callable[[Received, Any], None]:
     """From the second listing on these nodes' metadata are changed: all that rests on them has been read by then."""
     listings = 0
 
-    def on_answer(asked: Asked, answer: Any) -> None:
+    def on_answer(received: Received, answer: Any) -> None:
         nonlocal listings
-        listings += asked.api == "ListTransactions"
-        if asked.api == "Metadata" and asked.node in nodes and listings >= 2 * 2:
+        listings += received.api == "ListTransactions"
+        if received.api == "Metadata" and received.node in nodes and listings >= 2 * 2:
             change(answer)
 
     return on_answer
@@ -185,13 +185,13 @@ def test_half_of_the_brokers_are_not_most(quorum: int) -> None:
     assert set(reasons.values()) <= {UNCONFIRMED, InconclusiveReason.COORDINATOR_UNANSWERED}
 
 
-def metadata_unanswered_at_the_end(node: int) -> Callable[[Asked], Fault | None]:
+def metadata_unanswered_at_the_end(node: int) -> Callable[[Received], Fault | None]:
     reads = 0
 
-    def on_request(asked: Asked) -> Fault | None:
+    def on_request(received: Received) -> Fault | None:
         nonlocal reads
-        reads += asked.api == "ListTransactions"
-        return Fault.CLOSED if asked.api == "Metadata" and asked.node == node and reads >= 2 * 2 else None
+        reads += received.api == "ListTransactions"
+        return Fault.CLOSED if received.api == "Metadata" and received.node == node and reads >= 2 * 2 else None
 
     return on_request
 
@@ -208,17 +208,17 @@ def test_where_a_broker_is_silent_the_others_must_have_caught_up_meanwhile() -> 
 
     with FakeCluster(hung, nodes=2) as cluster, collector_of(cluster) as collector:
 
-        def on_request(asked: Asked) -> Fault | None:
-            if asked.api == "DescribeQuorum":
+        def on_request(received: Received) -> Fault | None:
+            if received.api == "DescribeQuorum":
                 hung.quorum = QuorumState(behind_ms={2: next(times)})
-            return Fault.CLOSED if asked.node == 1 else None
+            return Fault.CLOSED if received.node == 1 else None
 
         cluster.on_request = on_request
         evaluation = evaluated(collector.collect(seen_before=None))
-        asked = sum(request.api == "DescribeQuorum" for request in cluster.asked)
+        count = sum(request.api == "DescribeQuorum" for request in cluster.received)
 
     assert verdicts(evaluation) == {("hung", 0, 11): Verdict.HANGING_NO_TRANSACTIONAL_ID}
-    assert asked >= 3, "asked on until it had caught up"
+    assert count >= 3, "asked on until it had caught up"
 
 
 def test_one_broker_alone_is_enough() -> None:
@@ -248,8 +248,8 @@ def test_an_in_sync_follower_that_does_not_agree_leaves_a_hang_unverified() -> N
     model.topics["hung"][0].followers = (2,)
     assert verdicts(evaluated(collected(model)))[UNKNOWN] is Verdict.HANGING_NO_TRANSACTIONAL_ID
 
-    def empty(asked: Asked, answer: Any) -> None:
-        for topic in answer.topics if asked.api == "DescribeProducers" and asked.node == 2 else ():
+    def empty(received: Received, answer: Any) -> None:
+        for topic in answer.topics if received.api == "DescribeProducers" and received.node == 2 else ():
             for partition in topic.partitions if topic.name == "hung" else ():
                 partition.active_producers = [
                     producer for producer in partition.active_producers if producer.producer_id != UNKNOWN[2]
@@ -264,10 +264,10 @@ def test_coverage_is_not_complete_where_a_second_read_failed() -> None:
     """A hang that is inconclusive for want of a read is a gap, and the log and the page say so."""
     listings = 0
 
-    def fail_last(asked: Asked) -> ErrorCode | None:
+    def fail_last(received: Received) -> ErrorCode | None:
         nonlocal listings
-        listings += asked.api == "ListTransactions"
-        is_last = asked.api == "DescribeProducers" and listings >= 2 * 2
+        listings += received.api == "ListTransactions"
+        is_last = received.api == "DescribeProducers" and listings >= 2 * 2
         return ErrorCode.KAFKA_STORAGE_ERROR if is_last else None
 
     snapshot = collected(scene(), on_request=fail_last)
@@ -305,7 +305,7 @@ def test_overdue_and_stuck_need_a_confirmed_coordinator(state: str, confirmed: V
         assert not any(snapshot.open_transactions.unconfirmed)
 
         # Its partition is led by node 2, its coordinator is either: both are out of touch.
-        cluster.on_request = lambda asked: Fault.CLOSED if asked.api == "DescribeQuorum" else None
+        cluster.on_request = lambda received: Fault.CLOSED if received.api == "DescribeQuorum" else None
         snapshot = collector.collect(seen_before=first.memory.transactions.keys())
         evaluation = evaluate(snapshot, first.memory, policy)
 
@@ -330,8 +330,8 @@ def test_where_no_transaction_is_too_long_no_broker_is_asked_to_confirm() -> Non
         collector.collect(seen_before=None)
         cluster.restart_numbers()
         collector.collect(seen_before=None)
-        assert not {"DescribeQuorum", "DescribeAcls"} & {request.api for request in cluster.asked}
-        assert [request.api for request in cluster.asked].count("Metadata") == 1
+        assert not {"DescribeQuorum", "DescribeAcls"} & {request.api for request in cluster.received}
+        assert [request.api for request in cluster.received].count("Metadata") == 1
 
 
 class Ending:

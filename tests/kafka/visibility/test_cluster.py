@@ -14,7 +14,7 @@ from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
 from exporter.kafka.errors import ErrorCode
 from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES
 from exporter.snapshot import STATE_TOPIC, ClockSource
-from tests.kafka.fake_broker import Asked, FakeCluster, Fault
+from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.fake_model import ALLOW_DESCRIBE_ALL, CLUSTER_ID, Acl, Model, Partition, QuorumState, Transaction
 from tests.kafka.scene import UNKNOWN, collected, collector_of, evaluated, inconclusive, scene, verdicts
 
@@ -120,8 +120,8 @@ def test_every_pattern_that_the_acls_name_is_tried(
     model = scene()
     model.acls = acls
 
-    def hide(asked: Asked, answer: Any) -> None:
-        for row in answer.transaction_states if asked.api == "DescribeTransactions" else ():
+    def hide(received: Received, answer: Any) -> None:
+        for row in answer.transaction_states if received.api == "DescribeTransactions" else ():
             if any(row.transactional_id.startswith(name) for name in hidden):
                 row.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
@@ -136,8 +136,8 @@ def test_the_probe_for_a_prefix_avoids_longer_prefixes() -> None:
     usual = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     model.acls = [Acl(8, 3, name, PREFIXED) for name in usual]
 
-    def hide(asked: Asked, answer: Any) -> None:
-        for row in answer.transaction_states if asked.api == "DescribeTransactions" else ():
+    def hide(received: Received, answer: Any) -> None:
+        for row in answer.transaction_states if received.api == "DescribeTransactions" else ():
             if row.transactional_id[0] not in usual:
                 row.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
@@ -150,13 +150,15 @@ def test_metadata_are_not_taken_from_a_broker_that_is_cut_off() -> None:
     """Node 1 is queried first, is cut off, and hides a topic: node 2's metadata is used, in the next cycles as well."""
     model = scene()
 
-    def hide(asked: Asked, answer: Any) -> None:
-        if asked.api == "Metadata" and asked.node == 1:
+    def hide(received: Received, answer: Any) -> None:
+        if received.api == "Metadata" and received.node == 1:
             answer.topics = [topic for topic in answer.topics if topic.name != "lively"]
 
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
         cluster.on_answer = hide
-        cluster.on_request = lambda asked: Fault.CLOSED if asked.api == "DescribeQuorum" and asked.node == 1 else None
+        cluster.on_request = lambda received: (
+            Fault.CLOSED if received.api == "DescribeQuorum" and received.node == 1 else None
+        )
         for _ in range(CHECKED_EVERY_CYCLES + 2):
             assert "lively" in collector.collect().partitions.topics
 
@@ -165,7 +167,7 @@ def test_where_no_broker_is_in_touch_coverage_is_not_complete() -> None:
     """Their metadata are used all the same, and said to be uncertain: in every cycle, until a check finds one in touch."""
     model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)]})
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
-        cluster.on_request = lambda asked: Fault.CLOSED if asked.api == "DescribeQuorum" else None
+        cluster.on_request = lambda received: Fault.CLOSED if received.api == "DescribeQuorum" else None
         for _ in range(CHECKED_EVERY_CYCLES + 1):
             snapshot = collector.collect()
             assert not snapshot.is_complete
@@ -180,10 +182,10 @@ def test_a_state_topic_that_could_not_be_asked_for_is_not_taken_for_there() -> N
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
         metadata_requests = 0
 
-        def close_the_second(asked: Asked) -> Fault | None:
+        def close_the_second(received: Received) -> Fault | None:
             nonlocal metadata_requests
-            metadata_requests += asked.api == "Metadata"
-            return Fault.CLOSED if asked.api == "Metadata" and metadata_requests > 1 else None
+            metadata_requests += received.api == "Metadata"
+            return Fault.CLOSED if received.api == "Metadata" and metadata_requests > 1 else None
 
         cluster.on_request = close_the_second
         assert not collector.collect().is_complete
@@ -235,14 +237,14 @@ def test_without_the_controllers_clock_watching_makes_a_transaction_overdue() ->
     model.quorum = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     policy, memory = Policy(overdue_slack_ms=-59_990), Memory()
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
-        said = []
+        verdicts = []
         for _ in range(2):
             evaluation = evaluate(collector.collect(seen_before=None), memory, policy)
             memory = evaluation.memory
-            said.append(Verdict.ranked(int(evaluation.transactions.verdict[0])))
+            verdicts.append(Verdict.ranked(int(evaluation.transactions.verdict[0])))
             time.sleep(0.02)
 
-    assert said == [Verdict.INCONCLUSIVE, Verdict.OVERDUE_AT_COORDINATOR]
+    assert verdicts == [Verdict.INCONCLUSIVE, Verdict.OVERDUE_AT_COORDINATOR]
 
 
 def test_the_controllers_clock_counts_for_the_cycles_until_it_is_asked_again() -> None:

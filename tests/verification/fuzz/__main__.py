@@ -38,10 +38,10 @@ def main() -> int:
             text=True,
             check=False,
         )
-        said = run.stdout + run.stderr
-        (folder / "log.txt").write_text(said)
-        inputs = re.findall(r"Done (\d+) ", said) or re.findall(r"^#(\d+)", said, re.MULTILINE) or ["?"]
-        edges = re.findall(r"cov: (\d+)", said) or ["?"]
+        output = run.stdout + run.stderr
+        (folder / "log.txt").write_text(output)
+        inputs = re.findall(r"Done (\d+) ", output) or re.findall(r"^#(\d+)", output, re.MULTILINE) or ["?"]
+        edges = re.findall(r"cov: (\d+)", output) or ["?"]
         kept = len(list((folder / "kept").iterdir()))
         found = "nothing" if run.returncode == 0 else f"a failure: see {folder}"
         failed += run.returncode != 0

@@ -9,7 +9,7 @@ from typing import Any, Final
 from kafka.protocol.metadata import MetadataResponse
 
 from exporter.snapshot import STATE_TOPIC
-from tests.kafka.fake_broker import Asked, Fault
+from tests.kafka.fake_broker import Fault, Received
 from tests.kafka.fake_model import Partition, Producer, Transaction
 from tests.kafka.loopback import framed
 from tests.verification.hostile import peer as bytes_of
@@ -34,13 +34,13 @@ NAMES: Final = (
 """Every kind except those that are not text."""
 
 
-def on_answers(change: Callable[[Asked, Any], None], *apis: str) -> Arrange:
+def on_answers(change: Callable[[Received, Any], None], *apis: str) -> Arrange:
     """Responses of some APIs changed; of all where none is named."""
 
     def arrange(peer: Peer, _count: int) -> None:
-        def on_answer(asked: Asked, answer: Any) -> None:
-            if not apis or asked.api in apis:
-                change(asked, answer)
+        def on_answer(received: Received, answer: Any) -> None:
+            if not apis or received.api in apis:
+                change(received, answer)
 
         peer.on_answer = on_answer
 
@@ -51,7 +51,7 @@ def on_requests(fault: Fault | int, *apis: str) -> Arrange:
     """Requests of some APIs fail; of all where none is named."""
 
     def arrange(peer: Peer, _count: int) -> None:
-        peer.on_request = lambda asked: fault if not apis or asked.api in apis else None
+        peer.on_request = lambda received: fault if not apis or received.api in apis else None
 
     return arrange
 
@@ -67,8 +67,8 @@ def gaps(peer: Peer, count: int) -> None:
     topic_type = MetadataResponse.MetadataResponseTopic
     partition_type = topic_type.MetadataResponsePartition
 
-    def on_answer(asked: Asked, answer: Any) -> None:
-        if asked.api == "Metadata" and asked.request.topics is None:
+    def on_answer(received: Received, answer: Any) -> None:
+        if received.api == "Metadata" and received.request.topics is None:
             answer.topics += [
                 topic_type(
                     version=answer.API_VERSION,
@@ -113,8 +113,8 @@ def many_state_partitions(peer: Peer, count: int) -> None:
 
 
 def many_brokers(peer: Peer, count: int) -> None:
-    def on_answer(asked: Asked, answer: Any) -> None:
-        if asked.api == "Metadata":
+    def on_answer(received: Received, answer: Any) -> None:
+        if received.api == "Metadata":
             broker_type = MetadataResponse.MetadataResponseBroker
             answer.brokers += [
                 broker_type(version=answer.API_VERSION, node_id=1000 + number, host=f"b{number}.invalid", port=9092)
@@ -129,12 +129,12 @@ def leaders_that_move(peer: Peer, _count: int) -> None:
     """At every request, the queried broker is no longer the leader."""
     epochs = itertools.count(1)
 
-    def on_request(asked: Asked) -> None:
-        if asked.api == "DescribeProducers":
+    def on_request(received: Received) -> None:
+        if received.api == "DescribeProducers":
             epoch = next(epochs)
             for partitions in peer.model.topics.values():
                 for partition in partitions:
-                    partition.leader, partition.leader_epoch = 3 - asked.node, epoch
+                    partition.leader, partition.leader_epoch = 3 - received.node, epoch
 
     peer.on_request = on_request
 
@@ -160,8 +160,8 @@ def surrogates(*apis: str) -> Arrange:
 
 
 def huge_messages(peer: Peer, count: int) -> None:
-    def on_answer(asked: Asked, answer: Any) -> None:
-        if asked.api == "DescribeProducers":
+    def on_answer(received: Received, answer: Any) -> None:
+        if received.api == "DescribeProducers":
             bytes_of.set_everywhere(answer, "error_code", 87)
             bytes_of.set_everywhere(answer, "error_message", "m\x1b[2J\n" * (count // 6))
 
@@ -187,9 +187,9 @@ def api_versions(entries: Mapping[int, tuple[int, int]] | None, *, repeat: int =
     return arrange
 
 
-def setting(field: str, value: object) -> Callable[[Asked, Any], None]:
+def setting(field: str, value: object) -> Callable[[Received, Any], None]:
     return lambda _asked, answer: bytes_of.set_everywhere(answer, field, value)
 
 
-def int64(value: int) -> Callable[[Asked, Any], None]:
+def int64(value: int) -> Callable[[Received, Any], None]:
     return lambda _asked, answer: bytes_of.set_int64(answer, value)

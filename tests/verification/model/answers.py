@@ -37,15 +37,15 @@ class Answers:
     def metadata(self, broker: Broker, request: Any) -> Any:
         """From the broker's own view; topics without DESCRIBE are omitted, or refused if they are requested by name."""
         version = request.API_VERSION
-        asked = wire.read_metadata(wire.body_of(request), version)
+        names = wire.read_metadata(wire.body_of(request), version)
         view = broker.view
-        key = (view.offset, version, asked)
+        key = (view.offset, version, names)
         body = self._metadata.get(key)
         if body is None:
-            if asked is None:
+            if names is None:
                 topics = [shown.shown(view, name) for name in view.topics if shown.may_describe(view, name)]
             else:
-                topics = [shown.asked_topic(view, topic) for topic in asked]
+                topics = [shown.asked_topic(view, topic) for topic in names]
             brokers = [(node_id, HOST, PORT + node_id) for node_id in self.cluster.listed_first if node_id in view.live]
             body = wire.metadata(version, CLUSTER_ID, brokers, view.live[0] if view.live else -1, topics)
             self._metadata[key] = body
@@ -53,17 +53,17 @@ class Answers:
 
     def describe_producers(self, broker: Broker, request: Any) -> Any:
         """From the broker's own log, as leader or as follower: READ comes first, then whether there is a log."""
-        asked = wire.read_producers(wire.body_of(request))
+        wanted = wire.read_producers(wire.body_of(request))
         rows = (
-            (name, [(index, *shown.producers(broker, name, index)) for index in indexes]) for name, indexes in asked
+            (name, [(index, *shown.producers(broker, name, index)) for index in indexes]) for name, indexes in wanted
         )
-        return wire.answer(wire.producers(rows, len(asked)))
+        return wire.answer(wire.producers(rows, len(wanted)))
 
     def list_offsets(self, broker: Broker, request: Any) -> Any:
         """The end, the stable end, the start, or the first record from a time on, of a partition that the broker leads."""
-        isolation, asked = wire.read_offsets(wire.body_of(request))
+        isolation, rows = wire.read_offsets(wire.body_of(request))
         topics: dict[str, list[tuple[int, int, int, int]]] = {}
-        for row in asked:
+        for row in rows:
             name, index = row.partition
             error, replica, epoch = shown.led(broker, name, index, row.leader_epoch)
             offset = -1 if replica is None else shown.offset(replica, row.timestamp_ms, stable=bool(isolation))
@@ -97,14 +97,14 @@ class Answers:
 
     def list_transactions(self, broker: Broker, request: Any) -> Any:
         """The ids that the exporter may describe, of the partitions that the broker has loaded."""
-        asked = wire.read_listing(wire.body_of(request))
+        wanted = wire.read_listing(wire.body_of(request))
         found: list[Any] = []
         for held in broker.coordinating.values():
             if held.loading and not (held.loading == "unaware" and self.cluster.kind.lists_while_loading):
                 return wire.answer(wire.listing(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ()))
             if held.loading:
                 continue
-            found += [txn for txn in held.transactions.values() if shown.is_listed(broker.view, txn, asked)]
+            found += [txn for txn in held.transactions.values() if shown.is_listed(broker.view, txn, wanted)]
         return wire.answer(wire.listing(0, ((txn.transactional_id, txn.producer_id, txn.state) for txn in found)))
 
     def describe_transactions(self, broker: Broker, request: Any) -> Any:
@@ -239,13 +239,13 @@ class Answers:
                 for index in topic.partition_indexes:
                     error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                     if may:
-                        asked = (
+                        wanted = (
                             marker.producer_id,
                             marker.producer_epoch,
                             marker.coordinator_epoch,
                             marker.transaction_result,
                         )
-                        error = coordinator.operators_marker(self.cluster, broker, topic.name, index, asked)
+                        error = coordinator.operators_marker(self.cluster, broker, topic.name, index, wanted)
                     rows.append(SimpleNamespace(partition_index=index, error_code=error))
                 topics.append(SimpleNamespace(name=topic.name, partitions=rows))
             markers.append(SimpleNamespace(producer_id=marker.producer_id, topics=topics))

@@ -112,10 +112,10 @@ def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Vio
                 return _of_replicas(row, key, [moment.standings.get(key) for moment in moments[cycle.began :]])
     now = moments[-1 if not reads else reads[-1]].standings.get(key)
     if now is None:
-        return [Violation("I1", "ended", f"{_said(row)}, and it had ended")]
+        return [Violation("I1", "ended", f"{_claim(row)}, and it had ended")]
     if all(topic_id != now.topic_id for name, topic_id, _ in moments[cycle.began].topics if name == key.topic):
-        return [Violation("I1", "made again", f"{_said(row)}, and its topic was deleted and made again meanwhile")]
-    return [Violation("I1", now.fate.value, f"{_said(row)}, and it was {now.fate.value}")]
+        return [Violation("I1", "made again", f"{_claim(row)}, and its topic was deleted and made again meanwhile")]
+    return [Violation("I1", now.fate.value, f"{_claim(row)}, and it was {now.fate.value}")]
 
 
 def _is_true(verdict: Verdict, standing: Standing) -> bool:
@@ -127,7 +127,7 @@ def _is_true(verdict: Verdict, standing: Standing) -> bool:
 
 def _of_replicas(row: TransactionRow, key: OpenKey, seen: list[Standing | None]) -> Iterable[Violation]:
     if all(standing is not None and standing.is_closed_in_sync for standing in seen):
-        return [Violation("I1", "replica", f"{_said(row)}, and an in-sync follower of {key.topic} has its marker")]
+        return [Violation("I1", "replica", f"{_claim(row)}, and an in-sync follower of {key.topic} has its marker")]
     return []
 
 
@@ -135,7 +135,7 @@ def _of_closed(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Viol
     """I1, of other verdicts for an operator: it was open at some moment of the cycle."""
     if any(key in moment.standings for moment in cycle.moments):
         return _of_stuck(cycle, row, key)
-    return [Violation("I1", "closed", f"{_said(row)}, and it had ended")]
+    return [Violation("I1", "closed", f"{_claim(row)}, and it had ended")]
 
 
 def _of_stuck(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
@@ -151,7 +151,7 @@ def _of_stuck(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Viola
         return []
     if cluster.now_ms - min(decided) >= POLICY.stuck_after_ms:
         return []
-    return [Violation("I5", "hasty", f"{_said(row)}, and it was decided a moment ago")]
+    return [Violation("I5", "hasty", f"{_claim(row)}, and it was decided a moment ago")]
 
 
 def _of_outcome(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
@@ -167,9 +167,9 @@ def _of_outcome(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Vio
     if standing is None or not standing.serials:
         return []
     if row.outcome_evidence is OutcomeEvidence.ABORTED and standing.serials & moment.committed:
-        return [Violation("I2", "aborted", f"{_said(row)}, outcome aborted, and its transaction was committed")]
+        return [Violation("I2", "aborted", f"{_claim(row)}, outcome aborted, and its transaction was committed")]
     if row.outcome_evidence is OutcomeEvidence.COMMITTED and not _may_be_taken_for_committed(cycle, key, standing):
-        return [Violation("I2", "committed", f"{_said(row)}, outcome committed, and its transaction was not")]
+        return [Violation("I2", "committed", f"{_claim(row)}, outcome committed, and its transaction was not")]
     return []
 
 
@@ -189,13 +189,13 @@ def _of_ages(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violat
     if row.verdict is Verdict.OVERDUE_AT_COORDINATOR:
         young = any(seen) and all(standing is None or not _is_older(standing, now_ms, 0) for standing in seen)
         if young and all(standing is None or standing.fate is Fate.LIVE for standing in seen):
-            return [Violation("I5", "young", f"{_said(row)}, and it was younger than its time-out")]
+            return [Violation("I5", "young", f"{_claim(row)}, and it was younger than its time-out")]
     if row.verdict is Verdict.OPEN_WITHIN_TIMEOUT and not cycle.is_settled:
         return []  # rests on the source of the metadata, which is checked every third cycle
     if all(standing is None for standing in seen):
-        return [Violation("I5", "ended", f"{_said(row)}, and it had ended")]
+        return [Violation("I5", "ended", f"{_claim(row)}, and it had ended")]
     if all(standing is not None and standing.fate in {Fate.HANGING, Fate.STALE} for standing in seen):
-        return [Violation("I5", "hanging", f"{_said(row)}, and it hangs")]
+        return [Violation("I5", "hanging", f"{_claim(row)}, and it hangs")]
     if row.verdict is Verdict.OVERDUE_AT_COORDINATOR:
         return []
     slack_ms = POLICY.overdue_slack_ms + MARGIN_MS
@@ -203,7 +203,7 @@ def _of_ages(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violat
         standing is not None and standing.fate is Fate.LIVE and _is_older(standing, now_ms, slack_ms)
         for standing in seen
     ):
-        return [Violation("I5", "overdue", f"{_said(row)}, and it is overdue")]
+        return [Violation("I5", "overdue", f"{_claim(row)}, and it is overdue")]
     return []
 
 
@@ -228,7 +228,7 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
             break
     for row in cycle.rows:
         if row.verdict is Verdict.INCONCLUSIVE and _name(row.inconclusive_reason) in FAILED_READS:
-            yield Violation("I4", "inconclusive", f"coverage is complete, and {_said(row)}")
+            yield Violation("I4", "inconclusive", f"coverage is complete, and {_claim(row)}")
     if (
         cycle.is_settled
         and cycle.rows
@@ -268,7 +268,7 @@ def _is_coordinated(world: World, index: int) -> bool:
     return broker is not None and broker.is_up and not broker.is_silent
 
 
-def _said(row: TransactionRow) -> str:
+def _claim(row: TransactionRow) -> str:
     reason = "" if row.inconclusive_reason is None else f" ({_name(row.inconclusive_reason)})"
     return (
         f"{row.topic}-{row.partition} from {row.start_offset}, producer {row.producer_id} epoch {row.producer_epoch}, is "

@@ -24,13 +24,13 @@ def unproved(world: World, rows: tuple[TransactionRow, ...]) -> Iterator[Violati
         if not _can_be_read(cluster, key, standing):
             continue
         row = verdicts.get(key)
-        said = "nothing" if row is None else row.verdict.label
+        verdict = "nothing" if row is None else row.verdict.label
         why = "" if row is None or row.inconclusive_reason is None else f" ({row.inconclusive_reason.value})"
         where = f"{key.topic}-{key.partition} from {key.start_offset}, producer {key.producer_id}"
         if standing.fate in {Fate.HANGING, Fate.STALE} and not _is_named(row, standing):
-            yield Violation("I6", "hanging", f"{where} hangs, and {said}{why} is said")
+            yield Violation("I6", "hanging", f"{where} hangs, and {verdict}{why} is said")
         if standing.fate is Fate.STUCK and (row is None or row.verdict is not Verdict.STUCK_COMPLETING):
-            yield Violation("I6", "stuck", f"{where} is stuck completing, and {said}{why} is said")
+            yield Violation("I6", "stuck", f"{where} is stuck completing, and {verdict}{why} is said")
 
 
 def _is_named(row: TransactionRow | None, standing: Standing) -> bool:

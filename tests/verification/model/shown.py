@@ -21,15 +21,15 @@ def may_describe(view: Image, topic: str) -> bool:
     return rights.allows(view.rights, rights.DESCRIBE, rights.TOPIC, topic)
 
 
-def asked_topic(view: Image, asked: str | int) -> wire.ShownTopic:
-    if isinstance(asked, int):
-        names = [name for name, topic in view.topics.items() if topic.topic_id == asked and may_describe(view, name)]
-        return shown(view, names[0]) if names else wire.ShownTopic(None, asked, _UNKNOWN_TOPIC_ID)
-    if not may_describe(view, asked):
-        return wire.ShownTopic(asked, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if asked not in view.topics:
-        return wire.ShownTopic(asked, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return shown(view, asked)
+def asked_topic(view: Image, wanted: str | int) -> wire.ShownTopic:
+    if isinstance(wanted, int):
+        names = [name for name, topic in view.topics.items() if topic.topic_id == wanted and may_describe(view, name)]
+        return shown(view, names[0]) if names else wire.ShownTopic(None, wanted, _UNKNOWN_TOPIC_ID)
+    if not may_describe(view, wanted):
+        return wire.ShownTopic(wanted, 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if wanted not in view.topics:
+        return wire.ShownTopic(wanted, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return shown(view, wanted)
 
 
 def shown(view: Image, name: str) -> wire.ShownTopic:

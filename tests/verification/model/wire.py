@@ -193,16 +193,16 @@ def read_offsets(body: bytes) -> tuple[int, tuple[AskedOffset, ...]]:
     """(isolation level, partitions) of a ListOffsets request of version 6 or 7."""
     isolation = body[4]
     reader = _Reader(body, 5)
-    asked = []
+    rows = []
     for _ in range(reader.length()):
         name = reader.text()
         assert name is not None
         for _ in range(reader.length()):
             index, epoch, timestamp_ms, _ = _ASKED.unpack_from(body, reader.at)
             reader.at += _ASKED.size
-            asked.append(AskedOffset((name, index), epoch, timestamp_ms))
+            rows.append(AskedOffset((name, index), epoch, timestamp_ms))
         reader.at += 1
-    return isolation, tuple(asked)
+    return isolation, tuple(rows)
 
 
 def offsets(topics: dict[str, list[tuple[int, int, int, int]]]) -> bytes:

@@ -197,8 +197,8 @@ class World:
                     self.described.setdefault(name, []).append(held.transactions[name].serial)
 
     def _remember_offsets(self, broker: Broker, request: Any, read: Read) -> None:
-        is_stable, asked = read_offsets(body_of(request))
-        for row in asked if is_stable else ():
+        is_stable, rows = read_offsets(body_of(request))
+        for row in rows if is_stable else ():
             topic = broker.view.topics.get(row.partition[0])
             replica = None if topic is None else broker.logs.get((topic.topic_id, row.partition[1]))
             if replica is not None and row.timestamp_ms == LATEST:

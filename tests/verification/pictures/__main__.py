@@ -188,9 +188,9 @@ def titles(dashboard: str) -> list[str]:
 
 def titles_without_answer(dashboard: str, scenario: str) -> set[str]:
     """Of the panels none of whose questions has an answer."""
-    asked = [target for target in targets() if target.dashboard == dashboard]
-    answered = {target.panel["title"] for target in asked if not is_empty(target, scenario)}
-    return {target.panel["title"] for target in asked} - answered
+    shown = [target for target in targets() if target.dashboard == dashboard]
+    answered = {target.panel["title"] for target in shown if not is_empty(target, scenario)}
+    return {target.panel["title"] for target in shown} - answered
 
 
 if __name__ == "__main__":

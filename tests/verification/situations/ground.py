@@ -79,9 +79,9 @@ def producers_at(bootstrap: str, topic: str, partition: int, node_id: int) -> se
 
 
 def _active_producers(broker: Address, topic: str, partition: int) -> Any:
-    asked = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
+    wanted = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
     with Wire(*broker) as wire:
-        answer = wire.ask(DescribeProducersRequest, DescribeProducersResponse, version_cap=0, topics=[asked])
+        answer = wire.ask(DescribeProducersRequest, DescribeProducersResponse, version_cap=0, topics=[wanted])
     row = answer.topics[0].partitions[0]
     if row.error_code:
         raise BrokerRefused("DescribeProducers", row.error_code)

@@ -15,7 +15,7 @@ from tests.verification.situations.java_tool import JavaAnswer
 from tests.verification.situations.steps import Client
 from tests.verification.situations.words import INVISIBLE, WANTS_A_PERSON, Expected, Key, Score, Situation, Truth
 
-Said = tuple[Verdict, InconclusiveReason | None]
+Judged = tuple[Verdict, InconclusiveReason | None]
 
 HANGING = frozenset({Verdict.HANGING_NOT_IN_TRANSACTION})
 UNKNOWN = frozenset({Verdict.HANGING_NO_TRANSACTIONAL_ID})
@@ -26,7 +26,7 @@ OPEN = frozenset({Verdict.OPEN_WITHIN_TIMEOUT})
 class Sight:
     """What one cycle of the exporter showed of a scene."""
 
-    said: Mapping[Key, Said]
+    verdicts: Mapping[Key, Judged]
     unread: Mapping[tuple[str, int], str]
     """Partitions of the scene that could not be read: why."""
     topics: frozenset[str]
@@ -129,7 +129,7 @@ class Scene:
         mine = [row for row in range(len(partitions)) if partitions.name(row)[0] in self.topics]
         self.sights.append(
             Sight(
-                said={
+                verdicts={
                     (row.topic, row.partition, row.producer_id): (row.verdict, row.inconclusive_reason)
                     for row in all_rows(evaluation)
                     if row.topic in self.topics
@@ -152,9 +152,9 @@ class Scene:
     @property
     def meanwhile(self) -> str:
         """What earlier cycles than the last one said, where it was something else."""
-        last = set(self.sights[-1].said.values()) if self.sights else set()
-        said = {_label(s) for sight in self.sights[:-1] for s in sight.said.values() if s not in last}
-        return ", ".join(sorted(said))
+        last = set(self.sights[-1].verdicts.values()) if self.sights else set()
+        verdicts = {_label(s) for sight in self.sights[:-1] for s in sight.verdicts.values() if s not in last}
+        return ", ".join(sorted(verdicts))
 
     @property
     def truth(self) -> str:
@@ -175,14 +175,16 @@ def score_ours(scene: Scene) -> Score:
     false = [
         f"FALSE {verdict.label}"
         for sight in scene.sights
-        for key, (verdict, _) in sight.said.items()
+        for key, (verdict, _) in sight.verdicts.items()
         if verdict.is_hanging and Truth.HANGING not in {e.truth for e in scene.expected if e.key == key}
     ]
     if false:
         return Score(is_right=False, words=", ".join(dict.fromkeys(false)))
     last = scene.sights[-1]
     problems = [problem for e in scene.expected if (problem := _problem(e, last)) is not None]
-    problems += [f"at first {scene.sights[0].said.get(e.key)}" for e in scene.expected if _is_wrong_at_first(e, scene)]
+    problems += [
+        f"at first {scene.sights[0].verdicts.get(e.key)}" for e in scene.expected if _is_wrong_at_first(e, scene)
+    ]
     if scene.must_be_incomplete and last.is_complete:
         problems.append("coverage is said to be complete")
     surprising = {verdict for sight in scene.sights for verdict, _ in _unexpected(scene, sight)} - scene.may_show
@@ -191,17 +193,17 @@ def score_ours(scene: Scene) -> Score:
     return Score(is_right=not problems, words=_counted(words))
 
 
-def _unexpected(scene: Scene, sight: Sight) -> list[Said]:
+def _unexpected(scene: Scene, sight: Sight) -> list[Judged]:
     keys = {e.key for e in scene.expected}
-    return [said for key, said in sight.said.items() if key not in keys]
+    return [verdict for key, verdict in sight.verdicts.items() if key not in keys]
 
 
 def _problem(expected: Expected, sight: Sight) -> str | None:
     topic, partition, _ = expected.key
-    said = sight.said.get(expected.key)
-    if said is not None:
-        is_right = said[0] in expected.verdicts and (said[1] is None or said[1] in expected.reasons)
-        return None if is_right else f"wrongly {_label(said)}"
+    verdict = sight.verdicts.get(expected.key)
+    if verdict is not None:
+        is_right = verdict[0] in expected.verdicts and (verdict[1] is None or verdict[1] in expected.reasons)
+        return None if is_right else f"wrongly {_label(verdict)}"
     if expected.unread == INVISIBLE:
         return None if topic not in sight.topics else f"{topic} should be invisible"
     if expected.unread is not None:
@@ -212,22 +214,22 @@ def _problem(expected: Expected, sight: Sight) -> str | None:
 
 
 def _is_wrong_at_first(expected: Expected, scene: Scene) -> bool:
-    said = scene.sights[0].said.get(expected.key)
-    return bool(expected.first) and (said is None or said[0] not in expected.first)
+    verdict = scene.sights[0].verdicts.get(expected.key)
+    return bool(expected.first) and (verdict is None or verdict[0] not in expected.first)
 
 
 def _words(expected: Expected, scene: Scene) -> str:
-    last = scene.sights[-1].said.get(expected.key)
+    last = scene.sights[-1].verdicts.get(expected.key)
     if last is not None:
-        first = scene.sights[0].said.get(expected.key)
+        first = scene.sights[0].verdicts.get(expected.key)
         return _label(last) if first in {None, last} or not expected.first else f"{_label(first)}, then {_label(last)}"
     if expected.unread == INVISIBLE:
         return "cannot see the topic"
     return "nothing open" if expected.unread is None else f"partition unread ({expected.unread})"
 
 
-def _label(said: Said) -> str:
-    verdict, reason = said
+def _label(label: Judged) -> str:
+    verdict, reason = label
     return verdict.label if reason is None else f"{verdict.label} ({reason.value})"
 
 

@@ -51,7 +51,7 @@ class Client:
 
     def add(self, topic: str, partitions: Iterable[int]) -> None:
         """Tell the coordinator that the transaction includes these partitions."""
-        asked = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))
+        added = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))
 
         def attempt() -> None:
             answer = self._ask_coordinator(
@@ -61,7 +61,7 @@ class Client:
                 v3_and_below_transactional_id=self.transactional_id,
                 v3_and_below_producer_id=self.producer_id,
                 v3_and_below_producer_epoch=self.producer_epoch,
-                v3_and_below_topics=[asked],
+                v3_and_below_topics=[added],
             )
             for result in answer.results_by_topic_v3_and_below[0].results_by_partition:
                 if result.partition_error_code:
@@ -125,8 +125,10 @@ class Client:
     def commit_offset_unheard(self, group: str, topic: str) -> PlantedTransaction:
         """Commit a group's offset in the transaction without AddOffsetsToTxn before: it opens on the group's partition."""
         offsets, partition = "__consumer_offsets", partition_of(group)
-        asked = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-        offset = asked.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+        topic_type = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        offset = topic_type.TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=1, committed_metadata=""
+        )
 
         def attempt() -> None:
             with Wire(*coordinator_address(self.bootstrap, group, GROUP)) as wire:
@@ -138,7 +140,7 @@ class Client:
                     group_id=group,
                     producer_id=self.producer_id,
                     producer_epoch=self.producer_epoch,
-                    topics=[asked(name=topic, partitions=[offset])],
+                    topics=[topic_type(name=topic, partitions=[offset])],
                 )
             code = answer.topics[0].partitions[0].error_code
             if code:

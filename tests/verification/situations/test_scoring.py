@@ -11,18 +11,18 @@ from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from tests.brokers.cluster import KafkaCluster
 from tests.verification.situations import ground, java_tool
 from tests.verification.situations.java_tool import JavaAnswer
-from tests.verification.situations.scene import Said, Scene, Sight, score_java, score_ours
+from tests.verification.situations.scene import Judged, Scene, Sight, score_java, score_ours
 from tests.verification.situations.steps import Client
 from tests.verification.situations.words import INVISIBLE, Expected, Key, Situation, Truth
 
 A: Key = ("topic", 0, 1)
 B: Key = ("topic", 1, 2)
-LIVE: Said = (Verdict.OPEN_WITHIN_TIMEOUT, None)
-HANGING: Said = (Verdict.HANGING_NOT_IN_TRANSACTION, None)
-COMPLETING: Said = (Verdict.COMPLETING, None)
-STUCK: Said = (Verdict.STUCK_COMPLETING, None)
-HIDDEN: Said = (Verdict.INCONCLUSIVE, InconclusiveReason.TRANSACTIONAL_IDS_HIDDEN)
-OFFLINE: Said = (Verdict.INCONCLUSIVE, InconclusiveReason.STATE_PARTITION_OFFLINE)
+LIVE: Judged = (Verdict.OPEN_WITHIN_TIMEOUT, None)
+HANGING: Judged = (Verdict.HANGING_NOT_IN_TRANSACTION, None)
+COMPLETING: Judged = (Verdict.COMPLETING, None)
+STUCK: Judged = (Verdict.STUCK_COMPLETING, None)
+HIDDEN: Judged = (Verdict.INCONCLUSIVE, InconclusiveReason.TRANSACTIONAL_IDS_HIDDEN)
+OFFLINE: Judged = (Verdict.INCONCLUSIVE, InconclusiveReason.STATE_PARTITION_OFFLINE)
 NO_CLUSTER: KafkaCluster = None  # type: ignore[assignment]  # scoring asks no broker
 
 
@@ -39,12 +39,13 @@ def planted(key: Key, *, epoch: int = 0) -> PlantedTransaction:
     )
 
 
-def scene(*sights: dict[Key, Said], unread: dict[tuple[str, int], str] | None = None) -> Scene:
+def scene(*sights: dict[Key, Judged], unread: dict[tuple[str, int], str] | None = None) -> Scene:
     """A scene that was seen so, with nothing written down yet."""
     made = Scene(Situation("stage", "name", "sentence", lambda _: None, None, is_racy=False), NO_CLUSTER)
     made.own("topic")
     made.sights = [
-        Sight(said=said, unread=unread or {}, topics=frozenset({"topic"}), is_complete=True) for said in sights
+        Sight(verdicts=verdicts, unread=unread or {}, topics=frozenset({"topic"}), is_complete=True)
+        for verdicts in sights
     ]
     return made
 
@@ -74,8 +75,8 @@ def test_a_missed_hang_is_wrong() -> None:
 
 def test_an_inconclusive_verdict_needs_the_right_reason() -> None:
     """Another reason would send the operator to the wrong place."""
-    for said, expected in ((HIDDEN, True), (OFFLINE, False), (LIVE, False)):
-        doubted = scene({A: said})
+    for verdict, expected in ((HIDDEN, True), (OFFLINE, False), (LIVE, False)):
+        doubted = scene({A: verdict})
         doubted.expect(planted(A), Truth.LIVE, (), InconclusiveReason.TRANSACTIONAL_IDS_HIDDEN)
 
         assert is_right(doubted) is expected
@@ -133,13 +134,13 @@ def test_a_partition_must_be_unread_for_its_reason() -> None:
 )
 def test_kafka_s_tool_is_scored_by_what_it_names(answer: JavaAnswer, words: str) -> None:
     """Its rows on other scenes' topics are not this scene's concern."""
-    asked = scene({})
-    asked.hanging(planted(A))
-    asked.live(planted(B))
-    asked.java = answer
+    scored = scene({})
+    scored.hanging(planted(A))
+    scored.live(planted(B))
+    scored.java = answer
 
-    assert score_java(asked).words == words
-    assert score_java(asked).is_right == (words == "right")
+    assert score_java(scored).words == words
+    assert score_java(scored).is_right == (words == "right")
 
 
 def test_the_tool_s_table_and_its_deaths_are_understood() -> None:

@@ -54,10 +54,10 @@ def place(tmp_path: Path) -> Path:
 
 def test_a_full_disk_takes_nothing_until_it_is_freed(place: Path) -> None:
     """Nobody else sees it, and nothing of it is left."""
-    said = tried(place, 0)
-    if "refused" in said:
-        pytest.skip(said)
-    assert said == "True True False []"
+    output = tried(place, 0)
+    if "refused" in output:
+        pytest.skip(output)
+    assert output == "True True False []"
 
 
 def test_a_disk_that_cannot_be_is_refused_in_a_sentence(place: Path) -> None:

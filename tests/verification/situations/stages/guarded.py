@@ -298,8 +298,8 @@ def look(play: Play, scenes: Iterable[Scene]) -> None:
             pool.submit(play.ask_java, [scene], bootstrap=door, client_properties=java_login(user))
             for user, scene in users.items()
         ]
-        for asked in asking:
-            asked.result()
+        for scan in asking:
+            scan.result()
 
 
 def timeline(play: Play) -> None:

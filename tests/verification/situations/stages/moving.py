@@ -254,7 +254,7 @@ def through_a_restart(play: Play, scene: Scene, door: GoBetween) -> None:
             except ClusterUnavailableError:
                 time.sleep(0.01)
                 continue
-            last = scene.sights[-1].said.values()
+            last = scene.sights[-1].verdicts.values()
             quiet = quiet + 1 if len(last) == len(scene.expected) and Verdict.INCONCLUSIVE not in dict(last) else 0
         asking.result()
 

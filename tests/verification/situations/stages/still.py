@@ -280,14 +280,14 @@ ARGUMENTS = {
 
 def timeline(play: play.Play) -> None:
     """Plant everything, scan it in two cycles, then run the tool; check the truth before and after."""
-    still, asked = play.some(STILL.situations), play.some(ASKED.situations)
-    play.plant([*still, *asked])
-    play.scan([*still, *asked])
+    still, busy = play.some(STILL.situations), play.some(ASKED.situations)
+    play.plant([*still, *busy])
+    play.scan([*still, *busy])
     play.ask_java(still)
-    for scene in asked:
+    for scene in busy:
         (topic,) = scene.topics
         play.ask_java([scene], arguments=("--topic", topic, *ARGUMENTS[scene.situation.name]))
-    play.verify([*still, *asked])
+    play.verify([*still, *busy])
 
 
 def perform(version: str) -> play.Performance:
