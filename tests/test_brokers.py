@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,15 +17,9 @@ from tests.brokers import maven
 from tests.brokers.broker import HOST, Broker
 from tests.brokers.cluster import PORTS, KafkaCluster, free_ports
 from tests.conftest import MakeCluster
+from tests.waiting import until
 
 REPOSITORY = Path(__file__).parent.parent
-
-
-def wait_until(condition: Callable[[], bool], *, timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s"
-        time.sleep(0.05)
 
 
 def answers(broker: Broker) -> bool:
@@ -121,8 +114,8 @@ def test_three_nodes_are_one_cluster(make_cluster: MakeCluster) -> None:
 
     cluster.broker(3).kill()
     with Wire(HOST, cluster.broker(1).port) as wire:
-        wait_until(lambda: {node.node_id for node in metadata(wire, []).brokers} == {1, 2})
-        wait_until(lambda: all(part.leader_id in {1, 2} for part in metadata(wire, [replicated]).topics[0].partitions))
+        until(lambda: {node.node_id for node in metadata(wire, []).brokers} == {1, 2})
+        until(lambda: all(part.leader_id in {1, 2} for part in metadata(wire, [replicated]).topics[0].partitions))
     cluster.broker(3).start()
     cluster.wait_until_serving()
 
@@ -147,7 +140,7 @@ def test_no_broker_outlives_a_killed_test_run(tmp_path: Path) -> None:
         assert process_lives(broker_pid)
         os.kill(run.pid, signal.SIGKILL)
 
-    wait_until(lambda: not process_lives(broker_pid))
+    until(lambda: not process_lives(broker_pid))
 
 
 def test_a_broker_that_cannot_start_says_why(make_cluster: MakeCluster) -> None:

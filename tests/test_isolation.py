@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import pytest
 
 from examples.workload.producers import run_transaction
 from examples.workload.wire import Wire, metadata
 from tests.brokers.broker import HOST
 from tests.brokers.isolation import IsolatedCluster
+from tests.waiting import until
 
 pytestmark = pytest.mark.broker
 
@@ -18,13 +16,6 @@ pytestmark = pytest.mark.broker
 def leader_named_by(cluster: IsolatedCluster, node_id: int, topic: str) -> int:
     with Wire(HOST, cluster.broker(node_id).port) as wire:
         return int(metadata(wire, [topic]).topics[0].partitions[0].leader_id)
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s"
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("version", ["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
@@ -38,11 +29,11 @@ def test_a_cut_off_broker_still_believes_that_it_leads(version: str) -> None:
 
         cluster.cut(old)
 
-        wait_until(lambda: leader_named_by(cluster, other, topic) == other)
+        until(lambda: leader_named_by(cluster, other, topic) == other)
         assert leader_named_by(cluster, old, topic) == old
 
         cluster.mend(old)
 
-        wait_until(lambda: leader_named_by(cluster, old, topic) == other)
+        until(lambda: leader_named_by(cluster, old, topic) == other)
         cluster.wait_until_serving()
         run_transaction(cluster.bootstrap, "after", [(topic, 0)], records=1)

@@ -23,6 +23,7 @@ from examples.workload.wire import BrokerRefused
 from examples.workload.workload import Workload
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import MakeCluster
+from tests.waiting import until
 
 Name = Callable[[str], str]
 MakeTopic = Callable[..., str]
@@ -166,12 +167,9 @@ def test_a_workload_commits_and_aborts_until_stopped(
     """Each producer of a workload goes on in its own way, and leaves nothing open when stopped."""
     topic = make_topic(broker, partitions=2)
     quick, clumsy = fresh_name("quick"), fresh_name("clumsy")
-    deadline = time.monotonic() + 30
     with Workload(broker.bootstrap, [(topic, 0), (topic, 1)]) as workload:
         workload.add(quick, Rhythm()).add(clumsy, Rhythm(abort_share=1.0, hold_s=0.01))
-        while workload.ledger.total().committed < 3 or workload.ledger.total().aborted < 3:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(workload.ledger.total, lambda total: total.committed >= 3 and total.aborted >= 3)
 
     counts = workload.ledger.counts()
     assert counts[quick].begun == counts[quick].committed
@@ -182,7 +180,7 @@ def test_a_workload_commits_and_aborts_until_stopped(
 
 def wait_until_closed(cluster: KafkaCluster, topic: str, partition: int = 0) -> None:
     """Markers are written a moment after the client's call returned."""
-    deadline = time.monotonic() + 10
-    while any(state.current_transaction_start_offset >= 0 for state in producers(cluster, topic, partition).values()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(
+        lambda: producers(cluster, topic, partition).values(),
+        lambda states: all(state.current_transaction_start_offset < 0 for state in states),
+    )

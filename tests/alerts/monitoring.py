@@ -14,19 +14,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import yaml
 
 from alerts.rules import FOLDER, Group
 from tests.brokers.cluster import free_ports
 from tests.brokers.process import JavaProcess
+from tests.waiting import until
 
 HOST: Final = "127.0.0.1"
 PATIENCE_S: Final = 120
 EXTERNAL_CLUSTER: Final = "east"
 Alert = dict[str, Any]
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Receiver(ThreadingHTTPServer):
         def look() -> Notification | None:
             return next((notification for notification in list(self.notifications) if seen(notification)), None)
 
-        found = until(look, lambda: f"{[each.payload for each in self.notifications]}", patience_s)
+        found = until(look, patience_s=patience_s, status=lambda: [each.payload for each in self.notifications])
         assert found is not None
         return found
 
@@ -116,18 +116,9 @@ class Monitoring:
         """Wait until Alertmanager has such an alert and mutes it because of another."""
         until(
             lambda: [alert for alert in self.known_alerts(**labels) if alert["status"]["inhibitedBy"]],
-            lambda: f"{self.known_alerts()}",
+            patience_s=PATIENCE_S,
+            status=self.known_alerts,
         )
-
-
-def until(look: Callable[[], Found], status: Callable[[], str], patience_s: float = PATIENCE_S) -> Found:
-    """The first answer of `look` that is something."""
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"not seen in {patience_s} s: {status()}")
 
 
 @contextmanager
@@ -221,7 +212,7 @@ def _run(stack: ExitStack, folder: Path, url: str, command: list[str]) -> None:
         except (urllib.error.URLError, ConnectionError):
             return False
 
-    until(ready, log.read_text)
+    until(ready, patience_s=PATIENCE_S, status=log.read_text)
 
 
 @contextmanager

@@ -15,10 +15,11 @@ from confluent_kafka import Consumer, TopicPartition
 from alerts.rules import Choices, Group, key_of, rule_groups, rules_of
 from examples.workload.planting import PlantedTransaction, plant_hang, write_marker
 from examples.workload.producers import run_transaction
-from tests.alerts.monitoring import EXTERNAL_CLUSTER, Alert, Monitoring, Notification, monitoring, until
+from tests.alerts.monitoring import EXTERNAL_CLUSTER, Alert, Monitoring, Notification, monitoring
 from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.exporting import Exporter, ended, serving
 from tests.runbooks.desk import Desk
+from tests.waiting import until
 
 HOUR_MS: Final = 3_600_000
 GOAL_S: Final = 90
@@ -68,7 +69,7 @@ def firing_about(pair: Monitoring, topic: str) -> set[str]:
 
 def until_firing(pair: Monitoring, topic: str, names: set[str]) -> None:
     """Wait until exactly these alerts fire about a topic."""
-    until(lambda: firing_about(pair, topic) == names, lambda: f"{firing_about(pair, topic)}", 4 * GOAL_S)
+    until(lambda: firing_about(pair, topic), names.__eq__, patience_s=4 * GOAL_S, pause_s=0.1)
 
 
 def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
@@ -249,7 +250,7 @@ def test_an_exporter_that_goes_pages_and_stops_the_dead_mans_switch(exporter: Ex
 def _until_a_cycle_begins(exporter: Exporter) -> None:
     """Return within a second after the exporter has begun to read a new snapshot."""
     before = exporter.metrics()[SNAPSHOT_AT][()]
-    until(lambda: exporter.metrics()[SNAPSHOT_AT][()] != before, lambda: exporter.log)
+    until(lambda: exporter.metrics()[SNAPSHOT_AT][()] != before, status=lambda: exporter.log)
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.loopback import HOST
 from tests.kafka.scene import scene
 from tests.real_brokers.exporting import command
+from tests.waiting import until
 
 PATIENCE_S = 60
 INTERRUPTED = 130
@@ -54,13 +55,6 @@ def steps(folder: Path) -> list[dict[str, Any]]:
     """Of a whole log: each line is an object."""
     log = folder / "audit.jsonl"
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-
-
-def until(seen: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not seen():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.01)
 
 
 def left(process: subprocess.Popen[str]) -> tuple[int, str]:

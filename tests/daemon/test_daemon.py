@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Collection
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -25,6 +24,7 @@ from exporter.snapshot import BrokerContact, Preconditions, SecondRead, Snapshot
 from exporter.status import ApiStatistics, ReloadStatus
 from exporter.web.routes import Request
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
+from tests.waiting import until
 
 FLAGS = {"kafka.bootstrap.servers": "a:1", "scan.interval": "10s", "scan.deadline": "9s"}
 
@@ -397,8 +397,7 @@ def test_orders_are_followed_until_the_one_to_stop() -> None:
     orders.put(Order.RELOAD)
     thread = threading.Thread(target=daemon.run)
     thread.start()
-    while reloads.calls.count("if changed") < 2:
-        time.sleep(0.01)
+    until(lambda: reloads.calls.count("if changed") >= 2)
     orders.put(Order.STOP)
     thread.join(10)
 
@@ -415,10 +414,7 @@ def test_a_loop_whose_scheduler_has_died_is_not_alive(monkeypatch: pytest.Monkey
     thread = threading.Thread(target=daemon.run)
     thread.start()
     try:
-        patience = time.monotonic() + 60
-        while get(daemon, "/-/healthy")[0] == 200:
-            assert time.monotonic() < patience
-            time.sleep(0.02)
+        until(lambda: get(daemon, "/-/healthy")[0] != 200)
         assert "the loop does not run" in get(daemon, "/-/healthy")[1]
         assert values(daemon)["kafka_transaction_exporter_cycles_total"] == 1
     finally:

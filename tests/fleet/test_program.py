@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from examples.workload.planting import plant_hang
 from tests.brokers.cluster import KafkaCluster, free_ports
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
 from tests.real_brokers.exporting import ended
+from tests.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]
 PATIENCE_S: Final = 90.0
@@ -69,13 +69,6 @@ def metrics(url: str) -> str:
         return ""
 
 
-def until(holds: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, log.read_text()[-4000:]
-        time.sleep(0.2)
-
-
 @pytest.mark.slow
 def test_a_fleet_is_served_reloaded_recorded_and_ended(make_cluster: MakeCluster, tmp_path: Path) -> None:
     """A cluster more after SIGHUP, verdicts, what was seen in the history, a clean end on SIGTERM."""
@@ -86,11 +79,12 @@ def test_a_fleet_is_served_reloaded_recorded_and_ended(make_cluster: MakeCluster
     clusters, history = fleet_file(tmp_path, one=one.bootstrap), tmp_path / "history"
     hanging = 'kafka_open_transactions{cluster="one",verdict="hanging_not_in_transaction"} 1'
     with serving(tmp_path, f"--clusters={clusters}", f"--history.directory={history}") as (process, url, log):
-        until(lambda: hanging in metrics(url), log)
+        until(lambda: hanging in metrics(url), patience_s=PATIENCE_S, status=log.read_text)
         assert 'cluster="other"' not in metrics(url)
         fleet_file(tmp_path, one=one.bootstrap, other=other.bootstrap)
         process.send_signal(signal.SIGHUP)
-        until(lambda: 'kafka_transaction_exporter_last_cycle_success{cluster="other"} 1' in metrics(url), log)
+        succeeded = 'kafka_transaction_exporter_last_cycle_success{cluster="other"} 1'
+        until(lambda: succeeded in metrics(url), patience_s=PATIENCE_S, status=log.read_text)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0, log.read_text()
 

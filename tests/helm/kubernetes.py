@@ -9,10 +9,9 @@ import functools
 import json
 import secrets
 import ssl
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.certificates import Authority
 from tests.helm.chart import NAMESPACE
 from tests.helm.manifests import Manifest
 from tests.tools import api_server
+from tests.waiting import until
 
 START_TIMEOUT_S: Final = 240
 """Seven seconds on a machine that has nothing else to do."""
@@ -131,7 +131,7 @@ class ApiServer:
         """Until objects of it are taken."""
         spec = crd["spec"]
         path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
-        wait_until(lambda: self.call("GET", path).status == 200, path)
+        until(lambda: self.call("GET", path).status, (200).__eq__, patience_s=START_TIMEOUT_S)
         self._resources.cache_clear()
 
     def wait_until_ready(self, process: JavaProcess, log: Path) -> None:
@@ -144,7 +144,7 @@ class ApiServer:
             except OSError:
                 return False
 
-        wait_until(is_ready, "/readyz")
+        until(is_ready, patience_s=START_TIMEOUT_S, pause_s=0.2)
 
     def _collection(self, manifest: Manifest) -> str:
         version = manifest["apiVersion"]
@@ -213,10 +213,3 @@ def _body(answer: Any) -> Any:
     """The text itself where it is not JSON."""
     text = answer.read().decode()
     return json.loads(text) if "json" in answer.headers.get("Content-Type", "") else {"message": text}
-
-
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not is_so():
-        assert time.monotonic() < deadline, f"{what} does not answer"
-        time.sleep(0.2)

@@ -17,10 +17,11 @@ import pytest
 from helm.made import CHART
 from tests.helm.chart import EXAMPLES, MAJORS, NAMESPACE, RELEASE, Refused, example, render, run_helm
 from tests.helm.crds import all_crds
-from tests.helm.kubernetes import Answer, ApiServer, namespace_of, running_api_server, wait_until
+from tests.helm.kubernetes import Answer, ApiServer, namespace_of, running_api_server
 from tests.helm.manifests import Manifest, of_kind, only
 from tests.marks import starts
 from tests.tools import ToolUnavailable, api_server
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.api_server]
 
@@ -296,7 +297,7 @@ def _somebody_with_a_right(server: ApiServer) -> Iterator[None]:
     try:
         for manifest in made:
             _is_taken(server.create(manifest))
-        wait_until(lambda: "secrets" in _may(server, "somebody"), "the right of another account")
+        until(lambda: _may(server, "somebody"), lambda rights: "secrets" in rights)
         yield
     finally:
         for manifest in made:

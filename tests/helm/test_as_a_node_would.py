@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from tests.brokers.cluster import KafkaCluster, free_ports
 from tests.helm.chart import render
 from tests.helm.manifests import Manifest, of_kind, only
 from tests.helm.pod_files import Outside, lay_out, moved
+from tests.waiting import until
 
 PROGRAM: Final = str(Path(sys.executable).parent / "kafka-transaction-exporter")
 PATIENCE_S: Final = 60
@@ -62,10 +62,11 @@ def test_the_rendered_deployment_serves(kafka_4_3_1: KafkaCluster, tmp_path: Pat
     probes = [container[f"{name}Probe"] for name in ("startup", "liveness", "readiness")]
 
     with running(words, tmp_path / "log"):
-        deadline = time.monotonic() + PATIENCE_S
-        while [status_of(probe, port) for probe in probes] != [200, 200, 200]:
-            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
-            time.sleep(0.1)
+        until(
+            lambda: [status_of(probe, port) for probe in probes] == [200, 200, 200],
+            patience_s=PATIENCE_S,
+            status=(tmp_path / "log").read_text,
+        )
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             assert b"kafka_transaction_exporter_coverage_complete 1" in answer.read()
 

@@ -28,6 +28,7 @@ from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, 
 from exporter.history.writer import History, arrow_schema
 from exporter.snapshot import Answer, SecondRead
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
+from tests.waiting import until
 
 DAY_MS = 24 * 60 * 60 * 1000
 PATIENCE_S = 20
@@ -206,7 +207,7 @@ def test_its_thread_writes_when_a_file_is_due_and_at_the_end(tmp_path: Path) -> 
     kept = history(tmp_path, rotate_interval_ms=50)
     kept.start()
     kept.record(cycle())
-    _until(lambda: kept.status().rows == 1)
+    until(lambda: kept.status().rows == 1)
     kept.close()
     ending = history(tmp_path / "end")
     ending.start()
@@ -303,10 +304,3 @@ def test_a_kill_in_the_middle_of_a_write_loses_and_doubles_nothing(record: Recor
 
 def _number(row: dict[str, Any]) -> int:
     return int(row["taken_at"].timestamp() * 1000) - NOW_MS
-
-
-def _until(seen: Any) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not seen():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -151,7 +151,7 @@ def collected(
     model: Model,
     *,
     on_request: Callable[[Received], Fault | ErrorCode | None] = lambda _: None,
-    on_answer: Callable[[Received, Any], None] = lambda _asked, _answer: None,
+    on_answer: Callable[[Received, Any], None] = lambda _received, _answer: None,
 ) -> Snapshot:
     """The first snapshot of a cluster of two nodes."""
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:

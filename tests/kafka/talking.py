@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import struct
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -25,7 +24,6 @@ PATIENCE_S = 60.0
 """Longer than any test may take: where it is given, the time-out must not be what ends a request."""
 SOON_S = 0.3
 """A time-out that the test waits for."""
-LOOK_S = 0.01
 
 Offered = Mapping[int, tuple[int, int]]
 """API key -> (oldest version, newest version)."""
@@ -120,11 +118,3 @@ def hang(connection: socket.socket, _correlation_id: int, _frame: bytes) -> None
 
 def end(_connection: socket.socket, _correlation_id: int, _frame: bytes) -> None:
     raise ConnectionResetError
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for it, and fail where it does not come."""
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(LOOK_S)

@@ -28,6 +28,7 @@ from exporter.pipeline.transaction_log import (
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import MakeCluster
 from tests.daemon.test_log_follower import key, value
+from tests.waiting import until
 from tests.workload.conftest import HASTY, PARTITIONS
 
 PATIENCE_S = 120
@@ -246,10 +247,7 @@ def _worked(cluster: KafkaCluster, topic: str, name: str, rhythm: Rhythm) -> Cou
     with Workload(cluster.bootstrap, [(topic, partition) for partition in PARTITIONS]) as workload:
         for number in range(2):
             workload.add(f"{name}-{number}", rhythm)
-        deadline = time.monotonic() + PATIENCE_S
-        while not workload.is_done:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: workload.is_done, patience_s=PATIENCE_S)
     total = workload.ledger.total()
     time.sleep(1)  # the last markers are written behind the client's answer
     assert (workload.failures, total.unresolved) == ([], 0)

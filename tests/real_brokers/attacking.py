@@ -21,6 +21,7 @@ from exporter.config.settings import Settings
 from exporter.recovery.partition import Asks, Coordinated, Look, PartitionOnBrokers
 from exporter.recovery.plan import Action
 from tests.real_brokers.watching import Watch
+from tests.waiting import until
 
 PATIENCE_S: Final = 60
 REQUEST_TIMEOUT_MS: Final = 3000
@@ -78,10 +79,11 @@ class Held:
         """Return when every command's question is confirmed."""
         for thread in self._threads:
             thread.start()
-        deadline = time.monotonic() + PATIENCE_S
-        while not all('"confirmed"' in (folder / "audit.jsonl").read_text() for folder in self._folders):
-            assert time.monotonic() < deadline, self.statuses
-            time.sleep(0.02)
+        until(
+            lambda: all('"confirmed"' in (folder / "audit.jsonl").read_text() for folder in self._folders),
+            patience_s=PATIENCE_S,
+            status=lambda: self.statuses,
+        )
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.brokers.cluster import free_ports
+from tests.waiting import until
 
 PATIENCE_S = 60
 Series = dict[tuple[str, ...], float]
@@ -50,13 +50,7 @@ class Exporter:
 
     def until(self, seen: Callable[[dict[str, Series]], bool]) -> dict[str, Series]:
         """The first metrics for which `seen` holds."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            metrics = self.metrics()
-            if seen(metrics):
-                return metrics
-            time.sleep(0.05)
-        raise AssertionError(f"not seen in {PATIENCE_S} s; the exporter said:\n{self.log}")
+        return until(self.metrics, seen, patience_s=PATIENCE_S, pause_s=0.05, status=lambda: self.log)
 
 
 def command(*arguments: str) -> list[str]:
@@ -112,21 +106,17 @@ def serving(
         )
     exporter = Exporter(process, f"http://127.0.0.1:{port}", log)
     try:
-        _wait_until_it_listens(exporter)
+        until(lambda: _listens(exporter), patience_s=PATIENCE_S, status=lambda: exporter.log)
         yield exporter
     finally:
         process.kill()
         process.wait()
 
 
-def _wait_until_it_listens(exporter: Exporter) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        try:
-            exporter.get("/-/healthy")
-        except (urllib.error.URLError, ConnectionError):
-            assert exporter.process.poll() is None, exporter.log
-            time.sleep(0.05)
-        else:
-            return
-    raise AssertionError(exporter.log)
+def _listens(exporter: Exporter) -> bool:
+    try:
+        exporter.get("/-/healthy")
+    except (urllib.error.URLError, ConnectionError):
+        assert exporter.process.poll() is None, exporter.log
+        return False
+    return True

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -46,15 +45,6 @@ def reading(
         yield reader
     finally:
         reader.close()
-
-
-def until(reader: LogFollower, seen: Callable[[LogReport], bool]) -> LogReport:
-    """The first report for which `seen` holds."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not seen(report := reader.report()):
-        assert time.monotonic() < deadline, report
-        time.sleep(0.05)
-    return report
 
 
 def outcomes(report: LogReport) -> dict[str, int]:

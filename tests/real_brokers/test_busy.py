@@ -18,6 +18,7 @@ from examples.workload.planting import plant_hang
 from examples.workload.producers import end_transaction, produce, transactional_producer
 from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.exporting import ended
+from tests.waiting import until
 
 WRITERS: Final = 10
 STUCK_AFTER_S: Final = 5.0
@@ -44,8 +45,7 @@ def writing(bootstrap: str, topic: str, partitions: int, name: str) -> Iterator[
     for thread in threads:
         thread.start()
     try:
-        while not all(count):
-            time.sleep(0.05)
+        until(lambda: all(count))
         yield count
     finally:
         stopped.set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from tests.brokers.cluster import KafkaCluster
 from tests.marks import starts
 from tests.real_brokers.exporting import ended
 from tests.real_brokers.test_transaction_log import QUICK
+from tests.waiting import until
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "transactions.md").read_text()
 TIMEOUT_MS = 1500
@@ -40,9 +40,7 @@ def writing(cluster: KafkaCluster, name: str) -> Producer:
 
 
 def time_out(cluster: KafkaCluster, folder: Path, name: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while name not in ended(folder, "timeouts", "--bootstrap-server", cluster.bootstrap).stdout:
-        assert time.monotonic() < deadline, f"{name} did not time out"
+    until(lambda: name in ended(folder, "timeouts", "--bootstrap-server", cluster.bootstrap).stdout)
 
 
 def fence(cluster: KafkaCluster, _: Path, name: str) -> None:

@@ -14,7 +14,7 @@ from exporter.daemon.log_follower import NOT_YET
 from exporter.kafka.markers import Marker, MarkerOutcome, write_marker
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.marks import starts
-from tests.real_brokers.log_reading import reading, until
+from tests.real_brokers.log_reading import reading
 from tests.verification.privileges import (
     BEGINNING,
     DOCUMENT,
@@ -29,6 +29,7 @@ from tests.verification.privileges import (
     table,
 )
 from tests.verification.situations.play import Watch
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": USERS[FULL]}
@@ -88,10 +89,10 @@ def test_the_transaction_log_needs_no_more_than_the_readme_grants(cluster: Guard
         sasl__password=PASSWORD,
     ) as reader:
         if missing == "READ on topics":
-            report = until(reader, lambda read: read.failure != NOT_YET)
+            report = until(reader.report, lambda read: read.failure != NOT_YET)
             assert report.failure == "__transaction_state is not visible: grant DESCRIBE and READ on it"
         else:
-            report = until(reader, lambda read: read.partitions_current == 5)
+            report = until(reader.report, lambda read: read.partitions_current == 5)
             assert (report.failure, report.partitions_unread) == (None, 0)
 
 

@@ -18,8 +18,9 @@ from exporter.transaction_log.report import LogPosition
 from tests.brokers.cluster import KafkaCluster
 from tests.marks import starts
 from tests.real_brokers.exporting import PATIENCE_S, ended
-from tests.real_brokers.log_reading import MINE, completed, counting, outcomes, reading, until
+from tests.real_brokers.log_reading import MINE, completed, counting, outcomes, reading
 from tests.real_brokers.test_transaction_log import QUICK
+from tests.waiting import until
 
 TIMEOUT_MS = 1500
 READING = "kafka_transaction_exporter_transaction_log_reading"
@@ -71,7 +72,7 @@ def test_the_log_answers_what_verdicts_need(cluster: KafkaCluster) -> None:
         OpenTransaction(cluster.bootstrap, "told", [("t", 1)]),
         reading(cluster.bootstrap) as reader,
     ):
-        until(reader, lambda report: report.partitions_current == 5)
+        until(reader.report, lambda report: report.partitions_current == 5)
         journal = reader.journal(range(5000))
 
     (logged,) = (producer for producer in journal.producers.values() if producer.transactional_id == "told")
@@ -129,13 +130,13 @@ def test_an_earlier_run_s_position_is_of_one_cluster_only(cluster: KafkaCluster)
     """Offsets of another cluster say nothing about this one."""
     run_transaction(cluster.bootstrap, "once", [("t", 0)])
     with reading(cluster.bootstrap, "once") as reader:
-        mine = until(reader, lambda report: outcomes(report) == {"commit": 1}).position
+        mine = until(reader.report, lambda report: outcomes(report) == {"commit": 1}).position
     foreign = LogPosition(cluster_id="another", offsets=MappingProxyType(dict(mine.offsets)))
 
     with reading(cluster.bootstrap, "once", counted_before=mine) as reader:
-        assert outcomes(until(reader, lambda report: report.counted is not None)) == {}
+        assert outcomes(until(reader.report, lambda report: report.counted is not None)) == {}
     with reading(cluster.bootstrap, "once", counted_before=foreign) as reader:
-        assert outcomes(until(reader, lambda report: report.counted is not None)) == {"commit": 1}
+        assert outcomes(until(reader.report, lambda report: report.counted is not None)) == {"commit": 1}
 
 
 @pytest.mark.slow
@@ -164,8 +165,8 @@ def test_a_cluster_without_transactions_is_waited_for(monkeypatch: pytest.Monkey
     with KafkaCluster("4.3.1", properties=QUICK) as empty:
         empty.topics.create("t")
         with reading(empty.bootstrap) as reader:
-            waiting = until(reader, lambda report: "no client has used" in (report.failure or ""))
+            waiting = until(reader.report, lambda report: "no client has used" in (report.failure or ""))
             run_transaction(empty.bootstrap, "app", [("t", 0)])
-            until(reader, lambda report: outcomes(report) == {"commit": 1})
+            until(reader.report, lambda report: outcomes(report) == {"commit": 1})
 
     assert (waiting.counted, waiting.partitions_current) == (None, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from exporter.kafka.lookups import producers_of
 from tests.brokers.broker import Broker
 from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.watching import Watch, rows_on
+from tests.waiting import until
 
 MakeCluster = Callable[..., KafkaCluster]
 TOPIC = "mirrored"
@@ -125,12 +125,11 @@ def producers_at(watch: Watch, broker: int) -> set[int]:
 
 def verdict_until(watch: Watch, verdict: Verdict) -> TransactionRow:
     """The row of the topic once it has this verdict: a broker that comes back needs moments to load and to follow."""
-    deadline = time.monotonic() + PATIENCE_S
-    seen = None
-    while time.monotonic() < deadline:
-        row = rows_on(watch.cycle(), TOPIC).get(0)
-        if row is not None and row.verdict is verdict:
-            return row
-        seen = row
-        time.sleep(0.1)
-    raise AssertionError(f"{verdict.label} was not seen; the last row is {seen}")
+    row = until(
+        lambda: rows_on(watch.cycle(), TOPIC).get(0),
+        lambda row: row is not None and row.verdict is verdict,
+        patience_s=PATIENCE_S,
+        pause_s=0.1,
+    )
+    assert row is not None
+    return row

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from subprocess import CalledProcessError
 from typing import Any
@@ -16,6 +15,7 @@ from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.snapshot import STATE_TOPIC, TransactionState
 from exporter.transaction_log.events import Event, Happening, Outcome
 from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord
+from tests import waiting
 from tests.brokers.cluster import KafkaCluster, Properties
 from tests.brokers.messages import Logged, events, read_log
 from tests.conftest import HANGS_CAN_BE_PLANTED
@@ -49,11 +49,7 @@ def events_of(logged: list[Logged], transactional_id: str) -> list[Event]:
 
 def until(cluster: KafkaCluster, name: str, seen: Callable[[list[Event]], bool]) -> list[Event]:
     """The events of an id once they are as awaited."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not seen(found := events_of(read_log(cluster.bootstrap), name)):
-        assert time.monotonic() < deadline, found
-        time.sleep(0.1)
-    return found
+    return waiting.until(lambda: events_of(read_log(cluster.bootstrap), name), seen, pause_s=0.1)
 
 
 def happenings(events: list[Event]) -> list[tuple[Happening, Outcome | None]]:

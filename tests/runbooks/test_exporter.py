@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from examples.workload.planting import plant_hang
-from tests.alerts.monitoring import monitoring, until
+from tests.alerts.monitoring import monitoring
 from tests.alerts.test_paging import hurried_rules
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.real_brokers.exporting import Exporter, Series, serving
 from tests.runbooks.conftest import ONE_TOPIC
 from tests.runbooks.desk import Desk
+from tests.waiting import until
 
 pytestmark = pytest.mark.broker
 
@@ -247,7 +248,7 @@ def test_watchdog(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> No
         address = exporter.url.removeprefix("http://")
         with monitoring(address, hurried_rules(), tmp_path, scrape_interval="1s", route=times) as pair:
             desk.variables |= {"PROMETHEUS": pair.prometheus, "ALERTMANAGER": pair.alertmanager}
-            until(lambda: pair.known_alerts(alertname="KafkaTransactionWatchdog"), lambda: exporter.log)
+            until(lambda: pair.known_alerts(alertname="KafkaTransactionWatchdog"), status=lambda: exporter.log)
 
             with desk.reading("KafkaTransactionWatchdog") as person:
                 person.pastes("/-/ready", shows="Ready.")

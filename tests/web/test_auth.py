@@ -10,7 +10,6 @@ import logging
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from exporter.web.server import WebServer
 from exporter.web.tls import is_allowed
 from tests.certificates import Authority, Issued
 from tests.publication.scenarios import render, three_hangs
+from tests.waiting import until
 
 PATIENCE_S = 30
 CHEAP = 4
@@ -276,8 +276,7 @@ def test_a_known_scraper_never_waits_for_guesses(tmp_path: Path) -> None:
         threads = [threading.Thread(target=guess, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()
-        while sum(guesses) < 3:
-            time.sleep(0.01)
+        until(lambda: sum(guesses) >= 3)
         before = sum(guesses)
         statuses = [ask(server, Authorization=right)[0] for _ in range(30)]
         while_asking = sum(guesses) - before

@@ -29,6 +29,7 @@ from exporter.web.server import WebServer, WebServerError
 from tests.certificates import Authority
 from tests.publication.builders import evaluation_of, many_partitions, published
 from tests.publication.scenarios import healthy, render, three_hangs
+from tests.waiting import until
 
 PATIENCE_SECONDS = 30
 """How long a test waits for what must happen; reached only on failure."""
@@ -73,13 +74,6 @@ def _ask(web: WebServer, path: str, method: str = "GET", **headers: str) -> Repl
 
 def _connect(web: WebServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", web.port), timeout=PATIENCE_SECONDS)
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < end, "did not happen"
-        time.sleep(0.02)
 
 
 def _is_dropped(peer: socket.socket) -> bool:
@@ -244,7 +238,7 @@ def test_a_scrape_is_answered_while_others_stall(web: WebServer) -> None:
         peers = [stack.enter_context(_connect(web)) for _ in range(40)]
         for peer in peers[20:]:
             peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: ")
-        _wait_until(lambda: web.connections == 40)
+        until(lambda: web.connections == 40)
         assert _ask(web, "/metrics").status == 200
         assert web.connections >= 40
 
@@ -254,14 +248,14 @@ def test_slow_headers_do_not_buy_time() -> None:
     limits = ConnectionLimits(first_request_seconds=1)
     with WebServer("127.0.0.1:0", _site(healthy()), limits=limits) as web, _connect(web) as peer:
         peer.sendall(b"GET / HTTP/1.1\r\nX: ")
-        _wait_until(lambda: web.connections == 1)
+        until(lambda: web.connections == 1)
 
         def is_dropped_at_last() -> bool:
             with contextlib.suppress(OSError):
                 peer.sendall(b"x")
             return web.connections == 0
 
-        _wait_until(is_dropped_at_last)
+        until(is_dropped_at_last)
 
 
 def test_idle_connections_end() -> None:
@@ -282,7 +276,7 @@ def test_a_peer_that_does_not_read_is_dropped() -> None:
     with WebServer("127.0.0.1:0", _large_site(), limits=limits) as web, _connect(web) as peer:
         peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         assert _ask(web, "/-/healthy").status == 200
-        _wait_until(lambda: web.connections == 0)
+        until(lambda: web.connections == 0)
         received = 0
         with contextlib.suppress(OSError):
             while piece := peer.recv(1 << 20):
@@ -299,14 +293,14 @@ def test_slow_readers_in_every_place_shut_no_one_out() -> None:
         for _ in range(3):
             for _ in range(8):
                 stack.enter_context(_connect(web)).sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-            _wait_until(lambda: web.connections == 8)
+            until(lambda: web.connections == 8)
             assert [_ask(web, "/-/healthy").status for _ in range(5)] == [200] * 5
 
 
 def test_answers_are_not_held_back_to_be_joined(web: WebServer) -> None:
     """Nagle's algorithm is off on every connection: with TLS a scrape would wait 40 ms for it."""
     with _connect(web):
-        _wait_until(lambda: web.connections == 1)
+        until(lambda: web.connections == 1)
         peers = web._started.listener._peers.values()
         assert [peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for peer in peers] == [1]
 
@@ -317,7 +311,7 @@ def test_an_answer_ends_and_the_idle_time_begins(web: WebServer) -> None:
         peer.sendall(b"HEAD /metrics HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
         assert peer.recv(10_000).startswith(b"HTTP/1.1 200")
         (known,) = web._started.listener._peers.values()
-        _wait_until(lambda: known.deadline > time.monotonic() + ConnectionLimits().answer_seconds)
+        until(lambda: known.deadline > time.monotonic() + ConnectionLimits().answer_seconds)
 
 
 def test_connections_have_a_maximum_and_idle_ones_make_room() -> None:
@@ -327,7 +321,7 @@ def test_connections_have_a_maximum_and_idle_ones_make_room() -> None:
         contextlib.ExitStack() as stack,
     ):
         peers = [stack.enter_context(_connect(web)) for _ in range(10)]
-        _wait_until(lambda: web.connections == 10)
+        until(lambda: web.connections == 10)
         assert _ask(web, "/metrics").status == 200
         assert _is_dropped(peers[0])
         peers[9].sendall(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -344,7 +338,7 @@ def test_a_stalled_tls_handshake_blocks_no_other_peer(tls: ssl.SSLContext) -> No
         peers = [stack.enter_context(_connect(web)) for _ in range(20)]
         for peer in peers[10:]:
             peer.sendall(b"\x16\x03\x01\x02\x00\x01\x00")
-        _wait_until(lambda: web.connections == 20)
+        until(lambda: web.connections == 20)
         assert _ask_by_tls(web) == render(three_hangs()).text.body
         assert web.connections >= 20
 
@@ -354,7 +348,7 @@ def test_a_stalled_tls_handshake_ends(tls: ssl.SSLContext) -> None:
     limits = ConnectionLimits(first_request_seconds=1)
     with WebServer("127.0.0.1:0", _site(healthy()), tls=tls, limits=limits) as web, _connect(web) as peer:
         assert _is_dropped(peer)
-        _wait_until(lambda: web.connections == 0)
+        until(lambda: web.connections == 0)
         assert _ask_by_tls(web) == render(healthy()).text.body
 
 
@@ -418,7 +412,7 @@ def test_closing_takes_open_connections_down() -> None:
             peer.sendall(b"GET /metr")
         for peer in peers[20:]:
             peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-        _wait_until(lambda: web.connections == 30)
+        until(lambda: web.connections == 30)
         begin = time.monotonic()
         web.close()
         assert time.monotonic() - begin < 3

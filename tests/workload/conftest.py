@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 
@@ -13,6 +12,7 @@ from exporter.transaction_log.events import Outcome
 from tests.brokers.cluster import KafkaCluster, Properties
 from tests.brokers.messages import completed, read_log, read_messages
 from tests.marks import starts
+from tests.waiting import until
 
 PARTITIONS = range(3)
 PATIENCE_S = 60
@@ -54,11 +54,11 @@ def logged(counts: Counts) -> Counter[Outcome]:
 
 def log_after(cluster: KafkaCluster, transactional_ids: Collection[str], transactions: int) -> Counter[Outcome]:
     """Outcomes of these ids in the log, once so many are completed: markers are written after the client was answered."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (logged := completed(read_log(cluster.bootstrap), transactional_ids)).total() < transactions:
-        assert time.monotonic() < deadline, logged
-        time.sleep(0.05)
-    return logged
+    return until(
+        lambda: completed(read_log(cluster.bootstrap), transactional_ids),
+        lambda logged: logged.total() >= transactions,
+        patience_s=PATIENCE_S,
+    )
 
 
 def committed_values(cluster: KafkaCluster, topic: str) -> list[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tests.brokers.cluster import KafkaCluster
 from tests.conftest import MakeCluster
 from tests.real_brokers.exporting import Exporter, Series
 from tests.real_brokers.log_reading import MINE, completed, counting
+from tests.waiting import until
 from tests.workload.conftest import HASTY, PARTITIONS
 
 PATIENCE_S = 120
@@ -50,11 +50,8 @@ def work(bootstrap: str, topic: str, prefix: str, ids: int, rhythm: Rhythm) -> W
 
 
 def until_committed(workload: Workload, more: int) -> None:
-    deadline = time.monotonic() + PATIENCE_S
     wanted = workload.ledger.total().committed + more
-    while workload.ledger.total().committed < wanted:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: workload.ledger.total().committed >= wanted, patience_s=PATIENCE_S)
 
 
 def test_every_trouble_is_counted_as_what_it_was(
@@ -64,10 +61,7 @@ def test_every_trouble_is_counted_as_what_it_was(
     prefix = fresh_name("truth")
     with counting(hasty.bootstrap, tmp_path, prefix) as exporter:
         workload = work(hasty.bootstrap, topic, prefix, 3, TROUBLED)
-        deadline = time.monotonic() + PATIENCE_S
-        while not workload.is_done:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: workload.is_done, patience_s=PATIENCE_S)
         total = workload.ledger.total()
         metrics = all_counted(exporter, total)
 

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from examples.workload.truth import Counts
 from examples.workload.workload import Workload
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import MakeCluster
+from tests.waiting import until
 from tests.workload.conftest import HASTY, PARTITIONS, committed_values, log_after, logged
 
 ROOT = Path(__file__).parents[2]
@@ -29,13 +29,10 @@ SOON_MS = 1000  # librdkafka takes no less
 
 def run(cluster: KafkaCluster, topic: str, rhythms: dict[str, Rhythm]) -> dict[str, Counts]:
     """Let them work until they have done all their transactions."""
-    deadline = time.monotonic() + PATIENCE_S
     with Workload(cluster.bootstrap, [(topic, partition) for partition in PARTITIONS]) as workload:
         for name, rhythm in rhythms.items():
             workload.add(name, rhythm)
-        while not workload.is_done:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: workload.is_done, patience_s=PATIENCE_S)
     assert workload.failures == []
     return workload.ledger.counts()
 
@@ -125,10 +122,7 @@ def test_a_signal_ends_the_command_with_the_counts(
     ]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
-            deadline = time.monotonic() + PATIENCE_S
-            while not standing_of(hasty.bootstrap, f"{name}-0", PATIENCE_S).is_open:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            until(lambda: standing_of(hasty.bootstrap, f"{name}-0", PATIENCE_S).is_open, patience_s=PATIENCE_S)
             process.send_signal(number)
             output, _ = process.communicate(timeout=PATIENCE_S)
         finally:
@@ -174,10 +168,7 @@ def test_the_truth_survives_a_broker_that_is_killed_and_comes_back(
             broker.kill()
             broker.launch()
             cluster.wait_until_serving()
-            deadline = time.monotonic() + PATIENCE_S
-            while workload.ledger.total().committed < committed + 20:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            until(workload.ledger.total, lambda total, least=committed + 20: total.committed >= least)  # type: ignore[misc]
     total = workload.ledger.total()
     in_log = log_after(cluster, names, total.begun)
 

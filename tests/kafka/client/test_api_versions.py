@@ -6,7 +6,6 @@ open: then a broker ends it when it is asked for what it does not know.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from functools import partial
@@ -31,6 +30,7 @@ from tests.kafka.scene import (
     scene,
     verdicts,
 )
+from tests.waiting import until
 
 Offered = Mapping[str, int | None]
 """API -> newest version that is left; None where it is gone."""
@@ -94,10 +94,8 @@ def upgrade(cluster: FakeCluster, collector: Collector) -> None:
         cluster.offered[node] = dict(EVERYTHING)
         cluster.oldest[node].clear()
     cluster.cut()
-    deadline = time.monotonic() + NOTICED_S
-    while not all(connection.closed for connection in [*collector._connections._connections.values()]):
-        assert time.monotonic() < deadline, "the end of a connection is not noticed"
-        time.sleep(0.001)
+    connections = collector._connections._connections
+    until(lambda: all(each.closed for each in [*connections.values()]), patience_s=NOTICED_S, pause_s=0.001)
 
 
 def lost_in(snapshot: Snapshot) -> set[Lost]:

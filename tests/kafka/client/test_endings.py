@@ -6,7 +6,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from tests.kafka.talking import (
     raw_answer,
     raw_request,
 )
+from tests.waiting import until
 
 
 @contextmanager
@@ -61,13 +62,6 @@ def open_descriptors() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_a_broker_that_never_takes_the_connection_leaves_no_socket(protocol: str) -> None:
     """A connection attempt without an answer is cut at the time-out."""
@@ -77,7 +71,7 @@ def test_a_broker_that_never_takes_the_connection_leaves_no_socket(protocol: str
             connections.run(
                 partial(connections.request, Address(HOST, port), raw_request(), api="Contract", timeout_s=SOON_S)
             )
-        wait_until(lambda: open_descriptors() == before)
+        until(lambda: open_descriptors() == before)
 
     assert raised.value.reason is FaultReason.TIMED_OUT
 
@@ -89,7 +83,7 @@ def test_a_silent_peer_is_cut_at_the_timeout_and_leaves_no_socket(protocol: str)
         before = open_descriptors()
         for _ in range(3):
             assert fault_of(connections, listener, timeout_s=SOON_S).reason is FaultReason.TIMED_OUT
-        wait_until(lambda: open_descriptors() == before)
+        until(lambda: open_descriptors() == before)
         assert connections._opening == {}
         assert connections._connections == {}
 
@@ -105,7 +99,7 @@ def test_a_peer_that_does_not_speak_tls_is_reported_as_such() -> None:
     with Listener(talk) as listener, client(security_protocol="SSL") as connections:
         before = open_descriptors()
         fault = fault_of(connections, listener)
-        wait_until(lambda: open_descriptors() == before)
+        until(lambda: open_descriptors() == before)
 
     assert fault.reason is FaultReason.TLS_FAILED
 
@@ -247,6 +241,6 @@ def test_nothing_is_left_after_close() -> None:
     with broker(echo) as listener:
         with client() as connections:
             ask(connections, listener)
-        wait_until(lambda: not {t for t in set(threading.enumerate()) - threads if "contract" in t.name})
-    wait_until(lambda: open_descriptors() == descriptors)
+        until(lambda: not {t for t in set(threading.enumerate()) - threads if "contract" in t.name})
+    until(lambda: open_descriptors() == descriptors)
     assert set(threading.enumerate()) == threads

@@ -33,8 +33,8 @@ from tests.kafka.talking import (
     echo,
     fault_of,
     raw_request,
-    until,
 )
+from tests.waiting import until
 
 HIGHER = (30, 32)
 """Versions that do not exist yet."""

@@ -15,7 +15,8 @@ from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.client.resolver import LOOKUPS_MAX
 from exporter.kafka.errors import BrokerFault, FaultReason
 from tests.kafka.loopback import HOST, Listener
-from tests.kafka.talking import PATIENCE_S, broker, client, echo, raw_request, until
+from tests.kafka.talking import PATIENCE_S, broker, client, echo, raw_request
+from tests.waiting import until
 
 MUTE = "mute.example"
 
@@ -59,13 +60,12 @@ def fault(connections: Connections, host: str, listener: Listener, *, timeout_s:
 
 
 def test_others_are_answered_while_a_name_is_not(names: NameServer) -> None:
-    """Received side by side: the broker with an answer gives it while the name of the other is still waited for."""
+    """Requests are concurrent: the broker with a known name responds while the name of the other is still looked up."""
     with broker(echo) as listener, client() as connections:
         waiting: list[BrokerFault] = []
         thread = threading.Thread(target=lambda: waiting.append(fault(connections, MUTE, listener, timeout_s=3)))
         thread.start()
-        while MUTE not in names.lookups:
-            time.sleep(0.01)
+        until(lambda: MUTE in names.lookups)
 
         answers = [bytes(ask(connections, host, listener).body) for host in (HOST, "known.example")]
         was_waiting = thread.is_alive()
@@ -82,8 +82,7 @@ def test_a_name_is_looked_up_once_at_a_time_and_works_when_it_is_known(names: Na
         for _ in range(5):
             assert fault(connections, MUTE, listener, timeout_s=0.05).reason is FaultReason.TIMED_OUT
         assert [thread.name for thread in threading.enumerate()].count(f"names-{MUTE}") == 1
-        while MUTE not in names.lookups:
-            time.sleep(0.01)
+        until(lambda: MUTE in names.lookups)
         assert names.lookups.count(MUTE) == 1
         names.release.set()
         answer = ask(connections, MUTE, listener)
@@ -107,8 +106,7 @@ def test_closing_does_not_wait_for_a_name(names: NameServer) -> None:
         connections = Connections({}, client_id="contract")
         thread = threading.Thread(target=lambda: pytest.raises(Exception, ask, connections, MUTE, listener))  # noqa: B017, RUF061
         thread.start()
-        while MUTE not in names.lookups:
-            time.sleep(0.01)
+        until(lambda: MUTE in names.lookups)
         began = time.monotonic()
         connections.close()
         thread.join(10)

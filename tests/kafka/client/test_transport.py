@@ -29,8 +29,8 @@ from tests.kafka.talking import (
     end,
     raw_answer,
     raw_request,
-    until,
 )
+from tests.waiting import until
 
 NOTICED_S = 0.02
 """Between two pieces, so that the first is received before the second is there."""

@@ -19,7 +19,7 @@ from exporter.snapshot import Answer
 from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.fake_model import Model, Partition, Producer
 from tests.kafka.scene import answers, collector_of, reasons
-from tests.kafka.talking import until
+from tests.waiting import until
 
 
 @given(expected=st.lists(st.one_of(st.integers(0, 3), st.integers(0, 40_000)), max_size=60), known=st.booleans())

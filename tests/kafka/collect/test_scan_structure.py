@@ -131,7 +131,7 @@ def test_a_quiet_cycle_asks_once_for_metadata_limits_and_each_chunk(monkeypatch:
 
 
 def test_metadata_are_decoded_again_only_when_they_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Received in every cycle, so that a move and a new topic are seen in the next; decoded when a byte is another."""
+    """Requested in every cycle, so that a move and a new topic are seen in the next; decoded when a byte is another."""
     model = Model(topics={"t": [Partition(1), Partition(2)]})
     decoded: list[int] = []
     decode = metadata.decode

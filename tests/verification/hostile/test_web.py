@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +11,7 @@ from tests.verification.hostile.attacks import many_topics
 from tests.verification.hostile.peer import Peer
 from tests.verification.hostile.web import CROWDS, PATIENCE_S, PROBE, SCRAPER, TOPICS, Crowd, Door, besieged, opened
 from tests.verification.soak.resources import Resources
+from tests.waiting import until
 
 pytestmark = pytest.mark.long
 
@@ -52,7 +52,5 @@ def test_the_scraper_and_the_probe_are_served_alongside_strangers(door: Door, cr
     assert siege.visits >= crowd.small
     assert (set(siege.scrapes), set(siege.probes)) == ({200}, {200})
     assert siege.grew_mb < crowd.mb
-    end = time.monotonic() + PATIENCE_S
-    while Resources.of(door.process).descriptors > before.descriptors + DESCRIPTORS_MORE:
-        assert time.monotonic() < end, "connections of strangers are left"
-        time.sleep(0.05)
+    most = before.descriptors + DESCRIPTORS_MORE
+    until(lambda: Resources.of(door.process).descriptors, most.__ge__, patience_s=PATIENCE_S)

@@ -21,6 +21,7 @@ from tests.brokers.cluster import free_ports
 from tests.certificates import Authority
 from tests.real_brokers.exporting import command
 from tests.verification.soak.resources import Resources
+from tests.waiting import until
 from tests.web.test_auth import TLS, basic, client_tls, hashed
 
 PATIENCE_S: Final = 60.0
@@ -251,10 +252,11 @@ def opened(folder: Path, bootstrap: str, *, with_tls: bool) -> Iterator[Door]:
     with (folder / "serve.log").open("wb") as log, subprocess.Popen(line, stdout=log, stderr=log) as process:
         try:
             door = Door(process.pid, port, client_tls(authority) if with_tls else None)
-            end = time.monotonic() + PATIENCE_S
-            while door.status("/-/ready", SCRAPER) != http.client.OK:
-                assert time.monotonic() < end, (folder / "serve.log").read_text()
-                time.sleep(0.1)
+            until(
+                lambda: door.status("/-/ready", SCRAPER) == http.client.OK,
+                patience_s=PATIENCE_S,
+                status=(folder / "serve.log").read_text,
+            )
             yield door
         finally:
             process.kill()

@@ -28,6 +28,7 @@ from examples.workload.wire import (
     open_wire,
     until_answered,
 )
+from tests import waiting
 from tests.verification.situations.words import Expected, Truth
 
 PATIENCE_S = 30.0
@@ -147,11 +148,7 @@ def in_sync_ids(bootstrap: str, topic: str) -> dict[int, set[int]]:
 
 def until(holds: Callable[[], bool], what: str) -> None:
     """Wait until `holds`; `what` names it where it never does."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {PATIENCE_S:.0f} s: {what}")
-        time.sleep(POLL_PAUSE_S)
+    waiting.until(holds, patience_s=PATIENCE_S, pause_s=POLL_PAUSE_S, status=lambda: what)
 
 
 def until_closed(bootstrap: str, topic: str, partition: int) -> None:

@@ -19,6 +19,7 @@ from tests.verification.soak.clock import WallClock
 from tests.verification.soak.cluster import SoakCluster
 from tests.verification.soak.disk import Disk
 from tests.verification.soak.watcher import Truth
+from tests.waiting import until
 
 HUNG: Final = "hung"
 HUNG_PARTITIONS: Final = 6
@@ -115,10 +116,7 @@ def fill_disk(ground: Ground) -> None:
     assert ground.disk is not None
     broker = ground.cluster.broker(DISK_NODE)
     ground.disk.fill()
-    halts_by = time.monotonic() + HALTS_S
-    while broker.running:
-        assert time.monotonic() < halts_by, f"a broker on a full disk goes on:\n{broker.log_tail()}"
-        time.sleep(0.1)
+    until(lambda: not broker.running, patience_s=HALTS_S, status=broker.log_tail)
     time.sleep(ground.chance.uniform(0, 5))
     ground.disk.free()
     broker.start()
