@@ -122,7 +122,6 @@ def test_three_nodes_are_one_cluster(make_cluster: MakeCluster) -> None:
 
 @pytest.mark.broker
 def test_no_broker_outlives_a_killed_test_run(tmp_path: Path) -> None:
-    """A test run that is killed outright takes its brokers with it."""
     program = (
         "import time; from tests.brokers.cluster import KafkaCluster\n"
         "with KafkaCluster('4.3.1') as cluster:\n"

@@ -234,7 +234,6 @@ def test_every_verdict_and_every_reason_is_explained() -> None:
 
 
 def test_metrics_in_the_documents_exist() -> None:
-    """A metric that a document names is in the table."""
     names = {metric.name for metric in METRICS}
     words = {
         word

@@ -149,7 +149,6 @@ def test_an_ordinary_transaction_stays_open_until_it_is_closed(
 def test_an_exception_aborts_the_open_transaction(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: Name
 ) -> None:
-    """A failure inside the context aborts the transaction."""
     topic, transactional_id = make_topic(broker), fresh_name("failing")
     with (
         pytest.raises(KeyError),

@@ -59,7 +59,6 @@ SOME = State(
 def test_what_is_saved_is_loaded(
     tmp_path_factory: pytest.TempPathFactory, memory: Memory, log_position: LogPosition, topics: tuple[str, ...]
 ) -> None:
-    """Any state survives the way to disk and back."""
     path = tmp_path_factory.mktemp("state") / "state.json"
 
     state_file.save(path, State(memory, log_position, topics))

@@ -96,7 +96,7 @@ def test_the_first_cycle_is_remembered_and_forgotten_with_the_block() -> None:
 
 
 @pytest.mark.parametrize("impact", [None, at(failures=("broker 2 does not respond",))], ids=["none", "partial"])
-def test_a_cycle_that_could_not_ask_keeps_the_first(impact: Impact | None) -> None:
+def test_a_cycle_that_could_not_read_groups_keeps_the_first(impact: Impact | None) -> None:
     """Such a cycle publishes no group, since it knows none."""
     first = evaluate(hang(at(100)), Memory(), Policy())
     unread = evaluate(hang(impact, later_ms=MINUTE_MS), first.memory, Policy())

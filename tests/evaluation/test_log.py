@@ -16,23 +16,15 @@ from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.journal import NO_JOURNAL, EndedTransaction, Journal, LoggedProducer
 from exporter.transaction_log.records import TransactionRecord
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, listed, proof, snapshot, transaction
+from tests.transaction_log.builders import record
 
 HERE = ("orders", 0)
 STARTED_MS = NOW_MS - 5 * MINUTE_MS
 
 
 def latest(status: State = State.ONGOING, **fields: Any) -> TransactionRecord:
-    known: dict[str, Any] = {
-        "transactional_id": "app-1",
-        "producer_id": 7,
-        "producer_epoch": 3,
-        "timeout_ms": MINUTE_MS,
-        "status": status,
-        "partitions": frozenset({HERE}),
-        "last_update_ms": STARTED_MS,
-        "start_ms": STARTED_MS,
-    }
-    return TransactionRecord(**{**known, **fields})
+    known: dict[str, Any] = {"transactional_id": "app-1", "last_update_ms": STARTED_MS, "start_ms": STARTED_MS}
+    return record(status, **{**known, **fields})
 
 
 def journal(**fields: Any) -> Journal:

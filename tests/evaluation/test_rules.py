@@ -415,13 +415,11 @@ def test_every_predicate_and_the_verdict(row: Row) -> None:
 
 
 def test_every_reason_occurs_in_the_table() -> None:
-    """No way of being inconclusive is left untried."""
     # What was not examined has no evidence at all.
     elsewhere = {InconclusiveReason.ID_LISTED_NOT_DESCRIBED, InconclusiveReason.NOT_EXAMINED}
     assert {row.missing for row in [*OWNED, *INCONCLUSIVE]} | elsewhere == set(InconclusiveReason)
 
 
 def test_every_verdict_occurs_in_the_table() -> None:
-    """No verdict is without a situation."""
     without = set(Verdict) - {row.verdict for row in [*OWNED, *COMPLETING, *HANGING, *DIVERGED, *INCONCLUSIVE]}
     assert not without, f"add a row above for each of {without}"

@@ -71,7 +71,6 @@ def test_every_metric_and_signal_exists(target: Target) -> None:
 
 @every_target
 def test_every_label_exists(target: Target) -> None:
-    """A matcher is about a label that the series has."""
     for selector in selectors(target.expression):
         used = {matcher.name for matcher in selector.matchers.matchers}
         assert used <= labels_of(str(selector.name)), selector.name
@@ -100,7 +99,6 @@ def test_every_legend_names_labels_that_are_left(target: Target) -> None:
 
 @each(COMMITTED)
 def test_variables_ask_for_labels_of_their_metric(name: str) -> None:
-    """What can be chosen is what the series have."""
     for variable in COMMITTED[name]["templating"]["list"]:
         if variable["type"] == "query":
             query = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"])

@@ -72,7 +72,7 @@ def values(answer: Answer) -> list[float]:
 
 
 @every_scenario
-def test_every_question_has_its_answer(prometheus: Prometheus, scenario: str) -> None:
+def test_every_query_has_its_result(prometheus: Prometheus, scenario: str) -> None:
     """Whatever the scenario has to show is there and finite; whatever it has not is missing, and not 0."""
     wrong = []
     for target in targets():
@@ -84,7 +84,7 @@ def test_every_question_has_its_answer(prometheus: Prometheus, scenario: str) ->
     assert wrong == []
 
 
-def test_expectations_are_about_questions_that_are_asked() -> None:
+def test_expectations_are_about_existing_queries() -> None:
     """A panel that has gone or got another name takes its expectation along."""
     assert set(EMPTY) <= {target.name for target in targets()}
 

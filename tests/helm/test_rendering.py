@@ -222,7 +222,7 @@ def test_the_service_is_as_the_values_have_it() -> None:
     assert (spec["ipFamilyPolicy"], spec["ipFamilies"]) == ("PreferDualStack", ["IPv4", "IPv6"])
 
 
-def test_the_test_runs_when_it_is_asked_for() -> None:
+def test_the_test_runs_on_request() -> None:
     """Never at an installation; its pod stays until the next one, so that its log can be read."""
     plain, full = only(render("minimal"), "Pod"), only(render("everything"), "Pod")
 

@@ -3,8 +3,8 @@
 What it simplifies: see there; and requests are answered in the order in which they come, one thread for each connection.
 
 `FakeCluster.on_request` sees every request before it is answered. It may change the model, and return a fault: a `Fault`,
-or a Kafka error code that the answer shall carry. `on_answer` sees the answer as well, and may change it. `on_frame` sees
-the bytes of every response, ApiVersions included, and may have others sent in their place.
+or a Kafka error code that the response shall carry. `on_response` sees the response as well, and may change it. `on_frame`
+sees the bytes of every response, ApiVersions included, and may have others sent in their place.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ EVERYTHING = {name: newest for name, newest, *_ in APIS.values()}
 
 
 class Fault(Enum):
-    """What becomes of one request instead of its answer."""
+    """What becomes of one request instead of its response."""
 
     CLOSED = auto()
-    """The connection is closed without an answer."""
+    """The connection is closed without a response."""
     CUT = auto()
-    """It is closed in the middle of the answer."""
+    """It is closed in the middle of the response."""
     CLOSED_AFTER = auto()
-    """It is closed right after the answer."""
+    """It is closed right after the response."""
     SILENT = auto()
     """Nothing comes any more."""
     GARBAGE = auto()
-    """Random bytes come in place of the answer's body."""
+    """Random bytes come in place of the response's body."""
     EMPTIED = auto()
     """Zeros come in place of the body: null where arrays and names must be."""
     RESET = auto()
-    """The connection is reset without an answer."""
+    """The connection is reset without a response."""
     TRICKLED = auto()
     """One byte comes, and another a second later, and so on."""
     TRUNCATED = auto()
     """The body lacks its last bytes, and its length says so."""
     EXTENDED = auto()
-    """There is more in the frame than the answer."""
+    """There is more in the frame than the response."""
     OTHER_ID = auto()
     """It responds to a request that was not sent."""
     LENGTH_ZERO = auto()
@@ -79,7 +79,7 @@ class Received:
 
 OnRequest = Callable[[Received], "Fault | int | None"]
 """A number is a Kafka error code."""
-OnAnswer = Callable[[Received, Any], None]
+OnResponse = Callable[[Received, Any], None]
 OnFrame = Callable[[int, str, bytes], "Iterable[bytes] | None"]
 """(node, API, framed response) -> the pieces that are sent in its place; None: it is sent as it is."""
 
@@ -90,7 +90,7 @@ class FakeCluster:
     def __init__(self, model: Model, *, nodes: int = 1) -> None:
         self.model = model
         self.on_request: OnRequest = lambda _: None
-        self.on_answer: OnAnswer = lambda _received, _answer: None
+        self.on_response: OnResponse = lambda _received, _answer: None
         self.on_frame: OnFrame = lambda _node, _api, _frame: None
         self.received: list[Received] = []
         self.offered = {node: dict(EVERYTHING) for node in range(1, nodes + 1)}
@@ -136,7 +136,11 @@ class FakeCluster:
         for frame in frames(connection):
             api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
             if api_key == API_VERSIONS:
-                api, answer, fault = "ApiVersions", _api_versions(version, self.offered[node], self.oldest[node]), None
+                api, response, fault = (
+                    "ApiVersions",
+                    _api_versions(version, self.offered[node], self.oldest[node]),
+                    None,
+                )
             elif api_key not in APIS:
                 return
             else:
@@ -148,13 +152,13 @@ class FakeCluster:
                     received = Received(len(self.received) + 1, node, api, request)
                     self.received.append(received)
                     fault = self.on_request(received)
-                    answer = answer_with(self.answers, node, request, version)
-                    self.on_answer(received, answer)
+                    response = answer_with(self.answers, node, request, version)
+                    self.on_response(received, response)
             if isinstance(fault, int):
-                carry(answer, fault)
+                carry(response, fault)
                 fault = None
-            answer.with_header(correlation_id=correlation_id)
-            whole = bytes(answer.encode(header=True, framed=True))
+            response.with_header(correlation_id=correlation_id)
+            whole = bytes(response.encode(header=True, framed=True))
             pieces = self.on_frame(node, api, whole)
             if pieces is not None:
                 for piece in pieces:

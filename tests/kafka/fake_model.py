@@ -1,6 +1,6 @@
 """A small model of a fake cluster that a test may change, and the responses that it gives.
 
-What it simplifies against real brokers (`test_fake_broker.py` holds its answers to a real one's):
+What it simplifies against real brokers (`test_fake_broker.py` holds its responses to a real one's):
 
 - all nodes answer from one model at once: metadata never lags, and a move of a leader is seen everywhere immediately;
 - only a partition's leader answers DescribeProducers, and the followers that it has, which show what it shows (a real
@@ -8,7 +8,7 @@ What it simplifies against real brokers (`test_fake_broker.py` holds its answers
 - every node is in touch with the controller, unless the model says otherwise;
 - no producer runs: offsets are those of the model, the last stable offset is the first open start offset;
 - a state partition in `unloaded` is left out of ListTransactions without an error, as by a 4.3.1 broker that has just
-  restarted; to see ListTransactions refused while loading, have the answer carry that error;
+  restarted; to see ListTransactions refused while loading, have the response carry that error;
 - authorisation is a few switches of the model; quotas, TLS and SASL are not there.
 """
 
@@ -142,7 +142,7 @@ class Model:
 
 
 class Answers:
-    """The answer of each API, as a node of the cluster gives it: `(node, request, version) -> response`."""
+    """The response of each API, as a node of the cluster gives it: `(node, request, version) -> response`."""
 
     def __init__(self, model: Model, ports: Mapping[int, int], hosts: Mapping[int, str]) -> None:
         """`ports` and `hosts`: node -> where clients are to come to; those that live, and may change."""
@@ -430,7 +430,7 @@ APIS: dict[int, tuple[str, int, Any, Callable[[Answers, int, Any, int], Any]]] =
 
 
 def carry(answer: Any, error: int) -> None:
-    """Put `error` wherever the answer has place for one: at its top, or in each of its innermost rows."""
+    """Put `error` wherever the response has place for one: at its top, or in each of its innermost rows."""
     if isinstance(answer, ListTransactionsResponse | DescribeTransactionsResponse.TransactionState):
         answer.error_code = error
         return

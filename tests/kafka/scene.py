@@ -151,12 +151,12 @@ def collected(
     model: Model,
     *,
     on_request: Callable[[Received], Fault | ErrorCode | None] = lambda _: None,
-    on_answer: Callable[[Received, Any], None] = lambda _received, _answer: None,
+    on_response: Callable[[Received, Any], None] = lambda _received, _answer: None,
 ) -> Snapshot:
     """The first snapshot of a cluster of two nodes."""
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
         cluster.on_request = on_request
-        cluster.on_answer = on_answer
+        cluster.on_response = on_response
         return collector.collect(seen_before=None)
 
 

@@ -180,21 +180,21 @@ def test_a_producer_id_that_two_coordinators_claim_proves_nothing() -> None:
     model = scene()
     owner = model.coordinator_of("ended")[1]
 
-    def claim(received: Received, answer: Any) -> None:
+    def claim(received: Received, response: Any) -> None:
         """The other node goes on as if it still were the coordinator."""
         if received.node == owner:
             return
         if received.api == "ListTransactions" and received.request.producer_id_filters:
             state_type = ListTransactionsResponse.TransactionState
-            answer.transaction_states.append(
+            response.transaction_states.append(
                 state_type(version=1, transactional_id="ended", producer_id=12, transaction_state="CompleteCommit")
             )
-        for row in answer.transaction_states if received.api == "DescribeTransactions" else ():
+        for row in response.transaction_states if received.api == "DescribeTransactions" else ():
             if row.transactional_id == "ended":
                 row.error_code, row.producer_id, row.transaction_state = 0, 12, "CompleteCommit"
 
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
-        cluster.on_answer = claim
+        cluster.on_response = claim
         evaluation = evaluated(collector.collect(seen_before=None))
 
     assert set(inconclusive(evaluation)) == {("hung", 1, 12)}

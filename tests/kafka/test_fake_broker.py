@@ -69,7 +69,7 @@ def test_the_fake_answers_as_a_real_broker_does(
 
 
 def test_a_version_that_is_not_offered_ends_the_connection(kafka_4_3_1: KafkaCluster) -> None:
-    """Without an answer, by the fake as by a real broker."""
+    """Without a response, by the fake as by a real broker."""
     metadata_99 = framed(struct.pack(">hhih", 3, 99, 7, -1) + b"\0")
     with FakeCluster(Model()) as fake:
         for where in (address(kafka_4_3_1.bootstrap), (HOST, fake.ports[1])):

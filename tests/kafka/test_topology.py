@@ -129,14 +129,14 @@ def test_brokers_are_known_by_their_id() -> None:
     ],
     ids=["no broker", "a topic twice", "a negative partition index", "too many partitions", "a wild partition index"],
 )
-def test_an_answer_that_no_broker_sends_is_refused(answered: MetadataAnswer) -> None:
+def test_a_response_that_no_broker_sends_is_refused(answered: MetadataAnswer) -> None:
     """Whatever would look like an empty cluster, or fill the memory with partitions, is malformed."""
     with pytest.raises(MalformedAnswerError):
         topology_of(answered)
 
 
 def test_an_empty_cluster_has_no_rows() -> None:
-    """No topic at all is an answer like any other."""
+    """No topic at all is a response like any other."""
     topology = topology_of(answer({}))
 
     assert isinstance(topology, Topology)

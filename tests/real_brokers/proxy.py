@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 class LosingProxy:
-    """Listens on `port` and forwards to `target_port`; while `losing` is an API key, its answers are never delivered."""
+    """Listens on `port` and forwards to `target_port`; while `losing` is an API key, its responses are never delivered."""
 
     def __init__(self, port: int, target_port: int) -> None:
         self.losing: int | None = None

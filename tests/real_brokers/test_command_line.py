@@ -372,10 +372,10 @@ def test_force_terminate_aborts_an_ongoing_id_and_creates_none(
     assert json.loads(open_now.stdout)["transactions"] == []
 
 
-def test_a_lost_answer_is_followed_by_a_read_and_never_by_a_second_marker(
+def test_a_lost_response_is_followed_by_a_read_and_never_by_a_second_marker(
     make_cluster: Callable[..., KafkaCluster], fresh_name: FreshName, tool: Tool, tmp_path: Path
 ) -> None:
-    """The broker wrote the marker and its answer was lost: the partition is read, and one marker is all there is."""
+    """The broker wrote the marker and its response was lost: the partition is read, and one marker is all there is."""
     (front,) = free_ports(1)
     cluster = make_cluster("4.3.1")
     cluster.broker(1).stop()

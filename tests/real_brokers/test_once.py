@@ -110,7 +110,7 @@ def test_no_broker_is_status_1_and_a_sentence() -> None:
 
 
 @pytest.mark.slow
-def test_an_incomplete_answer_is_status_4_and_says_what_is_missing(make_cluster: Callable[..., KafkaCluster]) -> None:
+def test_an_incomplete_snapshot_is_status_4_and_says_what_is_missing(make_cluster: Callable[..., KafkaCluster]) -> None:
     """With one broker of three gone, rows are printed, and standard error names the partitions and the broker."""
     cluster = make_cluster("4.3.1", nodes=3)
     cluster.topics.create_on("lonely", [3])

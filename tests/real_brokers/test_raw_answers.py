@@ -29,7 +29,9 @@ def answered(connections: Connections, broker: Address, request: RawRequest) -> 
     return memoryview(bytes(connections.run(ask).body))
 
 
-def test_real_answers_are_read_as_kafka_python_reads_them(broker: KafkaCluster, make_topic: Callable[..., str]) -> None:
+def test_real_responses_are_read_as_kafka_python_reads_them(
+    broker: KafkaCluster, make_topic: Callable[..., str]
+) -> None:
     """Metadata by name and of all, producers idle and open, offsets; an unknown topic and partition among them."""
     topic = make_topic(broker, partitions=3)
     plant_producers(broker.bootstrap, topic, [1], PRODUCERS)

@@ -179,7 +179,7 @@ def test_a_refusal_is_explained(code: str, log: Log) -> None:
     assert log.steps()[-1] == "ended"
 
 
-def test_a_lost_answer_is_settled_by_reading(log: Log) -> None:
+def test_a_lost_response_is_settled_by_reading(log: Log) -> None:
     """Gone: done, without the broker's response. Still open: reported with the lost response, and not sent again."""
     gone = PartitionStandIn(answer=LOST)
     still = PartitionStandIn(answer=LOST, after=[(OPEN,)])
@@ -257,7 +257,7 @@ def test_leaving_after_the_marker_reports_that_it_may_be_written(partition: Part
 
 
 def test_there_is_never_a_second_marker(tmp_path: Path) -> None:
-    """Every first look, answer, later look, offset and failure of the log, in every combination."""
+    """Every first look, response, later look, offset and failure of the log, in every combination."""
     looks: list[Seen] = [(OPEN,), (), (NEWER,), *FAULTS, KeyboardInterrupt()]
     answers: list[MarkerAnswer | BaseException] = [
         WRITTEN,

@@ -95,7 +95,7 @@ def test_how_a_termination_ends(looks: list[Listing], answers: list[str | None],
 
 
 def test_nothing_newer_is_ever_fenced() -> None:
-    """Every sequence of four states and answers: only what was shown is fenced, and nothing after it was seen changed."""
+    """Every sequence of four states and responses: only what was shown is fenced, and nothing after it was seen changed."""
     possible: list[Listing] = [SHOWN, ABORTING, ABORTED, COMMITTED, NEXT, NEWER, LOST]
     ran = 0
     for looks in itertools.product(possible, repeat=4):

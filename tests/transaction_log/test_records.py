@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.primitives import uvarint
 from exporter.snapshot import TransactionState
 from exporter.transaction_log.records import (
     MalformedRecordError,
@@ -86,14 +87,6 @@ def value_of(record: TransactionRecord, *, flexible: bool, more_tags: dict[int, 
         for tag, data in sorted(tags.items()):
             parts += [uvarint(tag), uvarint(len(data)), data]
     return b"".join(parts)
-
-
-def uvarint(value: int) -> bytes:
-    encoded = b""
-    while value >= 0x80:
-        encoded += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return encoded + bytes([value])
 
 
 @given(RECORDS)

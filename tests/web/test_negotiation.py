@@ -80,6 +80,5 @@ def test_the_two_choices_are_independent() -> None:
 
 @given(st.text(), st.text())
 def test_no_header_is_an_error(accept: str, accept_encoding: str) -> None:
-    """Nonsense is ignored."""
     prefers_openmetrics(accept)
     accepts_gzip(accept_encoding)

@@ -469,7 +469,6 @@ def test_a_busy_port_is_one_clear_sentence(web: WebServer) -> None:
     ],
 )
 def test_a_wrong_address_is_one_clear_sentence(address: str, sentence: str) -> None:
-    """What is wrong with an address, in words."""
     with pytest.raises(WebServerError) as caught:
         WebServer(address, _site(healthy())).start()
     assert str(caught.value) == sentence

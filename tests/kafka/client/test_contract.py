@@ -81,7 +81,7 @@ def test_the_parser_takes_a_raw_request_and_frames_it() -> None:
 
 
 def test_the_parser_hands_the_body_over_however_it_is_cut() -> None:
-    """The answer arrives in two pieces, cut at any byte: its body comes undecoded, from the throttle time on."""
+    """The response arrives in two pieces, cut at any byte: its body comes undecoded, from the throttle time on."""
     whole = raw_answer(1, b"columns", throttle_time_ms=5)
     for cut in range(len(whole) + 1):
         parser, correlation_id = parser_with_one_request()
@@ -94,7 +94,7 @@ def test_the_parser_hands_the_body_over_however_it_is_cut() -> None:
         assert (answer.throttle_time_ms, bytes(answer.body)) == (5, struct.pack(">i", 5) + b"columns")
 
 
-def test_an_answer_has_the_version_that_its_request_was_sent_at() -> None:
+def test_a_response_has_the_version_that_its_request_was_sent_at() -> None:
     """A connection sets it for each request: brokers of one cluster may differ during an upgrade."""
     for version in (3, 7):
         parser = Parser(client_id="contract", receive_message_max_bytes=1000)
@@ -106,7 +106,7 @@ def test_an_answer_has_the_version_that_its_request_was_sent_at() -> None:
         assert answer.version == version
 
 
-def test_the_parser_has_room_for_the_answer_that_is_coming() -> None:
+def test_the_parser_has_room_for_the_response_that_is_coming() -> None:
     """A bytearray that knows how much of the frame is there, from its length on until its last byte."""
     parser, correlation_id = parser_with_one_request()
     whole = raw_answer(correlation_id, b"columns")
@@ -134,14 +134,14 @@ def test_the_parser_has_room_for_the_answer_that_is_coming() -> None:
     ids=["another correlation id", "too large", "negative length", "tagged header", "too short"],
 )
 def test_the_parser_refuses_what_is_not_a_response(frame: bytes, error: type[Exception]) -> None:
-    """Frames that cannot be the answer end in exceptions that the border knows."""
+    """Frames that cannot be the response end in exceptions that the border knows."""
     parser, _ = parser_with_one_request()
 
     with pytest.raises(error):
         parser.receive_bytes(frame)
 
 
-def test_an_answer_comes_back_whole() -> None:
+def test_a_response_comes_back_whole() -> None:
     """Also one beyond kafka-python's own limit of a megabyte."""
     body = os.urandom(3_000_000)
 
@@ -156,7 +156,7 @@ def test_an_answer_comes_back_whole() -> None:
 
 
 def test_requests_on_one_connection_share_it() -> None:
-    """Two that ask a new address at once share one connection, and each gets its own answer."""
+    """Two that ask a new address at once share one connection, and each gets its own response."""
 
     def serve(connection: socket.socket, correlation_id: int, frame: bytes) -> None:
         connection.sendall(raw_answer(correlation_id, frame[-1:]))
@@ -197,7 +197,7 @@ def test_gather_raises_the_first_failure_after_all_have_ended() -> None:
 
 
 def test_a_throttled_client_holds_back() -> None:
-    """After an answer with a throttle time the next request is not sent before that has passed (KIP-219)."""
+    """After a response with a throttle time the next request is not sent before that has passed (KIP-219)."""
     throttle_s = 0.3
     times = []
 
@@ -227,7 +227,7 @@ def test_a_throttle_longer_than_the_timeout_is_a_timeout_that_says_so() -> None:
     assert "throttles" in fault.sentence
 
 
-def test_throttling_by_an_answer_that_cannot_be_decoded_is_ignored() -> None:
+def test_throttling_by_a_response_that_cannot_be_decoded_is_ignored() -> None:
     """Nonsense ends its connection: the next request goes out at once, on another."""
 
     def serve(connection: socket.socket, correlation_id: int, _frame: bytes) -> None:
@@ -338,7 +338,6 @@ def test_an_idle_connection_that_was_lost_is_opened_again_once() -> None:
 
 
 def test_silence_ends_at_the_timeout() -> None:
-    """A broker that never responds is reported as timed out."""
     with broker(hang) as listener, client() as connections:
         fault = fault_of(connections, listener, timeout_s=SOON_S)
 
@@ -346,7 +345,6 @@ def test_silence_ends_at_the_timeout() -> None:
 
 
 def test_a_port_without_a_listener_is_unreachable() -> None:
-    """A refused connection is reported at once."""
     with broker(echo) as listener:
         pass
     with client() as connections:

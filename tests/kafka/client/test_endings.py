@@ -64,7 +64,7 @@ def open_descriptors() -> int:
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_a_broker_that_never_takes_the_connection_leaves_no_socket(protocol: str) -> None:
-    """A connection attempt without an answer is cut at the time-out."""
+    """A connection attempt without a response is cut at the time-out."""
     with full_backlog() as port, client(security_protocol=protocol, ssl_check_hostname=False) as connections:
         before = open_descriptors()
         with pytest.raises(BrokerFault) as raised:
@@ -236,7 +236,7 @@ def test_close_does_not_wait_for_a_busy_client() -> None:
 
 
 def test_nothing_is_left_after_close() -> None:
-    """The client's thread and its sockets are gone, after an answer and after a fault."""
+    """The client's thread and its sockets are gone, after a response and after a fault."""
     threads, descriptors = set(threading.enumerate()), open_descriptors()
     with broker(echo) as listener:
         with client() as connections:

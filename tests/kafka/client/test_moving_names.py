@@ -142,7 +142,7 @@ def test_a_follower_that_lags_behind_a_leaders_name_proves_nothing(names: dict[s
     )
     with FakeCluster(model, nodes=2) as cluster:
         cluster.hosts.update({1: ONE, 2: TWO})
-        cluster.on_answer = as_a_follower_that_lags
+        cluster.on_response = as_a_follower_that_lags
         with collector_of(cluster, bootstrap=BOOTSTRAP) as collector:
             assert verdicts(evaluated(collector.collect(seen_before=None))) == {}
             cluster.move(2, ELSEWHERE, cluster.ports[1])
@@ -153,7 +153,7 @@ def test_a_follower_that_lags_behind_a_leaders_name_proves_nothing(names: dict[s
             assert verdicts(evaluated(collector.collect(seen_before=None))) == {}
 
 
-def as_a_follower_that_lags(received: Received, answer: Any) -> None:
+def as_a_follower_that_lags(received: Received, response: Any) -> None:
     """Node 1 still shows open in the log of partition t-0 what has ended at its leader."""
     if (received.node, received.api) != (1, "DescribeProducers"):
         return
@@ -166,7 +166,7 @@ def as_a_follower_that_lags(received: Received, answer: Any) -> None:
         coordinator_epoch=-1,
         current_txn_start_offset=5,
     )
-    for topic in answer.topics:
+    for topic in response.topics:
         for partition in topic.partitions:
             if topic.name == "t":
                 partition.error_code, partition.active_producers = 0, [producer]

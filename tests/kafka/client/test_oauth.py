@@ -87,7 +87,7 @@ def test_a_token_at_hand_outlives_an_endpoint_that_fails_for_a_while() -> None:
         (b"\xff\xfe", "its response is not JSON"),
     ],
 )
-def test_an_answer_without_a_token_is_reported(body: bytes, why: str) -> None:
+def test_a_response_without_a_token_is_reported(body: bytes, why: str) -> None:
     """Whatever the response contains: the login reports the endpoint's error, and the cycle raises nothing."""
     with TokenEndpoint() as endpoint:
         endpoint.body = body

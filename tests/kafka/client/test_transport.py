@@ -65,8 +65,8 @@ def link(request: pytest.FixtureRequest, tmp_path: Path) -> Link:
 
 
 @pytest.mark.parametrize("cut", [1, 3, 4, 5, 13, 14, 1000, RECEIVE_BYTES, 2 * RECEIVE_BYTES + 1, -2, -1])
-def test_an_answer_is_whole_wherever_it_is_cut(link: Link, cut: int) -> None:
-    """Within its length, its header, its body, before its last byte: and the next answer is not touched."""
+def test_a_response_is_whole_wherever_it_is_cut(link: Link, cut: int) -> None:
+    """Within its length, its header, its body, before its last byte: and the next response is not touched."""
     make, options = link
 
     def in_two_pieces(connection: socket.socket, number: int) -> None:
@@ -103,7 +103,7 @@ def test_a_request_that_the_socket_does_not_take_at_once_is_sent_whole() -> None
 
 
 def ahead(connections: Connections, listener: Listener, body: bytes = b"ahead") -> Sent | None:
-    """Send a request ahead, as a reader of an answer does: on the client's thread."""
+    """Send a request ahead, as a reader of a response does: on the client's thread."""
 
     async def send() -> Sent | None:
         return connections.send_ahead(Address(HOST, listener.port), raw_request(body), timeout_s=PATIENCE_S)
@@ -112,7 +112,7 @@ def ahead(connections: Connections, listener: Listener, body: bytes = b"ahead") 
 
 
 def test_a_request_sent_ahead_is_answered_like_any_other_and_sent_once() -> None:
-    """Its bytes are out before anybody asks for the answer, and nothing more goes out then."""
+    """Its bytes are out before anybody asks for the response, and nothing more goes out then."""
     bodies: list[bytes] = []
 
     def noted(connection: socket.socket, number: int, frame: bytes) -> None:

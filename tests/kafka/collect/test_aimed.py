@@ -47,27 +47,27 @@ def no_leader(quorum: Any) -> None:
 def test_an_odd_quorum_does_not_end_the_cycle(change: Callable[[Any], None]) -> None:
     """It shows neither the brokers' progress nor the time: then all of them must agree, and they do."""
 
-    def on_answer(received: Received, answer: Any) -> None:
+    def on_response(received: Received, response: Any) -> None:
         if received.api == "DescribeQuorum":
-            change(answer.topics[0].partitions[0])
+            change(response.topics[0].partitions[0])
 
-    assert verdicts(evaluated(collected(scene(), on_answer=on_answer))) == HANGING | ALIVE
+    assert verdicts(evaluated(collected(scene(), on_response=on_response))) == HANGING | ALIVE
 
 
 def test_a_broker_whose_directory_was_created_again_is_current() -> None:
     """Its former self stays among the observers for five minutes, under the same id."""
 
-    def on_answer(received: Received, answer: Any) -> None:
+    def on_response(received: Received, response: Any) -> None:
         if received.api == "DescribeQuorum":
-            quorum = answer.topics[0].partitions[0]
+            quorum = response.topics[0].partitions[0]
             former = type(quorum.observers[0])(version=1, replica_id=2, log_end_offset=1, last_caught_up_timestamp=9)
             quorum.observers = [*quorum.observers, former]
 
-    assert verdicts(evaluated(collected(scene(), on_answer=on_answer))) == HANGING | ALIVE
+    assert verdicts(evaluated(collected(scene(), on_response=on_response))) == HANGING | ALIVE
 
 
 def test_controllers_that_are_gone_do_not_cost_the_cycle() -> None:
-    """Each of eight brokers holds its answer back for three seconds: one after the other they would take it all."""
+    """Each of eight brokers holds its response back for three seconds: one after the other they would take it all."""
     model = Model(
         topics={
             STATE_TOPIC: [Partition(leader) for leader in range(1, 9)],
@@ -122,12 +122,12 @@ def test_a_source_is_looked_for_also_among_bootstrap_addresses() -> None:
     """Node 1 is cut off, was so before node 2 came back, and does not name it."""
     model = Model(topics={STATE_TOPIC: [Partition(2)], "t": [Partition(2)]})
 
-    def forget(received: Received, answer: Any) -> None:
+    def forget(received: Received, response: Any) -> None:
         if received.api == "Metadata" and received.node == 1:
-            answer.brokers = [broker for broker in answer.brokers if broker.node_id == 1]
+            response.brokers = [broker for broker in response.brokers if broker.node_id == 1]
 
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
-        cluster.on_answer = forget
+        cluster.on_response = forget
         cluster.on_request = lambda received: (
             Fault.CLOSED if received.api == "DescribeQuorum" and received.node == 1 else None
         )

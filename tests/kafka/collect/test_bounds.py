@@ -84,7 +84,7 @@ def led_by_one(partitions: int) -> MetadataAnswer:
     return answer({"t": dict.fromkeys(range(partitions), (1, 0))})
 
 
-def test_partitions_of_a_dead_broker_are_asked_about_in_few_steps() -> None:
+def test_partitions_of_a_dead_broker_are_requested_again_in_few_steps() -> None:
     """The number of calls does not grow with the partitions that are unread."""
     response = led_by_one(MANY)
 
@@ -107,7 +107,7 @@ def test_a_refusal_of_every_partition_costs_few_steps() -> None:
 
 
 def test_long_error_messages_take_no_more_than_a_few_times_their_bytes() -> None:
-    """A position of each of their bytes would take twelve times as much; the next answer is read like the first."""
+    """A position of each of their bytes would take twelve times as much; the next response is read like the first."""
     size = 3_000_000
     body = memoryview(by_kafka_python([("t", [Row(0, 87, "m" * size, ())])], 0))
 
@@ -183,7 +183,7 @@ def test_partitions_without_a_row_are_a_gap_of_coverage() -> None:
                     topic.partitions[0].partition_index = FAR
 
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
-        cluster.on_answer = far_away
+        cluster.on_response = far_away
         snapshot = collector.collect()
 
     assert not snapshot.is_complete

@@ -27,7 +27,7 @@ from tests.kafka.scene import (
 )
 
 
-def test_a_partition_whose_leader_has_moved_is_asked_again_within_the_cycle() -> None:
+def test_a_partition_whose_leader_has_moved_is_requested_again_within_the_cycle() -> None:
     """NOT_LEADER_OR_FOLLOWER costs fresh metadata and one more question, at the new leader: the partition is read."""
     model = scene()
 
@@ -45,14 +45,14 @@ def test_a_partition_that_no_broker_leads_is_requested_twice_and_no_more() -> No
     """A leader that goes on saying NOT_LEADER_OR_FOLLOWER leaves the partition unread, with that as the reason."""
     asked_for = []
 
-    def refuse(received: Received, answer: Any) -> None:
-        for topic in answer.topics if received.api == "DescribeProducers" else ():
+    def refuse(received: Received, response: Any) -> None:
+        for topic in response.topics if received.api == "DescribeProducers" else ():
             for partition in topic.partitions:
                 if (topic.name, partition.partition_index) == ("lively", 2):
                     asked_for.append(received.number)
                     partition.error_code, partition.active_producers = ErrorCode.NOT_LEADER_OR_FOLLOWER, []
 
-    snapshot = collected(scene(), on_answer=refuse)
+    snapshot = collected(scene(), on_response=refuse)
 
     assert reasons(snapshot) == {("lively", 2): "NOT_LEADER_OR_FOLLOWER"}
     assert len(asked_for) == 2
@@ -68,15 +68,15 @@ def test_a_former_leader_is_ignored_when_it_shows_nothing_any_more() -> None:
 
     errors: list[int] = []
 
-    def forget(received: Received, answer: Any) -> None:
+    def forget(received: Received, response: Any) -> None:
         """Node 2 reports that it has moved; read again, it follows, and has lost what it had not replicated."""
-        for topic in answer.topics if (received.api, received.node) == ("DescribeProducers", 2) else ():
+        for topic in response.topics if (received.api, received.node) == ("DescribeProducers", 2) else ():
             for partition in topic.partitions:
                 if (topic.name, partition.partition_index) == ("hung", 1):
                     errors.append(partition.error_code)
                     partition.error_code = errors[0] if len(errors) == 1 else 0
 
-    snapshot = collected(model, on_request=nth(1, "DescribeProducers", move), on_answer=forget)
+    snapshot = collected(model, on_request=nth(1, "DescribeProducers", move), on_response=forget)
 
     assert verdicts(evaluated(snapshot)) == HANGING | ALIVE
     partitions = snapshot.partitions
@@ -100,33 +100,33 @@ def test_metadata_that_lag_do_not_make_an_unread_partition_vanish() -> None:
     model = scene()
     metadata_asked = 0
 
-    def lag(received: Received, answer: Any) -> None:
+    def lag(received: Received, response: Any) -> None:
         nonlocal metadata_asked
         if received.api == "Metadata":
             metadata_asked += 1
             if metadata_asked > 1:
-                answer.topics = [topic for topic in answer.topics if topic.name != "hung"]
+                response.topics = [topic for topic in response.topics if topic.name != "hung"]
 
     def silence(received: Received) -> Fault | None:
         return Fault.CLOSED if (received.api, received.node) == ("DescribeProducers", 2) else None
 
-    snapshot = collected(model, on_request=silence, on_answer=lag)
+    snapshot = collected(model, on_request=silence, on_response=lag)
 
     assert metadata_asked > 1
     assert answers(snapshot)["hung", 1] is Answer.UNAVAILABLE
     assert not snapshot.is_complete
 
 
-def test_an_answer_in_another_order_with_doubles_and_strangers_is_read_right() -> None:
+def test_a_response_in_another_order_with_doubles_and_strangers_is_read_right() -> None:
     """Topics and partitions are accepted in any order; surplus and duplicate ones are ignored."""
 
-    def shuffle(received: Received, answer: Any) -> None:
+    def shuffle(received: Received, response: Any) -> None:
         if received.api != "DescribeProducers":
             return
         topic_type = DescribeProducersResponse.TopicResponse
         partition_type = topic_type.PartitionResponse
         stranger = partition_type(version=0, partition_index=77, error_code=0, active_producers=_open_everywhere())
-        for topic in answer.topics:
+        for topic in response.topics:
             topic.partitions = [*reversed(topic.partitions), stranger]
         twice = [
             topic_type(
@@ -142,7 +142,7 @@ def test_an_answer_in_another_order_with_doubles_and_strangers_is_read_right() -
                     for partition in topic.partitions
                 ],
             )
-            for topic in answer.topics
+            for topic in response.topics
         ]
         unknown = topic_type(version=0, name="never-heard-of", partitions=[stranger])
         # Beyond the eight of its topic: taken for rows, these would be the partitions of the topics that follow.
@@ -154,9 +154,9 @@ def test_an_answer_in_another_order_with_doubles_and_strangers_is_read_right() -
                 for i in (-1, *range(8, 15))
             ],
         )
-        answer.topics = [unknown, beyond, *reversed(answer.topics), *twice]
+        response.topics = [unknown, beyond, *reversed(response.topics), *twice]
 
-    snapshot = collected(scene(), on_answer=shuffle)
+    snapshot = collected(scene(), on_response=shuffle)
 
     assert snapshot.is_complete
     assert verdicts(evaluated(snapshot)) == HANGING | ALIVE
@@ -167,14 +167,14 @@ def _open_everywhere() -> list[Any]:
     return [state_type(version=0, producer_id=666, producer_epoch=0, coordinator_epoch=0, current_txn_start_offset=0)]
 
 
-def test_a_partition_left_out_of_the_answer_is_unread() -> None:
+def test_a_partition_left_out_of_the_response_is_unread() -> None:
     """A partition that the response leaves out is unavailable, and says so."""
 
-    def leave_out(received: Received, answer: Any) -> None:
-        for topic in answer.topics if received.api == "DescribeProducers" else ():
+    def leave_out(received: Received, response: Any) -> None:
+        for topic in response.topics if received.api == "DescribeProducers" else ():
             topic.partitions = [p for p in topic.partitions if (topic.name, p.partition_index) != ("lively", 2)]
 
-    snapshot = collected(scene(), on_answer=leave_out)
+    snapshot = collected(scene(), on_response=leave_out)
 
     assert reasons(snapshot) == {("lively", 2): "left_out_of_the_answer"}
     assert answers(snapshot)["lively", 2] is Answer.UNAVAILABLE
@@ -226,11 +226,11 @@ def test_no_broker_at_any_address_is_cluster_unavailable() -> None:
 def test_a_broker_that_knows_no_broker_is_not_an_empty_cluster() -> None:
     """A node that has not caught up responds to Metadata without topics; the next address is queried instead."""
 
-    def know_nothing(received: Received, answer: Any) -> None:
+    def know_nothing(received: Received, response: Any) -> None:
         if received.api == "Metadata" and received.node == 1:
-            answer.brokers, answer.topics = [], []
+            response.brokers, response.topics = [], []
 
-    snapshot = collected(scene(), on_answer=know_nothing)
+    snapshot = collected(scene(), on_response=know_nothing)
 
     assert len(snapshot.partitions) == 15
 
@@ -303,7 +303,7 @@ def test_a_cycle_cut_off_by_close_gives_no_snapshot() -> None:
     assert [type(result) for result in outcome] == [ClientClosedError]
 
 
-def test_the_limit_is_asked_of_every_broker() -> None:
+def test_the_limit_is_read_from_every_broker() -> None:
     """transaction.max.timeout.ms is the largest value; a refusal is reported with its reason."""
     assert collected(scene()).max_timeout == MaxTimeout(timeout_ms=900_000, timeout_ms_min=900_000, unread=())
 
@@ -321,10 +321,10 @@ def test_the_limit_is_asked_of_every_broker() -> None:
 def test_a_limit_that_is_not_an_int_of_kafka_is_unknown(value: str) -> None:
     """One of 5,000 digits, and a superscript, were digits to Python, and ended the cycle."""
 
-    def on_answer(received: Received, answer: Any) -> None:
-        for result in answer.results if received.api == "DescribeConfigs" else ():
+    def on_response(received: Received, response: Any) -> None:
+        for result in response.results if received.api == "DescribeConfigs" else ():
             result.configs[0].value = value
 
-    max_timeout = collected(scene(), on_answer=on_answer).max_timeout
+    max_timeout = collected(scene(), on_response=on_response).max_timeout
 
     assert (max_timeout.timeout_ms, len(max_timeout.unread)) == (None, 2)

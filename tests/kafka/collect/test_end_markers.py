@@ -115,7 +115,7 @@ def test_what_is_gone_from_a_log_is_seen() -> None:
     assert not read.has_newest
 
 
-def test_batches_before_the_offset_that_was_asked_for_are_left_out() -> None:
+def test_batches_before_the_requested_offset_are_left_out() -> None:
     """Brokers answer with the whole batch or segment piece that holds the offset."""
     read = stretch(13)
     read.take(LOG)
@@ -125,7 +125,7 @@ def test_batches_before_the_offset_that_was_asked_for_are_left_out() -> None:
 
 
 def test_a_batch_that_is_cut_short_is_fetched_again() -> None:
-    """Brokers cut the last batch of an answer: the next fetch begins with it."""
+    """Brokers cut the last batch of a response: the next fetch begins with it."""
     whole = len(LOG) - len(batch(15))
 
     for length in range(whole, len(LOG)):
@@ -134,7 +134,7 @@ def test_a_batch_that_is_cut_short_is_fetched_again() -> None:
         assert (len(read.markers), read.next_offset) == (2, 15)
 
 
-def test_an_answer_about_more_than_was_asked_is_ignored() -> None:
+def test_a_response_about_more_than_was_requested_is_ignored() -> None:
     """One partition was requested; without records it is at its end."""
     with pytest.raises(MalformedAnswerError):
         fetched(SimpleNamespace(responses=[]))
@@ -144,7 +144,7 @@ def test_an_answer_about_more_than_was_asked_is_ignored() -> None:
         assert fetched(answer) == (6, b"", 10)
 
 
-def test_every_flipped_bit_is_an_answer_or_a_fault() -> None:
+def test_every_flipped_bit_is_a_response_or_a_fault() -> None:
     """Whatever comes over the wire: markers or a MalformedAnswerError, nothing else, and it ends."""
     refused = 0
     for bit in range(len(LOG) * 8):

@@ -130,7 +130,7 @@ CODES: list[int] = [code for code in range(-1, 136) if code] + [32_000, -32_768]
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_no_error_code_makes_a_lie(part: int) -> None:
-    """Every request with every code that an answer may carry, known or not; a part of the codes in each test."""
+    """Every request with every code that a response may carry, known or not; a part of the codes in each test."""
     count = requests_of_a_clean_cycle()
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster, deadline_s=DEADLINE_S) as collector:
         memory = remembered(collector)
@@ -146,25 +146,25 @@ def test_no_error_code_makes_a_lie(part: int) -> None:
             assert remembered(collector).transactions.keys() == memory.transactions.keys()
 
 
-def repeated(_: Received, answer: Any) -> None:
-    """Every partition of an answer comes twice."""
-    for topic in getattr(answer, "topics", ()):
+def repeated(_: Received, response: Any) -> None:
+    """Every partition of a response comes twice."""
+    for topic in getattr(response, "topics", ()):
         topic.partitions = [*topic.partitions, *topic.partitions]
 
 
-def unrequested(_: Received, answer: Any) -> None:
+def unrequested(_: Received, response: Any) -> None:
     """The first topic of a response occurs again under a name that was not requested."""
-    topics = getattr(answer, "topics", None)
+    topics = getattr(response, "topics", None)
     if topics and hasattr(topics[0].partitions[0] if topics[0].partitions else None, "active_producers"):
         stranger = copy.deepcopy(topics[0])
         stranger.name = "stranger"
-        answer.topics = [*topics, stranger]
+        response.topics = [*topics, stranger]
 
 
-def throttled(_: Received, answer: Any) -> None:
+def throttled(_: Received, response: Any) -> None:
     """A request quota: the client must wait."""
-    if hasattr(answer, "throttle_time_ms"):
-        answer.throttle_time_ms = 30
+    if hasattr(response, "throttle_time_ms"):
+        response.throttle_time_ms = 30
 
 
 @pytest.mark.parametrize("change", [repeated, unrequested, throttled])
@@ -172,7 +172,7 @@ def test_surplus_data_in_a_response_is_ignored(change: Callable[[Received, Any],
     """The verdicts are those of a clean cycle, in a snapshot that says that it is whole."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         memory = remembered(collector)
-        cluster.on_answer = change
+        cluster.on_response = change
         for _ in range(2):
             snapshot = collector.collect(seen_before=None)
             assert verdicts(evaluated(snapshot, memory)) == HANGING | ALIVE

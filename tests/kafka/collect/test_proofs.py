@@ -66,7 +66,7 @@ def test_the_probes_must_pass_before_and_after_the_listing(*, at_first: bool) ->
 
 
 @pytest.mark.parametrize("fault", [Fault.CLOSED, ErrorCode.KAFKA_STORAGE_ERROR], ids=["no answer", "another error"])
-def test_a_probe_without_a_proper_answer_proves_nothing(fault: Fault | ErrorCode) -> None:
+def test_a_probe_without_a_proper_response_proves_nothing(fault: Fault | ErrorCode) -> None:
     """Only TRANSACTIONAL_ID_NOT_FOUND counts: a probe that is lost, or answered with any other error, does not."""
     model = scene()
     spare = spare_state_partition(model)
@@ -130,7 +130,7 @@ def test_a_topic_hidden_at_the_coordinator_spares_only_what_rests_on_partitions(
     for partition in model.topics["hung"]:
         partition.leader = other
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
-        cluster.on_answer = _metadata_but_the_coordinator_s_own_from(other, cluster)
+        cluster.on_response = _metadata_but_the_coordinator_s_own_from(other, cluster)
         snapshot = collector.collect(seen_before=None)
 
     evaluation = evaluated(snapshot)
@@ -143,15 +143,15 @@ def _metadata_but_the_coordinator_s_own_from(node: int, cluster: FakeCluster) ->
     listings_up_to_the_proof = 2 * 2  # of two nodes: the general one, and the proof's
     acls_up_to_the_listings = 2
 
-    def on_answer(received: Received, answer: Any) -> None:
+    def on_response(received: Received, response: Any) -> None:
         apis = Counter(request.api for request in cluster.received)
         as_coordinator = apis["ListTransactions"] == listings_up_to_the_proof and (
             apis["DescribeAcls"] == acls_up_to_the_listings
         )
         if received.api == "Metadata" and not as_coordinator:
-            answer.topics = cluster.answers.metadata(node, received.request, received.request.version).topics
+            response.topics = cluster.answers.metadata(node, received.request, received.request.version).topics
 
-    return on_answer
+    return on_response
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_without_transactions_state_is_absent_and_a_hang_is_proved() -> None:
 
 
 def test_a_hidden_state_topic_proves_nothing() -> None:
-    """Without DESCRIBE on __transaction_state the coordinators are unknown, however healthy their answers."""
+    """Without DESCRIBE on __transaction_state the coordinators are unknown, however healthy their responses."""
     model = scene()
     model.hidden_topics = {(node, STATE_TOPIC) for node in (1, 2)}
     evaluation = evaluated(collected(model))

@@ -39,7 +39,7 @@ def test_chunks_hold_every_row_once_and_keep_to_the_bound(expected: list[int], *
 
 
 def test_chunks_keep_to_the_number_of_partitions() -> None:
-    """However small the answers are expected to be, and whether or not that is known."""
+    """However small the responses are expected to be, and whether or not that is known."""
     rows = np.arange(2 * CHUNK_PARTITIONS_MAX + 1, dtype=np.int64)
     for expected in (None, np.zeros(len(rows), dtype=np.int32)):
         sizes = [len(chunk) for chunk in chunks(rows, expected)]
@@ -82,7 +82,7 @@ def test_many_chunks_read_every_partition_and_progress_is_reported() -> None:
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_after_a_failed_chunk_the_broker_is_not_asked_for_the_rest() -> None:
+def test_after_a_failed_chunk_the_rest_is_not_requested() -> None:
     """What was read before stays read; the rest is unread for the same reason, in one more question after the refresh."""
     seen = 0
 
@@ -105,7 +105,7 @@ def test_after_a_failed_chunk_the_broker_is_not_asked_for_the_rest() -> None:
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_the_next_request_is_out_before_an_answer_is_decoded_and_never_two(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_request_is_out_before_a_response_is_decoded_and_never_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """The leader of twenty partitions works on the next three while the exporter decodes its last response."""
     count = 7
     asked_when_decoding: list[int] = []

@@ -103,7 +103,7 @@ def requests_of(collector: Collector, cluster: FakeCluster) -> list[tuple[str, i
     ]
 
 
-def test_a_quiet_cycle_asks_once_for_metadata_limits_and_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quiet_cycle_requests_metadata_limits_and_each_chunk_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """4,500 partitions of one leader are three requests of at most 2,000, from the second cycle on the very same bytes."""
     model = Model(topics={name: [Partition(1, producers=[Producer(7)]) for _ in range(1500)] for name in "abc"})
     encoded: list[int] = []

@@ -55,13 +55,13 @@ def metadata_of(nodes: set[int], change: Callable[[Any], None]) -> Callable[[Rec
     """From the second listing on these nodes' metadata are changed: all that rests on them has been read by then."""
     listings = 0
 
-    def on_answer(received: Received, answer: Any) -> None:
+    def on_response(received: Received, response: Any) -> None:
         nonlocal listings
         listings += received.api == "ListTransactions"
         if received.api == "Metadata" and received.node in nodes and listings >= 2 * 2:
-            change(answer)
+            change(response)
 
-    return on_answer
+    return on_response
 
 
 def newer_epoch(answer: Any) -> None:
@@ -106,7 +106,7 @@ def test_a_broker_that_has_not_caught_up_with_the_controllers_log_is_not_confirm
 @pytest.mark.parametrize("node", [1, 2])
 def test_a_newer_epoch_anywhere_contradicts(node: int) -> None:
     """A new leader acts on its own metadata: a broker that names a newer epoch contradicts the old leader."""
-    all_unconfirmed_or_moved(collected(scene(), on_answer=metadata_of({node}, newer_epoch)))
+    all_unconfirmed_or_moved(collected(scene(), on_response=metadata_of({node}, newer_epoch)))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_another_topic_id_anywhere_contradicts() -> None:
         for topic in answer.topics:
             topic.topic_id = UUID(int=7)
 
-    all_unconfirmed_or_moved(collected(scene(), on_answer=metadata_of({2}, made_again)))
+    all_unconfirmed_or_moved(collected(scene(), on_response=metadata_of({2}, made_again)))
 
 
 def test_a_topic_that_a_broker_does_not_know_contradicts() -> None:
@@ -161,7 +161,7 @@ def test_a_topic_that_a_broker_does_not_know_contradicts() -> None:
             topic.error_code, topic.partitions = code, []
 
     deleted = metadata_of({2}, lambda answer: unknown(answer, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    all_unconfirmed_or_moved(collected(scene(), on_answer=deleted))
+    all_unconfirmed_or_moved(collected(scene(), on_response=deleted))
 
 
 def test_without_describe_on_the_cluster_most_brokers_must_agree() -> None:
@@ -248,14 +248,14 @@ def test_an_in_sync_follower_that_does_not_agree_leaves_a_hang_unverified() -> N
     model.topics["hung"][0].followers = (2,)
     assert verdicts(evaluated(collected(model)))[UNKNOWN] is Verdict.HANGING_NO_TRANSACTIONAL_ID
 
-    def empty(received: Received, answer: Any) -> None:
-        for topic in answer.topics if received.api == "DescribeProducers" and received.node == 2 else ():
+    def empty(received: Received, response: Any) -> None:
+        for topic in response.topics if received.api == "DescribeProducers" and received.node == 2 else ():
             for partition in topic.partitions if topic.name == "hung" else ():
                 partition.active_producers = [
                     producer for producer in partition.active_producers if producer.producer_id != UNKNOWN[2]
                 ]
 
-    snapshot = collected(model, on_answer=empty)
+    snapshot = collected(model, on_response=empty)
     assert inconclusive(evaluated(snapshot)) == {UNKNOWN: InconclusiveReason.REPLICA_UNREAD}
     assert not snapshot.is_complete
 

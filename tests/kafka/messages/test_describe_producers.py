@@ -19,6 +19,7 @@ from exporter.kafka.messages import describe_producers, producers_layout
 from exporter.kafka.messages.describe_producers import FIELDS, ProducersAnswer, decode
 from exporter.kafka.messages.producers_layout import ENTRY_BYTES
 from exporter.kafka.messages.response import untagged
+from exporter.primitives import compact, uvarint
 from exporter.snapshot import ENTRY_FIELDS
 from tests.kafka.two_decoders import TwoDecoders, assert_refused_for_little
 
@@ -40,7 +41,7 @@ Entry = tuple[int, int, int, int, int, int]
 
 @dataclass(frozen=True)
 class Row:
-    """One partition of an answer."""
+    """One partition of a response."""
 
     index: int
     error: int
@@ -65,7 +66,7 @@ TOPICS = st.lists(st.tuples(TEXT, st.lists(PARTITIONS, max_size=4)), max_size=4)
 
 
 def by_kafka_python(topics: Topics, throttle_time_ms: int) -> bytes:
-    """The answer's body as kafka-python encodes it."""
+    """The response's body as kafka-python encodes it."""
     topic_type = DescribeProducersResponse.TopicResponse
     partition_type = topic_type.PartitionResponse
     answer = DescribeProducersResponse(
@@ -112,7 +113,7 @@ def expected(
 
 
 def columns(answer: ProducersAnswer) -> tuple[Any, ...]:
-    """The same, from an answer's columns."""
+    """The same, from a response's columns."""
     partitions = (answer.topic, answer.partition, answer.error, answer.producers)
     entries = answer.columns().values()
     return (
@@ -130,7 +131,7 @@ def columns(answer: ProducersAnswer) -> tuple[Any, ...]:
 
 
 def by_oracle(body: bytes) -> tuple[Any, ...]:
-    """What the columns must hold, as kafka-python reads the answer."""
+    """What the columns must hold, as kafka-python reads the response."""
     response = DescribeProducersResponse.decode(body, version=0)
     topics = [
         (
@@ -154,7 +155,7 @@ DECODERS = TwoDecoders(lambda body: columns(decode(body)), by_oracle)
 
 
 def twice(body: bytes, producer_ids: set[int] | None = None, *, every: bool = False) -> ProducersAnswer:
-    """What is read of `body`, which must be the same where it is laid out as the last answer."""
+    """What is read of `body`, which must be the same where it is laid out as the last response."""
     answer = decode(memoryview(body), producer_ids, every=every)
     assert decode(memoryview(body), producer_ids, every=every, like=answer.layout) == answer
     return answer
@@ -162,7 +163,7 @@ def twice(body: bytes, producer_ids: set[int] | None = None, *, every: bool = Fa
 
 @given(TOPICS, INT32)
 @example([("t", [Row(0, 0, None, ((1, 0, 0, 0, -1, 0), (2, 0, 0, 0, -1, -1)))])], 0)
-def test_an_answer_encoded_by_kafka_python_decodes_to_its_columns(topics: Topics, throttle_time_ms: int) -> None:
+def test_a_response_encoded_by_kafka_python_decodes_to_its_columns(topics: Topics, throttle_time_ms: int) -> None:
     """Every field of every open transaction, in order; entries that are not open are only counted."""
     assert columns(twice(by_kafka_python(topics, throttle_time_ms))) == expected(topics, throttle_time_ms)
 
@@ -227,7 +228,7 @@ else:
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="kio needs Python 3.11 or newer")
 @given(TOPICS, st.integers(0, 2**31 - 1), st.sampled_from([0, 3, 6, 29, 56]))
-def test_an_answer_encoded_by_kio_decodes_to_its_columns(topics: Topics, throttle_time_ms: int, error: int) -> None:
+def test_a_response_encoded_by_kio_decodes_to_its_columns(topics: Topics, throttle_time_ms: int, error: int) -> None:
     """A second, independent encoder of Kafka's own schema gives the same columns."""
     known = [(name, [Row(p.index, error, p.message, p.entries) for p in rows]) for name, rows in topics]
 
@@ -240,7 +241,7 @@ TAGS = st.sampled_from([b"\0", b"\1\0\1x", b"\2\0\0\x81\1\3abc", b"\1\7" + b"\x9
 
 @given(TOPICS, st.data())
 def test_tagged_fields_anywhere_are_stepped_over(topics: Topics, data: st.DataObject) -> None:
-    """Tagged fields on entries, partitions, topics and the answer change nothing of what is read."""
+    """Tagged fields on entries, partitions, topics and the response change nothing of what is read."""
 
     def tags() -> bytes:
         return data.draw(TAGS)
@@ -251,7 +252,7 @@ def test_tagged_fields_anywhere_are_stepped_over(topics: Topics, data: st.DataOb
 
 
 def by_hand(topics: Topics, throttle_time_ms: int, tags: Callable[[], bytes]) -> bytes:
-    """The answer's body, field by field, with `tags()` at the end of every structure."""
+    """The response's body, field by field, with `tags()` at the end of every structure."""
     parts = [struct.pack(">i", throttle_time_ms), uvarint(len(topics) + 1)]
     for name, partitions in topics:
         parts += [compact(name), uvarint(len(partitions) + 1)]
@@ -265,24 +266,12 @@ def by_hand(topics: Topics, throttle_time_ms: int, tags: Callable[[], bytes]) ->
     return b"".join([*parts, tags()])
 
 
-def uvarint(value: int) -> bytes:
-    encoded = b""
-    while value >= 0x80:
-        encoded += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return encoded + bytes([value])
-
-
-def compact(text: str) -> bytes:
-    return uvarint(len(text.encode()) + 1) + text.encode()
-
-
 def no_tags() -> bytes:
     return b"\0"
 
 
 def test_bytes_built_by_hand_are_what_kafka_python_builds() -> None:
-    """The helper that the hostile answers are made with writes the same bytes as kafka-python."""
+    """The helper that the hostile responses are made with writes the same bytes as kafka-python."""
     assert by_hand(SMALL, 3, no_tags) == by_kafka_python(SMALL, 3)
 
 
@@ -293,7 +282,7 @@ SMALL: Topics = [
 
 
 @pytest.mark.parametrize("body", [by_hand(SMALL, 3, no_tags), by_hand(SMALL, 3, lambda: b"\1\0\1x")])
-def test_an_answer_cut_short_anywhere_or_prolonged_is_refused(body: bytes) -> None:
+def test_a_response_cut_short_anywhere_or_prolonged_is_refused(body: bytes) -> None:
     DECODERS.hold_to_the_byte(body, (b"\0", b"x", bytes(ENTRY_BYTES)))
 
 
@@ -328,7 +317,7 @@ LAID_OUT: list[Topics] = [
 @pytest.mark.parametrize("last", LAID_OUT)
 @pytest.mark.parametrize("now", LAID_OUT)
 @pytest.mark.parametrize("producer_ids", [None, {0, 1, 200}])
-def test_how_the_last_answer_was_laid_out_changes_nothing_in_what_is_read(
+def test_how_the_last_response_was_laid_out_changes_nothing_in_what_is_read(
     last: Topics, now: Topics, producer_ids: set[int] | None
 ) -> None:
     """It may be the same, of the same length and other, or of other topics."""
@@ -340,7 +329,7 @@ def test_how_the_last_answer_was_laid_out_changes_nothing_in_what_is_read(
 
 
 @pytest.mark.parametrize("topics", [SMALL, [("t", partitions_of(1, 0, 2)), ("u", partitions_of(1, message="no"))]])
-def test_every_bit_that_differs_from_the_last_answer_is_seen(topics: Topics) -> None:
+def test_every_bit_that_differs_from_the_last_response_is_seen(topics: Topics) -> None:
     """Whatever bit is another than when the layout was found, it is read as without that layout, or refused."""
     body = by_hand(topics, 3, no_tags)
     like = decode(memoryview(body)).layout
@@ -363,7 +352,7 @@ def test_a_tag_within_a_run_of_entries_is_seen(entry: int) -> None:
     assert not DECODERS.same_or_refused(bytes(body))
 
 
-def test_an_answer_that_is_laid_out_as_the_last_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_that_is_laid_out_as_the_last_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other offsets, errors and producers, of the same lengths: the walk is not taken; with one producer more it is."""
     body = by_hand([("t", partitions_of(1, 300, 0))], 3, no_tags)
     other = by_hand(

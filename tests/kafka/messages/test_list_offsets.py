@@ -56,7 +56,7 @@ def by_kafka_python(topics: Topics) -> bytes:
 
 
 def by_hand(topics: Topics, tags: Callable[[], bytes]) -> bytes:
-    """The answer's body, field by field, with `tags()` at the end of every structure."""
+    """The response's body, field by field, with `tags()` at the end of every structure."""
     parts = [struct.pack(">i", 0), uvarint(len(topics) + 1)]
     for name, rows in topics:
         parts += [compact(name), uvarint(len(rows) + 1)]
@@ -85,7 +85,7 @@ DECODERS = TwoDecoders(decode, by_oracle)
 
 @given(TOPICS)
 @example(SMALL)
-def test_an_answer_encoded_by_kafka_python_decodes_to_its_offsets(topics: Topics) -> None:
+def test_a_response_encoded_by_kafka_python_decodes_to_its_offsets(topics: Topics) -> None:
     """Error and offset of every partition."""
     assert decode(memoryview(by_kafka_python(topics))) == expected(topics)
 
@@ -98,7 +98,7 @@ def test_tagged_fields_anywhere_are_stepped_over(topics: Topics, data: st.DataOb
 
 
 @pytest.mark.parametrize("tags", [b"\0", b"\1\0\1x"], ids=["plain", "tagged"])
-def test_damaged_answers_are_refused_or_read_alike(tags: bytes) -> None:
+def test_damaged_responses_are_refused_or_read_alike(tags: bytes) -> None:
     """Cut anywhere or prolonged it is refused; whatever bit is wrong, it is refused or read as kafka-python does."""
     body = by_hand(SMALL, lambda: tags)
     DECODERS.hold_to_the_byte(body, (b"\0", bytes(27)))

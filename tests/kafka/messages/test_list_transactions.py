@@ -127,7 +127,7 @@ def test_the_request_is_encoded_as_kafka_python_does(states: set[str], producer_
     assert ours.encode(framed=True, header=True) == bytes(theirs.encode(framed=True, header=True))
 
 
-def test_a_listing_makes_objects_of_the_producers_that_are_asked_about() -> None:
+def test_a_listing_makes_objects_of_the_requested_producers() -> None:
     """5,000 others are columns."""
     body = memoryview(by_hand([(f"application-{i}", i, "Ongoing") for i in range(MANY)], lambda: b"\0"))
 

@@ -45,7 +45,7 @@ def topic_id(name: str) -> UUID:
 
 
 def by_kafka_python(topics: Topics) -> bytes:
-    """The answer's body as kafka-python encodes it."""
+    """The response's body as kafka-python encodes it."""
     topic_type = MetadataResponse.MetadataResponseTopic
     partition_type = topic_type.MetadataResponsePartition
     broker_type = MetadataResponse.MetadataResponseBroker
@@ -82,7 +82,7 @@ def by_kafka_python(topics: Topics) -> bytes:
 
 
 def by_hand(topics: Topics, tags: Callable[[], bytes]) -> bytes:
-    """The answer's body, field by field, with `tags()` at the end of every structure."""
+    """The response's body, field by field, with `tags()` at the end of every structure."""
 
     def numbers(values: list[int]) -> bytes:
         return uvarint(len(values) + 1) + struct.pack(f">{len(values)}i", *values)
@@ -156,7 +156,7 @@ def online(topics: Topics) -> Topics:
 @given(TOPICS)
 @example(SMALL)
 @example([("t", 0, [(0, 1, 1, [1, 2], [1], []), (1, 1, 1, [1], [1, 2], [])])])
-def test_an_answer_encoded_by_kafka_python_decodes_to_its_columns(topics: Topics) -> None:
+def test_a_response_encoded_by_kafka_python_decodes_to_its_columns(topics: Topics) -> None:
     """Every topic and every partition, in the order of the response."""
     answer = decode(memoryview(by_kafka_python(topics)))
 
@@ -177,12 +177,12 @@ def test_tagged_fields_anywhere_are_stepped_over(topics: Topics, data: st.DataOb
 
 
 def test_bytes_built_by_hand_are_what_kafka_python_builds() -> None:
-    """The helper that the hostile answers are made with writes the same bytes as kafka-python."""
+    """The helper that the hostile responses are made with writes the same bytes as kafka-python."""
     assert by_hand(SMALL, lambda: b"\0") == by_kafka_python(SMALL)
 
 
 @pytest.mark.parametrize("tags", [b"\0", b"\1\0\1x"], ids=["plain", "tagged"])
-def test_damaged_answers_are_refused_or_read_alike(tags: bytes) -> None:
+def test_damaged_responses_are_refused_or_read_alike(tags: bytes) -> None:
     """Cut anywhere or prolonged it is refused; whatever bit is wrong, it is refused or read as kafka-python does."""
     body = by_hand(SMALL, lambda: tags)
     DECODERS.hold_to_the_byte(body, (b"\0", b"x", bytes(18)))

@@ -120,12 +120,12 @@ def test_every_pattern_that_the_acls_name_is_tried(
     model = scene()
     model.acls = acls
 
-    def hide(received: Received, answer: Any) -> None:
-        for row in answer.transaction_states if received.api == "DescribeTransactions" else ():
+    def hide(received: Received, response: Any) -> None:
+        for row in response.transaction_states if received.api == "DescribeTransactions" else ():
             if any(row.transactional_id.startswith(name) for name in hidden):
                 row.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
-    evaluation = evaluated(collected(model, on_answer=hide))
+    evaluation = evaluated(collected(model, on_response=hide))
 
     assert inconclusive(evaluation) == ({} if reason is None else {UNKNOWN: reason})
 
@@ -136,12 +136,12 @@ def test_the_probe_for_a_prefix_avoids_longer_prefixes() -> None:
     usual = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     model.acls = [Acl(8, 3, name, PREFIXED) for name in usual]
 
-    def hide(received: Received, answer: Any) -> None:
-        for row in answer.transaction_states if received.api == "DescribeTransactions" else ():
+    def hide(received: Received, response: Any) -> None:
+        for row in response.transaction_states if received.api == "DescribeTransactions" else ():
             if row.transactional_id[0] not in usual:
                 row.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
-    evaluation = evaluated(collected(model, on_answer=hide))
+    evaluation = evaluated(collected(model, on_response=hide))
 
     assert inconclusive(evaluation) == {UNKNOWN: InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY}
 
@@ -150,12 +150,12 @@ def test_metadata_are_not_taken_from_a_broker_that_is_cut_off() -> None:
     """Node 1 is queried first, is cut off, and hides a topic: node 2's metadata is used, in the next cycles as well."""
     model = scene()
 
-    def hide(received: Received, answer: Any) -> None:
+    def hide(received: Received, response: Any) -> None:
         if received.api == "Metadata" and received.node == 1:
-            answer.topics = [topic for topic in answer.topics if topic.name != "lively"]
+            response.topics = [topic for topic in response.topics if topic.name != "lively"]
 
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
-        cluster.on_answer = hide
+        cluster.on_response = hide
         cluster.on_request = lambda received: (
             Fault.CLOSED if received.api == "DescribeQuorum" and received.node == 1 else None
         )
@@ -176,7 +176,7 @@ def test_where_no_broker_is_in_touch_coverage_is_not_complete() -> None:
         assert [collector.collect().is_complete for _ in range(CHECKED_EVERY_CYCLES)][-1]
 
 
-def test_a_state_topic_that_could_not_be_asked_for_is_not_taken_for_there() -> None:
+def test_a_state_topic_that_could_not_be_requested_is_not_assumed_to_exist() -> None:
     """Unknown is not complete: that request is sent every third cycle only."""
     model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)]}, hidden_topics={(1, STATE_TOPIC)})
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
@@ -247,7 +247,7 @@ def test_without_the_controllers_clock_watching_makes_a_transaction_overdue() ->
     assert verdicts == [Verdict.INCONCLUSIVE, Verdict.OVERDUE_AT_COORDINATOR]
 
 
-def test_the_controllers_clock_counts_for_the_cycles_until_it_is_asked_again() -> None:
+def test_the_controllers_clock_counts_for_the_cycles_until_it_is_read_again() -> None:
     """The exporter's wall clock is set back by an hour in between: ages go on as if nothing had happened."""
     model = owned(time.time_ns() // 1_000_000 - 5_000)
     model.quorum = QuorumState(clock_ahead_ms=HOUR_MS)

@@ -46,7 +46,7 @@ class Target:
 
 
 def _with_tags(by_hand: Callable[[Callable[[], bytes]], bytes]) -> tuple[bytes, ...]:
-    """An answer without tagged fields, and one with an unknown one wherever one may be."""
+    """A response without tagged fields, and one with an unknown one wherever one may be."""
     return by_hand(lambda: b"\0"), by_hand(lambda: b"\1\0\1x")
 
 

@@ -34,15 +34,15 @@ NAMES: Final = (
 """Every kind except those that are not text."""
 
 
-def on_answers(change: Callable[[Received, Any], None], *apis: str) -> Arrange:
+def on_responses(change: Callable[[Received, Any], None], *apis: str) -> Arrange:
     """Responses of some APIs changed; of all where none is named."""
 
     def arrange(peer: Peer, _count: int) -> None:
-        def on_answer(received: Received, answer: Any) -> None:
+        def on_response(received: Received, response: Any) -> None:
             if not apis or received.api in apis:
-                change(received, answer)
+                change(received, response)
 
-        peer.on_answer = on_answer
+        peer.on_response = on_response
 
     return arrange
 
@@ -67,15 +67,15 @@ def gaps(peer: Peer, count: int) -> None:
     topic_type = MetadataResponse.MetadataResponseTopic
     partition_type = topic_type.MetadataResponsePartition
 
-    def on_answer(received: Received, answer: Any) -> None:
+    def on_response(received: Received, response: Any) -> None:
         if received.api == "Metadata" and received.request.topics is None:
-            answer.topics += [
+            response.topics += [
                 topic_type(
-                    version=answer.API_VERSION,
+                    version=response.API_VERSION,
                     name=f"gap{number}",
                     partitions=[
                         partition_type(
-                            version=answer.API_VERSION,
+                            version=response.API_VERSION,
                             error_code=0,
                             partition_index=GAP_MAX,
                             leader_id=1,
@@ -87,7 +87,7 @@ def gaps(peer: Peer, count: int) -> None:
                 for number in range(count)
             ]
 
-    peer.on_answer = on_answer
+    peer.on_response = on_response
 
 
 def one_partition_on_each(peer: Peer) -> None:
@@ -113,16 +113,16 @@ def many_state_partitions(peer: Peer, count: int) -> None:
 
 
 def many_brokers(peer: Peer, count: int) -> None:
-    def on_answer(received: Received, answer: Any) -> None:
+    def on_response(received: Received, response: Any) -> None:
         if received.api == "Metadata":
             broker_type = MetadataResponse.MetadataResponseBroker
-            answer.brokers += [
-                broker_type(version=answer.API_VERSION, node_id=1000 + number, host=f"b{number}.invalid", port=9092)
+            response.brokers += [
+                broker_type(version=response.API_VERSION, node_id=1000 + number, host=f"b{number}.invalid", port=9092)
                 for number in range(count)
             ]
 
     peer.model.topics["elsewhere"] = [Partition(1000 + number) for number in range(count)]
-    peer.on_answer = on_answer
+    peer.on_response = on_response
 
 
 def leaders_that_move(peer: Peer, _count: int) -> None:
@@ -160,12 +160,12 @@ def surrogates(*apis: str) -> Arrange:
 
 
 def huge_messages(peer: Peer, count: int) -> None:
-    def on_answer(received: Received, answer: Any) -> None:
+    def on_response(received: Received, response: Any) -> None:
         if received.api == "DescribeProducers":
-            bytes_of.set_everywhere(answer, "error_code", 87)
-            bytes_of.set_everywhere(answer, "error_message", "m\x1b[2J\n" * (count // 6))
+            bytes_of.set_everywhere(response, "error_code", 87)
+            bytes_of.set_everywhere(response, "error_message", "m\x1b[2J\n" * (count // 6))
 
-    peer.on_answer = on_answer
+    peer.on_response = on_response
 
 
 def api_versions(entries: Mapping[int, tuple[int, int]] | None, *, repeat: int = 1) -> Arrange:

@@ -113,25 +113,25 @@ SHAPES: Final = (
     ),
     Shape(
         name="throttled for 2^31-1 ms",
-        arrange=attacks.on_answers(attacks.setting("throttle_time_ms", INT32_MAX)),
+        arrange=attacks.on_responses(attacks.setting("throttle_time_ms", INT32_MAX)),
         deadline="2s",
         says=r"15 partitions are unread \(timed_out\)",
         proves=False,
     ),
     Shape(
         name="throttled for -2^31 ms",
-        arrange=attacks.on_answers(attacks.setting("throttle_time_ms", -INT32_MAX - 1)),
+        arrange=attacks.on_responses(attacks.setting("throttle_time_ms", -INT32_MAX - 1)),
         deadline="2s",
         status=WHOLE,
         proves=True,
     ),
-    Shape(name="every int64 at its end", arrange=attacks.on_answers(attacks.int64(INT64_MAX)), status=EITHER),
+    Shape(name="every int64 at its end", arrange=attacks.on_responses(attacks.int64(INT64_MAX)), status=EITHER),
     Shape(
-        name="every int64 at its beginning", arrange=attacks.on_answers(attacks.int64(-INT64_MAX - 1)), status=EITHER
+        name="every int64 at its beginning", arrange=attacks.on_responses(attacks.int64(-INT64_MAX - 1)), status=EITHER
     ),
     Shape(
         name="clock of the controller at its end",
-        arrange=attacks.on_answers(attacks.int64(INT64_MAX), "DescribeQuorum"),
+        arrange=attacks.on_responses(attacks.int64(INT64_MAX), "DescribeQuorum"),
         status=EITHER,
     ),
     Shape(
@@ -260,21 +260,21 @@ SHAPES: Final = (
     ),
     Shape(
         name="transaction.max.timeout.ms of 5,000 digits",
-        arrange=attacks.on_answers(attacks.setting("value", "9" * 5000), "DescribeConfigs"),
+        arrange=attacks.on_responses(attacks.setting("value", "9" * 5000), "DescribeConfigs"),
         status=WHOLE,
         proves=True,
         says=r"transaction_max_timeout_is_fallback\W+true",
     ),
     Shape(
         name="transaction.max.timeout.ms below zero",
-        arrange=attacks.on_answers(attacks.setting("value", "-1"), "DescribeConfigs"),
+        arrange=attacks.on_responses(attacks.setting("value", "-1"), "DescribeConfigs"),
         status=WHOLE,
         proves=True,
         says=r"transaction_max_timeout_is_fallback\W+true",
     ),
     Shape(
         name="transaction.max.timeout.ms that is no number",
-        arrange=attacks.on_answers(attacks.setting("value", "NaN"), "DescribeConfigs"),
+        arrange=attacks.on_responses(attacks.setting("value", "NaN"), "DescribeConfigs"),
         status=WHOLE,
         proves=True,
         says=r"transaction_max_timeout_is_fallback\W+true",

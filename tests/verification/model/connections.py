@@ -92,12 +92,12 @@ class SimConnections:
         once: bool = False,  # noqa: ARG002 - nothing is ever sent twice here
         sent: Any = None,  # noqa: ARG002 - nothing is sent ahead
     ) -> Received:
-        """The answer, still to be decoded. Raises BrokerFault."""
+        """The response, still to be decoded. Raises BrokerFault."""
         await _STEP
         return Received(address, api, self._world.answer(address.port, request, timeout_s), 0.0)
 
     def decode(self, received: Received, read: Callable[[Any], Any]) -> Any:
-        """What `read` makes of the answer. Raises BrokerFault."""
+        """What `read` makes of the response. Raises BrokerFault."""
         try:
             return read(received.answer)
         except (MalformedAnswerError, TypeError) as error:

@@ -287,7 +287,7 @@ def repeatable() -> Iterator[None]:
 
 
 def _once_each(decode: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, remembering answers by their bytes: a decoder is a function of them and of its plain arguments."""
+    """The same, remembering responses by their bytes: a decoder is a function of them and of its plain arguments."""
     known: dict[Any, Any] = {}
 
     def decoded(body: memoryview, *arguments: Any, like: Any = None, **named: Any) -> Any:  # noqa: ARG001 - only speed
