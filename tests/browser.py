@@ -37,7 +37,7 @@ class Browser:
         return self._run("--dump-dom", url).decode()
 
     def measured(self, page: str, script: str, width: int, height: int) -> Any:
-        """What the body of a function returns in a page of this size. A frame has it: a window is never so narrow."""
+        """The result of a function's body in a page of this size. A frame has the size: a window is never so narrow."""
         frame = f'<iframe width="{width}" height="{height}" style="border:0" srcdoc="{escape(page)}"></iframe>'
         result = f"JSON.stringify(document.querySelector('iframe').contentWindow.eval(`(() => {{{script}}})()`))"
         path = self._profile.parent / "measured.html"

@@ -76,7 +76,7 @@ def only_our_programs() -> Iterator[None]:
 
 @contextmanager
 def restored_path() -> Iterator[None]:
-    """What is on the PATH stays there, whatever is done within it."""
+    """The PATH is restored after any change within it."""
     path = os.environ.get("PATH", "")
     try:
         yield

@@ -81,7 +81,7 @@ def test_no_room_escapes_the_contracts() -> None:
 
 
 def test_few_files_lie_loose() -> None:
-    """What belongs together is a room."""
+    """Files that belong together are a room."""
     assert len(list((ROOT / "exporter").glob("[!_]*.py"))) <= 8
 
 

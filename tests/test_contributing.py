@@ -25,7 +25,7 @@ def test_the_forge_s_files_are_valid() -> None:
 
 
 def test_the_workflow_calls_make_test_on_the_oldest_python_and_a_new_one() -> None:
-    """What a forge runs is what everybody runs."""
+    """A forge runs the same command as every developer."""
     (job,) = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yaml").read_text())["jobs"].values()
     oldest = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text())
 

@@ -40,7 +40,7 @@ def processes_with(text: str) -> list[str]:
 
 
 def blocked_groups(find_hanging: list[str]) -> str:
-    """What the command says of groups, once the demo's own has come to the hang."""
+    """The command's line about groups, once the demo's own has come to the hang."""
     until = time.monotonic() + PATIENCE_S
     while True:
         run = subprocess.run([*find_hanging, "--format=table"], capture_output=True, text=True, check=False)

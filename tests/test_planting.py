@@ -42,7 +42,7 @@ def admin_of(cluster: KafkaCluster) -> Iterator[Any]:
 
 
 def producers(cluster: KafkaCluster, topic: str, partition: int = 0) -> dict[int, Any]:
-    """What DescribeProducers shows of a partition, by producer id."""
+    """DescribeProducers' rows of a partition, by producer id."""
     key = TopicPartition(topic, partition)
     with admin_of(cluster) as admin:
         return {state.producer_id: state for state in admin.describe_producers([key])[key].active_producers}

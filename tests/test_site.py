@@ -30,7 +30,7 @@ WRONG: Final = {
     "[a file](examples/none.yaml)": "'examples/none.yaml'",
     "![a picture](docs/pictures/none.png)": "docs/pictures/none.png",
 }
-"""What is written -> what the failed build names."""
+"""Written text -> the name in the failed build's warning."""
 
 
 def build(source: Path, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -90,7 +90,7 @@ def test_the_plain_text_has_every_page(site: Path, pages: list[str]) -> None:
 
 
 class Loads(HTMLParser):
-    """What a browser loads for a page by itself: not what a reader may click."""
+    """Files that a browser loads for a page by itself, without links to click."""
 
     def __init__(self) -> None:
         super().__init__()

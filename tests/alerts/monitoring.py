@@ -98,7 +98,7 @@ class Monitoring:
         return [sample["metric"] for sample in answer["data"]["result"]]
 
     def known_alerts(self, **labels: str) -> list[Alert]:
-        """What Alertmanager has, muted or not."""
+        """Alerts of Alertmanager, muted or not."""
         return [
             alert for alert in _get(f"{self.alertmanager}/api/v2/alerts") if labels.items() <= alert["labels"].items()
         ]

@@ -118,7 +118,7 @@ def test_a_group_s_owner_is_notified_where_it_is_routed() -> None:
 
 
 def rendered(template: str, folder: Path, *, kind: str = "text", **without: None) -> str:
-    """What a template makes of one page with all annotations but those of `without`."""
+    """The text of a template for one page with all annotations except those of `without`."""
     annotations = {
         "summary": "A transaction hangs.",
         "description": HOSTILE,

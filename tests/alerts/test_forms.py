@@ -18,7 +18,7 @@ ROOT: Final = Path(__file__).parents[2]
 
 
 def jsonnet(program: str) -> Any:
-    """What Debian's jsonnet makes of a program that may say `mixin`."""
+    """The output of Debian's jsonnet for a program that may use `mixin`."""
     text = f"local mixin = import '{MIXIN}'; {program}"
     return json.loads(subprocess.run(["jsonnet", "-e", text], capture_output=True, check=True).stdout)
 

@@ -134,7 +134,7 @@ def test_a_description_is_two_sentences(rule: dict[str, dict[str, str]]) -> None
 
 @every_step
 def test_an_alert_about_a_partition_names_groups_variables_and_page(rule: dict[str, dict[str, str]]) -> None:
-    """What a page about a partition has besides; of the others only those that the incidents page shows have a link."""
+    """A page about a partition has these three; of the others only those that the incidents page shows have a link."""
     optional = set(rule["annotations"]) - {"summary", "description", "runbook_url"}
     name = str(rule["alert"])
 

@@ -30,7 +30,7 @@ def with_names_of_the_code(text: str) -> str:
 
 
 def problems(value: Any) -> list[str]:
-    """What is wrong with `value`, with its place; a key that the schema does not describe is wrong as well."""
+    """The problems of `value` with their places; a key that the schema does not describe is a problem as well."""
     schema = json.loads(PATH.read_text(), object_hook=_without_other_keys)
     return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(value)]
 

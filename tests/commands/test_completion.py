@@ -22,7 +22,7 @@ def script_for(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def completed(folder: Path, script: str, line: str) -> set[str]:
-    """What bash offers at the end of `line`."""
+    """Words that bash offers at the end of `line`."""
     (folder / "plan.json").write_text("")
     program = folder / NAME
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m exporter "$@"\n')

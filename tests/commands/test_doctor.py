@@ -22,7 +22,7 @@ def doctor(cluster: FakeCluster, folder: Path, *options: str) -> subprocess.Comp
 
 
 def test_each_check_is_a_line_and_the_sentence_is_the_sum(tmp_path: Path) -> None:
-    """What is missing has what follows below it; then the sentence, and lines for an administrator."""
+    """Each missing check has its consequence below it; then the sentence, and lines for an administrator."""
     with FakeCluster(scene(), nodes=2) as cluster:
         cluster.model.unreadable_topics = {"hung"}
         done = doctor(cluster, tmp_path)

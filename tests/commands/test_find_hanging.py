@@ -328,7 +328,7 @@ def test_a_busy_cluster_is_answered_within_a_bound(newcomers: int, look_s: float
 
 
 def test_a_busy_cluster_without_a_suspect_is_answered_at_the_second_look() -> None:
-    """Whatever was completing in the first look has ended in the second: nothing is left that could be stuck."""
+    """A transaction that completes in the first look has ended in the second: nothing is left that could be stuck."""
     collector = Completing(newcomers=4000, is_stuck=False)
 
     collector.judge(stuck_after_ms=30_000).judge(Scope())

@@ -25,7 +25,7 @@ SERVICES: Final[dict[str, Any]] = yaml.safe_load(FILE.read_text())["services"]
 OWN_PORTS: Final = {"exporter": 9814, "prometheus": 9090, "alertmanager": 9093, "grafana": 3000}
 """The default ports of these programs, which nothing here changes."""
 OF_THE_HOST: Final = ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS", "KAFKA_CONTROLLER_QUORUM_VOTERS")
-"""What the tests' own broker has in another way, as it has other ports."""
+"""Properties that the tests' own broker replaces, as it has other ports."""
 IN_THE_IMAGE: Final = {"confluent_kafka", "kafka", "numpy", "exporter"}
 BOOTSTRAP: Final = "kafka:9092"
 
@@ -108,7 +108,7 @@ def test_services_listen_on_their_own_ports_for_this_machine_alone() -> None:
 
 
 def test_services_find_each_other(tmp_path: Path) -> None:
-    """Whatever is asked by name and port is a service that listens there."""
+    """Every address of a name and a port is a service that listens there."""
     prometheus = yaml.safe_load((as_mounted("prometheus", tmp_path) / "etc/prometheus/prometheus.yml").read_text())
     grafana = as_mounted("grafana", tmp_path) / "etc/grafana/provisioning/datasources/datasources.yaml"
     (source,) = yaml.safe_load(grafana.read_text())["datasources"]

@@ -309,7 +309,7 @@ def test_invalid_patterns_of_topics_are_refused(written: str, problem: str) -> N
 
 @pytest.mark.parametrize("written", ["host", "host:0", "host:70000", ":9092", "ho st:1", "a:1,,b", ""])
 def test_addresses_are_checked(written: str) -> None:
-    """What is not host:port is refused; an empty part between commas is not taken for one."""
+    """An address other than host:port is refused; an empty part between commas is not an address."""
     assert "kafka.bootstrap.servers must" in problems_of("", flags={"kafka.bootstrap.servers": written})[0]
 
 

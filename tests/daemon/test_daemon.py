@@ -320,7 +320,7 @@ def settings_with(**flags: str) -> Settings:
 
 
 def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is read in mid-cycle waits for its end; a rotated file reconnects also where a later reload changes nothing."""
+    """Settings read in mid-cycle wait for its end; a rotated file reconnects also where a later reload changes nothing."""
     clock = Clock()
     collector = Script(healthy(), healthy(10), healthy(20))
     used: list[tuple[int, bool]] = []

@@ -128,7 +128,7 @@ def test_saving_makes_the_folder_and_leaves_no_other_file(tmp_path: Path) -> Non
     ],
 )
 def test_a_damaged_or_foreign_file_is_reported_and_kept(tmp_path: Path, content: bytes) -> None:
-    """Whatever is in the file, loading says one sentence and does not touch it; set aside, it keeps its content."""
+    """Loading any other content gives one sentence and keeps the file; set aside, it keeps its content."""
     path = tmp_path / "state.json"
     path.write_bytes(content)
 

@@ -1,4 +1,4 @@
-"""What a Prometheus responds becomes a finding; one that responds otherwise is named."""
+"""The response of a Prometheus becomes a finding; another server is named."""
 
 from __future__ import annotations
 

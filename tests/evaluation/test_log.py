@@ -1,4 +1,4 @@
-"""What an evaluation uses of the transaction log: starts, decisions, names, outcomes. It proves no hang."""
+"""The evaluation uses starts, decisions, names and outcomes of the transaction log. The log proves no hang."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def latest(status: State = State.ONGOING, **fields: Any) -> TransactionRecord:
 
 
 def journal(**fields: Any) -> Journal:
-    """What it says of producer 7, whose transaction is open on orders-0."""
+    """The journal of producer 7, whose transaction is open on orders-0."""
     known: dict[str, Any] = {"transactional_id": "app-1", "is_former": False, "latest": latest(), "open_epoch": 3}
     return Journal(MappingProxyType({7: LoggedProducer(**{**known, **fields})}))
 

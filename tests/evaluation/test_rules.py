@@ -37,7 +37,7 @@ class Row(NamedTuple):
     true: set[str]
     """The predicates that hold."""
     missing: InconclusiveReason | None
-    """What `missing_proof` says; NOT_A_CONTRADICTION where it is never asked."""
+    """The result of `missing_proof`; NOT_A_CONTRADICTION where it is not called."""
     verdict: Verdict
 
 

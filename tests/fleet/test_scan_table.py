@@ -100,7 +100,7 @@ def scan_of(cluster: dict[str, list[dict[str, Any]]]) -> LeaderScan:
 
 
 def part_of(scan: LeaderScan, rows: PartitionRows) -> tuple[LeaderScan, Int64Column]:
-    """What the task of these rows knows: they, in a topology of its own."""
+    """The task's part of the cluster: these rows, in a topology of its own."""
     topology, at = topology_of_rows("id", {}, rows)
     part = LeaderScan.unasked(topology)
     named = zip(rows.topic, rows.partition, strict=True)
@@ -116,7 +116,7 @@ def part_of(scan: LeaderScan, rows: PartitionRows) -> tuple[LeaderScan, Int64Col
 
 @given(clusters, st.randoms(use_true_random=False))
 def test_what_was_cut_is_put_together_again(cluster: dict[str, list[dict[str, Any]]], chance: Any) -> None:
-    """Whatever the order of rows: partitions, replicas, answers, open transactions, brokers and what was asked of them."""
+    """In any order of rows: partitions, replicas, results, open transactions, brokers and their requests."""
     scan = scan_of(cluster)
     requests = (
         ApiStatistics(api="Metadata", requests=2, failures=1, seconds_total=0.5, latency_counts=tuple(range(14))),
@@ -163,7 +163,7 @@ def test_what_was_cut_is_put_together_again(cluster: dict[str, list[dict[str, An
 
 
 def test_a_cluster_that_failed_is_nothing_but_its_reason() -> None:
-    """Whatever else is said of it: a part of it may have been read before a mistake was made."""
+    """The other rows of the cluster do not count: a part of it may have been read before the failure."""
     about: dict[str, Any] = {"address": None, "seconds": 0.0, "requests": ()}
     tables = [
         broker_table("name", "id", 42, broker=NO_LEADER, failure=None, **about),

@@ -168,7 +168,7 @@ def partly_read(at_ms: int, since_ms: int) -> Snapshot:
 
 
 def unproved(at_ms: int, since_ms: int) -> Snapshot:
-    """What hangs in `hanging`, where a coordinator does not answer: nothing is proved, and nothing is well."""
+    """The hangs of `hanging` where a coordinator does not respond: nothing is proved, and nothing is well."""
     failed = (StatePartitionProof(partition=0, leader=2, failure="coordinator_unanswered"),)
     seen = hanging(at_ms, since_ms)
     coordinators = (CoordinatorCoverage(broker=2, failure="connection refused"),)
@@ -273,7 +273,7 @@ HASTY: Final = Baseline(
         ("cluster-1", topic): Usual(of=f"topic {topic}", threshold_ms=1, p99_ms=1, samples=30) for topic, _ in TOPICS
     },
 )
-"""Whatever is open is longer than that."""
+"""Every open transaction is longer than that."""
 
 ADDRESS: Final = "https://ktx.example.org"
 

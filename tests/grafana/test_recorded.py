@@ -73,7 +73,7 @@ def values(answer: Answer) -> list[float]:
 
 @every_scenario
 def test_every_query_has_its_result(prometheus: Prometheus, scenario: str) -> None:
-    """Whatever the scenario has to show is there and finite; whatever it has not is missing, and not 0."""
+    """Data of the scenario are shown and finite; data that it does not have are missing, and not 0."""
     wrong = []
     for target in targets():
         answer = ask(prometheus, target, scenario)

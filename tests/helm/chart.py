@@ -49,12 +49,12 @@ def render_values(values: dict[str, Any], folder: Path, *, major: int = 3) -> li
 
 
 def lint(name: str, major: int) -> str:
-    """What `helm lint --strict` says. Raises Refused."""
+    """The output of `helm lint --strict`. Raises Refused."""
     return run_helm(major, "lint", "--strict", str(CHART), f"--values={example(name)}")
 
 
 def notes(name: str, *more: str) -> str:
-    """What Helm prints after an installation. Helm 4 shows it without a cluster."""
+    """Helm's output after an installation. Helm 4 shows it without a cluster."""
     words = (
         "install",
         RELEASE,
@@ -67,7 +67,7 @@ def notes(name: str, *more: str) -> str:
 
 
 def run_helm(major: int, *words: str, home: str = "/nonexistent") -> str:
-    """What it prints. Raises Refused."""
+    """Its output. Raises Refused."""
     # no folder of Helm's own, so that no plugins and settings of a user take part
     environment = {"HOME": home, "PATH": "/usr/bin:/bin"}
     run = subprocess.run(

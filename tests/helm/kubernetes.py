@@ -107,7 +107,7 @@ class ApiServer:
         return self.call("POST", self._collection(manifest) + query, manifest)
 
     def get(self, manifest: Manifest) -> Answer:
-        """What the server keeps under this name."""
+        """The server's object of this name."""
         return self.call("GET", f"{self._collection(manifest)}/{manifest['metadata']['name']}")
 
     def delete(self, manifest: Manifest) -> Answer:

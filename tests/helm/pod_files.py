@@ -56,7 +56,7 @@ def container_of(pod: Manifest) -> Manifest:
 
 
 def lay_out(pod: Manifest, objects: list[Manifest], root: Path, outside: Outside) -> None:
-    """Whatever the pod's own container mounts, below `root`."""
+    """Every file that the pod's own container mounts, below `root`."""
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     for mount in container_of(pod)["volumeMounts"]:
         folder = root / mount["mountPath"].lstrip("/")

@@ -32,7 +32,7 @@ ADMINISTRATORS: Final[tuple[Manifest, ...]] = (
     {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "runc"}, "handler": "runc"},
     {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": NAMESPACE}},
 )
-"""What an example names and is there before it; the last of them a controller would make."""
+"""Objects that an example expects; the last of them would come from a controller."""
 ASKING: Final = "authorization.k8s.io"
 RIGHTS: Final = "rbac.authorization.k8s.io"
 EVERYBODY_MAY: Final = {"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"}

@@ -37,7 +37,7 @@ def _lines() -> list[tuple[str, str]]:
 
 
 def copied(*stages: str) -> list[str]:
-    """What the Dockerfile takes from the project's folder."""
+    """Files that the Dockerfile copies from the project's folder."""
     return [
         source
         for word, rest in instructions(*stages)

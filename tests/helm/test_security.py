@@ -29,7 +29,7 @@ EXPLAINED: Final = {
     "service-type": "the example with everything asks for a NodePort",
     "deployment-strategy": "a volume is for one pod",
 }
-"""What kube-score would have otherwise, and why it is so."""
+"""Objections of kube-score that are accepted, with the reason."""
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ from tests.release.images import IMAGES, build, version
 from tests.tools import ToolUnavailable
 
 PROGRAMS: Final = {"podman": "podman", "runc": "runc", "debootstrap": "debootstrap", "catatonit": "catatonit"}
-"""What is run -> its Debian package; the Makefile's target `engine` installs these and netavark."""
+"""Program -> its Debian package; the Makefile's target `engine` installs these and netavark."""
 SUITE: Final = "trixie"
 BASE: Final = f"localhost/debian:{SUITE}-slim"
 PATIENCE_S: Final = 120

@@ -52,7 +52,7 @@ CREDENTIALS: Final = """\
 
 
 def python(tag: str, program: str, *options: str) -> list[str]:
-    """What a program prints in the image's own Python."""
+    """The output of a program in the image's own Python."""
     run = run_once(tag, "-c", program, options=["--entrypoint=python", *options])
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout.splitlines()

@@ -31,7 +31,7 @@ EVERYTHING = {name: newest for name, newest, *_ in APIS.values()}
 
 
 class Fault(Enum):
-    """What becomes of one request instead of its response."""
+    """The fault of one request, instead of its response."""
 
     CLOSED = auto()
     """The connection is closed without a response."""

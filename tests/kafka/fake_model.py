@@ -100,7 +100,7 @@ class Partition:
 
 @dataclass
 class Transaction:
-    """What its coordinator knows of a transactional id."""
+    """The coordinator's state of a transactional id."""
 
     producer_id: int
     state: str = "Ongoing"
@@ -131,7 +131,7 @@ class Model:
     topic_ids: dict[str, UUID] = field(default_factory=dict)
     """Where they are not made of the name."""
     quorum: QuorumState | int = field(default_factory=QuorumState)
-    """What DescribeQuorum answers, or its error."""
+    """The response to DescribeQuorum, or its error."""
 
     def coordinator_of(self, transactional_id: str) -> tuple[int, int]:
         """(partition of __transaction_state, node); no node without that topic."""
@@ -386,7 +386,7 @@ class Answers:
         )
 
     def write_markers(self, _node: int, request: Any, version: int) -> Any:
-        """Whatever the marker says, what its producer has open there is closed."""
+        """Any marker closes the open transaction of its producer there."""
         marker_type = WriteTxnMarkersResponse.WritableTxnMarkerResult
         topic_type = marker_type.WritableTxnMarkerTopicResult
         partition_type = topic_type.WritableTxnMarkerPartitionResult

@@ -183,7 +183,7 @@ def only_unknown_is_inconclusive(snapshot: Snapshot, reason: InconclusiveReason)
 
 
 def remembered(collector: Collector) -> Memory:
-    """What an exporter knows after a cycle without faults."""
+    """The exporter's memory after a cycle without faults."""
     evaluation = evaluated(collector.collect(seen_before=None))
     assert verdicts(evaluation) == HANGING | ALIVE
     return evaluation.memory

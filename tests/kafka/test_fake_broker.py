@@ -93,7 +93,7 @@ def planted(transaction: Any) -> Producer:
 
 
 def described(bootstrap: str, *ids: str) -> dict[str, Transaction]:
-    """What kafka-python's own admin client makes of these ids, once none is completing any more."""
+    """These ids as kafka-python's admin client describes them, once none is completing any more."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     deadline = time.monotonic() + 30
     try:

@@ -29,7 +29,7 @@ def answer(topics: Mapping[str, Leaders], *, errors: dict[str, int] | None = Non
 
 
 def body(topics: Mapping[str, Leaders], *, errors: dict[str, int] | None = None, brokers: int = 2) -> bytes:
-    """What a broker sends, as kafka-python encodes it."""
+    """A broker's response, as kafka-python encodes it."""
     topic_type = MetadataResponse.MetadataResponseTopic
     partition_type = topic_type.MetadataResponsePartition
     encoded = MetadataResponse(
@@ -130,7 +130,7 @@ def test_brokers_are_known_by_their_id() -> None:
     ids=["no broker", "a topic twice", "a negative partition index", "too many partitions", "a wild partition index"],
 )
 def test_a_response_that_no_broker_sends_is_refused(answered: MetadataAnswer) -> None:
-    """Whatever would look like an empty cluster, or fill the memory with partitions, is malformed."""
+    """A response that would look like an empty cluster, or fill the memory with partitions, is malformed."""
     with pytest.raises(MalformedAnswerError):
         topology_of(answered)
 

@@ -60,7 +60,7 @@ def write_hour(history: Path, hour: int, *, is_open: bool = False, cluster_id: s
 
 
 def commit(hour: int) -> list[tuple[str, bytes, float]]:
-    """What the log says of that hour's: committed after 40 seconds."""
+    """The log's records of that hour's transactions: committed after 40 seconds."""
     start_ms = cases.milliseconds(3600 * hour)
     return [
         ("app", value(ONGOING, start_ms), 3600 * hour),

@@ -275,7 +275,7 @@ def test_one_cluster_is_named_once() -> None:
 
 
 def test_bars_stay_in_their_track() -> None:
-    """Whatever the durations: the scale has room for the smallest and the largest."""
+    """The scale has room for the smallest and the largest duration."""
     for page in (render(full()), render(one_cluster())):
         bars = re.findall(r"left:(?:calc\()?([\d.-]+)%(?:[^;]*);width:([\d.]+)(%|px)", page)
         assert bars

@@ -243,7 +243,7 @@ def test_a_real_log_as_a_stream_has_the_workload_s_outcomes(
 
 
 def _worked(cluster: KafkaCluster, topic: str, name: str, rhythm: Rhythm) -> Counter[str]:
-    """What became of two ids' transactions, all of them completed."""
+    """The outcomes of two ids' transactions, all of them completed."""
     with Workload(cluster.bootstrap, [(topic, partition) for partition in PARTITIONS]) as workload:
         for number in range(2):
             workload.add(f"{name}-{number}", rhythm)

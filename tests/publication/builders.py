@@ -130,7 +130,7 @@ def evaluation(
     max_timeout: MaxTimeout | None = None,
     cluster_id: str = "MkU3OEVBNTcwNTJENDM2Qk",
 ) -> Evaluation:
-    """What evaluation would say of these partitions and the transactions open on them."""
+    """The evaluation of these partitions and the transactions open on them."""
     partitions, transactions = list(partitions), list(transactions)
     limits = max_timeout or MaxTimeout(timeout_ms=900_000, timeout_ms_min=900_000, unread=())
     snapshot = Snapshot(
@@ -199,7 +199,7 @@ def published(
     cluster_name: str | None = None,
     bootstrap: str = "",
 ) -> Publication:
-    """What such a daemon publishes of an evaluation."""
+    """Such a daemon's publication of an evaluation."""
     return Publication(
         evaluation=of,
         process=PROCESS,

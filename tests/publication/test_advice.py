@@ -22,7 +22,7 @@ SUSPECTS = [verdict for verdict in Verdict if verdict.is_suspect]
 
 @pytest.mark.parametrize("verdict", SUSPECTS, ids=lambda verdict: verdict.label)
 def test_the_next_command_is_accepted_and_only_prints(verdict: Verdict) -> None:
-    """What could write is a dry run; the transaction is that of the row."""
+    """A command that could write is a dry run; the transaction is that of the row."""
     row = transaction(topic="orders", partition=3, verdict=verdict, start_offset=1234)
     arguments = vars(build_parser().parse_args(shlex.split(next_command(row, "kafka-1:9092,kafka-2:9092"))[1:]))
 
@@ -34,7 +34,7 @@ def test_the_next_command_is_accepted_and_only_prints(verdict: Verdict) -> None:
 
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_no_name_is_executed_by_a_shell(topic: str, bootstrap: str) -> None:
-    """Whatever a name contains, it is one word of the command."""
+    """Any name is one word of the command."""
     words = shlex.split(next_command(hanging(topic), bootstrap))
     assert (words[words.index("--topic") + 1], words[words.index("--bootstrap-server") + 1]) == (topic, bootstrap)
 

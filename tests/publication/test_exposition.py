@@ -118,7 +118,7 @@ numbers = st.floats() | st.integers(-(2**63), 2**63) | st.booleans()
 
 @given(st.dictionaries(st.tuples(label_values, label_values), numbers, min_size=1))
 def test_any_label_and_any_number_is_read_back(values: dict[tuple[str, str], float]) -> None:
-    """Whatever names a broker sends and whatever a value is, both parsers get exactly that back."""
+    """Both parsers read back exactly the names that a broker sends and the values."""
     samples = [Sample(labels, value) for labels, value in values.items()]
     metric = Metric(
         name="thing", help="A thing.", kind="gauge", labels=("one", "two"), of=STATUS, values=lambda _: samples

@@ -57,7 +57,7 @@ def _page(publication: Publication) -> str:
 
 
 def _text(publication: Publication) -> str:
-    """What a reader sees."""
+    """The text that a reader sees."""
     page = re.sub(r"<wbr>|</?span>", "", _page(publication))
     return re.sub(r"\s+", " ", re.sub(r"<(style|script)>.*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL))
 
@@ -85,7 +85,7 @@ def test_a_hang_goes_before_all_else() -> None:
 
 
 def test_a_suspect_is_a_warning() -> None:
-    """What is not proved is not red, and never green."""
+    """An unproved suspect is not red, and never green."""
     summary = summarize(evaluation([Partition()], [inconclusive()]), status())
     assert (summary.level, summary.title) == (Level.WARNING, "1 suspect transaction")
 

@@ -168,7 +168,7 @@ def test_what_was_committed_elsewhere(
 def test_a_healthy_newer_producer_is_not_terminated(
     cluster: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """What was shown has been committed; the same producer's next transaction, or a newer producer's, is at work."""
+    """The shown transaction was committed; the same producer's next transaction, or a newer producer's, is open."""
     topic = make_topic(cluster, partitions=TIMES)
     clients = [Client.begin(cluster.bootstrap, f"{fresh_name('id')}-{number}") for number in range(TIMES)]
     for partition, client in enumerate(clients):

@@ -1,4 +1,4 @@
-"""What clients say after a time-out and a fence: the texts in docs/transactions.md are those of the real client."""
+"""Errors of clients after a time-out and a fence: the texts in docs/transactions.md are those of the real client."""
 
 from __future__ import annotations
 

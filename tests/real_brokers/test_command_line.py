@@ -599,7 +599,7 @@ class Person:
         self._shown = ""
 
     def until(self, text: str) -> str:
-        """What was shown since the last time, up to `text`."""
+        """The output since the last call, up to `text`."""
         deadline = time.monotonic() + 60
         while text not in self._shown:
             ready, _, _ = select.select([self._terminal], [], [], deadline - time.monotonic())

@@ -38,7 +38,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 
 def test_every_outcome_is_counted_once_over_a_kill_of_the_exporter(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """What ended before the first start, while it runs, and while it is dead; one transaction is open over the kill."""
+    """Transactions end before the first start, while it runs, and while it is dead; one is open over the kill."""
     run_transaction(cluster.bootstrap, "kill-1", [("t", 0)])
     run_transaction(cluster.bootstrap, "kill-1", [("t", 0)], outcome="abort")
     with counting(cluster.bootstrap, tmp_path, "kill") as exporter:
@@ -66,7 +66,7 @@ def test_every_outcome_is_counted_once_over_a_kill_of_the_exporter(cluster: Kafk
 
 
 def test_the_log_answers_what_verdicts_need(cluster: KafkaCluster) -> None:
-    """Who has the producer id, its start to the millisecond, and how the transaction before ended."""
+    """The owner of a producer id, its start to the millisecond, and the outcome of the transaction before."""
     run_transaction(cluster.bootstrap, "told", [("t", 0)])
     with (
         OpenTransaction(cluster.bootstrap, "told", [("t", 1)]),

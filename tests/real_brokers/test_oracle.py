@@ -17,7 +17,7 @@ OpenSet = set[tuple[int, int, int]]
 
 
 def open_by_the_java_tool(cluster: KafkaCluster, topic: str, partitions: int) -> OpenSet:
-    """What `kafka-transactions.sh describe-producers` shows as open."""
+    """The open transactions of `kafka-transactions.sh describe-producers`."""
     found: OpenSet = set()
     for partition in range(partitions):
         printed = cluster.tool(

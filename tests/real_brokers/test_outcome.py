@@ -133,7 +133,7 @@ def test_other_producers_markers_and_open_siblings_say_nothing(
 
 
 class Log:
-    """What one producer wrote, partition by partition, as its coordinator's markers ended it."""
+    """One producer's transactions, partition by partition, as its coordinator's markers ended them."""
 
     def __init__(self, cluster: KafkaCluster, topic: str, producer_id: int) -> None:
         self.topic = topic

@@ -43,7 +43,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 
 def events_of(logged: list[Logged], transactional_id: str) -> list[Event]:
-    """What happened to one id."""
+    """The events of one id."""
     return [event for event in events(logged) if event.transactional_id == transactional_id]
 
 

@@ -237,7 +237,7 @@ def test_nothing_is_sent_without_a_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fails_from", [1, 2])
 def test_a_log_that_fails_after_the_marker_is_reported_and_changes_nothing(fails_from: int, tmp_path: Path) -> None:
-    """What happened has happened: it is said all the same."""
+    """The marker is written: that is reported all the same."""
     result = run(PartitionStandIn(), Log(tmp_path / "audit.jsonl", fails_from=fails_from))
 
     assert result.outcome is Outcome.DONE

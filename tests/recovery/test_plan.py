@@ -90,7 +90,7 @@ def test_a_coordinator_behind_the_partition_completes_nothing(
     coordinator_epoch: int | None,
     is_refused: bool,  # noqa: FBT001 - a column of a table
 ) -> None:
-    """What is open at a newer epoch may be another transaction, for which nothing is decided."""
+    """An open transaction at a newer epoch may be another one, for which nothing is decided."""
     stuck = row(Verdict.STUCK_COMPLETING, coordinator_producer_epoch=coordinator_epoch)
 
     against = refusal(plan_for(Action.COMPLETE, stuck), None)
@@ -100,7 +100,7 @@ def test_a_coordinator_behind_the_partition_completes_nothing(
 
 
 def test_an_abort_is_refused_while_its_commit_may_be_unread() -> None:
-    """What could not be searched may be searched another time; the verdict typed out is enough."""
+    """An unread log may be searched another time; the verdict typed out is enough."""
     plan = plan_for(Action.ABORT, row(outcome_unsearched=("orders-2 could not be read (timed_out)",)))
 
     assert refusal(plan, plan.row.verdict) is None
@@ -190,7 +190,7 @@ def test_an_operator_reads_what_will_be_written() -> None:
     ids=["all", "some", "none"],
 )
 def test_the_two_numbers_that_decide_are_side_by_side(records: HeldBack, expected: str) -> None:
-    """What is lost and what is freed; a lower bound says that it is one."""
+    """Records that are lost and records that are freed; a lower bound says that it is one."""
     assert f"  {expected}\n" in in_words(plan_for(Action.ABORT, row()), records)
 
 

@@ -35,7 +35,7 @@ KAFKA_TOOLS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a command."""
+    """The result of a command."""
 
     status: int
     output: str

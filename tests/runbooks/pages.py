@@ -42,7 +42,7 @@ class Page:
 
     @property
     def anchors(self) -> set[str]:
-        """What a link can lead to within the page, as GitHub makes it."""
+        """Anchors of the page, as GitHub makes them."""
         return {re.sub(r"[^\w -]", "", words.lower()).replace(" ", "-") for _, words in self.headings}
 
     @property

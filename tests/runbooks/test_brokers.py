@@ -41,7 +41,7 @@ ABORT = (
     "kafka-transaction-exporter abort --bootstrap-server $BOOTSTRAP --topic $TOPIC --partition $PARTITION "
     "--start-offset 0 --yes"
 )
-"""What the pages forbid, and what is refused."""
+"""The command that the pages forbid, and that is refused."""
 
 
 @pytest.fixture(scope="module")

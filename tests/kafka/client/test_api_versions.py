@@ -40,7 +40,7 @@ NOTICED_S = 10.0
 
 
 class Lost(Enum):
-    """What a snapshot says that it does not know."""
+    """Parts of a snapshot that can be unread."""
 
     PARTITIONS = auto()
     COORDINATORS = auto()
@@ -65,7 +65,7 @@ DOWNGRADES: dict[str, tuple[Offered, set[Lost]]] = {
     "DescribeAcls gone": ({"DescribeAcls": None}, {Lost.DENIALS}),
     "DescribeAcls 0": ({"DescribeAcls": 0}, {Lost.DENIALS}),
 }
-"""What all brokers are left with, and what is not known then."""
+"""The newest version that all brokers are left with, and the parts that are unread then."""
 METADATA_LOST: dict[str, Offered] = {
     "Metadata gone": {"Metadata": None},
     "Metadata 8": {"Metadata": 8},

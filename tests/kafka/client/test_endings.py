@@ -156,7 +156,7 @@ def throttle(connection: socket.socket, correlation_id: int, _frame: bytes) -> N
 def test_close_from_another_thread_ends_a_run_that_waits(
     first: Serve | None, then: Serve | None, protocol: str
 ) -> None:
-    """Whatever it waits for, it ends with ClientClosedError and not with a fault of the broker, within a second."""
+    """Every wait ends with ClientClosedError and not with a fault of the broker, within a second."""
     serve_next = iter([first, then] if first else [then])
     waiting = threading.Event()
 

@@ -88,7 +88,7 @@ def test_a_token_at_hand_outlives_an_endpoint_that_fails_for_a_while() -> None:
     ],
 )
 def test_a_response_without_a_token_is_reported(body: bytes, why: str) -> None:
-    """Whatever the response contains: the login reports the endpoint's error, and the cycle raises nothing."""
+    """For any content of the response the login reports the endpoint's error, and the cycle raises nothing."""
     with TokenEndpoint() as endpoint:
         endpoint.body = body
         sentence = failure(provider(endpoint.url))

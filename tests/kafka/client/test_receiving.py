@@ -55,7 +55,7 @@ def test_a_response_comes_whole_however_it_is_cut(piece: int) -> None:
 
 
 def test_two_responses_in_one_piece_are_two() -> None:
-    """What is left over begins the next one."""
+    """The remaining bytes begin the next one."""
     receiver = parser(ReceiveBudget(10**7))
     receiver.send_request(raw_request())
 

@@ -1,4 +1,4 @@
-"""Whatever fails, wherever in a cycle: every verdict stays true, and missing data is reported as unknown.
+"""A failure anywhere in a cycle: every verdict stays true, and missing data is reported as unread.
 
 A cycle of n requests is repeated with the 1st, the 2nd, ... the nth of them failing, in every way, once and always.
 """

@@ -166,7 +166,7 @@ def test_a_possible_denial_leaves_an_unknown_id_unverified(denials: Any) -> None
 
 
 def test_a_transaction_that_ends_while_it_is_verified_is_dropped() -> None:
-    """What the second read no longer shows has ended: it is neither hanging nor inconclusive, it is not there."""
+    """A transaction that the second read no longer shows has ended: it has no row."""
     model = scene()
     hung = model.topics["hung"][0]
 

@@ -83,7 +83,7 @@ def test_many_chunks_read_every_partition_and_progress_is_reported() -> None:
 
 @pytest.mark.usefixtures("small_chunks")
 def test_after_a_failed_chunk_the_rest_is_not_requested() -> None:
-    """What was read before stays read; the rest is unread for the same reason, in one more question after the refresh."""
+    """Chunks that were read stay read; the rest is unread for the same reason, after one more request after the refresh."""
     seen = 0
 
     def fail_from_the_second(received: Received) -> Fault | None:

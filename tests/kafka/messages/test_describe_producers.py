@@ -96,7 +96,7 @@ def by_kafka_python(topics: Topics, throttle_time_ms: int) -> bytes:
 def expected(
     topics: Topics, throttle_time_ms: int, producer_ids: set[int] | None = None, *, every: bool = False
 ) -> tuple[Any, ...]:
-    """What the columns must hold, worked out without any decoder."""
+    """The expected columns, worked out without any decoder."""
     numbered = [(i, p) for i, (_, partitions) in enumerate(topics) for p in partitions]
     entries = [(i, entry) for i, (_, p) in enumerate(numbered) for entry in p.entries]
     picked = [
@@ -131,7 +131,7 @@ def columns(answer: ProducersAnswer) -> tuple[Any, ...]:
 
 
 def by_oracle(body: bytes) -> tuple[Any, ...]:
-    """What the columns must hold, as kafka-python reads the response."""
+    """The expected columns, as kafka-python reads the response."""
     response = DescribeProducersResponse.decode(body, version=0)
     topics = [
         (
@@ -155,7 +155,7 @@ DECODERS = TwoDecoders(lambda body: columns(decode(body)), by_oracle)
 
 
 def twice(body: bytes, producer_ids: set[int] | None = None, *, every: bool = False) -> ProducersAnswer:
-    """What is read of `body`, which must be the same where it is laid out as the last response."""
+    """The columns of `body`, which must be the same where it is laid out as the last response."""
     answer = decode(memoryview(body), producer_ids, every=every)
     assert decode(memoryview(body), producer_ids, every=every, like=answer.layout) == answer
     return answer
@@ -330,7 +330,7 @@ def test_how_the_last_response_was_laid_out_changes_nothing_in_what_is_read(
 
 @pytest.mark.parametrize("topics", [SMALL, [("t", partitions_of(1, 0, 2)), ("u", partitions_of(1, message="no"))]])
 def test_every_bit_that_differs_from_the_last_response_is_seen(topics: Topics) -> None:
-    """Whatever bit is another than when the layout was found, it is read as without that layout, or refused."""
+    """A response with any other bit than when the layout was found is read as without that layout, or refused."""
     body = by_hand(topics, 3, no_tags)
     like = decode(memoryview(body)).layout
 

@@ -92,7 +92,7 @@ def test_a_response_encoded_by_kafka_python_decodes_to_its_transactions(rows: Ro
 
 @given(ROWS, st.data())
 def test_tagged_fields_anywhere_are_stepped_over(rows: Rows, data: st.DataObject) -> None:
-    """Whatever a later Kafka may add changes nothing of what is read."""
+    """Additions of a later Kafka change nothing of what is read."""
     tags = st.sampled_from([b"\0", b"\1\0\1x", b"\2\0\0\x81\1\3abc"])
     assert rows_of(decode(memoryview(by_hand(rows, lambda: data.draw(tags))))) == expected(rows)
 

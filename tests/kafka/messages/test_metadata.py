@@ -170,7 +170,7 @@ TAGS = st.sampled_from([b"\0", b"\1\0\1x", b"\2\0\0\x81\1\3abc"])
 
 @given(TOPICS, st.data())
 def test_tagged_fields_anywhere_are_stepped_over(topics: Topics, data: st.DataObject) -> None:
-    """Whatever a later Kafka may add changes nothing of what is read."""
+    """Additions of a later Kafka change nothing of what is read."""
     body = by_hand(topics, lambda: data.draw(TAGS))
     assert untagged(body, FIELDS) == by_hand(topics, lambda: b"\0")
     assert columns(decode(memoryview(body))) == online(topics)

@@ -34,7 +34,7 @@ class Run:
 
     @property
     def document(self) -> dict[str, Any]:
-        """What was printed as JSON; empty where nothing was."""
+        """The printed JSON; empty where nothing was printed."""
         return dict(json.loads(self.out)) if self.out.startswith("{") else {}
 
 

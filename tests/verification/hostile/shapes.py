@@ -25,7 +25,7 @@ EITHER: Final = WHOLE | INCOMPLETE
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What `once` may take."""
+    """Bounds of `once`."""
 
     cpu_s: float = 5.0
     mb: float = 60.0

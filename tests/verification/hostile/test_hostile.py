@@ -14,7 +14,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def idle_mb() -> float:
-    """What `once` has at most on a cluster that is not hostile."""
+    """The memory of `once` on a cluster that is not hostile."""
     with Peer() as peer:
         return once(peer).mb
 

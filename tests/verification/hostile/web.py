@@ -73,7 +73,7 @@ class Door:
 
 
 Behave = Callable[[Door, threading.Event], None]
-"""What a stranger does until it is stopped or thrown out; then it comes again."""
+"""A stranger's actions until it is stopped or thrown out; then it comes again."""
 
 
 def _until_thrown_out(peer: socket.socket, stop: threading.Event) -> None:
@@ -194,7 +194,7 @@ CROWDS: Final = (
 
 @dataclass(frozen=True)
 class Siege:
-    """What came of a crowd."""
+    """The result of a crowd."""
 
     scrapes: tuple[int, ...]
     """Statuses."""

@@ -238,7 +238,7 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
 
 
 def _visible_topics(moment: Moment) -> set[str]:
-    """What could be seen when the metadata were read, though it may have been deleted before it was read."""
+    """Topics that were visible when the metadata were read; one may have been deleted before it was read."""
     names = {name for name, _, _ in moment.topics} - {STATE_TOPIC}
     return {name for name in names if rights.allows(moment.rights, rights.DESCRIBE, rights.TOPIC, name)}
 
