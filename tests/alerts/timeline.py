@@ -18,7 +18,7 @@ A file of `timelines/` is about one alert:
 A case may add to that: `page_at` (when the page is read), `page` (words in it that differ), `labels` (more of them), `each`
 (all label sets, where several fire), `external_labels`, `scrape` and `step` (times between scrapes, between evaluations).
 
-An exporter says where it departs from the ordinary one, which is scraped every 15 s, cycles every 30 s for good
+An exporter says where it departs from the ordinary one, which is scraped every 15 s, cycles every 30 s
 and reads everything:
 
     instance, pod, job, cluster, cluster_id, cycle_interval

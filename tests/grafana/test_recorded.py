@@ -170,7 +170,7 @@ def test_what_was_not_read_is_named_with_its_reason(prometheus: Prometheus) -> N
 
 
 def test_a_suspect_has_all_that_an_operator_needs(prometheus: Prometheus) -> None:
-    """The row of the hang: where, since when, how sure, whom it holds back, what to read and what to type."""
+    """The row of the hang: place, age, certainty, blocked groups, the runbook and the command."""
     rows = {number: ask(prometheus, the("overview", "Suspect transactions", number), "hanging") for number in "ABC"}
     (row,) = [sample for sample in rows["A"] if sample["metric"]["certainty"] == "proved"]
     keys = ("topic", "partition", "producer_id", "producer_epoch", "start_offset", "verdict", "runbook")

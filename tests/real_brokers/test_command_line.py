@@ -450,7 +450,7 @@ def test_two_aborts_at_once_write_one_marker(
     plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
     arguments = ["abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes"]
 
-    people = [
+    operators = [
         subprocess.Popen(
             command("--bootstrap-server", broker.bootstrap, *arguments),
             stdout=subprocess.PIPE,
@@ -460,7 +460,7 @@ def test_two_aborts_at_once_write_one_marker(
         )
         for _ in range(5)
     ]
-    results = [(*person.communicate(timeout=120), person.returncode) for person in people]
+    results = [(*operator.communicate(timeout=120), operator.returncode) for operator in operators]
 
     assert sorted(status for _, _, status in results) == [0, 1, 1, 1, 1]
     for _, errors, status in results:
@@ -478,12 +478,12 @@ def test_ctrl_c_at_the_question_writes_nothing(
     """On a real terminal: status 130, logged as declined, the hang still there."""
     topic = make_topic(kafka_4_3_1)
     plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("hang"))
-    person = Person(kafka_4_3_1, tmp_path, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+    operator = Operator(kafka_4_3_1, tmp_path, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
 
-    shown = person.until("Write it? Type yes: ")
-    person.types("\x03")
+    shown = operator.until("Write it? Type yes: ")
+    operator.types("\x03")
 
-    assert person.leaves() == 130
+    assert operator.leaves() == 130
     assert "write one ABORT marker" in shown
     assert [(step["step"], step.get("by")) for step in audit(tmp_path)] == [("planned", None), ("declined", "Ctrl-C")]
     assert tool(kafka_4_3_1, "find-hanging", "--topic", topic, "--exit-code").returncode == 3
@@ -495,13 +495,13 @@ def test_an_operator_who_types_yes_is_obeyed(
     """Judged once more after the answer, then written."""
     topic = make_topic(kafka_4_3_1)
     plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("hang"))
-    person = Person(kafka_4_3_1, tmp_path, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+    operator = Operator(kafka_4_3_1, tmp_path, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
 
-    person.until("Write it? Type yes: ")
-    person.types("yes\n")
-    person.until("the transaction is closed")
+    operator.until("Write it? Type yes: ")
+    operator.types("yes\n")
+    operator.until("the transaction is closed")
 
-    assert person.leaves() == 0
+    assert operator.leaves() == 0
 
 
 def test_a_watch_follows_a_hang_until_it_is_gone(
@@ -510,14 +510,14 @@ def test_a_watch_follows_a_hang_until_it_is_gone(
     """In colour on a terminal, each table in the place of the last; Ctrl-C is its end, with status 0."""
     topic = make_topic(kafka_4_3_1)
     plant_hang(kafka_4_3_1.bootstrap, topic, 0, fresh_name("hang"))
-    person = Person(kafka_4_3_1, tmp_path, "find-hanging", "--topic", topic, "--watch", "200ms")
+    operator = Operator(kafka_4_3_1, tmp_path, "find-hanging", "--topic", topic, "--watch", "200ms")
 
-    red = person.until("\x1b[0m")
+    red = operator.until("\x1b[0m")
     tool(kafka_4_3_1, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes")
-    person.until("Ended: the hang on ")
-    person.types("\x03")
+    operator.until("Ended: the hang on ")
+    operator.types("\x03")
 
-    assert person.leaves() == 0
+    assert operator.leaves() == 0
     assert "\x1b[H" in red
     assert f"\x1b[31m{topic}" in red
 
@@ -586,7 +586,7 @@ def test_an_odd_transactional_id_breaks_nothing(
     assert all(character.isprintable() or character == "\n" for character in shown.stdout + shown.stderr)
 
 
-class Person:
+class Operator:
     """One command on its own terminal, and an operator who reads and types there."""
 
     def __init__(self, cluster: KafkaCluster, folder: Path, *arguments: str) -> None:

@@ -96,17 +96,17 @@ class Desk:
             os.close(ours)
 
     @contextmanager
-    def reading(self, name: str, *sections: str) -> Iterator[Person]:
+    def reading(self, name: str, *sections: str) -> Iterator[Operator]:
         """Somebody who pastes every command of a page, or of these sections of it, in their order."""
         wanted = [command for command in pages()[name].commands if not sections or command.section in sections]
-        person = Person(self, wanted)
-        yield person
-        left = wanted[person.done :]
+        operator = Operator(self, wanted)
+        yield operator
+        left = wanted[operator.done :]
         assert not left, f"nobody pasted {left[0].page}.md:{left[0].line}: {left[0].text}"
 
 
 @dataclass(slots=True)
-class Person:
+class Operator:
     """Where somebody is on a page."""
 
     desk: Desk

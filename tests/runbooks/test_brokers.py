@@ -136,12 +136,12 @@ def test_so_that_it_does_not_come_back(trio: KafkaCluster, tmp_path: Path) -> No
     abort = f"abort --topic {topic} --partition 0 --start-offset {hang.start_offset} --yes"
     assert desk.run(f"kafka-transaction-exporter {abort} --bootstrap-server $BOOTSTRAP").status == 0
 
-    with desk.reading("README") as person:
-        person.pastes("tail", shows='"done": true')
-        person.pastes("kafka-configs.sh", "--describe", shows="transaction.partition.verification.enable=false")
-        person.pastes("kafka-features.sh", "describe", shows="FinalizedVersionLevel: 1")
-        person.pastes("kafka-configs.sh", "--alter", shows="Completed updating default config")
-        person.pastes("kafka-features.sh", "upgrade", shows="transaction.version was upgraded to 2")
+    with desk.reading("README") as operator:
+        operator.pastes("tail", shows='"done": true')
+        operator.pastes("kafka-configs.sh", "--describe", shows="transaction.partition.verification.enable=false")
+        operator.pastes("kafka-features.sh", "describe", shows="FinalizedVersionLevel: 1")
+        operator.pastes("kafka-configs.sh", "--alter", shows="Completed updating default config")
+        operator.pastes("kafka-features.sh", "upgrade", shows="transaction.version was upgraded to 2")
 
     until(lambda: not is_let_in(cluster, topic), "a late write is refused")
 
@@ -164,10 +164,10 @@ def test_replica_diverged(make_cluster: MakeCluster, tmp_path: Path) -> None:
         verdict_until(watch, Verdict.REPLICA_DIVERGED)
     desk = desk_at(tmp_path, cluster, TOPIC=TOPIC, PARTITION="0", BROKER="2")
 
-    with desk.reading("KafkaTransactionReplicaDiverged") as person:
-        person.pastes("find-hanging", shows="the replica on broker 2 has its end")
-        person.pastes("kafka-topics.sh", shows="Leader: 1")
-        at_follower = person.pastes("describe-producers", "--broker-id").output
+    with desk.reading("KafkaTransactionReplicaDiverged") as operator:
+        operator.pastes("find-hanging", shows="the replica on broker 2 has its end")
+        operator.pastes("kafka-topics.sh", shows="Leader: 1")
+        at_follower = operator.pastes("describe-producers", "--broker-id").output
         assert desk.run(ABORT).status == 5
         # The cluster's operator makes the follower the leader, and the old leader's copy is made from it.
         cluster.broker(1).stop()
@@ -175,7 +175,7 @@ def test_replica_diverged(make_cluster: MakeCluster, tmp_path: Path) -> None:
         shutil.move(partition_folder(cluster.broker(1), TOPIC), tmp_path / "kept")
         cluster.broker(1).start()
         cluster.wait_until_serving()
-        person.pastes_until(lambda done: TOPIC not in done.output, "find-hanging", "--all")
+        operator.pastes_until(lambda done: TOPIC not in done.output, "find-hanging", "--all")
 
     assert [row.split()[-1] for row in at_follower.splitlines()[1:] if row.split()[0] == str(hang.producer_id)] == [
         "None"

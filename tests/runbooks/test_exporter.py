@@ -53,14 +53,14 @@ def test_down(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
         exporter.process.wait()
     settings_file("watcher", "scan.intervall: 30s\n")
 
-    with desk.reading("KafkaTransactionExporterDown") as person:
-        person.pastes("find-hanging", shows="Verdict")
-        person.pastes("curl", "/-/healthy", status=7)
-        person.pastes("config check", status=1, shows="scan.intervall: unknown setting")
+    with desk.reading("KafkaTransactionExporterDown") as operator:
+        operator.pastes("find-hanging", shows="Verdict")
+        operator.pastes("curl", "/-/healthy", status=7)
+        operator.pastes("config check", status=1, shows="scan.intervall: unknown setting")
         settings_file("watcher")
         with serving(None, tmp_path, config_file=path) as again:
             about(desk, again, path)
-            person.pastes("curl", "/-/ready", shows="Ready.")
+            operator.pastes("curl", "/-/ready", shows="Ready.")
 
 
 def test_snapshot_stale(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
@@ -72,14 +72,14 @@ def test_snapshot_stale(desk: Desk, settings_file: SettingsFile, tmp_path: Path)
         settings_file("watcher", password="of-last-year")
         exporter.until(lambda metrics: CLUSTER_INFO not in metrics)
 
-        with desk.reading("KafkaTransactionExporterSnapshotStale") as person:
-            person.pastes("curl", "grep -oE", shows="The last cycle failed: no broker responded")
-            person.pastes("once", "--config.file", status=1, shows="authentication")
-            person.pastes("find-hanging", shows="Verdict")
+        with desk.reading("KafkaTransactionExporterSnapshotStale") as operator:
+            operator.pastes("curl", "grep -oE", shows="The last cycle failed: no broker responded")
+            operator.pastes("once", "--config.file", status=1, shows="authentication")
+            operator.pastes("find-hanging", shows="Verdict")
             (tmp_path / "password").write_text(PASSWORD)
-            person.pastes("config check")
+            operator.pastes("config check")
             exporter.until(lambda metrics: value(metrics, SUCCESS) == 1)
-            person.pastes("curl", "grep -x", shows=f"{SUCCESS} 1")
+            operator.pastes("curl", "grep -x", shows=f"{SUCCESS} 1")
 
 
 def test_cycles_failing(guarded: GuardedCluster, desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
@@ -91,14 +91,14 @@ def test_cycles_failing(guarded: GuardedCluster, desk: Desk, settings_file: Sett
         guarded.broker(1).pause()
         try:
             exporter.until(lambda metrics: value(metrics, FAILED) >= 2)
-            with desk.reading("KafkaTransactionExporterCyclesFailing") as person:
-                person.pastes("curl", "cycles_failed_total", shows="cycles_failed_total")
-                person.pastes("curl", "request_failures_total", shows='api="')
-                person.pastes("once", status=1, shows="no broker responded")
+            with desk.reading("KafkaTransactionExporterCyclesFailing") as operator:
+                operator.pastes("curl", "cycles_failed_total", shows="cycles_failed_total")
+                operator.pastes("curl", "request_failures_total", shows='api="')
+                operator.pastes("once", status=1, shows="no broker responded")
                 guarded.broker(1).resume()
-                person.pastes("config check")
+                operator.pastes("config check")
                 exporter.until(lambda metrics: value(metrics, SUCCESS) == 1)
-                person.pastes("curl", "grep -x", shows=f"{SUCCESS} 1")
+                operator.pastes("curl", "grep -x", shows=f"{SUCCESS} 1")
         finally:
             guarded.broker(1).resume()
 
@@ -120,11 +120,11 @@ def test_partitions_unauthorized(
         about(desk, exporter, path, "without-read")
         exporter.until(lambda metrics: value(metrics, UNREAD, "unauthorized") > 0)
 
-        with desk.reading("KafkaTransactionExporterPartitionsUnauthorized") as person:
-            person.pastes("find-hanging", status=4, shows="TOPIC_AUTHORIZATION_FAILED", hides="hanging_not")
-            person.pastes("kafka-acls.sh", "--list", shows="operation=DESCRIBE")
-            person.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
-            person.pastes_until(lambda done: hang.topic in done.output, "find-hanging")
+        with desk.reading("KafkaTransactionExporterPartitionsUnauthorized") as operator:
+            operator.pastes("find-hanging", status=4, shows="TOPIC_AUTHORIZATION_FAILED", hides="hanging_not")
+            operator.pastes("kafka-acls.sh", "--list", shows="operation=DESCRIBE")
+            operator.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
+            operator.pastes_until(lambda done: hang.topic in done.output, "find-hanging")
         exporter.until(lambda metrics: value(metrics, UNREAD, "unauthorized") == 0)
 
 
@@ -138,13 +138,13 @@ def test_no_topic_visible(
         about(desk, exporter, path, "without-topics")
         exporter.until(lambda metrics: value(metrics, VISIBLE) == 0)
 
-        with desk.reading("KafkaTransactionExporterNoTopicVisible") as person:
-            person.pastes("once", status=4, shows="no topic is visible")
-            person.pastes("kafka-topics.sh", "--list", shows=topic)
-            person.pastes("kafka-acls.sh", "--list", hides="operation=READ")
-            person.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
+        with desk.reading("KafkaTransactionExporterNoTopicVisible") as operator:
+            operator.pastes("once", status=4, shows="no topic is visible")
+            operator.pastes("kafka-topics.sh", "--list", shows=topic)
+            operator.pastes("kafka-acls.sh", "--list", hides="operation=READ")
+            operator.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
             exporter.until(lambda metrics: value(metrics, VISIBLE) > 0)
-            person.pastes("curl", shows=VISIBLE, hides=f"{VISIBLE} 0")
+            operator.pastes("curl", shows=VISIBLE, hides=f"{VISIBLE} 0")
 
 
 def test_reads_less(
@@ -158,13 +158,13 @@ def test_reads_less(
         about(desk, exporter, path, "with-one-topic")
         exporter.until(lambda metrics: value(metrics, VISIBLE) == 1)
 
-        with desk.reading("KafkaTransactionExporterReadsLess") as person:
-            person.pastes("curl", shows=f"{VISIBLE} 1")
-            person.pastes("kafka-topics.sh", "--list", shows=topic)
-            person.pastes("kafka-acls.sh", "--list", shows=ONE_TOPIC)
-            person.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
+        with desk.reading("KafkaTransactionExporterReadsLess") as operator:
+            operator.pastes("curl", shows=f"{VISIBLE} 1")
+            operator.pastes("kafka-topics.sh", "--list", shows=topic)
+            operator.pastes("kafka-acls.sh", "--list", shows=ONE_TOPIC)
+            operator.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
             exporter.until(lambda metrics: value(metrics, VISIBLE) > 1)
-            person.pastes("curl", shows=VISIBLE, hides=f"{VISIBLE} 1")
+            operator.pastes("curl", shows=VISIBLE, hides=f"{VISIBLE} 1")
 
 
 def test_transactional_ids_hidden(
@@ -182,14 +182,16 @@ def test_transactional_ids_hidden(
         about(desk, exporter, path, "without-ids")
         exporter.until(lambda metrics: value(metrics, INCONCLUSIVE, "transactional_ids_hidden") > 0)
 
-        with desk.reading("KafkaTransactionExporterTransactionalIdsHidden") as person:
-            person.pastes("find-hanging", status=4, shows="grant DESCRIBE on every transactional id", hides="hanging_")
-            person.pastes("kafka-acls.sh", "--principal", shows="operation=READ", hides="operation=DESCRIBE,")
-            person.pastes("kafka-acls.sh", "--transactional-id", hides="permissionType=DENY")
-            person.pastes("kafka-acls.sh", "--add", "--transactional-id", shows="Adding ACLs")
-            person.pastes("kafka-acls.sh", "--add", "--cluster", shows="Adding ACLs")
-            person.pastes("kafka-acls.sh", "--add", "--topic", shows="already exists")
-            person.pastes_until(lambda done: "inconclusive" not in done.output and hang.topic in done.output)
+        with desk.reading("KafkaTransactionExporterTransactionalIdsHidden") as operator:
+            operator.pastes(
+                "find-hanging", status=4, shows="grant DESCRIBE on every transactional id", hides="hanging_"
+            )
+            operator.pastes("kafka-acls.sh", "--principal", shows="operation=READ", hides="operation=DESCRIBE,")
+            operator.pastes("kafka-acls.sh", "--transactional-id", hides="permissionType=DENY")
+            operator.pastes("kafka-acls.sh", "--add", "--transactional-id", shows="Adding ACLs")
+            operator.pastes("kafka-acls.sh", "--add", "--cluster", shows="Adding ACLs")
+            operator.pastes("kafka-acls.sh", "--add", "--topic", shows="already exists")
+            operator.pastes_until(lambda done: "inconclusive" not in done.output and hang.topic in done.output)
         exporter.until(lambda metrics: value(metrics, INCONCLUSIVE, "transactional_ids_hidden") == 0)
 
 
@@ -202,14 +204,14 @@ def test_config_reload_failed(desk: Desk, settings_file: SettingsFile, tmp_path:
         settings_file("watcher", "publish.suspect_limit: 7\n")
         exporter.until(lambda metrics: value(metrics, RELOADED) == 0)
 
-        with desk.reading("KafkaTransactionExporterConfigReloadFailed") as person:
-            person.pastes("config check", status=1, shows="publish.suspect_limit: unknown setting")
-            person.pastes("curl", shows=f"{RELOADED} 0")
+        with desk.reading("KafkaTransactionExporterConfigReloadFailed") as operator:
+            operator.pastes("config check", status=1, shows="publish.suspect_limit: unknown setting")
+            operator.pastes("curl", shows=f"{RELOADED} 0")
             settings_file("watcher", "publish.suspects_limit: 7\n")
-            person.pastes("config check", hides="unknown")
+            operator.pastes("config check", hides="unknown")
             exporter.until(lambda metrics: value(metrics, RELOADED) == 1)
-            person.pastes("curl", "grep -x", shows=f"{RELOADED} 1")
-            person.pastes("config dump", shows="suspects_limit: 7", hides=PASSWORD)
+            operator.pastes("curl", "grep -x", shows=f"{RELOADED} 1")
+            operator.pastes("config dump", shows="suspects_limit: 7", hides=PASSWORD)
 
 
 def test_clock_skew(desk: Desk, settings_file: SettingsFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,9 +233,9 @@ def test_clock_skew(desk: Desk, settings_file: SettingsFile, tmp_path: Path, mon
             about(desk, exporter, path)
             exporter.until(lambda metrics: value(metrics, SUCCESS) == 1)
 
-            with desk.reading("KafkaTransactionExporterClockSkew") as person:
-                printed = person.pastes("curl", shows="seconds ahead").output
-                person.pastes("find-hanging", shows="Verdict")
+            with desk.reading("KafkaTransactionExporterClockSkew") as operator:
+                printed = operator.pastes("curl", shows="seconds ahead").output
+                operator.pastes("find-hanging", shows="Verdict")
 
     assert AHEAD_S - 10 < int(printed.split()[0]) <= AHEAD_S
 
@@ -250,10 +252,10 @@ def test_watchdog(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> No
             desk.variables |= {"PROMETHEUS": pair.prometheus, "ALERTMANAGER": pair.alertmanager}
             until(lambda: pair.known_alerts(alertname="KafkaTransactionWatchdog"), status=lambda: exporter.log)
 
-            with desk.reading("KafkaTransactionWatchdog") as person:
-                person.pastes("/-/ready", shows="Ready.")
-                person.pastes("query=up", shows='"1"]')
-                person.pastes("query=ALERTS", shows='"alertname":"KafkaTransactionWatchdog"')
-                person.pastes("/api/v1/alertmanagers", shows=pair.alertmanager)
-                person.pastes("/api/v2/alerts", shows='"silencedBy":[]')
-                person.pastes("find-hanging", shows="Verdict")
+            with desk.reading("KafkaTransactionWatchdog") as operator:
+                operator.pastes("/-/ready", shows="Ready.")
+                operator.pastes("query=up", shows='"1"]')
+                operator.pastes("query=ALERTS", shows='"alertname":"KafkaTransactionWatchdog"')
+                operator.pastes("/api/v1/alertmanagers", shows=pair.alertmanager)
+                operator.pastes("/api/v2/alerts", shows='"silencedBy":[]')
+                operator.pastes("find-hanging", shows="Verdict")

@@ -61,12 +61,12 @@ def test_timeouts(
         Client.begin(guarded.bootstrap, name, timeout_ms=TIMEOUT_MS * 1000).open(topic, 0)
         exporter.until(lambda metrics: value(metrics, COMPLETED, "other", "timeout") == before + 1)
 
-        with desk.reading("KafkaTransactionTimeouts") as person:
-            person.pastes("timeouts", shows=name)
-            person.pastes("curl", shows='outcome="timeout"')
-            person.pastes("find-hanging", "--all", shows=name)
-            person.pastes("describe", shows="Ongoing")
-            person.pastes("curl", "timeout", shows=f'outcome="timeout"}} {before + 1:.0f}')
+        with desk.reading("KafkaTransactionTimeouts") as operator:
+            operator.pastes("timeouts", shows=name)
+            operator.pastes("curl", shows='outcome="timeout"')
+            operator.pastes("find-hanging", "--all", shows=name)
+            operator.pastes("describe", shows="Ongoing")
+            operator.pastes("curl", "timeout", shows=f'outcome="timeout"}} {before + 1:.0f}')
 
 
 @pytest.mark.slow
@@ -86,17 +86,17 @@ def test_fencing_storm(
         fighting = threading.Thread(target=fight, daemon=True)
         fighting.start()
         try:
-            with desk.reading("KafkaTransactionFencingStorm") as person:
-                person.pastes("curl", shows=TAKEN)
-                ranked = person.pastes("kafka-console-consumer.sh").output.split()
+            with desk.reading("KafkaTransactionFencingStorm") as operator:
+                operator.pastes("curl", shows=TAKEN)
+                ranked = operator.pastes("kafka-console-consumer.sh").output.split()
                 first = desk.run(
                     "kafka-transaction-exporter describe --bootstrap-server $BOOTSTRAP --transactional-id $TRANSACTIONAL_ID"
                 )
-                second = person.pastes("describe", shows=fought)
+                second = operator.pastes("describe", shows=fought)
                 over.set()
                 fighting.join(30)
                 still = value(exporter.metrics(), TAKEN, "other")
-                person.pastes("curl", shows=TAKEN)
+                operator.pastes("curl", shows=TAKEN)
         finally:
             over.set()
             fighting.join(30)
@@ -126,13 +126,13 @@ def test_markers_slow(
 
     with (
         reading_the_log(settings_file, desk, tmp_path),
-        desk.reading("KafkaTransactionMarkersSlow") as person,
+        desk.reading("KafkaTransactionMarkersSlow") as operator,
     ):
-        person.pastes("curl", shows="kafka_transaction_marker_seconds_count")
-        person.pastes("list", "--states", shows=name)
-        person.pastes("describe", shows=f"{topic}-0")
-        person.pastes("kafka-topics.sh")
-        person.pastes("curl", shows='le="1.0"')
+        operator.pastes("curl", shows="kafka_transaction_marker_seconds_count")
+        operator.pastes("list", "--states", shows=name)
+        operator.pastes("describe", shows=f"{topic}-0")
+        operator.pastes("kafka-topics.sh")
+        operator.pastes("curl", shows='le="1.0"')
 
 
 @pytest.mark.slow
@@ -143,13 +143,13 @@ def test_log_incomplete(desk: Desk, settings_file: SettingsFile, tmp_path: Path)
         about(desk, exporter, path, "without-log")
         exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_partitions", "unread") > 0)
 
-        with desk.reading("KafkaTransactionExporterLogIncomplete") as person:
-            person.pastes("curl", shows=f"{LOG_METRICS}_reading 0")
-            person.pastes("once", status=4, shows="TOPIC_AUTHORIZATION_FAILED")
-            person.pastes("kafka-topics.sh", hides="Leader: none")
-            person.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
+        with desk.reading("KafkaTransactionExporterLogIncomplete") as operator:
+            operator.pastes("curl", shows=f"{LOG_METRICS}_reading 0")
+            operator.pastes("once", status=4, shows="TOPIC_AUTHORIZATION_FAILED")
+            operator.pastes("kafka-topics.sh", hides="Leader: none")
+            operator.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
             exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_reading") == 1)
-            person.pastes("curl", "grep -x", shows=f"{LOG_METRICS}_reading 1")
+            operator.pastes("curl", "grep -x", shows=f"{LOG_METRICS}_reading 1")
         assert "__transaction_state cannot be read: " in exporter.log
 
 
@@ -170,14 +170,14 @@ def test_log_behind(
             for _ in range(40):
                 init_producer_id(guarded.bootstrap, client)
             exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_reading") == 0)
-            with desk.reading("KafkaTransactionExporterLogBehind") as person:
-                person.pastes("curl", shows=f"{LOG_METRICS}_records_total")
-                person.pastes("curl", "cycle_phase", shows='phase="producers"')
-                person.pastes("kafka-configs.sh", shows="consumer_byte_rate=20")
+            with desk.reading("KafkaTransactionExporterLogBehind") as operator:
+                operator.pastes("curl", shows=f"{LOG_METRICS}_records_total")
+                operator.pastes("curl", "cycle_phase", shows='phase="producers"')
+                operator.pastes("kafka-configs.sh", shows="consumer_byte_rate=20")
                 assert desk.run(f"{quota} --delete-config consumer_byte_rate").status == 0
                 exporter.until(lambda metrics: value(metrics, TAKEN, "other") >= before + 40)
                 exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_lag_records") == 0)
-                person.pastes("curl", shows=f"{LOG_METRICS}_lag_records 0")
+                operator.pastes("curl", shows=f"{LOG_METRICS}_lag_records 0")
         finally:
             desk.run(f"{quota} --delete-config consumer_byte_rate")
 
@@ -191,13 +191,13 @@ def test_history_not_written(desk: Desk, settings_file: SettingsFile, tmp_path: 
         about(desk, exporter, path)
         exporter.until(lambda metrics: value(metrics, WRITING) == 0)
 
-        with desk.reading("KafkaTransactionExporterHistoryNotWritten") as person:
-            person.pastes("curl", shows=f"{WRITING} 0")
-            person.pastes("config dump", shows=str(blocked))
-            person.pastes("config check")
+        with desk.reading("KafkaTransactionExporterHistoryNotWritten") as operator:
+            operator.pastes("curl", shows=f"{WRITING} 0")
+            operator.pastes("config dump", shows=str(blocked))
+            operator.pastes("config check")
             blocked.unlink()
             exporter.until(lambda metrics: value(metrics, WRITING) == 1)
-            person.pastes("curl", "grep -x", shows=f"{WRITING} 1")
+            operator.pastes("curl", "grep -x", shows=f"{WRITING} 1")
         assert "history cannot be written: " in exporter.log
 
     assert list(blocked.rglob("*.parquet"))

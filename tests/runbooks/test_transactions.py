@@ -15,7 +15,7 @@ from examples.workload.producers import run_transaction
 from tests.brokers.second_door import GuardedCluster
 from tests.real_brokers.exporting import serving
 from tests.real_brokers.test_command_line import committed_records
-from tests.runbooks.desk import Desk, Person
+from tests.runbooks.desk import Desk, Operator
 from tests.verification.situations.ground import open_entries
 from tests.verification.situations.stages.careless import decide
 from tests.verification.situations.steps import Client
@@ -49,14 +49,14 @@ def test_hanging(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fre
     about(desk, hang)
     assert committed_records(guarded, hang.topic, 2) == []
 
-    with desk.reading("KafkaTransactionHanging") as person:
-        person.pastes("find-hanging", shows="hanging_not_in_transaction")
-        person.pastes("find-hanging", "json", shows='"outcome_evidence": "none"')
-        person.pastes("kafka-console-consumer.sh", shows=f"CreateTime:{hang.timestamp_ms}\tNO_HEADERS\tnull\tplanted")
-        person.pastes("abort", "--dry-run", shows="records that are dropped: 1; records of others that wait: 2\n")
+    with desk.reading("KafkaTransactionHanging") as operator:
+        operator.pastes("find-hanging", shows="hanging_not_in_transaction")
+        operator.pastes("find-hanging", "json", shows='"outcome_evidence": "none"')
+        operator.pastes("kafka-console-consumer.sh", shows=f"CreateTime:{hang.timestamp_ms}\tNO_HEADERS\tnull\tplanted")
+        operator.pastes("abort", "--dry-run", shows="records that are dropped: 1; records of others that wait: 2\n")
         assert is_open(guarded, hang)
-        person.pastes("abort", shows="the transaction is closed")
-        person.pastes("find-hanging", "--exit-code", hides="hanging_")
+        operator.pastes("abort", shows="the transaction is closed")
+        operator.pastes("find-hanging", "--exit-code", hides="hanging_")
 
     assert not is_open(guarded, hang)
     assert committed_records(guarded, hang.topic, 2) == [1, 2]
@@ -73,10 +73,10 @@ def test_a_hang_that_was_committed_elsewhere_is_not_aborted(
     write_marker(guarded.bootstrap, topic, 1, other.producer_id, other.producer_epoch, commit=True)
     about(desk, hang)
 
-    with desk.reading("KafkaTransactionHanging", "Mitigation") as person:
-        person.pastes("--dry-run", status=5, shows="outcome elsewhere: committed (COMMIT marker")
-        person.pastes("abort", status=5, shows="an abort may hide committed records")
-        person.pastes("--exit-code", status=3)
+    with desk.reading("KafkaTransactionHanging", "Mitigation") as operator:
+        operator.pastes("--dry-run", status=5, shows="outcome elsewhere: committed (COMMIT marker")
+        operator.pastes("abort", status=5, shows="an abort may hide committed records")
+        operator.pastes("--exit-code", status=3)
 
     assert is_open(guarded, hang)
 
@@ -89,14 +89,14 @@ def test_hanging_cluster_wide(
     hangs = [plant_hang(guarded.bootstrap, topic, partition, fresh_name("app")) for partition in range(12)]
     desk.variables["COUNT"] = "12"
 
-    with desk.reading("KafkaTransactionHangingClusterWide") as person:
-        person.pastes("find-hanging", "--plan-file hanging.json", shows="12 transactions that are proved to hang")
-        person.pastes("list", "--states Ongoing", shows="TransactionalId")
-        assert person.pastes("grep -c").output.strip() == "0"
-        person.pastes("abort", "--dry-run", shows="dry run: nothing is written")
+    with desk.reading("KafkaTransactionHangingClusterWide") as operator:
+        operator.pastes("find-hanging", "--plan-file hanging.json", shows="12 transactions that are proved to hang")
+        operator.pastes("list", "--states Ongoing", shows="TransactionalId")
+        assert operator.pastes("grep -c").output.strip() == "0"
+        operator.pastes("abort", "--dry-run", shows="dry run: nothing is written")
         assert all(is_open(guarded, hang) for hang in hangs)
-        assert person.pastes("abort", "--max-aborts $COUNT").output.count("the transaction is closed") == 12
-        person.pastes("find-hanging", "--exit-code", hides="hanging_")
+        assert operator.pastes("abort", "--max-aborts $COUNT").output.count("the transaction is closed") == 12
+        operator.pastes("find-hanging", "--exit-code", hides="hanging_")
 
     assert not any(is_open(guarded, hang) for hang in hangs)
 
@@ -108,10 +108,10 @@ def test_a_plan_shows_what_was_committed_elsewhere(guarded: GuardedCluster, desk
         plant_hang_without_id(guarded.bootstrap, topic, partition, producer_id=8_800_000_002)
     write_marker(guarded.bootstrap, topic, 1, 8_800_000_002, 0, commit=True)
 
-    with desk.reading("KafkaTransactionHangingClusterWide", "Diagnosis") as person:
-        person.pastes("--plan-file")
-        person.pastes("list")
-        assert person.pastes("grep -c").output.strip() == "1"
+    with desk.reading("KafkaTransactionHangingClusterWide", "Diagnosis") as operator:
+        operator.pastes("--plan-file")
+        operator.pastes("list")
+        assert operator.pastes("grep -c").output.strip() == "1"
 
 
 def test_late(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> None:
@@ -120,19 +120,19 @@ def test_late(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_
     hang = plant_hang(guarded.bootstrap, make_topic(guarded), 0, fresh_name("late"), timestamp_ms=an_hour_ago)
     about(desk, hang)
 
-    with desk.reading("KafkaPartitionsWithLateTransactions") as person:
-        person.pastes("find-hanging", "--all", shows="\t60 ")
-        person.pastes("describe", "--transactional-id", shows="Empty")
+    with desk.reading("KafkaPartitionsWithLateTransactions") as operator:
+        operator.pastes("find-hanging", "--all", shows="\t60 ")
+        operator.pastes("describe", "--transactional-id", shows="Empty")
         follow_the_hang(desk)
-        person.pastes("find-hanging", hides=hang.topic)
+        operator.pastes("find-hanging", hides=hang.topic)
 
 
 def follow_the_hang(desk: Desk) -> None:
     """The mitigation of the page that others lead to."""
-    with desk.reading("KafkaTransactionHanging", "Mitigation") as person:
-        person.pastes("abort", "--dry-run")
-        person.pastes("abort", shows="the transaction is closed")
-        person.pastes("find-hanging", "--exit-code")
+    with desk.reading("KafkaTransactionHanging", "Mitigation") as operator:
+        operator.pastes("abort", "--dry-run")
+        operator.pastes("abort", shows="the transaction is closed")
+        operator.pastes("find-hanging", "--exit-code")
 
 
 @pytest.mark.parametrize(
@@ -162,16 +162,16 @@ def test_stuck_completing(
     if not as_written:  # half a minute for each command, otherwise
         desk.hurry = {"find-hanging": "--stuck-after 300ms", "complete": "--stuck-after 300ms"}
 
-    with desk.reading("KafkaTransactionStuckCompleting") as person:
-        person.pastes("find-hanging", shows="stuck_completing")
-        person.pastes("kafka-topics.sh", shows="Isr: 1")
-        person.pastes(
+    with desk.reading("KafkaTransactionStuckCompleting") as operator:
+        operator.pastes("find-hanging", shows="stuck_completing")
+        operator.pastes("kafka-topics.sh", shows="Isr: 1")
+        operator.pastes(
             "complete", "--dry-run", shows=f"write one {'COMMIT' if commit else 'ABORT'} marker", hides="is closed"
         )
         assert is_open(guarded, stuck)
-        person.pastes("complete", shows="the transaction is closed")
-        person.pastes("find-hanging", hides=topic)
-        person.pastes("describe", shows="PrepareCommit" if commit else "PrepareAbort")
+        operator.pastes("complete", shows="the transaction is closed")
+        operator.pastes("find-hanging", hides=topic)
+        operator.pastes("describe", shows="PrepareCommit" if commit else "PrepareAbort")
 
     assert not is_open(guarded, stuck)
     assert committed_records(guarded, topic, stuck.start_offset) == ([stuck.start_offset] if commit else [])
@@ -180,16 +180,16 @@ def test_stuck_completing(
 def test_blocks_consumers(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> None:
     """A hang blocks a group; the verdict leads to the page that frees it."""
     hang = blocking(guarded, desk, make_topic, fresh_name)
-    with desk.reading("KafkaTransactionBlocksConsumers") as person:
-        until_it_is_free(person, hang)
+    with desk.reading("KafkaTransactionBlocksConsumers") as operator:
+        until_it_is_free(operator, hang)
     assert committed_records(guarded, hang.topic, 5) == [1, 2, 3, 4, 5]
 
 
 def test_blocks_group(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> None:
     """The same, seen by the group's owner."""
     hang = blocking(guarded, desk, make_topic, fresh_name)
-    with desk.reading("KafkaTransactionBlocksGroup") as person:
-        until_it_is_free(person, hang)
+    with desk.reading("KafkaTransactionBlocksGroup") as operator:
+        until_it_is_free(operator, hang)
     assert committed_records(guarded, hang.topic, 5) == [1, 2, 3, 4, 5]
 
 
@@ -206,14 +206,14 @@ def blocking(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_n
     return hang
 
 
-def until_it_is_free(person: Person, hang: PlantedTransaction) -> None:
+def until_it_is_free(operator: Operator, hang: PlantedTransaction) -> None:
     """The commands of both pages about blocked groups, and between them the mitigation of the hang."""
-    group = person.desk.variables["GROUP"]
-    (row,) = json.loads(person.pastes("find-hanging", "json").output)["transactions"]
+    group = operator.desk.variables["GROUP"]
+    (row,) = json.loads(operator.pastes("find-hanging", "json").output)["transactions"]
     assert [(waiting["group"], waiting["waiting_records"]) for waiting in row["groups"]] == [(group, 7)]
-    person.pastes("kafka-consumer-groups.sh", shows=group)
-    follow_the_hang(person.desk)
-    person.pastes("find-hanging", hides=hang.topic)
+    operator.pastes("kafka-consumer-groups.sh", shows=group)
+    follow_the_hang(operator.desk)
+    operator.pastes("find-hanging", hides=hang.topic)
 
 
 def test_suspects_hidden(
@@ -234,13 +234,13 @@ def test_suspects_hidden(
         proved = ("hanging_not_in_transaction",)
         exporter.until(lambda metrics: metrics.get("kafka_open_transactions", {}).get(proved, 0) == 3)
         desk.variables |= {"EXPORTER": exporter.url, "CONFIG_FILE": str(path)}
-        with desk.reading("KafkaTransactionSuspectsHidden") as person:
-            person.pastes("curl", shows='kafka_open_transactions{verdict="hanging_not_in_transaction"} 3')
-            assert person.pastes("find-hanging").output.count(topic) >= 3
+        with desk.reading("KafkaTransactionSuspectsHidden") as operator:
+            operator.pastes("curl", shows='kafka_open_transactions{verdict="hanging_not_in_transaction"} 3')
+            assert operator.pastes("find-hanging").output.count(topic) >= 3
             settings_file("watcher", "publish.suspects_limit: 50\n")
-            person.pastes("config check")
+            operator.pastes("config check")
             exporter.until(lambda metrics: metrics.get("kafka_suspect_transactions_hidden", {}).get((), 1) == 0)
-            person.pastes("curl", shows="kafka_suspect_transactions_hidden 0")
+            operator.pastes("curl", shows="kafka_suspect_transactions_hidden 0")
 
 
 def test_overdue(guarded: GuardedCluster, desk: Desk, overdue: tuple[PlantedTransaction, float]) -> None:
@@ -250,14 +250,14 @@ def test_overdue(guarded: GuardedCluster, desk: Desk, overdue: tuple[PlantedTran
     desk.hurry = {"find-hanging": "--overdue-slack 10s"}
     time.sleep(max(began + OVERDUE_AFTER_S - time.monotonic(), 0))
 
-    with desk.reading("KafkaTransactionOverdueAtCoordinator") as person:
-        person.pastes("find-hanging", shows="overdue_at_coordinator")
-        person.pastes("describe", "--transactional-id", shows="Ongoing")
-        person.pastes("kafka-configs.sh", shows="cleanup.interval.ms=86400000")
-        person.pastes("force-terminate", "--dry-run", shows="dry run: nothing is written")
+    with desk.reading("KafkaTransactionOverdueAtCoordinator") as operator:
+        operator.pastes("find-hanging", shows="overdue_at_coordinator")
+        operator.pastes("describe", "--transactional-id", shows="Ongoing")
+        operator.pastes("kafka-configs.sh", shows="cleanup.interval.ms=86400000")
+        operator.pastes("force-terminate", "--dry-run", shows="dry run: nothing is written")
         assert is_open(guarded, planted)
-        person.pastes("force-terminate", shows="is fenced and its transaction aborted")
-        person.pastes("find-hanging", hides=planted.topic)
+        operator.pastes("force-terminate", shows="is fenced and its transaction aborted")
+        operator.pastes("find-hanging", hides=planted.topic)
 
     assert not is_open(guarded, planted)
     assert committed_records(guarded, planted.topic, 0) == []

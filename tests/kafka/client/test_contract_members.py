@@ -1,7 +1,7 @@
 """kafka-python has every member that the exporter uses, and calls every member that it replaces.
 
 A new release of kafka-python that fails here must not be allowed in `pyproject.toml` before the border is adapted. Why each
-member is replaced or read, and what would let us drop it, stands in `exporter/kafka/client/transport.py`.
+member is replaced or read, and what would make it unnecessary, is in `exporter/kafka/client/transport.py`.
 """
 
 from __future__ import annotations

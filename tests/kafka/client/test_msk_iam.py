@@ -23,7 +23,7 @@ def test_the_signing_key_is_that_of_the_published_example() -> None:
 
 
 def test_the_first_message_is_signed_over_all_that_it_says() -> None:
-    """Every parameter of the presigned request, by a calculation of our own (Signature Version 4)."""
+    """Every parameter of the presigned request, by a second calculation (Signature Version 4)."""
     client = AwsMskIamClient("b-1.example", "AKIDEXAMPLE", SECRET, "eu-west-1", token="session/token=")
 
     message = json.loads(client.first_message())

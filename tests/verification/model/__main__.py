@@ -33,7 +33,7 @@ def main() -> int:
         return _all(options)
     began = time.monotonic()
     reached = workers.reached_by(_tasks(options, options.depth), options.processes, _progress("searched"))
-    _tell(reached, time.monotonic() - began)
+    _print_result(reached, time.monotonic() - began)
     return 1 if reached.found else 0
 
 
@@ -86,7 +86,7 @@ def _all(options: argparse.Namespace) -> int:
     whole = parts[0][1]
     for _, reached, _ in parts[1:]:
         whole.merge(reached)
-    _tell(whole, time.monotonic() - began)
+    _print_result(whole, time.monotonic() - began)
     print(f"written to {RESULT}")
     return 1 if whole.found else 0
 
@@ -104,7 +104,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _tell(reached: Reached, seconds: float) -> None:
+def _print_result(reached: Reached, seconds: float) -> None:
     from tests.verification.model.figures import figures  # noqa: PLC0415 - imports the exporter
 
     _print_stories(reached)

@@ -72,7 +72,7 @@ def violations_of(cycle: Cycle) -> list[Violation]:
             found += _of_ages(cycle, row, key)
     if is_complete(cycle.evaluation):
         found += _of_coverage(cycle)
-        if cycle.is_settled and not can_be_known and _tells_how_current(cycle.world.cluster):
+        if cycle.is_settled and not can_be_known and _shows_progress(cycle.world.cluster):
             found.append(
                 Violation("I4", "source", "coverage is complete, and no broker that answers knows the cluster")
             )
@@ -87,7 +87,7 @@ def is_any_in_touch(cluster: Cluster) -> bool:
     )
 
 
-def _tells_how_current(cluster: Cluster) -> bool:
+def _shows_progress(cluster: Cluster) -> bool:
     """True if DescribeQuorum is granted; without it a broker's progress is unknown."""
     return rights.allows(cluster.image.rights, rights.DESCRIBE, rights.CLUSTER)
 

@@ -1,7 +1,7 @@
 """Situations that change during the scan: at a chosen moment, all the time, or by a restart.
 
 A go-between is in front of the broker, and events between two requests of a scan happen there at a known moment,
-for ours and for Kafka's tool alike.
+for the exporter and for Kafka's tool alike.
 """
 
 from __future__ import annotations
