@@ -145,7 +145,7 @@ def test_every_exit_status_is_documented() -> None:
     text = (ROOT / "docs" / "commands.md").read_text()
 
     assert {int(number) for number in re.findall(r"^\| (\d) \|", text, re.MULTILINE)} == {
-        int(status) for status in ExitStatus
+        int(each) for each in ExitStatus
     }
 
 

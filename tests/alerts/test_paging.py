@@ -217,11 +217,7 @@ def test_after_an_abort_all_of_it_ends_within_two_minutes(
             print(
                 f"marker {after_s} s after a cycle began: ended {ended[-1]:.1f} s, notified {notified[-1]:.1f} s later"
             )
-            about_it = [
-                notification
-                for notification in pair.receiver.notifications
-                if notification.alerts("firing", topic=topic)
-            ]
+            about_it = [sent for sent in pair.receiver.notifications if sent.alerts("firing", topic=topic)]
             assert {notification.receiver for notification in about_it} == {"pager"}
 
     assert max(ended) < RESOLVE_GOAL_S

@@ -116,10 +116,7 @@ def test_services_find_each_other(tmp_path: Path) -> None:
     environment = SERVICES["kafka"]["environment"]
 
     addresses = [
-        target
-        for job in prometheus["scrape_configs"]
-        for static in job["static_configs"]
-        for target in static["targets"]
+        target for job in prometheus["scrape_configs"] for group in job["static_configs"] for target in group["targets"]
     ]
     for one in prometheus["alerting"]["alertmanagers"]:
         addresses += [target for static in one["static_configs"] for target in static["targets"]]

@@ -34,10 +34,7 @@ def prometheus(answers: Mapping[str, Any], status: str = "200 OK") -> Listener:
 
 def found(answers: Mapping[str, Any], status: str = "200 OK") -> list[tuple[Level, str]]:
     with prometheus(answers, status) as listener:
-        return [
-            (finding.level, finding.result)
-            for finding in prometheus_findings(f"http://{HOST}:{listener.port}", "cluster")
-        ]
+        return [(each.level, each.result) for each in prometheus_findings(f"http://{HOST}:{listener.port}", "cluster")]
 
 
 def test_a_prometheus_that_scrapes_and_alerts_is_ok() -> None:

@@ -327,7 +327,7 @@ def test_what_was_decided_during_a_cycle_is_completing_from_its_end_on() -> None
         for later_ms in (61_000, 101_000)
     ]
 
-    assert [evaluated.transactions.verdict.tolist() for evaluated in verdicts] == [
+    assert [each.transactions.verdict.tolist() for each in verdicts] == [
         [Verdict.COMPLETING],
         [Verdict.STUCK_COMPLETING],
     ]

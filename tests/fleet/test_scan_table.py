@@ -49,11 +49,7 @@ def replicas(of: list[list[int]]) -> Replicas:
 
 def scan_of(cluster: dict[str, list[dict[str, Any]]]) -> LeaderScan:
     topics = tuple(sorted(cluster))
-    flat = [
-        (index, number, partition)
-        for index, name in enumerate(topics)
-        for number, partition in enumerate(cluster[name])
-    ]
+    flat = [(index, number, part) for index, name in enumerate(topics) for number, part in enumerate(cluster[name])]
     topic = np.array([index for index, _, _ in flat], dtype=np.int32)
     topology = Topology(
         cluster_id="id",

@@ -27,9 +27,7 @@ GROWTH: Final = {"rate", "irate", "increase"}
 
 def template_datasource_rule(dashboard: Json) -> Iterator[str]:
     """One source, chosen by a variable with the usual name and label."""
-    found = [
-        (variable["name"], variable["label"], variable["query"]) for variable in _variables(dashboard, "datasource")
-    ]
+    found = [(each["name"], each["label"], each["query"]) for each in _variables(dashboard, "datasource")]
     if found != [("datasource", "Data source", "prometheus")]:
         yield f"data sources {found}"
 

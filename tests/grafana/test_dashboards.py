@@ -170,11 +170,7 @@ def test_a_table_is_sorted_by_what_it_has(name: str) -> None:
     """The worst first, by a field of the questions, which may be a hidden one."""
     for panel in panels(COMMITTED[name]):
         if panel["type"] == "table":
-            keys = [
-                transformation["options"]["sort"][0]["field"]
-                for transformation in panel["transformations"]
-                if transformation["id"] == "sortBy"
-            ]
+            keys = [step["options"]["sort"][0]["field"] for step in panel["transformations"] if step["id"] == "sortBy"]
             words = set(re.findall(r"\w+", " ".join(target["expr"] for target in panel["targets"])))
             numbers = {f"Value #{target['refId']}" for target in panel["targets"]}
             assert keys

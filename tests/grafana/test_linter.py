@@ -53,31 +53,22 @@ def test_exclusions_are_needed_and_have_a_reason() -> None:
 
 
 BROKEN: Final[list[tuple[str, Break]]] = [
-    ("template-datasource-rule", lambda dashboard: variable(dashboard, "datasource").update(label="Prometheus")),
-    ("template-job-rule", lambda dashboard: variable(dashboard, "job").update(allValue=".*")),
-    ("template-instance-rule", lambda dashboard: variable(dashboard, "instance").update(multi=False)),
-    ("template-label-promql-rule", lambda dashboard: variable(dashboard, "job").update(query="label_values(up{, job)")),
-    ("template-on-time-change-reload-rule", lambda dashboard: variable(dashboard, "job").update(refresh=1)),
-    (
-        "panel-datasource-rule",
-        lambda dashboard: first_target(dashboard).update(datasource={"uid": "PBFA97CFB590B2093"}),
-    ),
-    ("panel-title-description-rule", lambda dashboard: first_panel(dashboard).update(description="")),
-    ("panel-units-rule", lambda dashboard: first_panel(dashboard)["fieldConfig"]["defaults"].update(unit="seconds")),
-    ("panel-no-targets-rule", lambda dashboard: first_panel(dashboard).update(targets=[])),
-    ("target-promql-rule", lambda dashboard: first_target(dashboard).update(expr="sum(up{job=~")),
-    ("target-rate-interval-rule", lambda dashboard: first_target(dashboard).update(expr="rate(a_total[5m])")),
-    (
-        "target-rate-interval-rule",
-        lambda dashboard: first_target(dashboard).update(expr="max_over_time(a[$__rate_interval])"),
-    ),
-    ("target-job-rule", lambda dashboard: first_target(dashboard).update(expr='up{instance=~"$instance"}')),
-    (
-        "target-instance-rule",
-        lambda dashboard: first_target(dashboard).update(expr='up{job=~"$job", instance="$instance"}'),
-    ),
-    ("target-counter-agg-rule", lambda dashboard: first_target(dashboard).update(expr="sum(a_total)")),
-    ("uneditable-dashboard", lambda dashboard: dashboard.update(editable=True)),
+    ("template-datasource-rule", lambda board: variable(board, "datasource").update(label="Prometheus")),
+    ("template-job-rule", lambda board: variable(board, "job").update(allValue=".*")),
+    ("template-instance-rule", lambda board: variable(board, "instance").update(multi=False)),
+    ("template-label-promql-rule", lambda board: variable(board, "job").update(query="label_values(up{, job)")),
+    ("template-on-time-change-reload-rule", lambda board: variable(board, "job").update(refresh=1)),
+    ("panel-datasource-rule", lambda board: first_target(board).update(datasource={"uid": "PBFA97CFB590B2093"})),
+    ("panel-title-description-rule", lambda board: first_panel(board).update(description="")),
+    ("panel-units-rule", lambda board: first_panel(board)["fieldConfig"]["defaults"].update(unit="seconds")),
+    ("panel-no-targets-rule", lambda board: first_panel(board).update(targets=[])),
+    ("target-promql-rule", lambda board: first_target(board).update(expr="sum(up{job=~")),
+    ("target-rate-interval-rule", lambda board: first_target(board).update(expr="rate(a_total[5m])")),
+    ("target-rate-interval-rule", lambda board: first_target(board).update(expr="max_over_time(a[$__rate_interval])")),
+    ("target-job-rule", lambda board: first_target(board).update(expr='up{instance=~"$instance"}')),
+    ("target-instance-rule", lambda board: first_target(board).update(expr='up{job=~"$job", instance="$instance"}')),
+    ("target-counter-agg-rule", lambda board: first_target(board).update(expr="sum(a_total)")),
+    ("uneditable-dashboard", lambda board: board.update(editable=True)),
 ]
 
 

@@ -133,9 +133,7 @@ def test_no_suspect_is_shown_only_where_all_was_read(
 ) -> None:
     """An exporter with unread partitions has a row that says so; one that read everything has none."""
     rows = ask(prometheus, the(dashboard, title), scenario)
-    gaps = sorted(
-        sample["metric"]["verdict"] for sample in rows if sample["metric"]["verdict"] in {NOT_READ, PARTLY_READ}
-    )
+    gaps = sorted(row["metric"]["verdict"] for row in rows if row["metric"]["verdict"] in {NOT_READ, PARTLY_READ})
     expected = {"partly_read": [PARTLY_READ], "unproved": [PARTLY_READ], "fleet": [NOT_READ, PARTLY_READ]}
 
     assert gaps == expected.get(scenario, [NOT_READ] if scenario in UNREAD else [])
@@ -158,9 +156,7 @@ def test_what_was_not_read_is_named_with_its_reason(prometheus: Prometheus) -> N
     """Two partitions without READ, one that timed out, a broker, a coordinator, and an unread limit."""
     rows = ask(prometheus, the("overview", "Unread"), "partly_read")
 
-    assert sorted(
-        (sample["metric"]["what"], sample["metric"]["reason"].split(":")[0], value(sample)) for sample in rows
-    ) == [
+    assert sorted((row["metric"]["what"], row["metric"]["reason"].split(":")[0], value(row)) for row in rows) == [
         ("brokers", "at least one request failed", 1),
         ("coordinators", "at least one request failed", 1),
         ("partitions", "TOPIC_AUTHORIZATION_FAILED", 2),
@@ -203,11 +199,7 @@ def test_the_worst_comes_first(prometheus: Prometheus) -> None:
     rows = [sample["metric"] for sample in ask(prometheus, target, "fleet")]
     ranked = [row["verdict"] for row in sorted(rows, key=lambda row: (row["rank"], row["verdict"]))]
 
-    *_, last = (
-        transformation["options"]["sort"]
-        for transformation in target.panel["transformations"]
-        if transformation["id"] == "sortBy"
-    )
+    *_, last = (step["options"]["sort"] for step in target.panel["transformations"] if step["id"] == "sortBy")
     assert last == [{"field": "rank", "desc": False}], "the last of them counts first"
     assert ranked == [
         "hanging_no_transactional_id",

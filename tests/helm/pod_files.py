@@ -48,9 +48,7 @@ class Outside:
 
 def container_of(pod: Manifest) -> Manifest:
     """The one that the chart makes itself."""
-    found: list[Manifest] = [
-        container for container in pod["containers"] if container["name"] in ("exporter", "doctor", "pipeline")
-    ]
+    found: list[Manifest] = [each for each in pod["containers"] if each["name"] in ("exporter", "doctor", "pipeline")]
     (container,) = found
     return container
 

@@ -59,12 +59,8 @@ def test_inhibitions_are_those_of_the_example() -> None:
 
     assert [
         {
-            "source_matchers": [
-                "".join((matcher["name"], matcher["matchType"], matcher["value"])) for matcher in rule["sourceMatch"]
-            ],
-            "target_matchers": [
-                "".join((matcher["name"], matcher["matchType"], matcher["value"])) for matcher in rule["targetMatch"]
-            ],
+            "source_matchers": ["".join((one["name"], one["matchType"], one["value"])) for one in rule["sourceMatch"]],
+            "target_matchers": ["".join((one["name"], one["matchType"], one["value"])) for one in rule["targetMatch"]],
             "equal": rule["equal"],
         }
         for rule in inhibitions()

@@ -44,9 +44,7 @@ def test_kube_score_finds_what_is_explained() -> None:
         words = [str(program), "score", "--output-format=json", "-"]
         run = subprocess.run(words, input=render_text(name), capture_output=True, text=True, check=False)
         for scored in json.loads(run.stdout):
-            found |= {
-                check["check"]["id"] for check in scored["checks"] if not check["skipped"] and check["grade"] < 10
-            }
+            found |= {rule["check"]["id"] for rule in scored["checks"] if not rule["skipped"] and rule["grade"] < 10}
 
     assert found == set(EXPLAINED)
 

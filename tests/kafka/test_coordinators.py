@@ -272,9 +272,7 @@ def test_listings_are_filtered_by_state_or_by_producer() -> None:
             active, chosen = connections.run(ask, connections)
         finally:
             connections.close()
-        durations = {
-            request.request.duration_filter for request in cluster.received if request.api == "ListTransactions"
-        }
+        durations = {sent.request.duration_filter for sent in cluster.received if sent.api == "ListTransactions"}
 
     assert {t.transactional_id for listing in active for t in listing.transactions} == {
         "alive",

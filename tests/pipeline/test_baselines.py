@@ -126,7 +126,7 @@ def test_groups_and_topics_have_theirs(document: dict[str, Any]) -> None:
 def test_an_hour_of_the_week_needs_two_weeks(spark: SparkSession, tmp_path: Path) -> None:
     """Thirty on a Sunday's first hour and one two weeks later make a pattern of it, and of no other hour."""
     at = [*range(0, 3_000, 100), 14 * 86_400, 14 * 86_400 + 7_200]
-    rows = [{"start_offset": number, "started": moment - 10} for number, moment in enumerate(at)]
+    rows = [{"start_offset": number, "started": second - 10} for number, second in enumerate(at)]
     cycles = [
         part
         for moment, row in zip(at, rows, strict=True)

@@ -195,7 +195,7 @@ def test_a_clock_that_is_wrong_costs_its_own_files_only(spark: SparkSession, tmp
         jobs.transactions()
         before = rows(spark, tables)
         cases.write_file(
-            tmp_path / "history", "other", "w", [{**cycle, "at": cycle["at"] + 2_277_417_600} for cycle in cycles]
+            tmp_path / "history", "other", "w", [{**each, "at": each["at"] + 2_277_417_600} for each in cycles]
         )
         jobs.run()
         assert rows(spark, tables) == before

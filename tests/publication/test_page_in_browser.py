@@ -196,10 +196,7 @@ def _incidents() -> Mapping[str, Page]:
     )
     with_step = replace(open_, events=by_time((*open_.events, step)))
     pages = IncidentPages().render(
-        replace(incidents, all=(over, open_)),
-        lambda incident: with_step if incident is open_ else incident,
-        30_000,
-        bootstrap=LONG,
+        replace(incidents, all=(over, open_)), lambda each: with_step if each is open_ else each, 30_000, bootstrap=LONG
     )
     return {path: pages[path] for path in (PATH, path_of(open_.id), path_of(over.id))}
 

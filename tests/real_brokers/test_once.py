@@ -64,9 +64,7 @@ def test_only_included_topics_are_read(broker: KafkaCluster, make_topic: MakeTop
 
     found = json.loads(run.stdout)
     assert run.returncode == 0, run.stderr
-    assert [(transaction["topic"], transaction["verdict"]) for transaction in found["transactions"]] == [
-        (topic, "hanging_not_in_transaction")
-    ]
+    assert [(row["topic"], row["verdict"]) for row in found["transactions"]] == [(topic, "hanging_not_in_transaction")]
     counts = found["coverage"]["partitions"]
     assert (found["coverage"]["complete"], counts["read"], counts["unauthorized"], counts["unavailable"]) == (
         True,

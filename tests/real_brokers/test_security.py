@@ -276,9 +276,7 @@ def test_who_sets_what_doctor_advises_gets_in(cluster: SecureCluster, tmp_path: 
             break
         first, second, *protocols = advice.groups()
         if first == "kafka.security.protocol":
-            settings = with_protocol(
-                settings, [protocol for protocol in protocols if protocol], uses_tls="uses TLS" in output
-            )
+            settings = with_protocol(settings, [each for each in protocols if each], uses_tls="uses TLS" in output)
         else:
             settings |= {name.removeprefix("kafka."): at_hand[name] for name in (first, second) if name}
         status, output = doctor(written(tmp_path, bootstrap, settings))

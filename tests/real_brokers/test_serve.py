@@ -48,9 +48,7 @@ def test_every_situation_gives_its_promised_series(
         OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 0)], records=4),
     ):
         exporter.until(lambda m: m.get("kafka_partition_last_stable_offset_lag", {}).get((topic, "0")) == 4)
-        metrics = exporter.until(
-            lambda m: [labels[-1][:7] for labels in suspects_on(m, topic)] == ["hanging", "hanging"]
-        )
+        metrics = exporter.until(lambda m: [row[-1][:7] for row in suspects_on(m, topic)] == ["hanging", "hanging"])
         exporter.process.terminate()
         exporter.process.wait(10)
 

@@ -201,6 +201,4 @@ def test_the_wheel_finds_a_hang_from_an_empty_environment(
         check=False,
     )
     assert (run.returncode, run.stderr) == (0, "")
-    assert [transaction["verdict"] for transaction in json.loads(run.stdout)["transactions"]] == [
-        "hanging_not_in_transaction"
-    ]
+    assert [row["verdict"] for row in json.loads(run.stdout)["transactions"]] == ["hanging_not_in_transaction"]

@@ -86,7 +86,7 @@ def test_durations_and_markers_fall_into_their_buckets() -> None:
     counts = counted(ONGOING, COMMITTING, COMMITTED, rules=())
 
     (histogram,) = (
-        durations for name, outcome, durations in counts.durations if (name, outcome) == ("billing", Outcome.COMMITTED)
+        times for name, outcome, times in counts.durations if (name, outcome) == ("billing", Outcome.COMMITTED)
     )
     assert histogram.counts[DURATION_BUCKETS_SECONDS.index(0.025)] == 1
     assert (sum(histogram.counts), histogram.total) == (1, 0.02)
@@ -104,7 +104,7 @@ def test_what_is_longer_than_all_buckets_is_in_the_last() -> None:
     )
 
     (histogram,) = (
-        durations for name, outcome, durations in counts.durations if (name, outcome) == ("billing", Outcome.COMMITTED)
+        times for name, outcome, times in counts.durations if (name, outcome) == ("billing", Outcome.COMMITTED)
     )
     assert histogram.counts[-2:] == (1, 1)
 

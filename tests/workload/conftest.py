@@ -64,8 +64,5 @@ def log_after(cluster: KafkaCluster, transactional_ids: Collection[str], transac
 def committed_values(cluster: KafkaCluster, topic: str) -> list[bytes]:
     """What a read_committed consumer gets, by partition and offset; ask when all transactions are completed."""
     messages = read_messages(cluster.bootstrap, topic, PARTITIONS)
-    values = [
-        message.value()
-        for message in sorted(messages, key=lambda message: (message.partition() or 0, message.offset() or 0))
-    ]
+    values = [each.value() for each in sorted(messages, key=lambda each: (each.partition() or 0, each.offset() or 0))]
     return [value for value in values if isinstance(value, bytes)]

@@ -43,9 +43,7 @@ def test_a_response_comes_whole_however_it_is_cut(piece: int) -> None:
     budget = ReceiveBudget(10**7)
     body = BODY if piece > 7 else BODY[:1000]
     whole, receiver = raw_answer(1, body), parser(budget)
-    responses = [
-        received for at in range(0, len(whole), piece) for received in receiver.receive_bytes(whole[at : at + piece])
-    ]
+    responses = [body for at in range(0, len(whole), piece) for body in receiver.receive_bytes(whole[at : at + piece])]
 
     ((_, answer),) = responses
     assert bytes(answer.body[4:]) == body

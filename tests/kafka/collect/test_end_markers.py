@@ -91,11 +91,7 @@ def test_a_marker_ends_the_records_before_it_and_no_others() -> None:
     for piece in [*log, batch(4, epoch=5, control=ABORT), batch(5, epoch=5, control=ABORT)]:
         read.take(piece)
 
-    assert [(marker.producer_epoch, marker.ended_epoch) for marker in read.markers.values()] == [
-        (4, 3),
-        (5, 4),
-        (5, None),
-    ]
+    assert [(each.producer_epoch, each.ended_epoch) for each in read.markers.values()] == [(4, 3), (5, 4), (5, None)]
 
 
 def test_what_is_gone_from_a_log_is_seen() -> None:

@@ -39,12 +39,7 @@ def read_topics(snapshot: Snapshot) -> set[str]:
 
 def requested(cluster: FakeCluster) -> set[str]:
     """Topics in requests for producers."""
-    return {
-        topic.name
-        for request in cluster.received
-        if request.api == "DescribeProducers"
-        for topic in request.request.topics
-    }
+    return {topic.name for sent in cluster.received if sent.api == "DescribeProducers" for topic in sent.request.topics}
 
 
 @pytest.mark.parametrize(
@@ -65,9 +60,7 @@ def test_patterns_match_whole_names_and_exclude_wins(include: str, exclude: str,
 
         assert read_topics(snapshot) == set(expected)
         assert requested(cluster) == set(expected)
-        assert snapshot.partitions.excluded_count == sum(
-            answer is Answer.EXCLUDED for answer in answers(snapshot).values()
-        )
+        assert snapshot.partitions.excluded_count == sum(each is Answer.EXCLUDED for each in answers(snapshot).values())
         assert len(answers(snapshot)) == 15
 
 

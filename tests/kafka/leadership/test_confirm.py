@@ -312,11 +312,7 @@ def test_overdue_and_stuck_need_a_confirmed_coordinator(state: str, confirmed: V
     assert verdicts(evaluation)[KEPT] is unconfirmed
     assert not snapshot.is_complete
     assert any("overdue or stuck" in sentence for sentence in gaps(snapshot))
-    (row,) = (
-        candidate
-        for candidate in all_rows(evaluation)
-        if (candidate.topic, candidate.partition, candidate.producer_id) == KEPT
-    )
+    (row,) = (each for each in all_rows(evaluation) if (each.topic, each.partition, each.producer_id) == KEPT)
     assert (row.inconclusive_reason is UNCONFIRMED) is (unconfirmed is Verdict.INCONCLUSIVE)
 
 

@@ -74,9 +74,9 @@ def by_oracle(body: bytes) -> Offsets:
     """As kafka-python reads it."""
     topics = ListOffsetsResponse.decode(body, version=API_VERSION).topics
     return {
-        (topic.name, partition.partition_index): (partition.error_code, partition.offset)
+        (topic.name, part.partition_index): (part.error_code, part.offset)
         for topic in topics
-        for partition in topic.partitions
+        for part in topic.partitions
     }
 
 

@@ -32,9 +32,7 @@ def move(world: World, topic: str, index: int, *, late: bool = False, slow: bool
     new = image.topics[topic].partitions[index].leader
     if new in {partition.leader, NO_LEADER} or not cluster.brokers[new].is_connected:
         return False
-    cluster.decide(
-        image, late=tuple(node_id for node_id in cluster.brokers if node_id != new) if late else (), slow=slow
-    )
+    cluster.decide(image, late=tuple(node for node in cluster.brokers if node != new) if late else (), slow=slow)
     return True
 
 

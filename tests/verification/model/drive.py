@@ -239,7 +239,7 @@ def _with_defaults(module: Any, clock: SimpleNamespace) -> list[tuple[Any, str, 
         if defaults and any(callable(default) and default in ours for default in defaults.values()):
             undo.append((function, "__kwdefaults__", defaults))
             function.__kwdefaults__ = {
-                name: ours.get(default, default) if callable(default) else default for name, default in defaults.items()
+                name: ours.get(value, value) if callable(value) else value for name, value in defaults.items()
             }
     return undo
 

@@ -58,9 +58,7 @@ def alphabet(cluster: Cluster, ids: tuple[str, ...]) -> dict[str, tuple[Event, .
         "steps": [(60 * MINUTE_MS,), (-60 * MINUTE_MS,)],
         "dates": [(0,), (-30 * 365 * 24 * 60 * MINUTE_MS,), (50 * MINUTE_MS,), (operators.NO_TIMESTAMPS,)],
     }
-    return {
-        name: tuple(Event(name, arguments) for arguments in subjects[subject]) for name, (subject, _) in _EVENTS.items()
-    }
+    return {name: tuple(Event(name, each) for each in subjects[subject]) for name, (subject, _) in _EVENTS.items()}
 
 
 _EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {

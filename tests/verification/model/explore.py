@@ -186,9 +186,7 @@ def shrunk(found: Found) -> Schedule:
 
     def lies(schedule: Schedule) -> bool:
         kind = (found.violation.invariant, found.violation.kind)
-        return any(
-            (violation.invariant, violation.kind) == kind for violation in replay(situation, schedule).violations
-        )
+        return any((each.invariant, each.kind) == kind for each in replay(situation, schedule).violations)
 
     best = found.schedule
     for candidate in (best._replace(order=0), best._replace(order=0, ending=""), best._replace(ending="")):

@@ -28,9 +28,9 @@ def figures(reached: Reached, seconds: float) -> str:
         _counts("reasons of inconclusive", reached.reasons, [reason.value for reason in InconclusiveReason]),
         _counts("events", reached.events, kinds),
         _counts(
-            "requests", Counter({API_NAMES.get(key, str(key)): count for key, count in reached.requests.items()}), ()
+            "requests", Counter({API_NAMES.get(key, str(key)): number for key, number in reached.requests.items()}), ()
         ),
-        _counts("violations", Counter({" ".join(key): count for key, count in reached.violations.items()}), ()),
+        _counts("violations", Counter({" ".join(key): number for key, number in reached.violations.items()}), ()),
     ]
     return "\n".join(lines)
 

@@ -47,7 +47,7 @@ def make(situation: Situation, world_of: Callable[[Cluster], World]) -> World:
     cluster = Cluster(situation.kind, situation.brokers)
     cluster.listed_first = (
         *situation.bootstrap,
-        *(node_id for node_id in cluster.brokers if node_id not in situation.bootstrap),
+        *(node for node in cluster.brokers if node not in situation.bootstrap),
     )
     for name, partitions in situation.partitions:
         cluster.decide(cluster.create_topic(name, list(partitions)))

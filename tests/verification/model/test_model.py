@@ -166,9 +166,7 @@ def test_a_former_leader_truncates_what_no_follower_has() -> None:
     world = world_of("leaders that do not answer")
     do(world, ("move_leader_untold", "t", 0), ("write", "a", "t", 0), ("cut_off", 2))
     do(world, ("commit", "b"), ("send_all_markers", "b"), ("write_late", "b", "t", 0))
-    former, leader = (
-        world.cluster.brokers[node_id].logs[world.cluster.image.topics["t"].topic_id, 0] for node_id in (2, 1)
-    )
+    former, leader = (world.cluster.brokers[node].logs[world.cluster.image.topics["t"].topic_id, 0] for node in (2, 1))
     assert (former.end, set(former.entries)) == (leader.end, {1001})
     do(world, ("reconnect", 2))
     assert former.batches == leader.batches

@@ -128,7 +128,7 @@ def metadata(
     shown = tuple(brokers)
     parts = [b"\0\0\0\0", _count(len(shown))]
     parts += [
-        struct.pack(">i", node_id) + _compact(host) + struct.pack(">i", port) + b"\0\0" for node_id, host, port in shown
+        struct.pack(">i", node) + _compact(host) + struct.pack(">i", port) + b"\0\0" for node, host, port in shown
     ]
     parts += [_compact(cluster_id), struct.pack(">i", controller), _count(len(topics))]
     for topic in topics:

@@ -123,9 +123,7 @@ class World:
         """Something has changed: note what is true now."""
         cluster = self.cluster
         committed = frozenset(serial for serial, outcome in cluster.outcomes.items() if outcome == "commit")
-        topics = frozenset(
-            (name, topic.topic_id, len(topic.partitions)) for name, topic in cluster.image.topics.items()
-        )
+        topics = frozenset((name, each.topic_id, len(each.partitions)) for name, each in cluster.image.topics.items())
         self.moments.append(Moment(standings(cluster), committed, topics, cluster.image.rights))
 
     def begin_cycle(self) -> int:
