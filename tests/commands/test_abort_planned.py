@@ -46,9 +46,6 @@ def hangs(count: int) -> list[Evaluation]:
     return [hang(partition=number % 3, start_offset=100 + number) for number in range(count)]
 
 
-OLD_EPOCH = plan_of(hangs(1)).replace('"coordinator_epoch": -1', '"coordinator_epoch": 3', 1)
-
-
 def test_each_is_judged_again_and_one_refusal_stops_no_other(tmp_path: Path) -> None:
     """The first lives again, the second hangs, the third is gone: one marker, status 5, all in the log."""
     plan = plan_of([hang(partition=number) for number in range(3)])

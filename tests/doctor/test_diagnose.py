@@ -169,11 +169,7 @@ def test_a_fault_is_a_finding_and_limits_the_sentence(name: str) -> None:
     assert not_ok(found) == problems
     assert found.sentence == sentence
     assert found.can_prove_all == (Level.MISSING not in problems.values())
-    assert all(
-        finding.consequence or finding.check == "brokers"
-        for finding in found.findings
-        if finding.level is Level.MISSING
-    )
+    assert all(each.consequence or each.check == "brokers" for each in found.findings if each.level is Level.MISSING)
 
 
 def test_a_broker_that_is_cut_off_from_its_controller_is_named() -> None:

@@ -73,10 +73,7 @@ def cut_off(cluster: IsolatedCluster, topic: str) -> None:
 def test_no_marker_goes_to_a_broker_that_is_cut_off(cluster: IsolatedCluster, tmp_path: Path) -> None:
     """Hangs when it was shown; then its leader is cut off, and at the new one the producers go on and commit."""
     topic, led = led_by_the_cut(cluster, TIMES)
-    clients = [
-        Client.begin(cluster.bootstrap, transactional_id)
-        for transactional_id in ids_coordinated(cluster, TIMES, by_cut=False)
-    ]
+    clients = [Client.begin(cluster.bootstrap, each) for each in ids_coordinated(cluster, TIMES, by_cut=False)]
     for partition, client in zip(led, clients, strict=True):
         client.write(topic, partition)
     first = cluster.broker(CUT).address
@@ -107,10 +104,7 @@ def test_no_marker_goes_to_a_broker_that_is_cut_off(cluster: IsolatedCluster, tm
 def test_a_coordinator_that_is_cut_off_terminates_nothing(cluster: IsolatedCluster, tmp_path: Path) -> None:
     """Ongoing when it was shown, and for the broker that is cut off it still is; at the new one it was committed."""
     topic = cluster.topics.create("orders", partitions=TIMES)
-    clients = [
-        Client.begin(cluster.bootstrap, transactional_id)
-        for transactional_id in ids_coordinated(cluster, TIMES, by_cut=True)
-    ]
+    clients = [Client.begin(cluster.bootstrap, each) for each in ids_coordinated(cluster, TIMES, by_cut=True)]
     for partition, client in enumerate(clients):
         client.open(topic, partition)
     settings = settings_of(cluster.broker(CUT).address)

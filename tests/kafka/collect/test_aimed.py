@@ -69,10 +69,7 @@ def test_a_broker_whose_directory_was_created_again_is_current() -> None:
 def test_controllers_that_are_gone_do_not_cost_the_cycle() -> None:
     """Each of eight brokers holds its response back for three seconds: one after the other they would take it all."""
     model = Model(
-        topics={
-            STATE_TOPIC: [Partition(leader) for leader in range(1, 9)],
-            "t": [Partition(leader) for leader in range(1, 9)],
-        }
+        topics={STATE_TOPIC: [Partition(node) for node in range(1, 9)], "t": [Partition(node) for node in range(1, 9)]}
     )
     with FakeCluster(model, nodes=8) as cluster, collector_of(cluster, deadline_s=12) as collector:
         cluster.on_request = lambda received: Fault.SILENT if received.api == "DescribeQuorum" else None

@@ -38,15 +38,6 @@ UNCONFIRMED = InconclusiveReason.LEADERSHIP_UNCONFIRMED
 OFFERED_NOWHERE = ErrorCode.UNSUPPORTED_VERSION
 
 
-def all_unconfirmed(snapshot: Snapshot) -> None:
-    """No hang is proved, whatever lives is as it was, and coverage says that something is missing."""
-    evaluation = evaluated(snapshot)
-    assert inconclusive(evaluation) == dict.fromkeys(HANGING, UNCONFIRMED)
-    assert {row: verdict for row, verdict in verdicts(evaluation).items() if row in ALIVE} == ALIVE
-    assert not snapshot.is_complete
-    assert any("not confirmed" in sentence for sentence in gaps(snapshot))
-
-
 def quorum_from(node: int, fault: Fault | ErrorCode) -> Callable[[Received], Fault | ErrorCode | None]:
     return lambda received: fault if received.api == "DescribeQuorum" and received.node == node else None
 

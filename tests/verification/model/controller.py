@@ -194,9 +194,7 @@ def expand(world: World, topic: str, index: int) -> bool:
     if partition is None or set(partition.in_sync) == set(partition.replicas) or partition.leader == NO_LEADER:
         return False
     eligible = [
-        node_id
-        for node_id in partition.replicas
-        if node_id in cluster.image.live and cluster.brokers[node_id].is_connected
+        node for node in partition.replicas if node in cluster.image.live and cluster.brokers[node].is_connected
     ]
     back = [node_id for node_id in eligible if node_id not in partition.in_sync]
     if not back or not cluster.leads(cluster.brokers[partition.leader], topic, index):

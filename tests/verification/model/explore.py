@@ -71,9 +71,7 @@ class Reached:
             getattr(self, name).update(getattr(other, name))
         known = {(finding.situation, finding.violation.invariant, finding.violation.kind) for finding in self.found}
         self.found += [
-            finding
-            for finding in other.found
-            if (finding.situation, finding.violation.invariant, finding.violation.kind) not in known
+            each for each in other.found if (each.situation, each.violation.invariant, each.violation.kind) not in known
         ]
 
 

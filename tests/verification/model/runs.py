@@ -21,7 +21,6 @@ from tests.verification.model.writes import Watch
 QUIET_CYCLES = 4
 """After the last event: what a cure may need some cycles for is judged in the last of them."""
 QUIET_INTERVAL_S = 70.0
-MAJOR = ("I1", "I2", "I3")
 
 
 class Run(NamedTuple):
