@@ -8,12 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.brokers.cluster import free_ports
+from tests.waiting import until
 
 PORT = 9814
 PATIENCE_S = 30
@@ -41,13 +41,12 @@ def processes_with(text: str) -> list[str]:
 
 def blocked_groups(find_hanging: list[str]) -> str:
     """The command's line about groups, once the demo's own has come to the hang."""
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        run = subprocess.run([*find_hanging, "--format=table"], capture_output=True, text=True, check=False)
-        (line,) = [line.strip() for line in run.stdout.splitlines() if line.startswith("  Consumer groups: ")] or [""]
-        if "(blocked" in line or time.monotonic() > until:
-            return line
-        time.sleep(0.5)
+    table = until(
+        lambda: subprocess.run([*find_hanging, "--format=table"], capture_output=True, text=True, check=False).stdout,
+        lambda table: "(blocked" in table,
+        patience_s=PATIENCE_S,
+    )
+    return next(line.strip() for line in table.splitlines() if line.startswith("  Consumer groups: "))
 
 
 @pytest.mark.broker

@@ -24,6 +24,7 @@ from tests.brokers.cluster import KafkaCluster
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST, framed
+from tests.waiting import until
 
 STATE_PARTITIONS = 5
 
@@ -95,14 +96,11 @@ def planted(transaction: Any) -> Producer:
 def described(bootstrap: str, *ids: str) -> dict[str, Transaction]:
     """These ids as kafka-python's admin client describes them, once none is completing any more."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    deadline = time.monotonic() + 30
     try:
-        while True:
-            states = admin.describe_transactions(list(ids))
-            if not any(row.state.value.startswith("Prepare") for row in states.values()):
-                break
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        states = until(
+            lambda: admin.describe_transactions(list(ids)),
+            lambda states: not any(row.state.value.startswith("Prepare") for row in states.values()),
+        )
     finally:
         admin.close()
     return {

@@ -38,6 +38,7 @@ from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.marks import starts
 from tests.real_brokers.exporting import ended
 from tests.real_brokers.watching import Watch
+from tests.waiting import until
 
 MakeTopic = Callable[..., str]
 FreshName = Callable[[str], str]
@@ -109,12 +110,7 @@ def test_without_the_right_nothing_is_written_and_the_right_is_named(
 
 def until_allowed(cluster: GuardedCluster, topic: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Brokers take an ACL over within moments."""
-    deadline = time.monotonic() + 60
-    while True:
-        run = abort_as_operator(cluster, topic, folder)
-        if run.returncode == 0 or time.monotonic() > deadline:
-            assert run.returncode == 0, run.stderr
-            return run
+    return until(lambda: abort_as_operator(cluster, topic, folder), lambda run: run.returncode == 0)
 
 
 def test_a_commit_may_be_on_a_topic_that_may_not_be_read(
@@ -135,11 +131,9 @@ def test_a_commit_may_be_on_a_topic_that_may_not_be_read(
         write_marker(guarded.bootstrap, topic, partition, producer_id, 0, commit=commit)
     plant_hang_without_id(guarded.bootstrap, seen, 0, producer_id=producer_id)
 
-    deadline = time.monotonic() + 60
-    while True:  # brokers take ACLs over within moments
-        refused = abort_as_operator(guarded, seen, tmp_path, user=NARROW)
-        if "outcome elsewhere" in refused.stdout or time.monotonic() > deadline:
-            break
+    refused = until(  # brokers take ACLs over within moments
+        lambda: abort_as_operator(guarded, seen, tmp_path, user=NARROW), lambda run: "outcome elsewhere" in run.stdout
+    )
 
     assert refused.returncode == 5, refused.stderr
     assert "outcome elsewhere: none (ABORT marker at epoch 0 on" in refused.stdout

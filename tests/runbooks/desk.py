@@ -17,6 +17,7 @@ from typing import Final
 
 from tests.brokers.cluster import SHORT_LIVED, KafkaCluster
 from tests.runbooks.pages import Command, pages
+from tests.waiting import until
 
 PROGRAM: Final = Path(sys.executable).parent / "kafka-transaction-exporter"
 PATIENCE_S: Final = 120
@@ -132,12 +133,11 @@ class Operator:
         command = self.commands[self.done]
         self.done += 1
         assert all(word in command.text for word in words), f"expected {words} in {command.text}"
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            done = self.desk.run(command.text)
-            if done.status == status and holds(done):
-                return done
-            assert time.monotonic() < deadline, f"{command.text}\nstatus {done.status}\n{done.output}\n{done.errors}"
+        return until(
+            lambda: self.desk.run(command.text),
+            lambda done: done.status == status and holds(done),
+            patience_s=PATIENCE_S,
+        )
 
 
 def _finished(process: subprocess.Popen[bytes], terminal: int) -> Done:
