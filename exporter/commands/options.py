@@ -83,9 +83,9 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-megabytes",
         type=number(1, 10_000),
-        default=64,
+        default=256,
         metavar="NUMBER",
-        help="read at most so much of the logs. Default: 64",
+        help="read at most so much of the logs. Default: 256",
     )
     parser.add_argument(
         "--max-seconds",

@@ -120,17 +120,6 @@ def _of_stuck(facts: Facts) -> Conclusion:
                 ),
             ),
         )
-    given = [epoch for producer_id, epoch in facts.past.initialized if producer_id == facts.opened.producer_id]
-    if entry is not None and facts.state.is_whole and given and entry.producer_epoch > max(given):
-        return Conclusion(
-            cause=Cause.MARKER_BY_HAND,
-            evidence=(
-                (
-                    f"the partition has a marker of producer epoch {entry.producer_epoch}, and the coordinator never gave "
-                    f"one beyond {max(given)}: a tool wrote that marker, and the partition refuses those of the coordinator"
-                ),
-            ),
-        )
     return _unknown((), "why the partition does not accept the coordinator's marker: the leader's log has the error")
 
 
@@ -138,16 +127,20 @@ def _adopted(facts: Facts) -> Conclusion | None:
     batches = facts.open_batches
     if not batches or batches[0].offset != facts.opened.start_offset:
         return None
-    newer = next((batch for batch in batches if batch.producer_epoch > batches[0].producer_epoch), None)
-    if newer is None:
+    old, entry = batches[0], facts.logs.entry
+    newer = next((batch for batch in batches if batch.producer_epoch > old.producer_epoch), None)
+    if newer is not None:
+        where, epoch = f"the one at offset {newer.offset}", newer.producer_epoch
+    elif entry is not None and entry.start_offset == old.offset and entry.producer_epoch > old.producer_epoch:
+        where, epoch = "the latest one", entry.producer_epoch
+    else:
         return None
-    old = batches[0]
     return Conclusion(
         cause=Cause.EPOCH_ADOPTED,
         evidence=(
             (
-                f"the record at offset {old.offset} has producer epoch {old.producer_epoch}, the one at offset "
-                f"{newer.offset} has epoch {newer.producer_epoch}, and no marker is between them"
+                f"the record at offset {old.offset} has producer epoch {old.producer_epoch}, {where} has epoch {epoch}, and "
+                "no marker is between them"
             ),
             "the marker of the newer transaction will end the old records as well: a COMMIT makes them visible",
         ),

@@ -240,10 +240,8 @@ def test_what_does_not_hang_has_no_cause(verdict: Verdict) -> None:
     assert verdict.label in found.evidence[0]
 
 
-def test_a_marker_with_an_epoch_that_nobody_gave_was_written_by_hand() -> None:
-    """The partition refuses the coordinator's marker for its older producer epoch."""
-    facts = with_markers_of_coordinator(by_hand())
-    assert facts.logs.entry is not None
-    poisoned = replace(facts, logs=replace(facts.logs, entry=replace(facts.logs.entry, producer_epoch=9)))
+def test_a_newer_epoch_beyond_what_was_read_is_seen_in_the_leader_s_entry() -> None:
+    """While the transaction is open the entry has the epoch of the latest record."""
+    facts = adopted()
 
-    assert cause_of(poisoned).cause is Cause.MARKER_BY_HAND
+    assert cause_of(with_log(facts, batches=facts.logs.own.batches[:-1])).cause is Cause.EPOCH_ADOPTED

@@ -13,7 +13,7 @@ import numpy as np
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.scan import scan_leaders
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
-from exporter.kafka.messages.fetch import MEGABYTE, fetched, piece_request
+from exporter.kafka.messages.fetch import MEGABYTE, PIECE_BYTES, fetched, piece_request
 from exporter.kafka.messages.log_batches import Batch, batches_from, markers_in
 from exporter.kafka.offsets import LOG_START, offset_at_time
 from exporter.kafka.topology import Topology
@@ -22,6 +22,8 @@ from exporter.snapshot.origin import Elsewhere, LoggedBatch, LoggedMarker, Opene
 
 LOOK_BACK_MS = 20 * 60 * 1000
 """Before the first record: more than Kafka's longest transaction by default (transaction.max.timeout.ms, 15 minutes)."""
+AFTER_BYTES = 8 * MEGABYTE
+"""From the start offset on: while the transaction is open, its entry at the leader shows whatever follows."""
 NEAR_BYTES = 2 * MEGABYTE
 """Of the log of another partition, around the producer's last write."""
 ELSEWHERE_MAX = 20
@@ -171,19 +173,20 @@ async def _own_log(client: ClusterClient, empty: PartitionLog, opened: OpenedAt,
     name = (opened.topic, opened.partition)
     log_start = await offset_at_time(client, empty.leader, name, LOG_START)
     log = replace(empty, log_start_offset=-1 if log_start is None else log_start)
-    first, _ = await _piece(client, log, opened, opened.start_offset)
+    first = _Reader(log, opened, opened.start_offset)
+    size, _ = await _read_on(client, first)
+    limits.bytes_left -= size
     begin = opened.start_offset
     if first.after and first.after[0].offset == opened.start_offset:
         wanted_ms = max(first.after[0].first_timestamp_ms - LOOK_BACK_MS, 0)
         found = await offset_at_time(client, log.leader, name, wanted_ms)
-        begin = min(opened.start_offset, opened.start_offset if found is None else found)
-    return await _read(client, log, opened, begin, limits, bytes_max=max(limits.bytes_left // 2, MEGABYTE))
-
-
-async def _piece(client: ClusterClient, log: PartitionLog, opened: OpenedAt, offset: int) -> tuple[_Reader, int]:
-    reader = _Reader(log, opened, offset)
-    _, high_watermark = await _read_on(client, reader)
-    return reader, high_watermark
+        # Not further back than half of the limit reaches, if the records before are as long as those after.
+        offsets_max = limits.bytes_left // 2 * (first.next_offset - begin) // max(size, 1)
+        begin = max(min(begin, begin if found is None else found), begin - offsets_max)
+    read = await _read(client, log, opened, begin, limits, bytes_max=limits.bytes_left * 3 // 4)
+    if read.read_to > opened.start_offset or begin == opened.start_offset:
+        return read
+    return await _read(client, log, opened, opened.start_offset, limits, bytes_max=max(limits.bytes_left, PIECE_BYTES))
 
 
 async def _markers_near(
@@ -205,9 +208,10 @@ async def _markers_near(
 async def _read(
     client: ClusterClient, log: PartitionLog, opened: OpenedAt, begin: int, limits: Limits, *, bytes_max: int
 ) -> PartitionLog:
-    """Piece by piece to the high watermark, or until a limit is reached."""
+    """Piece by piece to the high watermark, to AFTER_BYTES after the start offset, or until a limit is reached."""
     reader = _Reader(log, opened, begin)
-    size, unread, high_watermark = 0, "", -1
+    size, size_after, unread, high_watermark = 0, 0, "", -1
+    is_own = (log.topic, log.partition) == (opened.topic, opened.partition)
     while True:
         before = reader.next_offset
         try:
@@ -217,7 +221,8 @@ async def _read(
             break
         size += count
         limits.bytes_left -= count
-        if reader.next_offset >= high_watermark:
+        size_after += count if is_own and reader.next_offset > opened.start_offset else 0
+        if reader.next_offset >= high_watermark or size_after >= AFTER_BYTES:
             break
         if reader.next_offset == before:
             unread = f"broker {log.leader} returns nothing at offset {before}"
