@@ -139,8 +139,8 @@ def _adopted(facts: Facts) -> Conclusion | None:
         cause=Cause.EPOCH_ADOPTED,
         evidence=(
             (
-                f"the record at offset {old.offset} has producer epoch {old.producer_epoch}, {where} has epoch {epoch}, and "
-                "no marker is between them"
+                f"the record at offset {old.offset} has producer epoch {old.producer_epoch}, {where} has epoch {epoch}, "
+                "and no marker is between them"
             ),
             "the marker of the newer transaction will end the old records as well: a COMMIT makes them visible",
         ),

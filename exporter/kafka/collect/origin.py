@@ -5,6 +5,7 @@ It reads no more than `Limits` allow.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.scan import scan_leaders
-from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.kafka.messages.fetch import MEGABYTE, PIECE_BYTES, fetched, piece_request
 from exporter.kafka.messages.log_batches import Batch, batches_from, markers_in
 from exporter.kafka.offsets import LOG_START, offset_at_time
@@ -28,6 +29,8 @@ NEAR_BYTES = 2 * MEGABYTE
 """Of the log of another partition, around the producer's last write."""
 ELSEWHERE_MAX = 20
 """Other partitions whose logs are searched."""
+NOTED_MAX = 100_000
+"""Markers, gaps and other producers of one log."""
 KEPT_MAX = 200
 """Batches of the producer that are kept of each log: the first ones at and after the start offset, and the last before."""
 
@@ -46,7 +49,7 @@ class _Reader:
     log: PartitionLog
     opened: OpenedAt
     next_offset: int
-    before: list[LoggedBatch] = field(default_factory=list)
+    before: deque[LoggedBatch] = field(default_factory=lambda: deque(maxlen=KEPT_MAX))
     after: list[LoggedBatch] = field(default_factory=list)
     markers: list[LoggedMarker] = field(default_factory=list)
     others: dict[int, int] = field(default_factory=dict)
@@ -57,7 +60,7 @@ class _Reader:
     def take(self, records: bytes) -> None:
         """Raises MalformedAnswerError."""
         for batch in batches_from(records, self.next_offset):
-            if batch.base_offset > self.next_offset:
+            if batch.base_offset > self.next_offset and len(self.gaps) < NOTED_MAX:
                 self.gaps.append(batch.base_offset)
             self.next_offset = batch.next_offset
             if batch.first_timestamp_ms >= 0:
@@ -66,9 +69,11 @@ class _Reader:
             if batch.is_control and batch.next_offset <= self.opened.start_offset:
                 self.marker_before_ms = max(self.marker_before_ms, batch.max_timestamp_ms)
             if batch.producer_id != self.opened.producer_id:
-                if batch.is_control and batch.producer_id >= 0:
+                if batch.is_control and batch.producer_id >= 0 and len(self.others) < NOTED_MAX:
                     self.others.setdefault(batch.producer_id, batch.base_offset)
             elif batch.is_control:
+                if len(self.markers) >= NOTED_MAX:
+                    raise MalformedAnswerError(f"the producer has more than {NOTED_MAX} markers here")
                 self._take_markers(batch, records)
             else:
                 self._keep(batch)
@@ -87,7 +92,7 @@ class _Reader:
             has_log_append_time=batch.has_log_append_time,
         )
         if batch.next_offset <= self.opened.start_offset:
-            self.before = [*self.before[-KEPT_MAX + 1 :], kept]
+            self.before.append(kept)
         elif len(self.after) < KEPT_MAX:
             self.after.append(kept)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,8 @@ from exporter.transaction_log.records import MalformedRecordError, TransactionRe
 
 RECORDS_FROM_START_MAX = 500_000
 """A longer log is read from shortly before the transaction on."""
+STATES_MAX = 20_000
+"""Of one transactional id; older ones are dropped."""
 
 
 @dataclass(slots=True)
@@ -38,7 +41,7 @@ class _Partition:
     begins_at_zero: bool = False
     has_gaps: bool = False
     first_written_ms: int = -1
-    states: list[LoggedState] = field(default_factory=list)
+    states: deque[LoggedState] = field(default_factory=lambda: deque(maxlen=STATES_MAX))
     producer_ids: set[int] = field(default_factory=set)
     records: int = 0
     size: int = 0
@@ -55,6 +58,9 @@ class _Partition:
                 self._take_batch(batch, records)
 
     def _take_batch(self, batch: Batch, records: bytes) -> None:
+        if batch.is_compressed:  # coordinators never do that
+            self.unread = f"offset {batch.base_offset} is compressed"
+            return
         try:
             found = list(MemoryRecords(records[batch.start : batch.end]).next_batch())
         except Exception as error:  # each codec has its own errors
@@ -76,6 +82,7 @@ class _Partition:
                 if self.wanted in {decoded.producer_id, decoded.previous_producer_id, decoded.next_producer_id}:
                     self.ids.add(decoded.transactional_id)
             if decoded.transactional_id in self.ids:
+                self.has_gaps |= len(self.states) == STATES_MAX
                 self.states.append(
                     LoggedState(self.number, record.offset, record.timestamp, batch.leader_epoch, decoded)
                 )
