@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from examples.workload.coordinator import described
 from examples.workload.planting import init_producer_id, plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import OpenTransaction, produce, producer_configuration, run_transaction
+from examples.workload.wire import BrokerRefused
 from exporter.explain.causes import Cause
 from exporter.kafka.state_partitions import state_partition
 from exporter.snapshot import STATE_TOPIC
@@ -189,6 +190,53 @@ def coordinator_log_lost(version: str) -> Iterator[Made]:
 
 
 @contextmanager
+def coordinator_log_truncated(version: str) -> Iterator[Made]:
+    """The coordinator crashes, and a replica that lacks its latest decisions becomes leader: an unclean election."""
+    settings: dict[str, str | int] = {
+        **HANGS_CAN_BE_PLANTED,
+        "transaction.state.log.num.partitions": 1,
+        "transaction.state.log.replication.factor": 2,
+        "unclean.leader.election.interval.ms": "1000",
+    }
+    with KafkaCluster(version, nodes=3, properties=settings) as cluster:
+        first, name = cluster.topics.create_on(fresh("first"), [1]), fresh("app")
+        commit_one(cluster, name, first)
+        cluster.topics.configure(STATE_TOPIC, {"unclean.leader.election.enable": "true"})
+        leader, follower = state_replicas(cluster)
+        (other,) = {1, 2, 3} - {leader, follower}
+        topic = cluster.topics.create_on(fresh("truncated"), [other])
+        client = Producer(producer_configuration(cluster.bootstrap, name, timeout_ms=60_000))
+        client.init_transactions(30)
+        cluster.broker(follower).kill()
+        client.begin_transaction()
+        produce(client, [(topic, 0)], 1)
+        client.commit_transaction(60)
+        until(lambda: state_of(cluster, name) == "CompleteCommit", "every marker is written")
+        end = log_end(cluster.bootstrap, topic)
+        client.begin_transaction()
+        produce(client, [(topic, 0)], 1)
+        cluster.broker(leader).kill()
+        cluster.broker(follower).launch()
+        until(lambda: is_known(cluster, name), "the follower is coordinator")
+        yield Made(bootstrap=cluster.bootstrap, topic=topic, start_offset=end, cause=Cause.COORDINATOR_LOG_LOST)
+
+
+def state_replicas(cluster: KafkaCluster) -> tuple[int, int]:
+    """(leader, follower) of the only partition of `__transaction_state`."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    partition = admin.list_topics(STATE_TOPIC, timeout=30).topics[STATE_TOPIC].partitions[0]
+    (follower,) = set(partition.replicas) - {partition.leader}
+    return partition.leader, follower
+
+
+def is_known(cluster: KafkaCluster, name: str) -> bool:
+    try:
+        return state_of(cluster, name) is not None
+    except (OSError, BrokerRefused):
+        return False
+
+
+@contextmanager
 def marker_lost(version: str) -> Iterator[Made]:
     """The leader crashes with the marker, and a follower that never had it becomes leader: an unclean election."""
     settings = {**HANGS_CAN_BE_PLANTED, "unclean.leader.election.interval.ms": "1000"}
@@ -339,11 +387,13 @@ CAUSES: Final = {
     )
 }
 """Each is named after the cause that it makes."""
+MORE: Final = {coordinator_log_truncated.__name__: coordinator_log_truncated}
+"""A second way to a cause."""
 TRAPS: Final = {
     scene.__name__: scene for scene in (alive, event_time, aborted_by_hand_before, coordinator_restarted, expired_later)
 }
 """What looks like another cause, or does not hang."""
-SCENES: Final = {**CAUSES, **TRAPS}
+SCENES: Final = {**CAUSES, **MORE, **TRAPS}
 
 
 def commit_one(cluster: KafkaCluster, name: str, topic: str) -> None:
