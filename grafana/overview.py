@@ -13,7 +13,7 @@ from grafana.firing import alerts
 from grafana.links import OVERVIEW, from_alert, to_partition
 from grafana.page import Heading, Json, Line, dashboard
 from grafana.panels import MILLISECONDS, MINUTES, SECONDS, graph, stat
-from grafana.protection import features, protection
+from grafana.protection import clients, features, protection
 from grafana.queries import EXPORTER, NOT_PROVED, PROVED, series, snapshot_age, state
 from grafana.suspects import suspects
 from grafana.transaction_log import how_the_log_is_read, what_became_of_transactions
@@ -80,7 +80,7 @@ def _now() -> Iterator[Line]:
 def _trends() -> Iterator[Line]:
     yield Line(9, [(12, open_by_verdict()), (12, held_back_by_partition())])
     yield Line(9, [(8, oldest_suspects()), (8, idle_longest()), (8, late())])
-    yield Line(8, [(12, protection()), (12, features())])
+    yield Line(8, [(8, protection()), (8, features()), (8, clients())])
 
 
 def _exporter() -> Iterator[Line]:

@@ -45,6 +45,24 @@ def features() -> Json:
     )
 
 
+def clients() -> Json:
+    return table(
+        "Clients by transaction version",
+        "Transactional ids by the version of their last transaction: below 2 a client is without KIP-890, and a late "
+        "record of it can hang. Only with transaction_log.enabled. In all chosen clusters.",
+        [f"max by (cluster, group, transaction_version) ({now(series('kafka_transactional_clients'))})"],
+        no_value="No transaction was read from the transaction log.",
+        no_cell="-",
+        columns=(
+            column("group", "Group", {"custom.minWidth": 150}),
+            column("transaction_version", "Version", {"custom.width": 90}),
+            column("Value", "Ids", {"unit": "locale"}),
+            column("cluster", "Cluster", {"custom.width": 100}),
+        ),
+        sorted_by={"group": False, "transaction_version": False},
+    )
+
+
 _BACKGROUND: Final[Json] = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
 
 

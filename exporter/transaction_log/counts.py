@@ -7,6 +7,7 @@ configured groups it is the id's prefix, for the first PREFIXES_MAX prefixes.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass, field
 
 from exporter.groups import OTHER_GROUP, PREFIXES_MAX, GroupRules, group_of, prefix_of
@@ -14,6 +15,9 @@ from exporter.transaction_log.events import Event, Happening, Outcome
 
 DURATION_BUCKETS_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)
 MARKER_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+VERSION_MAX = 9
+"""Of transactions, in the counts: the number of series does not depend on what is in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class Counted:
     """From the beginning to the decision, if the log has both."""
     markers: tuple[tuple[str, Histogram], ...] = ()
     """From the decision to the last marker, if the log has both."""
+    clients: tuple[tuple[str, int, int], ...] = ()
+    """(group, transaction version, ids whose last transaction was written by it); combinations that occur."""
     ids_without_group: int = 0
     """Ids whose prefix is beyond PREFIXES_MAX, which count as `other`; live ones only."""
 
@@ -75,6 +81,9 @@ class Counts:
         self._groups = {name: _GroupCounts() for name in (*(name for name, _ in rules), OTHER_GROUP)}
         self._group_of: dict[str, _GroupCounts] = {}
         self._hidden: set[str] = set()
+        self._client_of: dict[str, tuple[str, int]] = {}
+        """Transactional id -> its group, and the version of its last transaction."""
+        self._clients: Counter[tuple[str, int]] = Counter()
 
     def count(self, event: Event) -> None:
         """Count one event."""
@@ -82,12 +91,15 @@ class Counts:
         if happening is Happening.EXPIRED:
             self._group_of.pop(event.transactional_id, None)
             self._hidden.discard(event.transactional_id)
+            self._note_client(event.transactional_id, None)
         elif happening is Happening.COMPLETED and event.outcome is not None:
             group = self._group(event.transactional_id)
             group.completed[event.outcome] += 1
             if event.duration_ms >= 0:
                 group.markers.add(event.duration_ms)
         elif happening is Happening.PREPARED and event.outcome is not None:
+            if event.client_transaction_version >= 0:
+                self._note_client(event.transactional_id, min(event.client_transaction_version, VERSION_MAX))
             if event.duration_ms >= 0:
                 self._group(event.transactional_id).durations[event.outcome].add(event.duration_ms)
         elif happening is Happening.INITIALIZED:
@@ -101,8 +113,24 @@ class Counts:
             initialized=tuple((name, group.initialized) for name, group in groups),
             durations=tuple((name, o, group.durations[o].frozen()) for name, group in groups for o in Outcome),
             markers=tuple((name, group.markers.frozen()) for name, group in groups),
+            clients=tuple((name, version, count) for (name, version), count in sorted(self._clients.items())),
             ids_without_group=len(self._hidden),
         )
+
+    def _note_client(self, transactional_id: str, version: int | None) -> None:
+        """The version of the id's last transaction; None if the id is gone."""
+        before = self._client_of.get(transactional_id)
+        now = None if version is None else (self._name_of(transactional_id), version)
+        if now == before:
+            return
+        if before is not None:
+            del self._client_of[transactional_id]
+            self._clients[before] -= 1
+            if not self._clients[before]:
+                del self._clients[before]
+        if now is not None:
+            self._client_of[transactional_id] = now
+            self._clients[now] += 1
 
     def _group(self, transactional_id: str) -> _GroupCounts:
         group = self._group_of.get(transactional_id)

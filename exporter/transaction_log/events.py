@@ -66,6 +66,8 @@ class Event:
     """PREPARED: from start to decision; COMPLETED: from decision to last marker; -1 if that was not seen."""
     timeout_ms: int = -1
     """PREPARED: the transaction's own time-out; -1 for the others."""
+    client_transaction_version: int = -1
+    """PREPARED: the version by which the client wrote the transaction (KIP-890); -1 if that was not seen."""
     partitions: frozenset[tuple[str, int]] = frozenset()
     """BEGUN and PARTITIONS_ADDED: the new ones; PREPARED: all of them."""
 
@@ -179,6 +181,7 @@ def _prepared(record: TransactionRecord, known: Known, same: Known | None) -> It
         start_ms=record.start_ms,
         duration_ms=_between(record.start_ms, record.last_update_ms),
         timeout_ms=record.timeout_ms,
+        client_transaction_version=-1 if ongoing is None else ongoing.client_transaction_version,
         partitions=record.partitions,
     )
 

@@ -217,6 +217,7 @@ def troubled_applications(since_ms: int) -> LogReport:
         counted=Counted(
             completed=tuple((group, outcome, int(count)) for (group, outcome), count in outcomes.items()),
             initialized=tuple((group, int(count)) for group, count in taken.items()),
+            clients=(("billing", 0, 3), ("orders", 2, 40)),
             durations=tuple(
                 (
                     group,

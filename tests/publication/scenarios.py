@@ -163,6 +163,7 @@ def with_transaction_log() -> Publication:
                     at_ms=0,
                     outcome=outcome,
                     duration_ms=duration_ms,
+                    client_transaction_version=2 if name == "orders-1" else 0,
                 )
             )
     report = LogReport(

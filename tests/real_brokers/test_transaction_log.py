@@ -203,8 +203,11 @@ def test_a_client_of_transaction_version_2_is_understood(cluster: KafkaCluster) 
     with pytest.raises(CalledProcessError):
         cluster.tool(perf, *common, *stalls, "--command-property", f"transaction.timeout.ms={TIMEOUT_MS}")
 
+    run_transaction(cluster.bootstrap, "librdkafka", [("u", 0)])
+
     events = until(cluster, "java", is_over)
     late = until(cluster, "slow", is_over)
+    older = until(cluster, "librdkafka", is_over)
 
     committed = [BEGUN, *ended(Outcome.COMMITTED)]
     count = len(happenings(events)) // len(committed)
@@ -212,6 +215,12 @@ def test_a_client_of_transaction_version_2_is_understood(cluster: KafkaCluster) 
     assert count >= 3
     assert len({event.producer_epoch for event in events if event.happening is Happening.BEGUN}) == count
     assert happenings(late)[:3] == [BEGUN, *ended(Outcome.TIMED_OUT)]
+    assert [versions_of(one) for one in (events, late[:3], older)] == [{2}, {2}, {0}]
+
+
+def versions_of(events: list[Event]) -> set[int]:
+    """By which the client wrote its transactions."""
+    return {event.client_transaction_version for event in events if event.happening is Happening.PREPARED}
 
 
 @pytest.mark.slow

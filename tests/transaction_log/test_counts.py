@@ -16,7 +16,7 @@ from exporter.transaction_log.counts import (
     Counts,
 )
 from exporter.transaction_log.events import Outcome, StateMachine
-from exporter.transaction_log.records import Tombstone, TransactionRecord
+from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord
 from tests.transaction_log.builders import ABORTED, ABORTING, COMMITTED, COMMITTING, EMPTY, ONGOING, START_MS, record
 
 RULES = (
@@ -119,3 +119,25 @@ def test_an_unknown_duration_is_not_a_short_one() -> None:
         == sum(sum(histogram.counts) for _, histogram in counts.markers)
         == 0
     )
+
+
+def test_clients_are_counted_by_the_version_of_their_last_transaction() -> None:
+    """An upgraded client moves, one whose id has expired is gone, and a transaction without its begin shows nothing."""
+
+    def of_version(version: int, name: str) -> list[TransactionRecord]:
+        ongoing = replace(ONGOING, transactional_id=name, client_transaction_version=version)
+        return [ongoing, replace(COMMITTING, transactional_id=name), replace(COMMITTED, transactional_id=name)]
+
+    old, other = of_version(0, "billing-7"), of_version(70, "billing-8")
+    later = [replace(one, start_ms=one.start_ms + 1) for one in of_version(2, "billing-7")]
+    unseen = [replace(COMMITTING, transactional_id="billing-9")]
+
+    assert counted(*old, *other, *unseen).clients == (("billing", 9, 1), ("seven", 0, 1))
+    assert counted(*old, *other, *later).clients == (("billing", 9, 1), ("seven", 2, 1))
+
+    counts, machine = Counts(RULES), StateMachine()
+    decoded: list[Decoded] = [*old, Tombstone("billing-7")]
+    for written in decoded:
+        for event in machine.take(written, START_MS):
+            counts.count(event)
+    assert counts.counted().clients == ()

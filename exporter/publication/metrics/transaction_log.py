@@ -59,6 +59,15 @@ METRICS: tuple[Metric[Any], ...] = (
         ),
     ),
     Metric(
+        name="kafka_transactional_clients",
+        help="Transactional ids by group and by the transaction version of their last transaction, 2 with KIP-890; "
+        "only with transaction_log.enabled.",
+        kind="gauge",
+        labels=("group", "transaction_version"),
+        of=_COUNTED,
+        values=lambda counted: tuple(Sample((name, str(version)), count) for name, version, count in counted.clients),
+    ),
+    Metric(
         name="kafka_transactional_ids_without_group",
         help="Transactional ids that count as other: transaction_log.groups is empty, and their prefixes are too many; "
         "only with transaction_log.enabled.",
