@@ -43,7 +43,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class _Reader:
+class PieceReader:
     """Takes the pieces of one log in order."""
 
     log: PartitionLog
@@ -178,7 +178,7 @@ async def _own_log(client: ClusterClient, empty: PartitionLog, opened: OpenedAt,
     name = (opened.topic, opened.partition)
     log_start = await offset_at_time(client, empty.leader, name, LOG_START)
     log = replace(empty, log_start_offset=-1 if log_start is None else log_start)
-    first = _Reader(log, opened, opened.start_offset)
+    first = PieceReader(log, opened, opened.start_offset)
     size, _ = await _read_on(client, first)
     limits.bytes_left -= size
     begin = opened.start_offset
@@ -214,7 +214,7 @@ async def _read(
     client: ClusterClient, log: PartitionLog, opened: OpenedAt, begin: int, limits: Limits, *, bytes_max: int
 ) -> PartitionLog:
     """Piece by piece to the high watermark, to AFTER_BYTES after the start offset, or until a limit is reached."""
-    reader = _Reader(log, opened, begin)
+    reader = PieceReader(log, opened, begin)
     size, size_after, unread, high_watermark = 0, 0, "", -1
     is_own = (log.topic, log.partition) == (opened.topic, opened.partition)
     while True:
@@ -238,7 +238,7 @@ async def _read(
     return reader.done(read_from=begin, high_watermark=high_watermark, unread=unread)
 
 
-async def _read_on(client: ClusterClient, reader: _Reader) -> tuple[int, int]:
+async def _read_on(client: ClusterClient, reader: PieceReader) -> tuple[int, int]:
     """(bytes, high watermark) of the next piece. Raises BrokerFault."""
 
     def read(answer: Any) -> tuple[int, int, int]:

@@ -27,7 +27,7 @@ STATES_MAX = 20_000
 
 
 @dataclass(slots=True)
-class _Partition:
+class StatePartition:
     """One partition of the log, taken piece by piece."""
 
     number: int
@@ -103,7 +103,7 @@ async def read_state_history(
         return StateRead(transactional_id=transactional_id, unread=f"{STATE_TOPIC} does not exist or is not visible")
     owned = rows if transactional_id is None else rows[(own := state_partition(transactional_id, len(rows))) : own + 1]
     partitions = [
-        _Partition(
+        StatePartition(
             number=int(topology.partition[row]),
             leader=int(topology.leader[row]),
             leader_epoch=int(topology.leader_epoch[row]),
@@ -117,7 +117,7 @@ async def read_state_history(
     return _joined(partitions, transactional_id)
 
 
-def _joined(partitions: list[_Partition], transactional_id: str | None) -> StateRead:
+def _joined(partitions: list[StatePartition], transactional_id: str | None) -> StateRead:
     owner = next((partition for partition in partitions if partition.states), None)
     if owner is None and transactional_id is not None:
         owner = partitions[0]
@@ -143,7 +143,7 @@ def _joined(partitions: list[_Partition], transactional_id: str | None) -> State
     )
 
 
-async def _read(client: ClusterClient, partition: _Partition, around_ms: int, limits: Limits, share: int) -> None:
+async def _read(client: ClusterClient, partition: StatePartition, around_ms: int, limits: Limits, share: int) -> None:
     if partition.leader == NO_LEADER:
         partition.unread = "it has no leader"
         return
@@ -169,7 +169,7 @@ async def _read(client: ClusterClient, partition: _Partition, around_ms: int, li
         partition.unread = str(fault)
 
 
-async def _read_on(client: ClusterClient, partition: _Partition, limits: Limits) -> int:
+async def _read_on(client: ClusterClient, partition: StatePartition, limits: Limits) -> int:
     """The high watermark. Raises BrokerFault."""
 
     def read(answer: Any) -> tuple[int, int, int]:
