@@ -27,6 +27,7 @@ from tests.brokers.cluster import KafkaCluster
 from tests.brokers.go_between import GoBetween, Moment
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.real_brokers.watching import Watch, rows_on
+from tests.verification.situations.ground import leader_ids
 
 PRODUCE: Final = 0
 STATE_PARTITIONS: Final = 5
@@ -108,19 +109,19 @@ def late_write(version: str) -> Iterator[Made]:
 
 
 @contextmanager
-def not_added(version: str) -> Iterator[Made]:
-    """A client whose library writes without AddPartitionsToTxn; its earlier transaction was all right."""
-    with KafkaCluster(version, properties=HANGS_CAN_BE_PLANTED) as cluster:
+def not_added(version: str, properties: Mapping[str, str] = HANGS_CAN_BE_PLANTED) -> Iterator[Made]:
+    """A client whose library writes without AddPartitionsToTxn. Raises BrokerRefused where the brokers verify."""
+    with KafkaCluster(version, properties=properties) as cluster:
         topic = cluster.topics.create(fresh("unadded"))
         hang = plant_hang(cluster.bootstrap, topic, 0, fresh("app"))
         yield Made(bootstrap=cluster.bootstrap, topic=topic, start_offset=hang.start_offset, cause=Cause.NOT_ADDED)
 
 
 @contextmanager
-def written_after_expiry(version: str) -> Iterator[Made]:
-    """A client that slept for longer than its id is kept, and writes on as if nothing had happened."""
+def written_after_expiry(version: str, properties: Mapping[str, str] = HANGS_CAN_BE_PLANTED) -> Iterator[Made]:
+    """A client that slept for longer than its id is kept, and writes on. Raises BrokerRefused where the brokers verify."""
     settings: dict[str, str | int] = {
-        **HANGS_CAN_BE_PLANTED,
+        **properties,
         "transactional.id.expiration.ms": EXPIRY_MS,
         "transaction.remove.expired.transaction.cleanup.interval.ms": 500,
     }
@@ -167,9 +168,9 @@ def marker_by_hand(version: str) -> Iterator[Made]:
 
 
 @contextmanager
-def coordinator_log_lost(version: str) -> Iterator[Made]:
-    """The disk with the only replica of the coordinator's log is replaced while a transaction is open."""
-    with KafkaCluster(version, properties=HANGS_CAN_BE_PLANTED) as cluster:
+def coordinator_log_lost(version: str, *, nodes: int = 1) -> Iterator[Made]:
+    """The disk of the coordinator is replaced while a transaction is open; with one node it has the only replica."""
+    with KafkaCluster(version, nodes=nodes, properties=HANGS_CAN_BE_PLANTED) as cluster:
         topic = cluster.topics.create(fresh("forgotten"))
         owned = (fresh("app") for _ in count())
         kept = next(owned)
@@ -182,10 +183,12 @@ def coordinator_log_lost(version: str) -> Iterator[Made]:
         client.init_transactions(30)
         client.begin_transaction()
         produce(client, [(topic, 0)], 1)
-        broker = cluster.broker(1)
+        lost_from = state_partition(lost, STATE_PARTITIONS)
+        broker = cluster.broker(leader_ids(cluster.bootstrap, STATE_TOPIC)[lost_from])
         broker.kill()
-        shutil.rmtree(broker.directory / "data" / f"{STATE_TOPIC}-{state_partition(lost, STATE_PARTITIONS)}")
+        shutil.rmtree(broker.directory / "data" / f"{STATE_TOPIC}-{lost_from}")
         broker.start()
+        cluster.wait_until_serving()
         yield Made(bootstrap=cluster.bootstrap, topic=topic, start_offset=end, cause=Cause.COORDINATOR_LOG_LOST)
 
 
@@ -237,8 +240,11 @@ def is_known(cluster: KafkaCluster, name: str) -> bool:
 
 
 @contextmanager
-def marker_lost(version: str) -> Iterator[Made]:
-    """The leader crashes with the marker, and a follower that never had it becomes leader: an unclean election."""
+def marker_lost(version: str, *, unclean: bool = True) -> Iterator[Made]:
+    """The leader crashes with the marker, and a follower that never had it becomes leader, if elections may be unclean.
+
+    Otherwise the old leader comes back.
+    """
     settings = {**HANGS_CAN_BE_PLANTED, "unclean.leader.election.interval.ms": "1000"}
     with KafkaCluster(version, nodes=3, properties=settings) as cluster:
         topic, name = fresh("unclean"), fresh("app")
@@ -247,7 +253,7 @@ def marker_lost(version: str) -> Iterator[Made]:
             topic,
             num_partitions=1,
             replica_assignment=[[1, 2]],
-            config={"min.insync.replicas": "1", "unclean.leader.election.enable": "true"},
+            config={"min.insync.replicas": "1", "unclean.leader.election.enable": str(unclean).lower()},
         )
         admin.create_topics([new])[topic].result(30)
         client = Producer(producer_configuration(cluster.bootstrap, name, timeout_ms=60_000))
@@ -264,7 +270,11 @@ def marker_lost(version: str) -> Iterator[Made]:
         until(lambda: state_of(cluster, name) == "CompleteCommit", "every marker is written")
         cluster.broker(1).kill()
         cluster.broker(2).launch()
-        until(lambda: log_end_or_none(cluster, topic) is not None, "node 2 leads the partition")
+        if not unclean:
+            cluster.broker(2).wait_until_serving({2, 3})
+            assert log_end_or_none(cluster, topic) is None
+            cluster.broker(1).launch()
+        until(lambda: log_end_or_none(cluster, topic) is not None, "the partition has a leader")
         yield Made(bootstrap=cluster.bootstrap, topic=topic, start_offset=end, cause=Cause.MARKER_LOST)
 
 

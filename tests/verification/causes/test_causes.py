@@ -5,23 +5,41 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from examples.workload.wire import BrokerRefused
 from exporter.evaluation.protection import Protected
+from exporter.evaluation.verdicts import Verdict
 from exporter.explain.causes import Cause
 from exporter.explain.timeline import Clock
 from tests.real_brokers.exporting import PATIENCE_S, Exporter, ended, serving
 from tests.real_brokers.test_serve import suspects_on
-from tests.real_brokers.watching import Watch
+from tests.real_brokers.watching import Watch, rows_on
 from tests.verification.causes.__main__ import NO_CAUSE, label, named
-from tests.verification.causes.scenes import CAUSES, SCENES, TRAPS, delayed, late_write, log_end
+from tests.verification.causes.scenes import (
+    CAUSES,
+    SCENES,
+    TRAPS,
+    Made,
+    coordinator_log_lost,
+    delayed,
+    late_write,
+    log_end,
+    marker_lost,
+    not_added,
+    written_after_expiry,
+)
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schema" / "explain.schema.json").read_text())
 VERSIONS = ("4.3.1", "3.9.1")
 LOOKS = 20
+INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING = 48, 49
+Refusable = Callable[[str, Mapping[str, str]], AbstractContextManager[Made]]
 
 
 def test_there_is_a_scene_for_each_cause() -> None:
@@ -128,3 +146,40 @@ def test_with_verification_the_late_write_is_refused(version: str) -> None:
 
     assert ends == {record.log_end}
     assert len(evaluation.snapshot.open_transactions) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("scene", [not_added, written_after_expiry])
+def test_with_verification_a_write_outside_of_a_transaction_is_refused(scene: Refusable, version: str) -> None:
+    """Brokers do so as they are shipped."""
+    with pytest.raises(BrokerRefused) as refused, scene(version, {}):
+        pass
+
+    assert refused.value.error_code in {INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE}
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.parametrize("version", VERSIONS)
+def test_without_unclean_elections_the_marker_is_kept(version: str) -> None:
+    """The partition waits for the replica that has it."""
+    with marker_lost(version, unclean=False) as made, Watch(made.bootstrap) as watch:
+        rows = rows_on(watch.cycle(describe_all=True), made.topic)
+
+    assert rows == {}
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.parametrize("version", VERSIONS)
+def test_with_three_replicas_a_lost_disk_loses_no_transaction(version: str) -> None:
+    """The next coordinator knows it: it is open, and within its time-out."""
+    with coordinator_log_lost(version, nodes=3) as made, Watch(made.bootstrap) as watch:
+        verdicts = set()
+        for _ in range(LOOKS):
+            verdicts |= {row.verdict for row in rows_on(watch.cycle(describe_all=True), made.topic).values()}
+
+    assert not any(verdict.is_hanging for verdict in verdicts)
+    assert Verdict.OPEN_WITHIN_TIMEOUT in verdicts
