@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from exporter.commands.context import Context
 from exporter.commands.examine import Judge, policy
 from exporter.commands.names import meant
@@ -17,6 +19,7 @@ from exporter.explain.document import Explanation, document, explain, markdown, 
 from exporter.explain.read import Wanted, read_facts
 from exporter.incidents.incident import Suspect
 from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.first_records import first_records
 from exporter.kafka.collect.origin import Limits
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.lookups import KafkaRequestError
@@ -69,7 +72,14 @@ def _explain(context: Context, settings: Settings, collector: Collector, suspect
         else [_open_at(settings, collector, options.topic, options.partition, options.start_offset)]
     )
     explanations = [
-        _explained(collector, one, megabytes=options.max_megabytes, seconds=options.max_seconds) for one in wanted
+        _explained(
+            collector,
+            one,
+            megabytes=options.max_megabytes,
+            seconds=options.max_seconds,
+            headers=_headers(collector, one) if options.show_records else None,
+        )
+        for one in wanted
     ]
     if options.format == "json":
         documents = [document(one) for one in explanations]
@@ -118,9 +128,17 @@ def _rows(settings: Settings, collector: Collector, topic: str, partition: int) 
     return worst_first(evaluation)
 
 
-def _explained(collector: Collector, wanted: Wanted, *, megabytes: int, seconds: float) -> Explanation:
+def _headers(collector: Collector, wanted: Wanted) -> tuple[str, ...] | None:
+    (record,) = collector.query(lambda client: first_records(client, [wanted.opened]))
+    return None if record.unread else record.headers
+
+
+def _explained(
+    collector: Collector, wanted: Wanted, *, megabytes: int, seconds: float, headers: tuple[str, ...] | None
+) -> Explanation:
     """Raises BrokerFault and ClusterUnavailableError."""
     limit = megabytes * MEGABYTE
     limits = Limits(bytes_left=limit)
     facts = collector.query(lambda client: read_facts(client, wanted, limits), deadline_s=seconds)
+    facts = replace(facts, headers=headers)
     return explain(facts, bytes_read=limit - limits.bytes_left, bytes_limit=limit)

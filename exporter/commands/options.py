@@ -88,6 +88,11 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
         help="read at most so much of the logs. Default: 256",
     )
     parser.add_argument(
+        "--show-records",
+        action="store_true",
+        help="also show the names of the first record's headers; never keys or values",
+    )
+    parser.add_argument(
         "--max-seconds",
         type=number(1, 3600),
         default=10,

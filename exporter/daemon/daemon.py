@@ -28,13 +28,14 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
-from exporter.kafka.collect.first_records import Opened, first_records
+from exporter.kafka.collect.first_records import first_records
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.incidents import IncidentPages, url_of
 from exporter.publication.page.page import render_page
 from exporter.publication.publication import Publication
 from exporter.snapshot import Snapshot
+from exporter.snapshot.origin import OpenedAt
 from exporter.status import HistoryStatus
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 from exporter.transaction_log.report import LogPosition
@@ -189,7 +190,7 @@ class Daemon:
 
     def _look_at(self, keys: Sequence[TransactionKey]) -> Mapping[TransactionKey, str]:
         """What to say of their first records."""
-        opened = [Opened(key.topic, key.partition, key.producer_id, key.start_offset) for key in keys]
+        opened = [OpenedAt(key.topic, key.partition, key.producer_id, key.start_offset) for key in keys]
         try:
             records = self._collector.query(lambda client: first_records(client, opened))
         except ClientClosedError:

@@ -23,6 +23,8 @@ class Facts:
     logs: PartitionLogs
     state: StateRead
     protection: Protection
+    headers: tuple[str, ...] | None = None
+    """Names of the headers of the first record; None if they were not wanted or could not be read."""
     known_id: str | None = None
     """The transactional id that an incident remembers."""
 

@@ -14,6 +14,7 @@ from exporter.snapshot.origin import LoggedBatch, LoggedMarker
 from exporter.transaction_log.events import Event, Happening
 
 NAMED_MAX = 4
+HEADERS_MAX = 20
 BATCHES_MAX = 8
 """Of the producer, before and from the start offset on; a last line counts the others."""
 
@@ -114,9 +115,16 @@ def _of_batches(facts: Facts) -> Iterator[Moment]:
     for batch in before[-BATCHES_MAX:]:
         yield _batch(facts, batch, "")
     for batch in after[:BATCHES_MAX]:
-        yield _batch(facts, batch, ": it opened the transaction" if batch.offset == start else "")
+        yield _batch(facts, batch, _opening(facts) if batch.offset == start else "")
     if len(after) > BATCHES_MAX:
         yield _rest(facts, after[BATCHES_MAX:])
+
+
+def _opening(facts: Facts) -> str:
+    if facts.headers is None:
+        return ": it opened the transaction"
+    named = humanize_names(facts.headers, shown_max=HEADERS_MAX)
+    return f": it opened the transaction; {f'headers {named}' if named else 'no headers'}"
 
 
 def _batch(facts: Facts, batch: LoggedBatch, more: str) -> Moment:

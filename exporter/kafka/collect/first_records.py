@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafka.record.memory_records import MemoryRecords
 
@@ -13,20 +13,12 @@ from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCod
 from exporter.kafka.lookups import KafkaRequestError, leader_of
 from exporter.kafka.messages.fetch import fetched, piece_request
 from exporter.kafka.messages.log_batches import Batch, batches_from
+from exporter.snapshot.origin import OpenedAt
 
 PATIENCE_S = 2.0
 """For each request: a cycle follows."""
 COMPRESSED_BYTES_MAX = 65_536
 """Of a batch that is decompressed for its headers' names: a client could make a small one very large."""
-
-
-class Opened(NamedTuple):
-    """Where a transaction was opened."""
-
-    topic: str
-    partition: int
-    producer_id: int
-    start_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +33,12 @@ class FirstRecord:
     """Why it, or its headers, could not be read, as a phrase; empty if all was."""
 
 
-async def first_records(client: ClusterClient, opened: Sequence[Opened]) -> list[FirstRecord]:
+async def first_records(client: ClusterClient, opened: Sequence[OpenedAt]) -> list[FirstRecord]:
     """The first record of each transaction; one that cannot be read says why."""
     return list(await client.gather(_first_record(client, transaction) for transaction in opened))
 
 
-async def _first_record(client: ClusterClient, opened: Opened) -> FirstRecord:
+async def _first_record(client: ClusterClient, opened: OpenedAt) -> FirstRecord:
     def read(answer: Any) -> FirstRecord:
         error, records, _ = fetched(answer)
         if error != ErrorCode.NONE:
@@ -61,7 +53,7 @@ async def _first_record(client: ClusterClient, opened: Opened) -> FirstRecord:
         return FirstRecord(unread=str(fault))
 
 
-def of_records(records: bytes, opened: Opened) -> FirstRecord:
+def of_records(records: bytes, opened: OpenedAt) -> FirstRecord:
     """The record at the start offset. Raises MalformedAnswerError."""
     for batch in batches_from(records, opened.start_offset):
         if batch.base_offset != opened.start_offset or batch.producer_id != opened.producer_id:

@@ -90,7 +90,7 @@ def delayed(version: str, properties: Mapping[str, str]) -> Iterator[Delayed]:
         client.commit_transaction(30)
         client.begin_transaction()
         door.await_moment(Moment(PRODUCE, 1, hold))
-        client.produce(topic, b"late", partition=0)
+        client.produce(topic, b"late", partition=0, headers={"trace-id": b"secret"})
         assert client.flush(WAIT_S) == 0  # it has given the record up
         client.abort_transaction(30)
         end = log_end(cluster.bootstrap, topic)

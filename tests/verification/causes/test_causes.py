@@ -65,7 +65,7 @@ def test_a_late_write_is_explained_in_every_format(tmp_path: Path) -> None:
         place = ("--topic", made.topic, "--partition", "0", "--start-offset", str(made.start_offset))
         text, markdown, other = (
             ended(tmp_path, "explain", "--bootstrap-server", made.bootstrap, *place, *more)
-            for more in ((), ("--format", "markdown"), ("--start-offset", "0"))
+            for more in (("--show-records",), ("--format", "markdown"), ("--start-offset", "0"))
         )
 
     assert found["cause"] == "late_write"
@@ -76,7 +76,8 @@ def test_a_late_write_is_explained_in_every_format(tmp_path: Path) -> None:
     assert "nothing was written" in text.stdout
     sentences = [line.split("  ", 3)[-1] for line in text.stdout.splitlines() if "[late-" in line]
     assert any("ABORT marker" in sentence for sentence in sentences)
-    assert any("it opened the transaction" in sentence for sentence in sentences)
+    assert any("it opened the transaction; headers trace-id" in sentence for sentence in sentences)
+    assert "secret" not in text.stdout + markdown.stdout + json.dumps(found)
     assert markdown.stdout.startswith(f"## Why {made.topic}-0, start offset {made.start_offset} hung")
     assert "Cause: late_write" in markdown.stdout
     assert other.returncode == 1
