@@ -1043,7 +1043,7 @@
                 )
                 == 0
               |||,
-              "for": "1h",
+              "for": "15m",
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
