@@ -34,7 +34,7 @@ def named(made: Made, folder: Path, *options: str) -> dict[str, object]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.verification.causes", description=__doc__)
     parser.add_argument("--kafka", nargs="*", default=["4.3.1", "3.9.1"])
     parser.add_argument("--only", nargs="*", default=list(SCENES), choices=list(SCENES))
     parser.add_argument("--repetitions", type=int, default=1)
