@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from alerts.rules import Choices, rule_groups
+from alerts.rules import Choices, Group, Rule, rule_groups, rules_of
 from tests.alerts.timeline import seconds, unit_tests
 
 TIMELINES: Final = Path(__file__).parent / "timelines"
@@ -26,25 +26,37 @@ def timeline_file(alert: str) -> dict[str, Any]:
     return written
 
 
-def shipped_rules(folder: Path) -> Path:
-    """All rules as they are shipped, in one file, with the short name of the runbooks."""
-    path = folder / "rules.yaml"
-    path.write_text(yaml.safe_dump({"groups": rule_groups(Choices(runbook_base=RUNBOOKS))}))
-    return path
+def shipped_rules() -> list[Group]:
+    """All rules as they are shipped, with the short name of the runbooks."""
+    return rule_groups(Choices(runbook_base=RUNBOOKS))
 
 
-def play(alert: str, rules: Path, *, promtool: str = "promtool") -> str:
+def read_by(alert: str, groups: list[Group]) -> list[Group]:
+    """The rules of an alert, and every signal that they read, directly or by another: no other rule can matter to it."""
+    wanted = [rule for rule in rules_of(groups) if rule.get("alert") == alert]
+    for reader in wanted:
+        wanted += [rule for rule in rules_of(groups) if name_of(rule) in reader["expr"] and rule not in wanted]
+    kept = [{**group, "rules": [rule for rule in group["rules"] if rule in wanted]} for group in groups]
+    return [group for group in kept if group["rules"]]
+
+
+def name_of(rule: Rule) -> str:
+    name: str = rule.get("record") or rule["alert"]
+    return name
+
+
+def play(alert: str, groups: list[Group], *, promtool: str = "promtool") -> str:
     """Play the time lines of an alert on these rules: what promtool has to say against them, nothing where all holds."""
     file = timeline_file(alert)
     by_step: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     for name, case in file["cases"].items():
         by_step[seconds(case.get("step", STEP_S))][name] = case
-    return "".join(_play(alert, file, cases, step, rules, promtool) for step, cases in by_step.items())
-
-
-def _play(alert: str, file: Mapping[str, Any], cases: Mapping[str, Any], step: int, rules: Path, promtool: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "tests.yaml")
-        path.write_text(yaml.safe_dump(unit_tests(cases, alert, file, rule_files=[str(rules)], step=step)))
-        run = subprocess.run([promtool, "test", "rules", str(path)], capture_output=True, text=True, check=False)
+        rules = Path(folder, "rules.yaml")
+        rules.write_text(json.dumps({"groups": read_by(alert, groups)}))  # JSON is YAML, and written much sooner
+        for step, cases in by_step.items():
+            tests = unit_tests(cases, alert, file, rule_files=[str(rules)], step=step)
+            Path(folder, f"{step}.yaml").write_text(json.dumps(tests))
+        files = [str(Path(folder, f"{step}.yaml")) for step in by_step]
+        run = subprocess.run([promtool, "test", "rules", *files], capture_output=True, text=True, check=False)
     return "" if run.returncode == 0 else run.stdout + run.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.alerts.promtool import TIMELINES, play, shipped_rules
@@ -12,16 +10,11 @@ from tests.alerts.timeline import Exporter, value_at
 ALERTS = sorted(path.stem for path in TIMELINES.glob("*.yaml"))
 
 
-@pytest.fixture(scope="module")
-def rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return shipped_rules(tmp_path_factory.mktemp("rules"))
-
-
 @pytest.mark.programs
 @pytest.mark.parametrize("alert", ALERTS)
-def test_it_fires_when_it_should(alert: str, rules: Path) -> None:
+def test_it_fires_when_it_should(alert: str) -> None:
     """Every case of `timelines/<alert>.yaml`, which says each in a sentence."""
-    problems = play(alert, rules)
+    problems = play(alert, shipped_rules())
 
     assert problems == "", problems
 
