@@ -103,6 +103,13 @@ def kafka_3_9_1(session_cluster: SessionCluster) -> KafkaCluster:
     return session_cluster("3.9.1")
 
 
+SPARK_INTERPRETS: Final = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""For a dozen rows, a query costs more to compile, and to plan again on the way, than to run."""
+
 SUPPORTED = ("4.3.1", "3.9.1", "4.1.1", "3.3.2", "3.0.2")
 
 
@@ -143,9 +150,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         # A session of tests ends before optimising pays: two files of tests took 127 s of Java's processor, and take 91 s.
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
-        session = open_session("local[2]", temporary, memory="512m", partitions=2, more={"spark.jars": jars})
+        more = {**SPARK_INTERPRETS, "spark.jars": jars}
+        session = open_session("local[2]", temporary, memory="512m", partitions=2, more=more)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def compiling_spark(spark: SparkSession) -> Iterator[SparkSession]:
+    """The same session, which compiles and plans queries as that of users does."""
+    for name in SPARK_INTERPRETS:
+        spark.conf.unset(name)
+    yield spark
+    for name, value in SPARK_INTERPRETS.items():
+        spark.conf.set(name, value)
 
 
 @pytest.fixture

@@ -160,12 +160,12 @@ def test_a_foreign_manifest_is_refused(tmp_path: Path, text: str) -> None:
         tables.load()
 
 
-def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_makes_everything_and_learns_once_a_day(compiling_spark: SparkSession, tmp_path: Path) -> None:
     """Transactions, incidents, baselines, in the folder that was asked for; baselines again after a day."""
     write_days(tmp_path / "history", 1)
     now_ms, lines = [cases.NOW_MS], list[str]()
     tables = Tables(tmp_path / "tables")
-    jobs = Jobs(spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: now_ms[0], lines.append)
+    jobs = Jobs(compiling_spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: now_ms[0], lines.append)
     with tables.locked():
         jobs.run()
         jobs.run()
@@ -179,7 +179,7 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
         *("incidents", "baselines", "report", "compact"),
     ]
     assert manifest.incidents is not None
-    (incident,) = spark.read.parquet(str(tables.root / manifest.incidents)).collect()
+    (incident,) = compiling_spark.read.parquet(str(tables.root / manifest.incidents)).collect()
     assert incident["worst_verdict"] == "hanging_not_in_transaction"
     document = json.loads(tables.baselines.read_text())
     assert (document["made_at_ms"], document["thresholds"]["topics"][0]["samples"]) == (cases.NOW_MS + DAY_MS, 1)

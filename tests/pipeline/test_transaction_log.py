@@ -118,12 +118,14 @@ def test_what_cannot_be_decoded_is_a_row_of_its_kind(spark: SparkSession) -> Non
     assert outcomes_of(records).count() == 1
 
 
-def test_transactions_gain_outcomes_where_the_log_has_them(spark: SparkSession) -> None:
+def test_transactions_gain_outcomes_where_the_log_has_them(compiling_spark: SparkSession) -> None:
     """By producer, epoch and exact start; a transaction without one keeps its row."""
-    outcomes = outcomes_of(records_of(kafka_frame(spark, ONE), "cluster-1"))
+    outcomes = outcomes_of(records_of(kafka_frame(compiling_spark, ONE), "cluster-1"))
     columns = "cluster_id string, producer_id long, producer_epoch int, started_at timestamp"
     started = datetime.fromtimestamp(1, timezone.utc)
-    transactions = spark.createDataFrame([("cluster-1", 7, 0, started), ("cluster-1", 8, 0, started)], columns)
+    transactions = compiling_spark.createDataFrame(
+        [("cluster-1", 7, 0, started), ("cluster-1", 8, 0, started)], columns
+    )
 
     rows = with_outcomes(transactions, outcomes).orderBy("producer_id").collect()
 
