@@ -41,7 +41,10 @@ def about(desk: Desk, exporter: Exporter, path: Path, user: str = "watcher") -> 
     """Set the variables that name the exporter and its settings."""
     desk.variables |= {"EXPORTER": exporter.url, "CONFIG_FILE": str(path), "PRINCIPAL": f"User:{user}"}
     # The exporter of the tests hurries, and a command with its settings would have no time on a busy machine.
-    desk.hurry = {"find-hanging": "--scan.interval 2m --scan.deadline 100s"}
+    desk.hurry = {
+        "find-hanging": "--scan.interval 2m --scan.deadline 100s",
+        "once": "--scan.interval 6s --scan.deadline 5s",  # this long for a paused broker
+    }
 
 
 def test_down(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
