@@ -35,6 +35,9 @@ MakeCluster = Callable[..., KafkaCluster]
 
 numbers = itertools.count(1)
 
+SELDOM: Final = "400"
+"""By how many percent the heap of a Go program grows before it collects garbage: promtool and Helm end before that pays."""
+
 # A machine that does something else besides is no reason for a property to fail.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
@@ -42,6 +45,7 @@ settings.load_profile("any machine")
 
 def pytest_configure() -> None:
     watch_programs()
+    os.environ.setdefault("GOGC", SELDOM)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 from pathlib import Path
 from typing import Any, Final
@@ -69,7 +70,7 @@ def notes(name: str, *more: str) -> str:
 def run_helm(major: int, *words: str, home: str = "/nonexistent") -> str:
     """Its output. Raises Refused."""
     # no folder of Helm's own, so that no plugins and settings of a user take part
-    environment = {"HOME": home, "PATH": "/usr/bin:/bin"}
+    environment = {"HOME": home, "PATH": "/usr/bin:/bin", "GOGC": os.environ.get("GOGC", "")}
     run = subprocess.run(
         [str(helm(major)), *words], capture_output=True, text=True, timeout=120, check=False, env=environment
     )
