@@ -24,8 +24,8 @@ from typing import Any, Final
 from benchmarks import pipeline_duckdb
 from benchmarks.pipeline_history import CYCLES_A_FILE, Workload, write
 from exporter.pipeline.jobs import Jobs
-from exporter.pipeline.manifest import Tables
 from exporter.pipeline.session import open_session
+from exporter.pipeline.tables import Tables
 
 FOLDER: Final = Path("build/benchmarks/pipeline")
 RESULT: Final = Path("build/benchmarks/pipeline.json")
@@ -121,10 +121,8 @@ def _measured(size: int) -> dict[str, Any]:
 
 
 def _files(tables: Tables) -> list[Path]:
-    """Of all transactions that the manifest names."""
-    manifest = tables.load()
-    folders = [*(bucket.folder for bucket in manifest.buckets), *([manifest.open] if manifest.open else [])]
-    return [file for folder in folders for file in (tables.root / folder).glob("*.parquet")]
+    """Of all transactions."""
+    return [Path(tables.transactions.path_of(file)) for file in tables.current().files]
 
 
 def _own_cost(work: Callable[[], None]) -> Cost:

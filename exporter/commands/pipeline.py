@@ -34,14 +34,20 @@ def run(context: Context, settings: Settings | None) -> int:
         complain(f"--history {options.history}: is not a directory")
         return ExitStatus.COULD_NOT_RUN
     try:
-        from exporter.pipeline import manifest, session  # noqa: F401, PLC0415 - Spark is an extra: missed here, not later
+        from exporter.pipeline import session  # noqa: F401, PLC0415 - Spark is an extra: missed here, not later
+        from exporter.pipeline.delta import TableError  # noqa: PLC0415
+        from exporter.pipeline.migration import take_over  # noqa: PLC0415
+        from exporter.pipeline.tables import Tables  # noqa: PLC0415
     except ModuleNotFoundError as error:
         complain(f"{NEEDED} ({error})")
         return ExitStatus.COULD_NOT_RUN
-    tables = manifest.Tables(Path(options.tables))
+    tables = Tables(Path(options.tables))
     try:
+        taken_over = take_over(tables)
+        if taken_over is not None:
+            print(f"{options.job}: {taken_over} transactions of the tables of version 0.1.0 are in Delta tables now")
         return _read_log(context, settings, tables) if settings is not None else _work(context, groups, tables)
-    except (manifest.TablesError, OSError) as error:
+    except (TableError, OSError) as error:
         complain(str(error))
         return ExitStatus.COULD_NOT_RUN
 
@@ -83,7 +89,7 @@ def _work(context: Context, groups: GroupRules, tables: Any) -> int:
     from exporter.pipeline.jobs import Jobs  # noqa: PLC0415
 
     options = context.options
-    with tables.locked(), _spark(context) as spark:
+    with _spark(context) as spark:
         work = Jobs(
             spark=spark,
             history=Path(options.history),
@@ -93,7 +99,7 @@ def _work(context: Context, groups: GroupRules, tables: Any) -> int:
             now_ms=lambda: int(time.time() * 1000),
             say=lambda sentence: print(sentence, flush=True),
         )
-        return repeat(work, tables, options)
+        return repeat(work, options)
 
 
 def _read_log(context: Context, settings: Settings, tables: Any) -> int:
@@ -102,19 +108,18 @@ def _read_log(context: Context, settings: Settings, tables: Any) -> int:
     options = context.options
     since_ms = int(time.time() * 1000) - settings.transaction_log.lookback_ms
     try:
-        with tables.log_locked():
-            source = log_job.source_of(settings.kafka, since_ms=since_ms)
-            jars = log_job.jars_of(None if options.jars is None else Path(options.jars))
-            with _spark(context, jars) as spark:
-                log_job.read_log(spark, source, tables, every_ms=options.every)
+        source = log_job.source_of(settings.kafka, since_ms=since_ms)
+        jars = log_job.jars_of(None if options.jars is None else Path(options.jars))
+        with _spark(context, jars) as spark:
+            log_job.read_log(spark, source, tables, every_ms=options.every)
     except log_job.LogJobError as error:
         complain(str(error))
         return ExitStatus.COULD_NOT_RUN
-    print(f"transaction-log: {tables.log_records(source.cluster_id)}")
+    print(f"transaction-log: {tables.transaction_log.folder}")
     return ExitStatus.ANSWERED
 
 
-def repeat(work: Any, tables: Any, options: argparse.Namespace) -> int:
+def repeat(work: Any, options: argparse.Namespace) -> int:
     """Run once, or at each beginning of an interval; after a run that takes longer the next one begins at once.
 
     A failure is reported, and the next interval retries: the tables do not change. The exit status is that of the last
@@ -128,7 +133,6 @@ def repeat(work: Any, tables: Any, options: argparse.Namespace) -> int:
                 return status
             begun = max(begun + options.every / 1000, time.monotonic())
             threading.Event().wait(begun - time.monotonic())
-            tables.sweep(tables.load())
     except KeyboardInterrupt:
         if options.every is None:
             raise
@@ -139,9 +143,11 @@ def _once(work: Any, job: str) -> int:
     from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
+    from exporter.pipeline.delta import TableError  # noqa: PLC0415
+
     try:
         getattr(work, job)()
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, TableError) as error:
         complain(f"{job} failed: {str(error).splitlines()[0]}")
         return ExitStatus.COULD_NOT_RUN
     return ExitStatus.ANSWERED

@@ -1,6 +1,6 @@
-"""Joins small files to large ones with Arrow, without Spark.
+"""Joins small files to large ones with Arrow, without Spark, and removes rows beyond the retention.
 
-History files are joined after their day is over and the tables have taken them. The manifest has the large file as taken
+History files are joined after their day is over and the tables have taken them. The state has the large file as taken
 before it appears, and the small ones are removed after that: in between rows are duplicated, which no step minds. The
 daemon writes only new names.
 """
@@ -8,116 +8,128 @@ daemon writes only new names.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from exporter.files import atomic_write
 from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, file_name
-from exporter.pipeline.files import AHEAD_MS, HistoryFile, damaged_among, history_files, plausible
-from exporter.pipeline.ingest import bucket_of
-from exporter.pipeline.manifest import Bucket, Manifest, Tables
+from exporter.pipeline.delta import DataFile
+from exporter.pipeline.files import HistoryFile, damaged_among, history_files, plausible
+from exporter.pipeline.ingest import closed_to_ms, is_open, may_hold
+from exporter.pipeline.tables import Tables
 
 SETTLED_MS: Final = 2 * 86_400_000
-"""Compact a day only once a file at least this much newer than its end exists: late files are taken by then."""
+"""Compact a day only once a cycle at least this much newer than its end exists: late files are taken by then."""
 ROW_GROUP_ROWS: Final = 1_000_000
 WRITER: Final = "compacted"
 
 
 def compact_history(history: Path, tables: Tables, *, now_ms: int) -> int:
     """Returns the number of removed small files."""
-    files = plausible(history_files(history), now_ms)
-    manifest = tables.load()
-    newest_ms = _newest((file.cluster_id, file.last_ms) for file in files)
-    days: dict[tuple[str, str], list[HistoryFile]] = defaultdict(list)
-    for file in files:
-        if file.day < _settled(newest_ms[file.cluster_id]) and file.key in manifest.consumed:
-            days[file.cluster_id, file.day].append(file)
-    gone = 0
-    for day in days.values():
+    current = tables.current()
+    run = current.snapshot.new_run()
+    joined: dict[str, list[HistoryFile]] = {}
+    for day in _settled_days(plausible(history_files(history), now_ms), current.state.taken):
         parts = {table: [file for file in day if file.table == table] for table in (OBSERVATIONS, CYCLES)}
         if max(map(len, parts.values())) < 2 or min(map(len, parts.values())) < 1:  # noqa: PLR2004 - nothing to join
             continue
         if damaged_among(day, (), to_its_end=True):
             continue  # keep them for the operator
         first_ms, last_ms = min(file.first_ms for file in day), max(file.last_ms for file in day)
-        # One name for both tables, like the daemon's; the generation distinguishes it from the files that it replaces.
-        name = file_name(first_ms, last_ms, f"{WRITER}{manifest.generation + 1}")
-        keys = {f"{table}/{'/'.join(of_table[0].path.parts[-3:-1])}/{name}" for table, of_table in parts.items()}
-        manifest = replace(manifest, generation=manifest.generation + 1, consumed=manifest.consumed | keys)
-        tables.commit(manifest)
-        for of_table in parts.values():
-            join([file.path for file in of_table], of_table[0].path.parent / name)
-        for file in (*parts[CYCLES], *parts[OBSERVATIONS]):
-            file.path.unlink(missing_ok=True)
-            gone += 1
-    return gone
+        # One name for both tables, like the daemon's; the run distinguishes it from the files that it replaces.
+        name = file_name(first_ms, last_ms, f"{WRITER}{run}")
+        for table, small in parts.items():
+            joined[f"{table}/{'/'.join(small[0].path.parts[-3:-1])}/{name}"] = small
+    if joined:
+        tables.commit(current, replace(current.state, taken=current.state.taken | joined.keys()), run=run)
+    for key, small in joined.items():
+        join([file.path for file in small], small[0].path.with_name(Path(key).name))
+    gone = [file for small in joined.values() for file in small]
+    for file in sorted(gone, key=lambda file: file.table):  # a cycle never without its observations
+        file.path.unlink(missing_ok=True)
+    return len(gone)
 
 
-def compact_tables(tables: Tables, *, now_ms: int, retention_ms: int) -> int:
-    """Joins the hours of past days, removes buckets beyond the retention, and returns the number of removed buckets."""
-    manifest = tables.load()
-    newest_ms = newest_closings_ms(manifest, now_ms)
-    kept = buckets_since(manifest, newest_ms, retention_ms)
-    days: dict[tuple[str, str, bool], list[Bucket]] = defaultdict(list)
-    for bucket in kept:
-        if bucket.day < _settled(newest_ms.get(bucket.cluster_id, 0)):
-            days[bucket.cluster_id, bucket.day, bucket.is_suspect].append(bucket)
-    run = manifest.new_run()
-    for day in (buckets for buckets in days.values() if len(buckets) > 1):
-        # the path of an hour, with another hour
-        inner = Path(*Path(day[0].folder).parts[2:-1], "hour=all")
-        folder = tables.root / "transactions" / run / inner
-        folder.mkdir(parents=True)
-        hours = [part for old in day for part in sorted((tables.root / old.folder).glob("*.parquet"))]
-        join(hours, folder / "all.parquet")
-        kept = (*(bucket for bucket in kept if bucket not in day), bucket_of(tables.root, folder))
-    if kept != manifest.buckets:
-        tables.commit(manifest.succeeded_by(now_ms, buckets=kept))
-    return len(set(manifest.buckets) - set(kept))
+def _settled_days(files: Iterable[HistoryFile], taken: Collection[str]) -> Iterable[list[HistoryFile]]:
+    """Of each cluster, the files of each day that is over for good."""
+    of_cluster: dict[str, list[HistoryFile]] = defaultdict(list)
+    for file in files:
+        of_cluster[file.cluster_id].append(file)
+    for files_of_cluster in of_cluster.values():
+        settled = _day(max(file.last_ms for file in files_of_cluster) - SETTLED_MS)
+        days: dict[str, list[HistoryFile]] = defaultdict(list)
+        for file in files_of_cluster:
+            if file.day < settled and file.key in taken:
+                days[file.day].append(file)
+        yield from days.values()
 
 
-def newest_closings_ms(manifest: Manifest, now_ms: int) -> dict[str, int]:
-    """By cluster, the newest closing in the tables. Closings in the future, which earlier versions took, do not count."""
-    closings = ((bucket.cluster_id, bucket.closed_to_ms) for bucket in manifest.buckets)
-    return _newest((cluster_id, closed_ms) for cluster_id, closed_ms in closings if closed_ms <= now_ms + AHEAD_MS)
+def compact_tables(tables: Tables, *, retention_ms: int) -> int:
+    """Joins the hours of past days, removes rows beyond the retention, and returns the number of replaced files."""
+    current = tables.current()
+    newest_ms = current.state.newest_ms
+    settled = _day(max(newest_ms.values(), default=0) - SETTLED_MS)
+    days: dict[tuple[str, bool], list[DataFile]] = defaultdict(list)
+    for file in current.files:
+        if not is_open(file):
+            days[_day(closed_to_ms(file)), file.parts["was_suspect"]].append(file)
+    run = current.snapshot.new_run()
+    folder = tables.folder_of(tables.transactions, run)
+    removed, added = [], []
+    for (day, was_suspect), files in sorted(days.items()):
+        kept = {cluster_id for cluster_id, at_ms in newest_ms.items() if day >= _day(at_ms - retention_ms)}
+        gone = [file for file in files if not may_hold(file, kept)]
+        rest = [file for file in files if file not in gone]
+        is_mixed = len(kept) < len(newest_ms) and not all(_holds_only(tables, file, kept) for file in rest)
+        removed += gone
+        if (len(rest) > 1 and day < settled) or is_mixed:
+            path = folder / f"was_suspect={str(was_suspect).lower()}" / f"hour={day}" / "all.parquet"
+            path.parent.mkdir(parents=True)
+            join([Path(tables.transactions.path_of(file)) for file in rest], path, kept if is_mixed else None)
+            added.append(path)
+            removed += rest
+    if removed:
+        tables.commit(current, current.state, run=run, added=added, removed=removed)
+    return len(removed)
 
 
-def buckets_since(manifest: Manifest, newest_ms: Mapping[str, int], window_ms: int) -> tuple[Bucket, ...]:
-    """The buckets of the last `window_ms` of each cluster, counted from its newest row."""
+def _holds_only(tables: Tables, file: DataFile, clusters: Iterable[str]) -> bool:
+    parquet = pq.ParquetFile(tables.transactions.path_of(file), read_dictionary=["cluster_id"])
+    return set(parquet.read(columns=["cluster_id"])["cluster_id"].unique().to_pylist()) <= set(clusters)
+
+
+def files_since(files: Iterable[DataFile], newest_ms: Mapping[str, int], window_ms: int) -> tuple[DataFile, ...]:
+    """Files of closed transactions of the last `window_ms` of each cluster, counted from its newest cycle."""
     return tuple(
-        bucket
-        for bucket in manifest.buckets
-        if bucket.closed_to_ms >= newest_ms.get(bucket.cluster_id, bucket.closed_to_ms) - window_ms
+        file
+        for file in files
+        if not is_open(file)
+        and may_hold(file, [name for name, at_ms in newest_ms.items() if closed_to_ms(file) >= at_ms - window_ms])
     )
 
 
-def _newest(instants: Iterable[tuple[str, int]]) -> dict[str, int]:
-    newest: dict[str, int] = {}
-    for cluster_id, instant_ms in instants:
-        newest[cluster_id] = max(instant_ms, newest.get(cluster_id, 0))
-    return newest
+def _day(instant_ms: int) -> str:
+    """In UTC."""
+    return datetime.fromtimestamp(max(instant_ms, 0) / 1000, timezone.utc).strftime("%Y-%m-%d")
 
 
-def _settled(newest_ms: int) -> str:
-    """The first day that is not over at this newest instant."""
-    return datetime.fromtimestamp(max(newest_ms - SETTLED_MS, 0) / 1000, timezone.utc).strftime("%Y-%m-%d")
-
-
-def join(parts: Sequence[Path], whole: Path) -> None:
-    """Join the rows of all parts in one file, in order."""
+def join(parts: Sequence[Path], whole: Path, clusters: Iterable[str] | None = None) -> None:
+    """Join the rows of all parts in one file, in order; with `clusters` only theirs."""
     schema = pq.read_schema(parts[0]).remove_metadata()
     with (
         atomic_write(whole, beside=f"{TEMPORARY}{whole.name}") as file,
         pq.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
         for table in _batches(parts, schema):
-            writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+            rows = table if clusters is None else table.filter(pc.field("cluster_id").isin(list(clusters)))
+            writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
 
 
 def _batches(parts: Iterable[Path], schema: pa.Schema) -> Iterable[pa.Table]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, TABLES, VERSION, Column, cluster_of_folder, instants_of
-from exporter.pipeline.manifest import DamagedFile
+from exporter.pipeline.tables import DamagedFile
 
 PLACE_PARTS = 3
 """Parts of a path below its table: cluster, day and name."""

@@ -108,8 +108,8 @@ def wanted_of(observations: DataFrame, known: DataFrame, before: Identities, obs
     return Wanted(partition_transactions, transactions, names.where(is_new & f.col("name").isNotNull()))
 
 
-def folders_with(transactions: DataFrame, wanted: Wanted) -> frozenset[str]:
-    """The last parts (run, part, cluster, day, hour) of the folders of `TRANSACTIONS` that hold a wanted one."""
+def files_with(transactions: DataFrame, wanted: Wanted) -> frozenset[str]:
+    """The paths of files of `TRANSACTIONS` that hold a wanted one, as Spark has them."""
     rows = transactions.withColumn("path", f.col("_metadata.file_path"))
     split = rows.select("path", *_PRODUCER, f.explode("partitions").alias("one")).select(
         "path", *_PRODUCER, *(f"one.{name}" for name in ("topic", "partition", "start_offset", "exact_started_at"))
@@ -127,4 +127,4 @@ def folders_with(transactions: DataFrame, wanted: Wanted) -> frozenset[str]:
     if not present:
         return frozenset()
     paths = reduce(DataFrame.unionByName, (found[kind].select("path") for kind in present)).distinct().collect()
-    return frozenset("/".join(unquote(row["path"]).split("/")[-6:-1]) for row in paths)
+    return frozenset(unquote(row["path"]) for row in paths)

@@ -6,13 +6,12 @@ the buckets of its own time again, and those with older transactions that its ro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import unquote, unquote_plus
+from typing import Final
 
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -22,18 +21,19 @@ from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.incidents.incident import SUSPECTS
 from exporter.pipeline import schemas
 from exporter.pipeline.closings import with_closings
+from exporter.pipeline.delta import DataFile
 from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
 from exporter.pipeline.identities import (
     Identities,
-    folders_with,
+    files_with,
     identities_of,
     merged,
     read_identities,
     wanted_of,
     write_identities,
 )
-from exporter.pipeline.manifest import Bucket, DamagedFile, Manifest, Tables
 from exporter.pipeline.partition_transactions import exact_start, updated_partition_transactions
+from exporter.pipeline.tables import Current, DamagedFile, State, Tables
 from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of
 
 BATCH_ROWS: Final = 5_000_000
@@ -55,88 +55,103 @@ class IngestedBatch:
 def ingest_batch(
     spark: SparkSession, history: Path, tables: Tables, *, now_ms: int, batch_rows: int = BATCH_ROWS
 ) -> IngestedBatch | None:
-    """Take one batch, oldest files first; None when no file waits. Call it with the tables locked."""
-    manifest = tables.load()
+    """Take one batch, oldest files first; None when no file waits. Raises TableError if another run was first."""
+    current = tables.current()
     there = history_files(history)
-    consumed = manifest.consumed & {file.key for file in there}
+    taken = current.state.taken & {file.key for file in there}
     sane = plausible(there, now_ms)
-    damaged = damaged_among(
-        (file for file in sane if file.key not in consumed or file.key in _keys(manifest.damaged)), manifest.damaged
-    )
-    if damaged != manifest.damaged:
-        manifest = manifest.succeeded_by(now_ms, damaged=damaged)
-        tables.commit(manifest)
+    known = tables.damaged()
+    damaged = damaged_among((file for file in sane if file.key not in taken or file.key in _keys(known)), known)
+    if damaged != known:
+        tables.remember_damaged(damaged)
     files = tuple(file for file in sane if file.key not in _keys(damaged))
-    pending = waiting(files, consumed)
+    pending = waiting(files, taken)
     batch = batch_of(pending, batch_rows)
     if not batch:
         return None
-    cycles = _cycles_since(files, manifest, batch)
-    run = manifest.new_run()
+    cycles = _cycles_since(files, taken, batch)
+    run = current.snapshot.new_run()
+    written = tables.folder_of(tables.transactions, run)
     try:
         new = [file for file in batch if file.table == OBSERVATIONS]
         observations = read_history(spark, history, OBSERVATIONS, new)
         covered = read_history(spark, history, CYCLES, cycles)
-        touched, identities = _reach(spark, tables, manifest, batch, observations)
+        touched, identities = _reach(spark, tables, current, batch, observations)
         # First: afterwards Spark has this small table in memory, and broadcasts it.
-        write_identities(identities, tables.root / "identities" / run)
-        carried = partition_transactions_of(read_transactions(spark, tables, _folders(touched, manifest)))
-        transactions = _transactions(observations, carried, covered, identities.producers)
-        _write(transactions, tables.root / "transactions" / run)
+        write_identities(identities, tables.identities_of(run))
+        carried = partition_transactions_of(read_transactions(spark, tables, touched))
+        write_transactions(_transactions(observations, carried, covered, identities.producers), written)
     except (PySparkException, Py4JError):
         found = damaged_among({*batch, *cycles}, (), to_its_end=True)
         if not found:
             raise
-        tables.commit(manifest.succeeded_by(now_ms, damaged=(*damaged, *found)))
+        tables.remember_damaged((*damaged, *found))
         return IngestedBatch(0, len(pending) - len(found), 0)
     finally:
         spark.catalog.clearCache()
-    kept = tuple(bucket for bucket in manifest.buckets if bucket not in touched)
-    tables.commit(
-        manifest.succeeded_by(
-            now_ms,
-            consumed=consumed | {file.key for file in batch},
-            buckets=(*kept, *_buckets(tables.root, run)),
-            open=_open(tables.root, run),
-            identities=f"identities/{run}",
-        )
+    state = State(
+        taken=taken | {file.key for file in batch},
+        newest_ms=_newest(current.state.newest_ms, batch),
+        identities=tables.identities_of(run).name,
     )
+    tables.commit(current, state, run=run, added=written.rglob("*.parquet"), removed=touched)
     return IngestedBatch(len(batch), len(pending) - len(batch), max(file.last_ms for file in batch))
 
 
-def _touches(batch: Collection[HistoryFile], bucket: Bucket) -> bool:
-    files = [file for file in batch if file.cluster_id == bucket.cluster_id]
+def _newest(before: Mapping[str, int], batch: Iterable[HistoryFile]) -> Mapping[str, int]:
+    newest = dict(before)
+    for file in batch:
+        newest[file.cluster_id] = max(file.last_ms, newest.get(file.cluster_id, 0))
+    return newest
+
+
+def is_open(file: DataFile) -> bool:
+    """It holds transactions that are not closed: a file has these, or closed ones of one hour or day."""
+    return "closed_at" not in file.greatest
+
+
+def closed_to_ms(file: DataFile) -> int:
+    """The latest closing in a file of closed transactions."""
+    return _ms(file.greatest["closed_at"])
+
+
+def _ms(instant: datetime) -> int:
+    return int(instant.timestamp() * 1000)
+
+
+def may_hold(file: DataFile, clusters: Collection[str]) -> bool:
+    """False if the file certainly has no row of these clusters."""
+    least, greatest = file.least.get("cluster_id"), file.greatest.get("cluster_id")
+    return least is None or greatest is None or any(least <= cluster_id <= greatest for cluster_id in clusters)
+
+
+def _touches(batch: Collection[HistoryFile], file: DataFile) -> bool:
+    if is_open(file):
+        return True
+    files = [each for each in batch if may_hold(file, (each.cluster_id,))]
     return bool(files) and (
-        bucket.closed_to_ms >= min(file.first_ms for file in files) - REOPENED_MS
-        and bucket.first_seen_ms <= max(file.last_ms for file in files)
+        closed_to_ms(file) >= min(each.first_ms for each in files) - REOPENED_MS
+        and _ms(file.least["first_seen"]) <= max(each.last_ms for each in files)
     )
 
 
 def _reach(
-    spark: SparkSession, tables: Tables, manifest: Manifest, batch: Collection[HistoryFile], observations: DataFrame
-) -> tuple[tuple[Bucket, ...], Identities]:
-    """The buckets that a batch can change, and all known producers and partitions."""
-    touched = tuple(bucket for bucket in manifest.buckets if _touches(batch, bucket))
+    spark: SparkSession, tables: Tables, current: Current, batch: Collection[HistoryFile], observations: DataFrame
+) -> tuple[tuple[DataFile, ...], Identities]:
+    """The files of the table that a batch can change, and all known producers and partitions."""
+    touched = tuple(file for file in current.files if _touches(batch, file))
     observed = identities_of(observations, exact_start())
-    if not manifest.buckets and manifest.open is None:
+    if current.state.identities is None:
         return touched, observed
-    before = (
-        identities_of(partition_transactions_of(all_transactions(spark, tables, manifest)), f.col("exact_started_at"))
-        if manifest.identities is None
-        else read_identities(spark, tables.root / manifest.identities)
-    )
+    before = read_identities(spark, tables.states / current.state.identities)
     clusters = {file.cluster_id for file in batch if file.table == OBSERVATIONS}
-    others = tuple(bucket for bucket in manifest.buckets if bucket not in touched and bucket.cluster_id in clusters)
+    others = tuple(file for file in current.files if file not in touched and may_hold(file, clusters))
     if others:
-        at_hand = partition_transactions_of(read_transactions(spark, tables, _folders(touched, manifest)))
+        at_hand = partition_transactions_of(read_transactions(spark, tables, touched))
         wanted = wanted_of(observations, at_hand, before, observed)
-        found = folders_with(read_transactions(spark, tables, (bucket.folder for bucket in others)), wanted)
-        touched += tuple(bucket for bucket in others if bucket.folder.split("/", 1)[1] in found)
+        found = files_with(read_transactions(spark, tables, others), wanted)
+        touched += tuple(file for file in others if any(path.endswith(f"/{file.path}") for path in found))
     return touched, merged(before, observed)
-
-
-def _folders(buckets: Iterable[Bucket], manifest: Manifest) -> list[str]:
-    return [*(bucket.folder for bucket in buckets), *([manifest.open] if manifest.open else [])]
 
 
 def _transactions(observations: DataFrame, carried: DataFrame, cycles: DataFrame, producers: DataFrame) -> DataFrame:
@@ -148,10 +163,10 @@ def _transactions(observations: DataFrame, carried: DataFrame, cycles: DataFrame
 
 
 def _cycles_since(
-    files: Iterable[HistoryFile], manifest: Manifest, batch: Collection[HistoryFile]
+    files: Iterable[HistoryFile], taken: Collection[str], batch: Collection[HistoryFile]
 ) -> tuple[HistoryFile, ...]:
     """The cycles of the batch, and earlier ones that may close one of its transactions."""
-    taken = manifest.consumed | {file.key for file in batch}
+    taken = {*taken, *(file.key for file in batch)}
     first_ms = {
         cluster_id: min(file.first_ms for file in batch if file.cluster_id == cluster_id)
         for cluster_id in {file.cluster_id for file in batch}
@@ -181,70 +196,19 @@ def read_history(spark: SparkSession, history: Path, table: str, files: Iterable
     return rows.withColumn("cluster_id", f.decode(f.encode("cluster_id", "ISO-8859-1"), "UTF-8"))
 
 
-def read_transactions(spark: SparkSession, tables: Tables, folders: Iterable[str]) -> DataFrame:
-    """`TRANSACTIONS` of these folders."""
-    paths = [str(tables.root / folder) for folder in folders]
+def read_transactions(spark: SparkSession, tables: Tables, files: Iterable[DataFile]) -> DataFrame:
+    """`TRANSACTIONS` of these files."""
+    paths = [tables.transactions.path_of(file) for file in files]
     if not paths:
         return spark.createDataFrame([], schemas.TRANSACTIONS)
     return spark.read.schema(schemas.TRANSACTIONS).parquet(*paths)
 
 
-def all_transactions(spark: SparkSession, tables: Tables, manifest: Manifest) -> DataFrame:
-    """`TRANSACTIONS`, closed or not."""
-    return read_transactions(spark, tables, _folders(manifest.buckets, manifest))
-
-
-def _write(transactions: DataFrame, folder: Path) -> None:
-    """Write all buckets in one pass, each in its own folder."""
-    is_closed = f.col("end") == CLOSED
-    is_suspect = f.arrays_overlap("verdicts", f.array(*(f.lit(verdict) for verdict in SUSPECTS)))
+def write_transactions(transactions: DataFrame, folder: Path) -> None:
+    """Write `TRANSACTIONS` in one pass: suspects apart, open ones apart, closed ones by the hour of their closing."""
     places = {
-        "part": f.when(~is_closed, "open").when(is_suspect, "suspect").otherwise("ordinary"),
-        "cluster": f.when(is_closed, f.url_encode("cluster_id")).otherwise("any"),
-        "date": f.when(is_closed, f.date_format("closed_at", "yyyy-MM-dd")).otherwise("any"),
-        "hour": f.when(is_closed, f.date_format("closed_at", "HH")).otherwise("any"),
+        "was_suspect": f.arrays_overlap("verdicts", f.array(*(f.lit(verdict) for verdict in SUSPECTS))),
+        "hour": f.when(f.col("end") == CLOSED, f.date_format("closed_at", "yyyy-MM-dd'T'HH")).otherwise("open"),
     }
     placed = transactions.withColumns(places)
     placed.write.partitionBy(*places).option("maxRecordsPerFile", BATCH_ROWS).parquet(str(folder))
-
-
-def _open(root: Path, run: str) -> str | None:
-    folder = root / "transactions" / run / "part=open" / "cluster=any" / "date=any" / "hour=any"
-    return str(folder.relative_to(root)) if folder.exists() else None
-
-
-def _buckets(root: Path, run: str) -> tuple[Bucket, ...]:
-    return tuple(
-        bucket_of(root, folder)
-        for part in ("ordinary", "suspect")
-        for folder in sorted((root / "transactions" / run / f"part={part}").glob("cluster=*/date=*/hour=*"))
-    )
-
-
-def bucket_of(root: Path, folder: Path) -> Bucket:
-    """The bucket in that folder, from the footers of its files."""
-    footers = [pq.read_metadata(path) for path in sorted(folder.glob("*.parquet"))]
-    part, cluster, day, _ = (element.split("=", 1)[1] for element in folder.parts[-4:])
-    return Bucket(
-        folder=str(folder.relative_to(root)),
-        cluster_id=unquote_plus(unquote(cluster)),  # encoded by this file, and by Spark
-        is_suspect=part == "suspect",
-        day=day,
-        first_seen_ms=min(_extremes(footers, "first_seen"))[0],
-        closed_to_ms=max(_extremes(footers, "closed_at"), key=lambda extreme: extreme[1])[1],
-        rows=sum(footer.num_rows for footer in footers),
-    )
-
-
-def _extremes(footers: Iterable[Any], column: str) -> list[tuple[int, int]]:
-    found = []
-    for footer in footers:
-        number = footer.schema.names.index(column)
-        for group in range(footer.num_row_groups):
-            statistics = footer.row_group(group).column(number).statistics
-            found.append((_ms(statistics.min), _ms(statistics.max)))
-    return found
-
-
-def _ms(instant: Any) -> int:
-    return int(instant.timestamp() * 1000)

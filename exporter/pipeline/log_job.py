@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from exporter.config.kafka_section import KafkaSettings
 from exporter.kafka.state_log import LogUnreadableError, StateLog
 from exporter.pipeline.java_client import JavaClientError, java_client_options
-from exporter.pipeline.manifest import Tables
+from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import kafka_stream, records_of, write_records
 
 PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -65,10 +65,9 @@ def jars_of(folder: Path | None) -> dict[str, str]:
 def read_log(spark: SparkSession, source: LogSource, tables: Tables, *, every_ms: int | None) -> None:
     """Reads to the present end of the log, or with `every_ms` until interrupted. Raises LogJobError when Spark fails."""
     rows = records_of(kafka_stream(spark, source.options, source.offsets), source.cluster_id)
-    folder = tables.log_records(source.cluster_id)
-    checkpoint = folder.with_name(f"checkpoint-{folder.name}")
+    checkpoint = tables.checkpoint_of(source.cluster_id)
     every = None if every_ms is None else f"{every_ms} milliseconds"
-    query = write_records(rows, folder, checkpoint, every=every)
+    query = write_records(rows, tables.transaction_log, source.cluster_id, checkpoint, every=every)
     try:
         while not query.awaitTermination(LOOK_SECONDS):
             pass

@@ -1,130 +1,110 @@
-"""Joins transactions with their outcomes from the transaction log, bucket by bucket.
+"""Joins transactions with their outcomes from the transaction log, file by file of their table.
 
-A bucket is joined when it is new, and again if the log, which another process reads, had not passed the bucket's end by
-then. A run reads the log from the start of the oldest transaction in these buckets.
+A file is joined when it is new, and again when the log of one of its clusters, which another process reads, has passed the
+closing of its transactions. A run reads the log from the start of the oldest transaction in these files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import reduce
-from pathlib import Path
+from datetime import datetime
 from typing import Final
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql import types as t
 
-from exporter.history.schema import cluster_of_folder
 from exporter.pipeline import schemas
-from exporter.pipeline.ingest import read_transactions
-from exporter.pipeline.manifest import Joined, Manifest, Tables
-from exporter.pipeline.transaction_log import RECORDS, outcomes_of, read_records, with_outcomes
+from exporter.pipeline.delta import DataFile
+from exporter.pipeline.ingest import BATCH_ROWS, closed_to_ms, is_open, may_hold, read_transactions, write_transactions
+from exporter.pipeline.tables import Current, Tables
+from exporter.pipeline.transaction_log import outcomes_of, read_records, with_outcomes
 
 SETTLED_MS: Final = 300_000
-"""The log covers a bucket when it was read to this long after the bucket's end: all markers are written by then."""
+"""The log covers a transaction when it was read to this long after its closing: all markers are written by then."""
 BEFORE_MS: Final = 60_000
 """The log is read from this long before the oldest transaction, because two clocks may differ."""
-
-JOINED: Final = t.StructType(
-    [column for column in schemas.TRANSACTIONS if column.name != "partitions"]
-    + [
-        t.StructField("outcome", t.StringType()),  # commit, abort, timeout or fenced; null where the log has none
-        t.StructField("exact_duration_ms", t.LongType()),
-        t.StructField("marker_ms", t.LongType()),  # from the decision to the last marker
-    ]
-)
-"""A row for each transaction."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A folder of transactions to be joined."""
-
-    folder: str
-    closed_to_ms: int | None
-    """Null for open transactions."""
-    log_to_ms: int
-    """When the log of its cluster was last read; zero if never. For open transactions, the newest of all clusters."""
 
 
 def logs_read_to_ms(tables: Tables) -> dict[str, int]:
     """By cluster, when new records of its log were last written to the table."""
+    read_to_ms: dict[str, int] = {}
+    for file in tables.transaction_log.snapshot().files if tables.transaction_log.exists else ():
+        cluster_id = file.parts["cluster_id"]
+        read_to_ms[cluster_id] = max(file.written_ms, read_to_ms.get(cluster_id, 0))
+    return read_to_ms
+
+
+def is_due(tables: Tables, file: DataFile, logs_to_ms: Mapping[str, int]) -> bool:
+    """True if the log of a cluster has more for it than when it was joined."""
+    logs = {cluster_id: to_ms for cluster_id, to_ms in logs_to_ms.items() if may_hold(file, (cluster_id,))}
+    if not logs:
+        return False
+    joined_to = file.least.get("log_read_to")
+    covered_ms = None if is_open(file) else closed_to_ms(file) + SETTLED_MS
+    if joined_to is not None and file.nulls["log_read_to"] == 0 and _is_covered(_ms(joined_to), covered_ms):
+        return False
+    return any(
+        cluster_id in logs and (to_ms is None or (not _is_covered(to_ms, covered_ms) and logs[cluster_id] > to_ms))
+        for cluster_id, to_ms in _joined_to_ms(tables.transactions.path_of(file)).items()
+    )
+
+
+def _is_covered(joined_to_ms: int, covered_ms: int | None) -> bool:
+    """Null for open transactions, of which more may come."""
+    return covered_ms is not None and joined_to_ms >= covered_ms
+
+
+def _joined_to_ms(path: str) -> dict[str, int | None]:
+    """By cluster in a file of transactions; null if it was never joined."""
+    parquet = pq.ParquetFile(path, read_dictionary=["cluster_id"])
+    rows = parquet.read(columns=["cluster_id", "log_read_to"])
+    if "log_read_to" not in rows.column_names:  # of a version before this column
+        return dict.fromkeys(rows["cluster_id"].unique().to_pylist())
+    found = rows.group_by("cluster_id").aggregate([("log_read_to", "min")]).to_pydict()
     return {
-        cluster_of_folder(folder.name): max(int(file.stat().st_mtime * 1000) for file in files)
-        for folder in (tables.root / "transaction_log").glob("cluster_id=*")
-        if (files := tuple(folder.glob("*.parquet")))
+        cluster_id: None if to is None else _ms(to)
+        for cluster_id, to in zip(found["cluster_id"], found["log_read_to_min"], strict=True)
     }
 
 
-def parts_to_join(manifest: Manifest, logs_to_ms: Mapping[str, int]) -> tuple[Part, ...]:
-    """Parts that were never joined, or joined before the log of their cluster covered them."""
-    parts = [
-        Part(bucket.folder, bucket.closed_to_ms, logs_to_ms.get(bucket.cluster_id, 0)) for bucket in manifest.buckets
-    ]
-    parts += [Part(manifest.open, None, max(logs_to_ms.values(), default=0))] if manifest.open else []
-    joined_to_ms = {outcome.source: outcome.log_to_ms for outcome in manifest.outcomes}
-    return tuple(part for part in parts if _is_due(part, joined_to_ms.get(part.folder)))
-
-
-def _is_due(part: Part, joined_to_ms: int | None) -> bool:
-    if joined_to_ms is None:
-        return True
-    was_covered = part.closed_to_ms is not None and joined_to_ms >= part.closed_to_ms + SETTLED_MS
-    return not was_covered and part.log_to_ms != joined_to_ms
-
-
-def join_outcomes(spark: SparkSession, tables: Tables, *, now_ms: int) -> int | None:
-    """Returns the number of joined parts; None without a log. Call it with the tables locked."""
+def join_outcomes(spark: SparkSession, tables: Tables, *, rows_max: int = BATCH_ROWS) -> int | None:
+    """Returns the number of joined files; None without a log. Raises TableError if another run was first."""
     logs_to_ms = logs_read_to_ms(tables)
     if not logs_to_ms:
         return None
-    manifest = tables.load()
-    parts = parts_to_join(manifest, logs_to_ms)
-    named = {bucket.folder for bucket in manifest.buckets} | {manifest.open}
-    kept = tuple(outcome for outcome in manifest.outcomes if outcome.source in named - {part.folder for part in parts})
-    if parts:
-        folder = f"outcomes/{manifest.new_run()}"
-        transactions = read_transactions(spark, tables, (part.folder for part in parts))
+    joined = 0
+    while due := _due(tables, current := tables.current(), logs_to_ms, rows_max):
+        transactions = read_transactions(spark, tables, due).drop(*schemas.OUTCOME)
         outcomes = outcomes_of(_records(spark, tables, transactions))
-        _write(joined(transactions, outcomes), tables.root / folder)
-        kept += tuple(Joined(part.folder, _place(folder, part.folder), part.log_to_ms) for part in parts)
-    if kept != manifest.outcomes:
-        tables.commit(manifest.succeeded_by(now_ms, outcomes=kept))
-    return len(parts)
+        read_to = spark.createDataFrame(list(logs_to_ms.items()), "cluster_id string, read_to_ms long")
+        logs = f.broadcast(read_to.select("cluster_id", f.timestamp_millis("read_to_ms").alias("log_read_to")))
+        rows = with_outcomes(transactions, outcomes).join(logs, on="cluster_id", how="left")
+        run = current.snapshot.new_run()
+        folder = tables.folder_of(tables.transactions, run)
+        write_transactions(schemas.shaped(rows, schemas.TRANSACTIONS), folder)
+        tables.commit(current, current.state, run=run, added=folder.rglob("*.parquet"), removed=due)
+        joined += len(due)
+    return joined
 
 
-def joined(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
-    """`TRANSACTIONS` and `OUTCOMES` -> `JOINED`, and the columns of each row's folder."""
-    with_path = with_outcomes(transactions.withColumn("path", f.split("_metadata.file_path", "/")), outcomes)
-    place = [f.element_at("path", number) for number in range(-6, -1)]
-    run, part, cluster, day, hour = (f.element_at(f.split(element, "="), -1) for element in place)
-    source = f.concat_ws(".", run, part, day, hour)
-    return with_path.select(
-        *JOINED.names,
-        source.alias("source"),
-        f.when(cluster == "any", cluster).otherwise(f.url_encode("cluster_id")).alias("cluster"),
-    )
+def _due(tables: Tables, current: Current, logs_to_ms: Mapping[str, int], rows_max: int) -> tuple[DataFile, ...]:
+    """Files to be joined in one go."""
+    due: list[DataFile] = []
+    for file in current.files:
+        if sum(other.rows for other in due) >= rows_max:
+            break
+        if is_due(tables, file, logs_to_ms):
+            due.append(file)
+    return tuple(due)
 
 
 def _records(spark: SparkSession, tables: Tables, transactions: DataFrame) -> DataFrame:
     """The log of each cluster, from its oldest transaction on."""
     oldest = transactions.groupBy("cluster_id").agg(f.unix_millis(f.min("started_at")).alias("since_ms")).collect()
-    frames = [
-        read_records(spark, folder, row["cluster_id"], since_ms=row["since_ms"] - BEFORE_MS)
-        for row in oldest
-        if (folder := tables.log_records(row["cluster_id"])).exists()
-    ]
-    return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], RECORDS)
+    since_ms = {row["cluster_id"]: row["since_ms"] - BEFORE_MS for row in oldest}
+    return read_records(spark, tables.transaction_log, since_ms)
 
 
-def _write(rows: DataFrame, folder: Path) -> None:
-    rows.write.partitionBy("source", "cluster").parquet(str(folder))
-
-
-def _place(folder: str, source: str) -> str:
-    """The folder with the joined rows of that folder of transactions."""
-    run, part, cluster, day, hour = Path(source).parts[-5:]
-    name = ".".join(element.split("=", 1)[-1] for element in (run, part, day, hour))
-    return f"{folder}/source={name}/{cluster}"
+def _ms(instant: datetime) -> int:
+    return int(instant.timestamp() * 1000)

@@ -11,7 +11,6 @@ from pyspark.sql import functions as f
 
 from exporter.incidents.incident import HANGING
 from exporter.pipeline import schemas
-from exporter.pipeline.outcomes import JOINED
 
 APPLICATIONS_MAX: Final = 25
 INCIDENTS_MAX: Final = 200
@@ -117,17 +116,18 @@ def collect(
     incidents: DataFrame,
     cycles: DataFrame,
     *,
-    outcomes: DataFrame | None = None,
+    has_outcomes: bool = False,
     made_at: datetime,
     left_out: tuple[tuple[str, str], ...] = (),
 ) -> ReportData:
-    """`TRANSACTIONS`, `INCIDENTS`, `CYCLES` and, if the transaction log was read, `JOINED` -> the content of the page."""
+    """`TRANSACTIONS`, `INCIDENTS` and `CYCLES` -> the content of the page. `has_outcomes`: the transaction log was read."""
     covered = schemas.shaped(cycles, schemas.CYCLES)
     (span,) = covered.agg(
         f.min("taken_at"), f.max("taken_at"), f.sort_array(f.collect_set("cluster_id")), f.max("interval_ms")
     ).collect()
-    ends, ends_cut = (None, 0) if outcomes is None else _outcomes(schemas.shaped(outcomes, JOINED))
-    durations, durations_cut = _durations(schemas.shaped(transactions, schemas.TRANSACTIONS))
+    known = schemas.shaped(transactions, schemas.TRANSACTIONS)
+    ends, ends_cut = _outcomes(known) if has_outcomes else (None, 0)
+    durations, durations_cut = _durations(known)
     joined, incidents_cut = _incidents(schemas.shaped(incidents, schemas.INCIDENTS), _utc(span[1]) or made_at)
     coverage_gaps, coverage_gaps_cut = _coverage_gaps(covered)
     return ReportData(
@@ -180,10 +180,10 @@ def _durations(transactions: DataFrame) -> tuple[tuple[Durations, ...], int]:
     return tuple(_record(Durations, row) for row in rows), cut
 
 
-def _outcomes(joined: DataFrame) -> tuple[tuple[Outcomes, ...], int]:
+def _outcomes(transactions: DataFrame) -> tuple[tuple[Outcomes, ...], int]:
     counted = {"committed": "commit", "aborted": "abort", "timed_out": "timeout", "fenced": "fenced"}
     found = (
-        joined.withColumn("application", f.coalesce("transactional_id", f.lit(NO_ID)))
+        transactions.withColumn("application", f.coalesce("transactional_id", f.lit(NO_ID)))
         .groupBy("cluster_id", "application")
         .agg(
             *(f.count_if(f.col("outcome") == outcome).alias(name) for name, outcome in counted.items()),

@@ -69,6 +69,13 @@ PARTITION_TRANSACTIONS: Final = _columns(
 )
 """A transaction on one partition."""
 
+OUTCOME: Final = {
+    "outcome": _TEXT,  # commit, abort, timeout or fenced; null where the transaction log has none
+    "exact_duration_ms": _LONG,  # from start to decision
+    "marker_ms": _LONG,  # from the decision to the last marker
+    "log_read_to": _INSTANT,  # how far the cluster's log was read when it was joined; null if never
+}
+"""Columns that come from the transaction log."""
 TRANSACTIONS: Final = _columns(
     cluster_id=_TEXT,
     producer_id=_LONG,
@@ -82,9 +89,12 @@ TRANSACTIONS: Final = _columns(
     verdicts=_TEXTS,
     end=_TEXT,
     closed_at=_INSTANT,
+    **OUTCOME,
     partitions=t.ArrayType(_columns(**_PARTITION_TRANSACTION)),
 )
 """One row each; `partitions` holds its partition transactions whole, so that a late file can be merged into it."""
+TRANSACTIONS_TABLE: Final = t.StructType([*TRANSACTIONS, t.StructField("was_suspect", _FLAG)])
+"""The table is partitioned by its last column."""
 
 PRODUCERS: Final = _columns(cluster_id=_TEXT, producer_id=_LONG, transactional_id=_TEXT, newest_start=_INSTANT)
 """Each producer ever seen; its id is null while it is unknown, its newest exact start where none was exact."""
@@ -107,6 +117,24 @@ INCIDENTS: Final = _columns(
     proof_delay_ms=_LONG,
 )
 """Suspects of one cluster that began within minutes of each other."""
+
+RECORDS: Final = _columns(
+    cluster_id=_TEXT,
+    log_partition=_INTEGER,
+    offset=_LONG,
+    written_at=_INSTANT,
+    kind=_TEXT,  # state, tombstone, unknown_version or malformed: others have nulls
+    transactional_id=_TEXT,
+    producer_id=_LONG,
+    producer_epoch=_INTEGER,
+    timeout_ms=_LONG,
+    status=_TEXT,
+    partitions=_TEXTS,  # topic-partition
+    last_update_ms=_LONG,
+    start_ms=_LONG,
+    client_transaction_version=_INTEGER,
+)
+"""Records of the transaction log: one row each, of every kind."""
 
 
 def shaped(frame: DataFrame, schema: Any) -> DataFrame:

@@ -6,8 +6,10 @@ Spark's own Kafka source reads them; the daemon's decoder and state machine are 
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
+from exporter.history.schema import folder_of_cluster
 from exporter.pipeline import schemas
+from exporter.pipeline.delta import APPLICATION, Table
 from exporter.snapshot import STATE_TOPIC, TransactionState
 from exporter.transaction_log.events import Event, Happening, StateMachine
 from exporter.transaction_log.records import (
@@ -31,27 +35,7 @@ from exporter.transaction_log.records import (
 OLD_OFFSET_FETCHING: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 """Without it the source silently returns no row of an internal topic."""
 
-_TEXTS = t.ArrayType(t.StringType())
-RECORDS: Final = t.StructType(
-    [
-        t.StructField("cluster_id", t.StringType()),
-        t.StructField("log_partition", t.IntegerType()),
-        t.StructField("offset", t.LongType()),
-        t.StructField("written_at", t.TimestampType()),
-        t.StructField("kind", t.StringType()),  # state, tombstone, unknown_version or malformed: others have nulls
-        t.StructField("transactional_id", t.StringType()),
-        t.StructField("producer_id", t.LongType()),
-        t.StructField("producer_epoch", t.IntegerType()),
-        t.StructField("timeout_ms", t.LongType()),
-        t.StructField("status", t.StringType()),
-        t.StructField("partitions", _TEXTS),  # topic-partition
-        t.StructField("last_update_ms", t.LongType()),
-        t.StructField("start_ms", t.LongType()),
-        t.StructField("client_transaction_version", t.IntegerType()),
-    ]
-)
-"""Columns of the table of records: one row each, of every kind."""
-_OF_ONE_CLUSTER: Final = t.StructType([column for column in RECORDS if column.name != "cluster_id"])
+_OF_ONE_CLUSTER: Final = t.StructType([column for column in schemas.RECORDS if column.name != "cluster_id"])
 
 OUTCOMES: Final = t.StructType(
     [
@@ -65,7 +49,7 @@ OUTCOMES: Final = t.StructType(
         t.StructField("completed_ms", t.LongType()),
         t.StructField("duration_ms", t.LongType()),  # from start to decision
         t.StructField("marker_ms", t.LongType()),  # from decision to the last marker
-        t.StructField("partitions", _TEXTS),
+        t.StructField("partitions", t.ArrayType(t.StringType())),
     ]
 )
 """One row for each transaction whose outcome is decided."""
@@ -88,39 +72,50 @@ def records_of(rows: DataFrame, cluster_id: str) -> DataFrame:
     """Rows of the Kafka source -> `RECORDS`."""
     chosen = rows.select("partition", "offset", "timestamp", "key", "value")
     decoded = chosen.mapInArrow(_decode_batches, _OF_ONE_CLUSTER)
-    return schemas.shaped(decoded.withColumn("cluster_id", f.lit(cluster_id)), RECORDS)
+    return schemas.shaped(decoded.withColumn("cluster_id", f.lit(cluster_id)), schemas.RECORDS)
 
 
-def write_records(stream: DataFrame, folder: Path, checkpoint: Path, *, every: str | None) -> Any:
+def write_records(stream: DataFrame, table: Table, cluster_id: str, checkpoint: Path, *, every: str | None) -> Any:
     """Append the stream of one cluster, each record once, also after a kill; `every` None stops at the present end.
 
-    Each cluster has its own folder and checkpoint, because the stream that writes a folder also lists its files.
+    A batch that was written before a kill comes again under its number, and is left out.
     """
+
+    def append(batch: DataFrame, number: int) -> None:
+        stream_id = json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"]
+        snapshot = table.snapshot(f"{APPLICATION}/{stream_id}")
+        if number + 1 <= snapshot.run:
+            return
+        folder = table.folder / f"stream-{uuid.uuid4().hex}" / folder_of_cluster(cluster_id)
+        batch.drop("cluster_id").write.parquet(str(folder))
+        table.commit(snapshot, run=number + 1, added=folder.rglob("*.parquet"))
+
     trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
     return (
-        stream.drop("cluster_id")
-        .writeStream.format("parquet")
-        .option("path", str(folder))
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(**trigger)
-        .start()
+        stream.writeStream.foreachBatch(append).option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
     )
 
 
-def read_records(spark: SparkSession, folder: Path, cluster_id: str, *, since_ms: int = 0) -> DataFrame:
-    """The committed records in that folder that were written at `since_ms` or later.
-
-    A file that was complete before that instant has none of them, and is not opened.
-    """
-    since = datetime.fromtimestamp(since_ms / 1000, timezone.utc)
-    reader = spark.read.schema(_OF_ONE_CLUSTER).option("modifiedAfter", since.strftime("%Y-%m-%dT%H:%M:%S"))
-    records = reader.parquet(str(folder)).where(f.col("written_at") >= f.lit(since))
-    return schemas.shaped(records.withColumn("cluster_id", f.lit(cluster_id)), RECORDS)
+def read_records(spark: SparkSession, table: Table, since_ms: Mapping[str, int]) -> DataFrame:
+    """The records of these clusters that were written at that instant or later."""
+    frames = [spark.createDataFrame([], schemas.RECORDS)]
+    files = table.snapshot().files if table.exists else ()
+    for cluster_id, from_ms in since_ms.items():
+        since = datetime.fromtimestamp(from_ms / 1000, timezone.utc)
+        paths = [
+            table.path_of(file)
+            for file in files
+            if file.parts["cluster_id"] == cluster_id and file.greatest.get("written_at", since) >= since
+        ]
+        if paths:
+            records = spark.read.schema(_OF_ONE_CLUSTER).parquet(*paths).where(f.col("written_at") >= f.lit(since))
+            frames.append(schemas.shaped(records.withColumn("cluster_id", f.lit(cluster_id)), schemas.RECORDS))
+    return reduce(DataFrame.unionByName, frames)
 
 
 def outcomes_of(records: DataFrame) -> DataFrame:
     """`RECORDS` -> `OUTCOMES`: each id's records in their order, once each, through the daemon's state machine."""
-    decoded = schemas.shaped(records, RECORDS).where(f.col("kind").isin("state", "tombstone"))
+    decoded = schemas.shaped(records, schemas.RECORDS).where(f.col("kind").isin("state", "tombstone"))
     return schemas.shaped(
         decoded.groupBy("cluster_id", "log_partition", "transactional_id").applyInArrow(_outcomes_of_id, OUTCOMES),
         OUTCOMES,

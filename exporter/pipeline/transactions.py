@@ -57,6 +57,7 @@ def transactions_of(partition_transactions: DataFrame) -> DataFrame:
             _verdicts().alias("verdicts"),
             end.alias("end"),
             f.when(~f.col("is_not_closed"), f.col("last_closed_at")).alias("closed_at"),
+            *(f.lit(None).cast(kind).alias(name) for name, kind in schemas.OUTCOME.items()),  # `outcomes` joins them
         ),
         schemas.TRANSACTIONS,
     )

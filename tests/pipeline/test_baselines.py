@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from exporter.config import values
 from exporter.pipeline.baselines import baselines_document
-from exporter.pipeline.ingest import all_transactions
-from exporter.pipeline.manifest import Tables
+from exporter.pipeline.ingest import read_transactions
+from exporter.pipeline.tables import Tables
 from exporter.pipeline.thresholds import UsualDurations, threshold_of
 from tests.pipeline import cases
 from tests.pipeline.test_transactions import taken
@@ -71,7 +71,7 @@ def document(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     cases.write_file(folder / "history", "c", "w", cycles)
     tables = Tables(folder / "tables")
     taken(spark, folder / "history", tables)
-    every = all_transactions(spark, tables, tables.load())
+    every = read_transactions(spark, tables, tables.current().files)
     document: dict[str, Any] = json.loads(
         baselines_document(spark, every, GROUPS, made_at_ms=17, window_ms=28 * DAY_MS)
     )
@@ -135,7 +135,7 @@ def test_an_hour_of_the_week_needs_two_weeks(spark: SparkSession, tmp_path: Path
     cases.write_file(tmp_path / "history", "c", "w", cycles)
     tables = Tables(tmp_path / "tables")
     taken(spark, tmp_path / "history", tables)
-    every = all_transactions(spark, tables, tables.load())
+    every = read_transactions(spark, tables, tables.current().files)
     (topic,) = json.loads(baselines_document(spark, every, (), made_at_ms=0, window_ms=1))["thresholds"]["topics"]
 
     assert [(hour["hour"], hour["samples"]) for hour in topic["hours_of_week"]] == [(6 * 24, 31)]

@@ -16,7 +16,7 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.history.writer import History
-from exporter.pipeline.manifest import Tables
+from exporter.pipeline.tables import Tables
 from tests.brokers.cluster import KafkaCluster
 from tests.evaluation.builders import Entry, snapshot, transaction
 from tests.pipeline import cases
@@ -107,4 +107,4 @@ def test_again_and_again_until_ctrl_c(tmp_path: Path, begin: Begin) -> None:
     program.interrupt()
 
     assert program.is_over_within(PATIENCE_S)
-    assert len(Tables(tmp_path / "tables").load().consumed) == 6
+    assert len(Tables(tmp_path / "tables").current().state.taken) == 6

@@ -19,7 +19,7 @@ from exporter.pipeline.files import (
     implausible_time,
     left_out,
 )
-from exporter.pipeline.manifest import DamagedFile, Tables
+from exporter.pipeline.tables import DamagedFile, State, Tables
 from tests.pipeline import cases
 
 
@@ -67,14 +67,13 @@ def test_a_day_with_a_file_that_breaks_off_inside_is_left_for_an_operator(tmp_pa
     cases.write_file(tmp_path, "c", "newer", [{"at": 10 * 86_400, "open": []}])
     tables = Tables(tmp_path / "tables")
     files = history_files(tmp_path)
-    with tables.locked():
-        tables.commit(tables.load().succeeded_by(1, consumed=frozenset(file.key for file in files)))
-        damaged = next(file for file in files if file.table == CYCLES)
-        content = bytearray(damaged.path.read_bytes())
-        content[4:40] = bytes(36)
-        damaged.path.write_bytes(content)
-        assert damage_of(damaged, to_its_end=False) is None
-        assert compact_history(tmp_path, tables, now_ms=cases.NOW_MS) == 0
+    tables.commit(tables.current(), State(taken=frozenset(file.key for file in files)), run=1)
+    damaged = next(file for file in files if file.table == CYCLES)
+    content = bytearray(damaged.path.read_bytes())
+    content[4:40] = bytes(36)
+    damaged.path.write_bytes(content)
+    assert damage_of(damaged, to_its_end=False) is None
+    assert compact_history(tmp_path, tables, now_ms=cases.NOW_MS) == 0
     assert history_files(tmp_path) == files
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import shutil
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +18,11 @@ from exporter.cli import main
 from exporter.commands.pipeline import repeat
 from exporter.history.schema import VERSION
 from exporter.pipeline import compact as compact_module
-from exporter.pipeline.compact import buckets_since, compact_history, compact_tables, newest_closings_ms
+from exporter.pipeline.compact import compact_history, compact_tables, files_since
+from exporter.pipeline.delta import DataFile, TableError
+from exporter.pipeline.ingest import closed_to_ms, ingest_batch
 from exporter.pipeline.jobs import Jobs
-from exporter.pipeline.manifest import SUPERSEDED_MS, Bucket, Manifest, Tables, TablesError
+from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
 from tests.pipeline.test_transactions import rows, taken
 
@@ -61,9 +64,8 @@ def history_files(folder: Path) -> list[str]:
 
 def compacted(folder: Path) -> None:
     tables = Tables(folder / "tables")
-    with tables.locked():
-        compact_history(folder / "history", tables, now_ms=cases.NOW_MS)
-        compact_tables(tables, now_ms=cases.NOW_MS, retention_ms=365 * DAY_MS)
+    compact_history(folder / "history", tables, now_ms=cases.NOW_MS)
+    compact_tables(tables, retention_ms=365 * DAY_MS)
 
 
 def test_compacting_changes_no_row(spark: SparkSession, made: Path, copy: Path) -> None:
@@ -74,13 +76,12 @@ def test_compacting_changes_no_row(spark: SparkSession, made: Path, copy: Path) 
 
     assert len(history_files(made)) == 4 * DAYS
     assert len(history_files(copy)) == FILES_COMPACTED
-    assert len(tables.load().buckets) < len(Tables(made / "tables").load().buckets)
+    assert len(tables.current().files) < len(Tables(made / "tables").current().files)
     assert rows(spark, tables) == expected
     anew = Tables(copy / "anew")
     taken(spark, copy / "history", anew)
     assert rows(spark, anew) == expected
-    with tables.locked():
-        assert compact_history(copy / "history", tables, now_ms=cases.NOW_MS) == 0
+    assert compact_history(copy / "history", tables, now_ms=cases.NOW_MS) == 0
 
 
 @pytest.mark.parametrize("steps", range(7))
@@ -91,11 +92,11 @@ def test_a_compaction_that_breaks_loses_nothing(
     left = [steps]
 
     def breaking(work: Any) -> Any:
-        def step(*arguments: Any) -> Any:
+        def step(*arguments: Any, **options: Any) -> Any:
             if left[0] == 0:
                 raise RuntimeError
             left[0] -= 1
-            return work(*arguments)
+            return work(*arguments, **options)
 
         return step
 
@@ -110,54 +111,92 @@ def test_a_compaction_that_breaks_loses_nothing(
     compacted(copy)
     assert len(history_files(copy)) == FILES_COMPACTED
     assert rows(spark, Tables(copy / "tables")) == expected
-    with Tables(copy / "tables").locked():
-        assert not list((copy / "tables").rglob("_writing-*"))
 
 
-def test_old_buckets_go(copy: Path) -> None:
-    """Counted from the newest; their files stay for an hour, for readers of the previous manifest."""
+def test_old_rows_go(spark: SparkSession, copy: Path) -> None:
+    """Whole days before the retention, counted from the newest cycle; their files stay for readers, and go after a day."""
     tables = Tables(copy / "tables")
-    before = tables.load()
-    with tables.locked():
-        compact_tables(tables, now_ms=cases.NOW_MS, retention_ms=DAY_MS)
-        after = tables.load()
-    gone = {bucket.folder for bucket in before.buckets} - {bucket.folder for bucket in after.buckets}
+    before = {tables.transactions.path_of(file) for file in tables.current().files}
+    compact_tables(tables, retention_ms=DAY_MS)
+    after = tables.current().files
+    gone = before - {tables.transactions.path_of(file) for file in after}
 
-    assert {bucket.closed_to_ms >= cases.milliseconds(DAY_S * (DAYS - 1.5) + 60) for bucket in after.buckets} == {True}
+    assert {closed_to_ms(file) >= cases.milliseconds(DAY_S * (DAYS - 2)) for file in after} == {True}
     assert gone
-    assert all((tables.root / folder).exists() for folder in gone)
-    tables.commit(after.succeeded_by(cases.NOW_MS + SUPERSEDED_MS))
-    tables.sweep(tables.load())
-    assert not any((tables.root / folder).exists() for folder in gone)
+    tables.clean()
+    assert all(Path(path).exists() for path in gone)
+    expected = rows(spark, tables)
+    tables.clean(kept_hours=0)
+    assert not any(Path(path).exists() for path in gone)
+    assert rows(spark, tables) == expected
 
 
-def test_what_no_manifest_names_is_removed(spark: SparkSession, made: Path, copy: Path) -> None:
-    """As a killed run leaves it; what is named stays."""
-    left = copy / "tables" / VERSION / "transactions" / "run-00000009-killed" / "part=open"
+def test_a_cluster_that_no_exporter_watches_any_more_keeps_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """Its last day is in one file with another cluster's rows, which are too old: those alone go."""
+    history, tables = tmp_path / "history", Tables(tmp_path / "tables")
+    for cluster_id in ("live", "stopped"):
+        cases.write_file(history, cluster_id, "w0", [{"at": 30, "open": [{}]}, {"at": 60}])
+    cases.write_file(history, "live", "w1", [{"at": 9 * DAY_S, "open": [{"start_offset": 7}]}, {"at": 9 * DAY_S + 60}])
+    taken(spark, history, tables)
+    compact_tables(tables, retention_ms=DAY_MS)
+
+    found = rows(spark, tables)
+    assert [row["partitions"][0]["start_offset"] for row in (*found["live"], *found["stopped"])] == [7, 100]
+    assert compact_tables(tables, retention_ms=DAY_MS) == 0
+
+
+def test_what_a_killed_run_has_left_is_removed(spark: SparkSession, made: Path, copy: Path) -> None:
+    """Files of no version; those of the newest stay."""
+    tables = Tables(copy / "tables")
+    left = tables.folder_of(tables.transactions, 9) / "was_suspect=true"
     left.mkdir(parents=True)
     (left / "half.parquet").write_text("half")
-    with Tables(copy / "tables").locked():
-        pass
+    (tables.states / "9.json").write_text("half")
+    tables.clean()
+    assert (left / "half.parquet").exists()
+    tables.clean(kept_hours=0)
 
-    assert not left.parent.exists()
-    assert rows(spark, Tables(copy / "tables")) == rows(spark, Tables(made / "tables"))
-
-
-def test_two_pipelines_do_not_meet(copy: Path) -> None:
-    """The second is refused with that reason."""
-    with Tables(copy / "tables").locked(), pytest.raises(TablesError, match="another pipeline is at work"):
-        Tables(copy / "tables").locked().__enter__()
+    assert not (left / "half.parquet").exists()
+    assert not (tables.states / "9.json").exists()
+    assert rows(spark, tables) == rows(spark, Tables(made / "tables"))
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": "x", "version": 1}'])
-def test_a_foreign_manifest_is_refused(tmp_path: Path, text: str) -> None:
-    """With its path, and not overwritten."""
-    tables = Tables(tmp_path)
-    tables.root.mkdir()
-    (tables.root / "manifest.json").write_text(text)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_of_two_pipelines_that_begin_with_the_same_state_one_takes_the_files(
+    spark: SparkSession, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_first: bool
+) -> None:
+    """The other is refused with that reason, and its next run has nothing to do: nothing is lost or there twice."""
+    history = Path(shutil.copytree(made / "history", tmp_path / "history"))
+    tables = Tables(tmp_path / "tables")
+    if not is_first:
+        taken(spark, history, tables)
+    at = DAY_S * DAYS
+    cases.write_file(history, "c", "more", [{"at": at, "open": [{"start_offset": 99}]}, {"at": at + 60}])
+    commit = Tables.commit
 
-    with pytest.raises(TablesError, match=r"manifest\.json"):
-        tables.load()
+    def late(itself: Tables, *arguments: Any, **options: Any) -> None:
+        monkeypatch.setattr(Tables, "commit", commit)
+        assert ingest_batch(spark, history, Tables(tmp_path / "tables"), now_ms=cases.NOW_MS) is not None
+        commit(itself, *arguments, **options)
+
+    monkeypatch.setattr(Tables, "commit", late)
+    with pytest.raises(TableError, match="another pipeline has changed the table"):
+        ingest_batch(spark, history, tables, now_ms=cases.NOW_MS)
+
+    assert ingest_batch(spark, history, tables, now_ms=cases.NOW_MS) is None
+    alone = Tables(tmp_path / "alone")
+    taken(spark, history, alone)
+    assert rows(spark, tables) == rows(spark, alone)
+
+
+def test_a_state_that_is_damaged_is_an_error_with_its_path(copy: Path) -> None:
+    """Nothing is overwritten."""
+    tables = Tables(copy / "tables")
+    (path,) = tables.states.glob("*.json")
+    path.write_text("{")
+
+    with pytest.raises(TableError, match=str(path)):
+        tables.current()
 
 
 def test_a_run_makes_everything_and_learns_once_a_day(compiling_spark: SparkSession, tmp_path: Path) -> None:
@@ -166,20 +205,19 @@ def test_a_run_makes_everything_and_learns_once_a_day(compiling_spark: SparkSess
     now_ms, lines = [cases.NOW_MS], list[str]()
     tables = Tables(tmp_path / "tables")
     jobs = Jobs(compiling_spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: now_ms[0], lines.append)
-    with tables.locked():
-        jobs.run()
-        jobs.run()
-        now_ms[0] += DAY_MS
-        jobs.run()
-    manifest = tables.load()
+    jobs.run()
+    jobs.run()
+    now_ms[0] += DAY_MS
+    jobs.run()
 
     assert [line.split(":")[0] for line in lines] == [
         *("transactions", "incidents", "baselines", "report", "compact"),
         *("incidents", "compact"),
         *("incidents", "baselines", "report", "compact"),
     ]
-    assert manifest.incidents is not None
-    (incident,) = compiling_spark.read.parquet(str(tables.root / manifest.incidents)).collect()
+    (incident,) = compiling_spark.read.parquet(
+        *map(tables.incidents.path_of, tables.incidents.snapshot().files)
+    ).collect()
     assert incident["worst_verdict"] == "hanging_not_in_transaction"
     document = json.loads(tables.baselines.read_text())
     assert (document["made_at_ms"], document["thresholds"]["topics"][0]["samples"]) == (cases.NOW_MS + DAY_MS, 1)
@@ -191,20 +229,19 @@ def test_a_clock_that_is_wrong_costs_its_own_files_only(spark: SparkSession, tmp
     lines, tables = list[str](), Tables(tmp_path / "tables")
     jobs = Jobs(spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: cases.NOW_MS, lines.append)
     cycles: list[dict[str, Any]] = [{"at": 30, "open": [{}]}, {"at": 60}]
-    with tables.locked():
-        jobs.transactions()
-        before = rows(spark, tables)
-        cases.write_file(
-            tmp_path / "history", "other", "w", [{**each, "at": each["at"] + 2_277_417_600} for each in cycles]
-        )
-        jobs.run()
-        assert rows(spark, tables) == before
-        document = json.loads(tables.baselines.read_text())
-        page = tables.report.read_text()
-        for path in (tmp_path / "history").rglob("cluster_id=other/*/*.parquet"):
-            path.unlink()
-        cases.write_file(tmp_path / "history", "other", "w", cycles)
-        jobs.run()
+    jobs.transactions()
+    before = rows(spark, tables)
+    cases.write_file(
+        tmp_path / "history", "other", "w", [{**each, "at": each["at"] + 2_277_417_600} for each in cycles]
+    )
+    jobs.run()
+    assert rows(spark, tables) == before
+    document = json.loads(tables.baselines.read_text())
+    page = tables.report.read_text()
+    for path in (tmp_path / "history").rglob("cluster_id=other/*/*.parquet"):
+        path.unlink()
+    cases.write_file(tmp_path / "history", "other", "w", cycles)
+    jobs.run()
     named = [line for line in lines if "is left out: has a cycle of 2099-01-01T00:01:00Z" in line]
 
     assert document["cluster_ids"] == ["c"]
@@ -217,16 +254,18 @@ def test_a_clock_that_is_wrong_costs_its_own_files_only(spark: SparkSession, tmp
 
 
 def test_the_newest_row_of_one_cluster_removes_nothing_of_another() -> None:
-    """Nor does an end of the future, which an earlier version took, remove anything of its own cluster."""
-    old, new, ahead = (
-        Bucket(str(end_ms), cluster_id, False, "2026-11-01", 0, end_ms, 1)
-        for cluster_id, end_ms in (("old", DAY_MS), ("new", cases.NOW_MS), ("new", 10 * cases.NOW_MS))
+    """A window is counted from the newest cycle of each."""
+    old, new, older = (
+        DataFile(
+            name, 1, 0, {}, {"cluster_id": cluster_id}, {"cluster_id": cluster_id, "closed_at": instant(end_ms)}, {}
+        )
+        for name, cluster_id, end_ms in (("a", "old", DAY_MS), ("b", "new", cases.NOW_MS), ("c", "new", DAY_MS))
     )
-    manifest = Manifest(buckets=(old, new, ahead))
-    newest_ms = newest_closings_ms(manifest, cases.NOW_MS)
+    assert files_since((old, new, older), {"old": DAY_MS, "new": cases.NOW_MS}, DAY_MS) == (old, new)
 
-    assert newest_ms == {"old": DAY_MS, "new": cases.NOW_MS}
-    assert buckets_since(manifest, newest_ms, 1) == manifest.buckets
+
+def instant(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +297,7 @@ def test_without_spark_it_says_what_to_install(
     assert "pip install 'kafka-transaction-exporter[spark]'" in capsys.readouterr().err
 
 
-def test_what_fails_is_a_sentence_and_is_tried_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_fails_is_a_sentence_and_is_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
     """With --every until it is interrupted; without, the status says so."""
     calls: list[int] = []
 
@@ -269,8 +308,7 @@ def test_what_fails_is_a_sentence_and_is_tried_again(capsys: pytest.CaptureFixtu
                 raise KeyboardInterrupt
             raise PySparkException(f"no file\nat {len(calls)}")
 
-    tables = Tables(tmp_path)
-    assert repeat(Failing(), tables, argparse.Namespace(job="run", every=1)) == 1
+    assert repeat(Failing(), argparse.Namespace(job="run", every=1)) == 1
     assert capsys.readouterr().err == "kafka-transaction-exporter: run failed: no file\n" * 2
     calls.clear()
-    assert repeat(Failing(), tables, argparse.Namespace(job="run", every=None)) == 1
+    assert repeat(Failing(), argparse.Namespace(job="run", every=None)) == 1

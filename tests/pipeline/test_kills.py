@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
-from exporter.pipeline.ingest import all_transactions
+from exporter.pipeline.delta import Table
 from exporter.pipeline.jobs import Jobs
-from exporter.pipeline.manifest import Tables
+from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import outcomes_of, read_records
 from tests.brokers.maven import spark_kafka_jars
 from tests.conftest import MakeCluster
@@ -69,15 +69,14 @@ def test_a_run_killed_at_any_instant_loses_and_doubles_nothing(
 
         tables = Tables(folder)
         assert rows(spark, tables) == expected
-        assert all_transactions(spark, tables, tables.load()).count() == 2 * DAYS
+        assert sum(file.rows for file in tables.current().files) == 2 * DAYS
         assert (tables.root / "baselines.json").exists()
         shutil.rmtree(folder)
 
 
 def _end_the_work(spark: SparkSession, history: Path, folder: Path) -> None:
     tables = Tables(folder)
-    with tables.locked():
-        Jobs(spark, history, tables, (), 90 * DAY_MS, lambda: int(time.time() * 1000), lambda _: None).run()
+    Jobs(spark, history, tables, (), 90 * DAY_MS, lambda: int(time.time() * 1000), lambda _: None).run()
 
 
 def test_the_log_s_stream_killed_at_any_instant_has_each_transaction_once(
@@ -104,8 +103,8 @@ def test_the_log_s_stream_killed_at_any_instant_has_each_transaction_once(
 
     total = workload.ledger.total()
     assert (workload.failures, total.unresolved) == ([], 0)
-    cluster_id = cluster_id_of(tmp_path / "tables")
-    records = read_records(spark, Tables(tmp_path / "tables").log_records(cluster_id), cluster_id)
+    table = Tables(tmp_path / "tables").transaction_log
+    records = read_records(spark, table, dict.fromkeys(clusters_of(table), 0))
     counted = Counter(row.outcome for row in outcomes_of(records).collect())
     assert counted == +Counter(
         commit=total.committed, abort=total.aborted, timeout=total.timed_out, fenced=total.fenced
@@ -113,6 +112,5 @@ def test_the_log_s_stream_killed_at_any_instant_has_each_transaction_once(
     assert records.select("log_partition", "offset").distinct().count() == records.count()
 
 
-def cluster_id_of(directory: Path) -> str:
-    (folder,) = (Tables(directory).root / "transaction_log").glob("cluster_id=*")
-    return folder.name.removeprefix("cluster_id=")
+def clusters_of(table: Table) -> set[str]:
+    return {file.parts["cluster_id"] for file in table.snapshot().files}

@@ -9,12 +9,16 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from exporter.history.schema import folder_of_cluster
+from exporter.pipeline.ingest import read_transactions
 from exporter.pipeline.jobs import Jobs
-from exporter.pipeline.manifest import Bucket, Joined, Manifest, Tables
-from exporter.pipeline.outcomes import JOINED, SETTLED_MS, join_outcomes, parts_to_join
+from exporter.pipeline.outcomes import SETTLED_MS, is_due, join_outcomes
+from exporter.pipeline.tables import State, Tables
 from exporter.pipeline.transaction_log import records_of
 from tests.daemon.test_log_follower import key, value
 from tests.pipeline import cases
@@ -30,24 +34,24 @@ def write_log(
     cluster_id: str = "c",
 ) -> None:
     """Files of (transactional id, value, seconds after the cases' beginning), as if they had been read at that second."""
-    folder = tables.log_records(cluster_id)
-    before = set(folder.glob("*.parquet"))
+    table = tables.transaction_log
+    snapshot = table.snapshot(f"test/{cluster_id}")
+    before = sum(file.rows for file in snapshot.files if file.parts["cluster_id"] == cluster_id)
     rows = [
         (0, number, datetime.fromtimestamp(cases.milliseconds(at) / 1000, timezone.utc), key(name), value)
-        for number, (name, value, at) in enumerate(records, start=len(before))
+        for number, (name, value, at) in enumerate(records, start=before)
     ]
     frame = records_of(spark.createDataFrame(rows, KAFKA_COLUMNS), cluster_id).drop("cluster_id")
-    frame.coalesce(1).write.mode("append").parquet(str(folder))
-    for file in set(folder.glob("*.parquet")) - before:
+    folder = table.folder / f"test-{before}" / folder_of_cluster(cluster_id)
+    frame.coalesce(1).write.parquet(str(folder))
+    added = list(folder.glob("*.parquet"))
+    for file in added:
         os.utime(file, (cases.BEGIN_MS / 1000 + read_at_s,) * 2)
+    table.commit(snapshot, run=snapshot.new_run(), added=added)
 
 
 def joined_rows(spark: SparkSession, tables: Tables) -> list[tuple[Any, ...]]:
-    # A part without rows has no folder.
-    folders = [str(folder) for outcome in tables.load().outcomes if (folder := tables.root / outcome.folder).exists()]
-    if not folders:
-        return []
-    frame = spark.read.schema(JOINED).parquet(*folders).orderBy("started_at")
+    frame = read_transactions(spark, tables, tables.current().files).orderBy("started_at")
     return [(cases.seconds(row.started_at), row.end, row.outcome, row.exact_duration_ms) for row in frame.collect()]
 
 
@@ -76,22 +80,21 @@ def test_a_part_is_joined_when_the_log_covers_it_and_never_again(spark: SparkSes
     write_hour(tmp_path, 0)
     write_hour(tmp_path, 1)
     taken(spark, tmp_path, tables)
-    assert join_outcomes(spark, tables, now_ms=0) is None
+    assert join_outcomes(spark, tables) is None
     write_log(spark, tables, commit(0), read_at_s=3600)
-    assert join_outcomes(spark, tables, now_ms=0) == 2
+    assert join_outcomes(spark, tables) == 2
     assert joined_rows(spark, tables) == [(0, "closed", "commit", 40_000), (3600, "closed", None, None)]
 
-    before = tables.load().outcomes
-    assert join_outcomes(spark, tables, now_ms=0) == 0
+    before = {file.path for file in tables.current().files}
+    assert join_outcomes(spark, tables) == 0
     write_hour(tmp_path, 2)
     taken(spark, tmp_path, tables)
     write_log(spark, tables, [*commit(1), *commit(2)], read_at_s=3 * 3600)
-    assert join_outcomes(spark, tables, now_ms=0) == 2
+    assert join_outcomes(spark, tables) == 2
     assert joined_rows(spark, tables) == [(3600 * hour, "closed", "commit", 40_000) for hour in range(3)]
-    assert len(set(before) & set(tables.load().outcomes)) == 1
-    assert join_outcomes(spark, tables, now_ms=0) == 0
-    with tables.locked():
-        assert len(joined_rows(spark, tables)) == 3
+    assert len(before & {file.path for file in tables.current().files}) == 1
+    assert join_outcomes(spark, tables) == 0
+    assert len(joined_rows(spark, tables)) == 3
 
 
 def test_the_report_has_the_outcomes_of_its_transactions(spark: SparkSession, tmp_path: Path) -> None:
@@ -100,12 +103,11 @@ def test_the_report_has_the_outcomes_of_its_transactions(spark: SparkSession, tm
     jobs = Jobs(spark, tmp_path, tables, (), 10**12, lambda: cases.NOW_MS, lines.append)
     write_hour(tmp_path, 0)
     taken(spark, tmp_path, tables)
-    with tables.locked():
-        jobs.report()
-        before = tables.report.read_text()
-        write_log(spark, tables, commit(0), read_at_s=3600)
-        jobs.outcomes()
-        jobs.report()
+    jobs.report()
+    before = tables.report.read_text()
+    write_log(spark, tables, commit(0), read_at_s=3600)
+    jobs.outcomes()
+    jobs.report()
     cells = re.findall(r"<span>(.*?)</span>", tables.report.read_text().partition("Outcomes by application")[2])
 
     assert "Unknown: the transaction log was not read" in before
@@ -119,10 +121,10 @@ def test_each_cluster_is_joined_as_far_as_its_own_log_is_read(spark: SparkSessio
         write_hour(tmp_path, 0, cluster_id=cluster_id)
     taken(spark, tmp_path, tables)
     write_log(spark, tables, commit(0), read_at_s=3600)
-    assert join_outcomes(spark, tables, now_ms=0) == 2
+    assert join_outcomes(spark, tables) == 1
     assert {row[2] for row in joined_rows(spark, tables)} == {"commit", None}
     write_log(spark, tables, commit(0), read_at_s=3700, cluster_id=other)
-    assert join_outcomes(spark, tables, now_ms=0) == 1
+    assert join_outcomes(spark, tables) == 1
     assert joined_rows(spark, tables) == [(0, "closed", "commit", 40_000)] * 2
 
 
@@ -133,31 +135,37 @@ def test_what_is_open_is_joined_whenever_the_log_has_more(spark: SparkSession, t
     taken(spark, tmp_path, tables)
     start_ms = cases.milliseconds(0)
     write_log(spark, tables, [("app", value(ONGOING, start_ms), 0)], read_at_s=20)
-    join_outcomes(spark, tables, now_ms=0)
+    join_outcomes(spark, tables)
     assert joined_rows(spark, tables) == [(0, "still_open", None, None)]
     decided = value(PREPARE_ABORT, start_ms, updated_ms=start_ms + 50_000)
     write_log(spark, tables, [("app", decided, 50)], read_at_s=60)
-    join_outcomes(spark, tables, now_ms=0)
+    join_outcomes(spark, tables)
     assert joined_rows(spark, tables) == [(0, "still_open", "abort", 50_000)]
 
 
 @pytest.mark.parametrize(
-    ("joined_to_ms", "log_to_ms", "is_due"),
+    ("joined_to_ms", "log_to_ms", "expected"),
     [
-        (None, 0, True),
+        (None, 1, True),
         (100, 100, False),
         (100, 101, True),
         (1_000 + SETTLED_MS - 1, 1_000 + SETTLED_MS, True),
         (1_000 + SETTLED_MS, 9 * SETTLED_MS, False),
     ],
 )
-def test_a_part_is_due_until_the_log_was_read_past_its_end(
-    joined_to_ms: int | None, log_to_ms: int, *, is_due: bool
+def test_a_file_is_due_until_the_log_was_read_past_its_end(
+    tmp_path: Path, joined_to_ms: int | None, log_to_ms: int, *, expected: bool
 ) -> None:
-    """And never while the log has nothing new."""
-    bucket = Bucket("f", "c", False, "2026-11-01", 0, 1_000, 1)
-    joined = () if joined_to_ms is None else (Joined("f", "g", joined_to_ms),)
+    """And never while the log has nothing new, or for the log of a cluster that it does not have."""
+    tables = Tables(tmp_path)
+    rows = {"cluster_id": ["c"], "closed_at": [1_000], "log_read_to": [joined_to_ms]}
+    instants = pa.timestamp("ms", tz="UTC")
+    schema = pa.schema([("cluster_id", pa.string()), ("closed_at", instants), ("log_read_to", instants)])
+    path = tables.transactions.folder / "was_suspect=false" / "a.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.table(rows, schema=schema), path)
+    tables.commit(tables.current(), State(), run=1, added=[path])
+    (file,) = tables.current().files
 
-    assert (
-        bool(parts_to_join(Manifest(buckets=(bucket,), outcomes=joined), {"c": log_to_ms, "other": 10**15})) is is_due
-    )
+    assert is_due(tables, file, {"c": log_to_ms, "other": 10**15}) is expected
+    assert not is_due(tables, file, {"other": 10**15})

@@ -14,7 +14,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from exporter.pipeline import report, schemas
-from exporter.pipeline.outcomes import JOINED
 from exporter.pipeline.report import CoverageGap, Durations, Incident, Outcomes, ReportData, collect
 from exporter.pipeline.report_page import render
 from exporter.pipeline.report_style import DARK, LIGHT
@@ -129,13 +128,15 @@ def test_outcomes_are_counted_by_application(spark: SparkSession) -> None:
     """The one with most time-outs and fences first; what the log does not have is unknown, and not a commit."""
     ends: list[tuple[str | None, str | None]] = [("calm", end) for end in ("commit", "commit", "abort", "commit")]
     ends += [("ill", end) for end in ("timeout", "fenced", None)] + [(None, "commit")]
-    joined = [
-        {"cluster_id": "c", "transactional_id": name, "outcome": outcome, "marker_ms": number}
-        for number, (name, outcome) in enumerate(ends)
+    joined: list[dict[str, Any]] = [
+        {**known, "outcome": outcome, "marker_ms": number, "verdicts": [], "partitions": [{"topic": "t"}]}
+        for number, (known, outcome) in enumerate(
+            ({"cluster_id": "c", "transactional_id": id_}, end) for id_, end in ends
+        )
     ]
-    empty = [frame(spark, schema) for schema in (schemas.TRANSACTIONS, schemas.INCIDENTS, schemas.CYCLES)]
+    empty = [frame(spark, schema) for schema in (schemas.INCIDENTS, schemas.CYCLES)]
 
-    data = collect(*empty, outcomes=frame(spark, JOINED, *joined), made_at=NOON)
+    data = collect(frame(spark, schemas.TRANSACTIONS, *joined), *empty, has_outcomes=True, made_at=NOON)
 
     assert data.outcomes == (
         Outcomes("c", "ill", 0, 0, 1, 1, 1, 6),

@@ -17,6 +17,7 @@ from examples.workload.workload import Workload
 from exporter.config.loading import load
 from exporter.kafka.state_log import StateLog
 from exporter.pipeline.java_client import JavaClientError, java_client_options
+from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import (
     kafka_stream,
     outcomes_of,
@@ -229,7 +230,7 @@ def test_a_real_log_as_a_stream_has_the_workload_s_outcomes(
     options = java_client_options(
         load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap}).kafka
     )
-    table, checkpoint = tmp_path / "records", tmp_path / "checkpoint"
+    table, checkpoint = Tables(tmp_path).transaction_log, tmp_path / "checkpoint"
     expected: Counter[str] = Counter()
     cluster_id, offsets = "", dict[int, int]()
     for turn in range(2):
@@ -237,10 +238,10 @@ def test_a_real_log_as_a_stream_has_the_workload_s_outcomes(
         expected += _worked(cluster, topic, f"turn-{turn}", rhythm)
         cluster_id, offsets = positions(cluster)
         stream = records_of(kafka_stream(spark, options, offsets), cluster_id)
-        query = write_records(stream, table, checkpoint, every=None)
+        query = write_records(stream, table, cluster_id, checkpoint, every=None)
         assert query.awaitTermination(PATIENCE_S)
 
-        streamed = outcomes_of(read_records(spark, table, cluster_id))
+        streamed = outcomes_of(read_records(spark, table, {cluster_id: 0}))
         assert Counter(row.outcome for row in streamed.collect()) == expected
 
 

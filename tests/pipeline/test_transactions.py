@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from exporter.pipeline import ingest
-from exporter.pipeline.ingest import all_transactions, ingest_batch
-from exporter.pipeline.manifest import Tables
+from exporter.pipeline.ingest import ingest_batch, read_transactions
+from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
 
 INSTANTS = {"first_seen", "last_seen", "closed_at", "started_at"}
@@ -20,15 +20,14 @@ Rows = dict[str, list[Row]]
 
 def taken(spark: SparkSession, history: Path, tables: Tables, now_ms: int = cases.NOW_MS) -> None:
     """All that waits."""
-    with tables.locked():
-        while ingest_batch(spark, history, tables, now_ms=now_ms) is not None:
-            pass
+    while ingest_batch(spark, history, tables, now_ms=now_ms) is not None:
+        pass
 
 
 def rows(spark: SparkSession, tables: Tables) -> Rows:
     """By cluster."""
     found: Rows = {}
-    frame = all_transactions(spark, tables, tables.load()).orderBy(
+    frame = read_transactions(spark, tables, tables.current().files).orderBy(
         "cluster_id", "producer_id", "started_at", "partitions"
     )
     for row in frame.collect():
@@ -57,7 +56,7 @@ def in_steps(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
         for name in cases.names():
             cases.write_case(name, folder / "history", late=late)
         taken(spark, folder / "history", tables)
-    assert tables.load().generation == 2
+    assert tables.transactions.snapshot().table.version() == 2
     return rows(spark, tables)
 
 
@@ -90,11 +89,11 @@ def test_nothing_is_taken_twice(spark: SparkSession, tmp_path: Path) -> None:
     cases.write_case("gap", tmp_path / "history")
     tables = Tables(tmp_path / "tables")
     taken(spark, tmp_path / "history", tables)
-    before = tables.load()
+    before = tables.current()
 
     assert ingest_batch(spark, tmp_path / "history", tables, now_ms=cases.NOW_MS) is None
-    assert tables.load() == before
-    assert len(before.consumed) == 4
+    assert tables.current().state == before.state
+    assert len(before.state.taken) == 4
 
 
 def test_an_increment_reads_what_it_touches_only(spark: SparkSession, tmp_path: Path) -> None:
@@ -105,13 +104,13 @@ def test_an_increment_reads_what_it_touches_only(spark: SparkSession, tmp_path: 
         row = {"start_offset": hour, "started": at}
         cases.write_file(tmp_path / "history", "c", f"w{hour}", [{"at": at + 30, "open": [row]}, {"at": at + 60}])
     taken(spark, tmp_path / "history", tables)
-    before = tables.load().buckets
+    before = {file.path for file in tables.current().files}
     row = {"start_offset": 99, "started": 36_000}
     cases.write_file(tmp_path / "history", "c", "w10", [{"at": 36_000, "open": [row]}, {"at": 36_030}])
     taken(spark, tmp_path / "history", tables)
 
     assert len(before) == 10
-    assert set(before) <= set(tables.load().buckets)
+    assert before <= {file.path for file in tables.current().files}
     assert len(rows(spark, tables)["c"]) == 11
     assert ingest.REOPENED_MS < 3_600_000
 
@@ -125,4 +124,4 @@ def test_a_cluster_id_beyond_ascii_stays_as_it_is(spark: SparkSession, tmp_path:
     taken(spark, tmp_path / "history", tables)
 
     assert [row["closed_at"] for row in rows(spark, tables).pop(name)] == [cases.instant(90)]
-    assert [(bucket.cluster_id, bucket.folder.isascii()) for bucket in tables.load().buckets] == [(name, True)]
+    assert [(file.least["cluster_id"], file.path.isascii()) for file in tables.current().files] == [(name, True)]

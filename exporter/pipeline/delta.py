@@ -1,0 +1,213 @@
+"""Commits to a Delta table: which of its files are replaced by which new ones, in one transaction.
+
+Spark writes the rows as Parquet files below the table's folder; here they become part of the table (Delta's protocol,
+"Actions"). Two writers that began with the same version of a table never both commit: each commit carries the name
+of its application, and Delta refuses the second (`txn` actions, conflict of application transactions).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+APPLICATION: Final = "kafka-transaction-exporter"
+KEPT_HOURS: Final = 24
+"""Replaced files stay this long, for readers of an older version; so do files of a run that was killed."""
+RUNS_BETWEEN: Final = 2**31
+"""Two runs that begin with the same version choose different numbers."""
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+class TableError(Exception):
+    """The table cannot be used, or another writer was first; the message is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of the table. Instants are in UTC; what the file's statistics do not say is missing."""
+
+    path: str
+    """Relative to the table."""
+    rows: int
+    written_ms: int
+    parts: Mapping[str, Any]
+    """Values of the columns by which the table is partitioned."""
+    least: Mapping[str, Any]
+    greatest: Mapping[str, Any]
+    nulls: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One version of a table. A commit to it fails if another writer was first."""
+
+    table: DeltaTable
+    application: str
+    run: int
+    """Of the newest commit of this application; zero if there is none."""
+
+    def new_run(self) -> int:
+        """The number of a run that begins with this version: greater than that of the one before, and its own."""
+        return self.run + 1 + secrets.randbelow(RUNS_BETWEEN)
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """In the order of the table's log."""
+        return tuple(map(_data_file, pa.table(self.table.get_add_actions(flatten=True)).to_pylist()))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A Delta table in a folder."""
+
+    folder: Path
+    columns: Any
+    """Spark's type of a row."""
+    description: str
+    parts: tuple[str, ...] = ()
+    """Columns by which it is partitioned."""
+
+    def snapshot(self, application: str = APPLICATION) -> Snapshot:
+        """The newest version; the table is made if it is missing. Raises TableError."""
+        try:
+            table = self._open()
+            return Snapshot(table, application, table.transaction_version(application) or 0)
+        except (DeltaError, OSError) as error:
+            raise TableError(f"{self.folder}: is not a Delta table that can be read: {error}") from error
+
+    def _open(self) -> DeltaTable:
+        if not self.exists:
+            DeltaTable.create(
+                str(self.folder),
+                Schema.from_json(self.columns.json()),
+                mode="ignore",
+                partition_by=list(self.parts),
+                name=self.folder.name,
+                description=self.description,
+                raise_if_key_not_exists=False,
+            )
+        table = DeltaTable(str(self.folder))
+        known = {field.name for field in table.schema().fields}
+        missing = [field for field in Schema.from_json(self.columns.json()).fields if field.name not in known]
+        if missing:  # written by an older version of this program
+            table.alter.add_columns(missing)
+        return table
+
+    @property
+    def exists(self) -> bool:
+        """False before the first run."""
+        return DeltaTable.is_deltatable(str(self.folder))
+
+    def commit(self, snapshot: Snapshot, *, run: int, added: Iterable[Path] = (), removed: Iterable[str] = ()) -> None:
+        """Replace the `removed` files of the table by the `added` ones. Raises TableError if another writer was first."""
+        actions: list[AddAction | RemoveAction] = [
+            self._addition(path, statistics) for path in added if (statistics := statistics_of(path))["numRecords"]
+        ]
+        actions += [RemoveAction(path, True, _now_ms()) for path in removed]
+        try:
+            snapshot.table.create_write_transaction(
+                actions,
+                mode="append",
+                schema=snapshot.table.schema(),
+                partition_by=list(self.parts),
+                commit_properties=CommitProperties(
+                    app_transactions=[Transaction(snapshot.application, run, _now_ms())]
+                ),
+            )
+        except CommitFailedError as error:
+            raise TableError(
+                f"{self.folder}: another pipeline has changed the table meanwhile; this run changes nothing ({error})"
+            ) from error
+
+    def _addition(self, path: Path, statistics: Mapping[str, Any]) -> AddAction:
+        place = path.relative_to(self.folder)
+        status = path.stat()
+        return AddAction(
+            path=place.as_posix(),
+            size=status.st_size,
+            partition_values={name: _part(place, name) for name in self.parts},
+            modification_time=int(status.st_mtime * 1000),
+            data_change=True,
+            stats=json.dumps(statistics),
+        )
+
+    def path_of(self, file: DataFile) -> str:
+        """For a reader."""
+        return str(self.folder / file.path)
+
+    def clean(self, kept_hours: int) -> None:
+        """Remove files that no version of these hours has (Delta's VACUUM)."""
+        table = DeltaTable(str(self.folder))
+        table.vacuum(kept_hours, dry_run=False, enforce_retention_duration=False, full=True)
+
+
+def statistics_of(path: Path) -> dict[str, Any]:
+    """A file's statistics as Delta has them (protocol, "Per-file Statistics"), from its footer.
+
+    Of instants, numbers and cluster ids, as far as every row group has them.
+    """
+    footer = pq.read_metadata(path)
+    least, greatest, nulls = {}, {}, {}
+    for index, name in enumerate(footer.schema.names):
+        column = footer.schema.column(index)
+        found = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
+        if column.path != name or not all(each is not None and each.has_null_count for each in found):
+            continue
+        nulls[name] = sum(each.null_count for each in found)
+        bounds = [each for each in found if each.has_min_max]
+        whole = sum(1 for each in found if each.has_min_max or each.num_values == 0) == len(found)
+        if bounds and whole and isinstance(bounds[0].min, (int, datetime, str)) and not isinstance(bounds[0].min, bool):
+            least[name] = _literal(min(each.min for each in bounds))
+            greatest[name] = _literal(max(each.max for each in bounds), up=True)
+    return {"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
+
+
+def _literal(value: Any, *, up: bool = False) -> Any:
+    """Instants have milliseconds there: the least are rounded down, the greatest up."""
+    if not isinstance(value, datetime):
+        return value
+    value = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+    if up and value.microsecond % 1000:
+        value += _MILLISECOND
+    return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
+
+
+def _data_file(action: Mapping[str, Any]) -> DataFile:
+    def named(kind: str) -> dict[str, Any]:
+        return {
+            name.removeprefix(kind): value
+            for name, value in action.items()
+            if name.startswith(kind) and value is not None
+        }
+
+    return DataFile(
+        path=unquote(action["path"]),
+        rows=action["num_records"],
+        written_ms=action["modification_time"],
+        parts=named("partition."),
+        least=named("min."),
+        greatest=named("max."),
+        nulls=named("null_count."),
+    )
+
+
+def _part(place: Path, name: str) -> str | None:
+    """The value in the folder's name, as Spark writes it; null where it writes its word for null."""
+    (text,) = (part.partition("=")[2] for part in place.parts if part.startswith(f"{name}="))
+    return None if text == "__HIVE_DEFAULT_PARTITION__" else unquote(text)
+
+
+def _now_ms() -> int:
+    return int(datetime.now(timezone.utc).timestamp() * 1000)

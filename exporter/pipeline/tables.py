@@ -1,0 +1,142 @@
+"""The tables of the pipeline, and its state: which files of the history they hold.
+
+A run writes new files and a new state under the number of the run, and then commits that number with the files to the
+table of transactions (`delta`): a kill at any instant leaves either the old state or the new one, so that each file of the
+history is taken exactly once.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+from exporter.files import atomic_write
+from exporter.history.schema import TEMPORARY, VERSION, folder_of_cluster
+from exporter.pipeline import schemas
+from exporter.pipeline.delta import KEPT_HOURS, DataFile, Snapshot, Table, TableError
+
+_MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError)
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A file of the history that cannot be read; it is tried again when it has changed."""
+
+    key: str
+    size_bytes: int
+    changed_ns: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the tables hold."""
+
+    taken: frozenset[str] = frozenset()
+    """Files of the history, by `HistoryFile.key`."""
+    newest_ms: Mapping[str, int] = field(default_factory=dict)
+    """By cluster, the newest cycle."""
+    identities: str | None = None
+    """The folder of producers and partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The transactions as a run finds them, and their state."""
+
+    snapshot: Snapshot
+    state: State
+    files: tuple[DataFile, ...]
+
+
+class Tables:
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / VERSION
+        self.baselines = self.root / "baselines.json"
+        self.report = self.root / "report.html"
+        self.states = self.root / "state"
+        self.transactions = Table(
+            self.root / "transactions", schemas.TRANSACTIONS_TABLE, "One row for each transaction", ("was_suspect",)
+        )
+        self.incidents = Table(self.root / "incidents", schemas.INCIDENTS, "Suspects that began together")
+        self.transaction_log = Table(
+            self.root / "transaction_log",
+            schemas.RECORDS,
+            "Records of __transaction_state",
+            ("cluster_id",),
+        )
+        self._damaged = self.root / "left_out.json"
+
+    def current(self) -> Current:
+        """Raises TableError if the tables cannot be used."""
+        snapshot = self.transactions.snapshot()
+        return Current(snapshot, self._state(snapshot.run), snapshot.files)
+
+    def _state(self, run: int) -> State:
+        if run == 0:
+            return State()
+        path = self._path_of_state(run)
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            return State(frozenset(document["taken"]), document["newest_ms"], document["identities"])
+        except (OSError, *_MALFORMED) as error:
+            raise TableError(f"{path}: is not the state of the tables: {error}") from error
+
+    def _path_of_state(self, run: int) -> Path:
+        return self.states / f"{run}.json"
+
+    def commit(
+        self, current: Current, state: State, *, run: int, added: Iterable[Path] = (), removed: Iterable[DataFile] = ()
+    ) -> None:
+        """Make `state` and the files the current ones. Raises TableError if another run was first."""
+        document = {"taken": sorted(state.taken), "newest_ms": dict(state.newest_ms), "identities": state.identities}
+        self.states.mkdir(parents=True, exist_ok=True)
+        write_whole(self._path_of_state(run), json.dumps(document))
+        self.transactions.commit(current.snapshot, run=run, added=added, removed=(file.path for file in removed))
+
+    def folder_of(self, table: Table, run: int) -> Path:
+        """Where a run writes new files of a table: nobody else does, not even Spark's process of a run that was killed."""
+        return table.folder / f"run-{run}"
+
+    def identities_of(self, run: int) -> Path:
+        """Where a run writes its producers and partitions."""
+        return self.states / f"identities-{run}"
+
+    def checkpoint_of(self, cluster_id: str) -> Path:
+        """Where Spark keeps how far it has read the transaction log of that cluster."""
+        return self.states / f"checkpoint-{folder_of_cluster(cluster_id)}"
+
+    def damaged(self) -> tuple[DamagedFile, ...]:
+        """Those that runs have found. Nothing is lost with this file: they are found again."""
+        try:
+            return tuple(DamagedFile(**file) for file in json.loads(self._damaged.read_text(encoding="utf-8")))
+        except (OSError, *_MALFORMED):
+            return ()
+
+    def remember_damaged(self, files: Iterable[DamagedFile]) -> None:
+        """For the next runs, and for the report."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        write_whole(self._damaged, json.dumps([asdict(file) for file in files], indent=1))
+
+    def clean(self, *, kept_hours: int = KEPT_HOURS) -> None:
+        """Remove what no version of these hours has: files of tables, states, and what killed runs have left."""
+        current = self.current()
+        for table in (self.transactions, self.incidents, self.transaction_log):
+            if table.exists:
+                table.clean(kept_hours)
+        kept = {self._path_of_state(current.snapshot.run).name, current.state.identities}
+        before_s = time.time() - kept_hours * 3600
+        for path in (*self.states.glob("*.json"), *self.states.glob("identities-*")):
+            if path.name not in kept and path.stat().st_mtime < before_s:
+                path.unlink() if path.is_file() else shutil.rmtree(path)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace the file atomically; it is on disk on return."""
+    with atomic_write(path, beside=f"{TEMPORARY}{path.name}", mode=0o666) as file:
+        file.write(text.encode())
