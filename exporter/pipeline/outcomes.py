@@ -17,8 +17,9 @@ from pyspark.sql import functions as f
 from exporter.pipeline import schemas
 from exporter.pipeline.delta import DataFile
 from exporter.pipeline.ingest import BATCH_ROWS, closed_to_ms, is_open, may_hold, read_transactions, write_transactions
+from exporter.pipeline.matching import with_outcomes
 from exporter.pipeline.tables import Current, Tables
-from exporter.pipeline.transaction_log import outcomes_of, read_records, with_outcomes
+from exporter.pipeline.transaction_log import outcomes_of, read_records
 
 SETTLED_MS: Final = 300_000
 """The log covers a transaction when it was read to this long after its closing: all markers are written by then."""
@@ -75,7 +76,7 @@ def join_outcomes(spark: SparkSession, tables: Tables, *, rows_max: int = BATCH_
         return None
     joined = 0
     while due := _due(tables, current := tables.current(), logs_to_ms, rows_max):
-        transactions = read_transactions(spark, tables, due).drop(*schemas.OUTCOME)
+        transactions = read_transactions(spark, tables, due).drop("log_read_to")
         outcomes = outcomes_of(_records(spark, tables, transactions))
         read_to = spark.createDataFrame(list(logs_to_ms.items()), "cluster_id string, read_to_ms long")
         logs = f.broadcast(read_to.select("cluster_id", f.timestamp_millis("read_to_ms").alias("log_read_to")))

@@ -122,21 +122,6 @@ def outcomes_of(records: DataFrame) -> DataFrame:
     )
 
 
-def with_outcomes(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
-    """`TRANSACTIONS` with `outcome`, `exact_duration_ms` and `marker_ms`, null where the log has none."""
-    chosen = schemas.shaped(outcomes, OUTCOMES).select(
-        "cluster_id",
-        "producer_id",
-        "producer_epoch",
-        f.timestamp_millis("start_ms").alias("started_at"),
-        "outcome",
-        f.col("duration_ms").alias("exact_duration_ms"),
-        "marker_ms",
-    )
-    once = chosen.dropDuplicates(["cluster_id", "producer_id", "producer_epoch", "started_at"])
-    return transactions.join(once, on=["cluster_id", "producer_id", "producer_epoch", "started_at"], how="left")
-
-
 _ARROW_TYPES: Final = {
     "string": pa.string(),
     "int": pa.int32(),

@@ -23,7 +23,6 @@ from exporter.pipeline.transaction_log import (
     outcomes_of,
     read_records,
     records_of,
-    with_outcomes,
     write_records,
 )
 from tests.brokers.cluster import KafkaCluster
@@ -117,23 +116,6 @@ def test_what_cannot_be_decoded_is_a_row_of_its_kind(spark: SparkSession) -> Non
     kinds = Counter(row.kind for row in records.collect())
     assert kinds == {"malformed": 2, "unknown_version": 2, "tombstone": 1, "state": 3}
     assert outcomes_of(records).count() == 1
-
-
-def test_transactions_gain_outcomes_where_the_log_has_them(compiling_spark: SparkSession) -> None:
-    """By producer, epoch and exact start; a transaction without one keeps its row."""
-    outcomes = outcomes_of(records_of(kafka_frame(compiling_spark, ONE), "cluster-1"))
-    columns = "cluster_id string, producer_id long, producer_epoch int, started_at timestamp"
-    started = datetime.fromtimestamp(1, timezone.utc)
-    transactions = compiling_spark.createDataFrame(
-        [("cluster-1", 7, 0, started), ("cluster-1", 8, 0, started)], columns
-    )
-
-    rows = with_outcomes(transactions, outcomes).orderBy("producer_id").collect()
-
-    assert [(row.producer_id, row.outcome, row.exact_duration_ms) for row in rows] == [
-        (7, "commit", 20),
-        (8, None, None),
-    ]
 
 
 @pytest.mark.parametrize(
