@@ -40,6 +40,7 @@ NAVIGATION: Final = {
         "docs/dashboards",
         "docs/transactions",
         "docs/pipeline",
+        "docs/queries",
         "docs/fleet",
         "docs/workload",
         "docs/security",

@@ -90,7 +90,7 @@ def compact_tables(tables: Tables, *, retention_ms: int) -> int:
         is_mixed = len(kept) < len(newest_ms) and not all(_holds_only(tables, file, kept) for file in rest)
         removed += gone
         if (len(rest) > 1 and day < settled) or is_mixed:
-            path = folder / f"was_suspect={str(was_suspect).lower()}" / f"hour={day}" / "all.parquet"
+            path = folder / f"was_suspect={str(was_suspect).lower()}" / f"closed_in={day}" / "all.parquet"
             path.parent.mkdir(parents=True)
             join([Path(tables.transactions.path_of(file)) for file in rest], path, kept if is_mixed else None)
             added.append(path)

@@ -208,7 +208,7 @@ def write_transactions(transactions: DataFrame, folder: Path) -> None:
     """Write `TRANSACTIONS` in one pass: suspects apart, open ones apart, closed ones by the hour of their closing."""
     places = {
         "was_suspect": f.arrays_overlap("verdicts", f.array(*(f.lit(verdict) for verdict in SUSPECTS))),
-        "hour": f.when(f.col("end") == CLOSED, f.date_format("closed_at", "yyyy-MM-dd'T'HH")).otherwise("open"),
+        "closed_in": f.when(f.col("end") == CLOSED, f.date_format("closed_at", "yyyy-MM-dd'T'HH")).otherwise("open"),
     }
     placed = transactions.withColumns(places)
     placed.write.partitionBy(*places).option("maxRecordsPerFile", BATCH_ROWS).parquet(str(folder))

@@ -62,7 +62,7 @@ def _link_transactions(tables: Tables, manifest: Mapping[str, Any], run: int) ->
     folder = tables.folder_of(tables.transactions, run)
     for number, bucket in enumerate(manifest["buckets"]):
         hour = Path(bucket["folder"]).name.removeprefix("hour=")
-        name = f"hour={bucket['day']}" + ("" if hour == "all" else f"T{hour}")
+        name = f"closed_in={bucket['day']}" + ("" if hour == "all" else f"T{hour}")
         for file in sorted((tables.root / bucket["folder"]).glob("*.parquet")):
             place = folder / f"was_suspect={str(bucket['is_suspect']).lower()}" / name / f"{number}-{file.name}"
             yield _linked(file, place)
@@ -76,7 +76,7 @@ def _split(rows: pa.Table, folder: Path, number: int) -> Iterator[Path]:
     were_suspects = [not _SUSPECTS.isdisjoint(verdicts) for verdicts in rows["verdicts"].to_pylist()]
     for was_suspect in (False, True):
         chosen = rows.filter(pa.array([each is was_suspect for each in were_suspects], pa.bool_()))
-        place = folder / f"was_suspect={str(was_suspect).lower()}" / "hour=open" / f"{number}.parquet"
+        place = folder / f"was_suspect={str(was_suspect).lower()}" / "closed_in=open" / f"{number}.parquet"
         place.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(chosen, place, compression="zstd")
         yield place

@@ -93,8 +93,8 @@ TRANSACTIONS: Final = _columns(
     partitions=t.ArrayType(_columns(**_PARTITION_TRANSACTION)),
 )
 """One row each; `partitions` holds its partition transactions whole, so that a late file can be merged into it."""
-TRANSACTIONS_TABLE: Final = t.StructType([*TRANSACTIONS, t.StructField("was_suspect", _FLAG)])
-"""The table is partitioned by its last column."""
+TRANSACTIONS_TABLE: Final = t.StructType([*TRANSACTIONS, *_columns(was_suspect=_FLAG, closed_in=_TEXT)])
+"""The table is partitioned by the last two: the hour or day of `closed_at`, or `open`."""
 
 PRODUCERS: Final = _columns(cluster_id=_TEXT, producer_id=_LONG, transactional_id=_TEXT, newest_start=_INSTANT)
 """Each producer ever seen; its id is null while it is unknown, its newest exact start where none was exact."""

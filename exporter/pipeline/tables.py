@@ -61,7 +61,10 @@ class Tables:
         self.report = self.root / "report.html"
         self.states = self.root / "state"
         self.transactions = Table(
-            self.root / "transactions", schemas.TRANSACTIONS_TABLE, "One row for each transaction", ("was_suspect",)
+            self.root / "transactions",
+            schemas.TRANSACTIONS_TABLE,
+            "One row for each transaction",
+            ("was_suspect", "closed_in"),
         )
         self.incidents = Table(self.root / "incidents", schemas.INCIDENTS, "Suspects that began together")
         self.transaction_log = Table(

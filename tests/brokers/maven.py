@@ -25,6 +25,18 @@ POM: Final = """\
   </dependencies>
 </project>
 """
+DELTA_POM: Final = """\
+<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>delta</groupId><artifactId>delta</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>io.delta</groupId><artifactId>delta-spark_4.2_2.13</artifactId><version>4.4.0</version>
+      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
+    <dependency><groupId>io.delta</groupId><artifactId>delta-storage</artifactId><version>4.4.0</version>
+      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
+  </dependencies>
+</project>
+"""
 SPARK_POM: Final = Path(__file__).parents[2] / "constraints" / "spark-jars.xml"
 OTHER_LOGGING: Final = "slf4j-reload4j,slf4j-log4j12,log4j-slf4j-impl"
 
@@ -41,6 +53,11 @@ def kafka_jars(version: str) -> Path:
 def spark_kafka_jars() -> Path:
     """The folder with the jars of Spark's own Kafka source, for the pinned version of PySpark."""
     return _jars("spark-kafka", "Spark's Kafka source", SPARK_POM.read_text(encoding="utf-8"))
+
+
+def delta_jars() -> Path:
+    """The folder with the jars by which Spark itself reads Delta tables; the pipeline does without."""
+    return _jars("delta", "Delta for Spark", DELTA_POM)
 
 
 def _jars(name: str, what: str, pom: str) -> Path:

@@ -22,9 +22,10 @@ def key(name: str) -> bytes:
     return b"\0\0" + len(name).to_bytes(2, "big") + name.encode()
 
 
-def value(status: int, start_ms: int, *, epoch: int = 0, updated_ms: int | None = None) -> bytes:
-    """Version 0, producer 7, no partition, time-out a second."""
-    numbers = (0).to_bytes(2, "big") + (7).to_bytes(8, "big") + epoch.to_bytes(2, "big") + (1000).to_bytes(4, "big")
+def value(status: int, start_ms: int, *, epoch: int = 0, updated_ms: int | None = None, producer_id: int = 7) -> bytes:
+    """Version 0, no partition, time-out a second."""
+    producer = producer_id.to_bytes(8, "big") + epoch.to_bytes(2, "big")
+    numbers = (0).to_bytes(2, "big") + producer + (1000).to_bytes(4, "big")
     times = (start_ms if updated_ms is None else updated_ms).to_bytes(8, "big") + start_ms.to_bytes(8, "big")
     return numbers + status.to_bytes(1, "big") + (0).to_bytes(4, "big") + times
 

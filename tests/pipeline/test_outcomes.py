@@ -161,7 +161,7 @@ def test_a_file_is_due_until_the_log_was_read_past_its_end(
     rows = {"cluster_id": ["c"], "closed_at": [1_000], "log_read_to": [joined_to_ms]}
     instants = pa.timestamp("ms", tz="UTC")
     schema = pa.schema([("cluster_id", pa.string()), ("closed_at", instants), ("log_read_to", instants)])
-    path = tables.transactions.folder / "was_suspect=false" / "a.parquet"
+    path = tables.transactions.folder / "was_suspect=false" / "closed_in=x" / "a.parquet"
     path.parent.mkdir(parents=True)
     pq.write_table(pa.table(rows, schema=schema), path)
     tables.commit(tables.current(), State(), run=1, added=[path])

@@ -1,0 +1,84 @@
+"""Two weeks of one cluster, for the questions of docs/queries.md: four transactional ids, two hangs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from exporter.pipeline.jobs import Jobs
+from exporter.pipeline.tables import Tables
+from tests.daemon.test_log_follower import value
+from tests.pipeline import cases
+from tests.pipeline.test_transaction_log import COMMITTED, ONGOING, PREPARE_ABORT, PREPARE_COMMIT
+
+CLUSTER: Final = "east"
+HOUR_S: Final = 3_600
+DAY_S: Final = 24 * HOUR_S
+APPLICATIONS: Final = ("payments-1", "payments-2", "orders-7", "audit-1")
+
+
+def write_history(history: Path) -> None:
+    """Every twelve hours a transaction of each application; one of payments hangs on the third day, and on the tenth."""
+    for number in range(28):
+        at = 12 * HOUR_S * number
+        rows = [_row(application, number, at) for application in range(3)]
+        last = [_row(3, number, at)] if number == 27 else []
+        cases.write_file(history, CLUSTER, f"w{number}", [{"at": at + 30, "open": rows}, {"at": at + 60, "open": last}])
+    for number, (day, hours, lag) in enumerate(((2, 3, 4_200), (9, 5, 61_000))):
+        begun = DAY_S * day + 5 * HOUR_S
+        hang = {
+            **_row(0, 100 + number, begun),
+            "verdict": "hanging_not_in_transaction",
+            "groups": ["billing", "ledger"][: number + 1],
+            "last_stable_offset_lag": lag,
+        }
+        before = {**hang, "verdict": "open_within_timeout", "groups": []}
+        later = [{"at": begun + 60 + HOUR_S * hour, "open": [hang]} for hour in range(hours)]
+        end = {"at": begun + 60 + HOUR_S * hours, "open": []}
+        cases.write_file(history, CLUSTER, f"h{number}", [{"at": begun + 30, "open": [before]}, *later, end])
+
+
+def _row(application: int, number: int, at: int) -> dict[str, Any]:
+    return {
+        "topic": APPLICATIONS[application].rpartition("-")[0],
+        "partition": application,
+        "producer_id": 10 + application,
+        "start_offset": 1000 * (number + 1),
+        "started": at,
+        "transactional_id": APPLICATIONS[application],
+    }
+
+
+def _log() -> Iterator[tuple[str, bytes, float]]:
+    """Each ordinary transaction is decided after 40 s, and its markers are there 20 ms later, or 400 on the first day."""
+    for number in range(28):
+        at = 12 * HOUR_S * number
+        start_ms = cases.milliseconds(at)
+        for application, name in enumerate(APPLICATIONS[:3]):
+            producer = {"producer_id": 10 + application}
+            aborts = application == 2 and number % 7 == 0
+            decision = PREPARE_ABORT if aborts else PREPARE_COMMIT
+            marker_ms = 400 if number < 2 else 20
+            yield name, value(ONGOING, start_ms, **producer), at
+            yield name, value(decision, start_ms, updated_ms=start_ms + 40_000, **producer), at + 40
+            if not aborts:
+                done_ms = start_ms + 40_000 + marker_ms
+                done_at = at + 40 + marker_ms / 1000
+                yield name, value(COMMITTED, start_ms, updated_ms=done_ms, **producer), done_at
+
+
+def make_tables(spark: SparkSession, folder: Path) -> Tables:
+    """The tables of it, with their outcomes."""
+    from tests.pipeline.test_outcomes import write_log  # noqa: PLC0415
+
+    tables = Tables(folder / "tables")
+    write_history(folder / "history")
+    jobs = Jobs(spark, folder / "history", tables, (), 10**12, lambda: cases.NOW_MS, lambda _: None)
+    jobs.transactions()
+    write_log(spark, tables, _log(), read_at_s=20 * DAY_S, cluster_id=CLUSTER)
+    jobs.outcomes()
+    jobs.incidents()
+    return tables

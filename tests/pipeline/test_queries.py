@@ -1,0 +1,96 @@
+"""docs/queries.md and other readers: each query gives the answer that stands below it, and readers see whole versions."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from exporter.pipeline.tables import Tables
+from tests.pipeline import cases
+from tests.pipeline.queries import DUCKDB, PLACE, QUESTIONS, TEXT, Question, as_table
+from tests.pipeline.sample import make_tables
+from tests.pipeline.test_transactions import taken
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    return make_tables(spark, tmp_path_factory.mktemp("sample"))
+
+
+@pytest.fixture(scope="module")
+def connection(tables: Tables) -> Any:
+    """As the page says, on these tables."""
+    names: dict[str, Any] = {}
+    exec(DUCKDB.replace(PLACE, str(tables.root)), names)  # noqa: S102 - the page's own code
+    return names["connection"]
+
+
+def test_there_are_ten_questions() -> None:
+    """Each with its answer."""
+    assert len(QUESTIONS) == len(re.findall("^## ", TEXT, re.MULTILINE)) == 10
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
+def test_duckdb_gives_the_answer(connection: Any, question: Question) -> None:
+    """By way of Arrow."""
+    result = connection.sql(question.sql)
+
+    assert as_table(result.columns, result.fetchall()) == question.answer
+
+
+@pytest.mark.slow
+def test_spark_gives_the_same_answers(tables: Tables, tmp_path: Path) -> None:
+    """By its own reader of Delta tables, in another process."""
+    command = [sys.executable, "-m", "tests.pipeline.delta_reader", str(tables.root), str(tmp_path)]
+    printed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    assert printed == "".join(f"## {question.name}\n{question.answer}\n" for question in QUESTIONS)
+
+
+def test_polars_reads_them(tables: Tables) -> None:
+    """Suspects by the partition of the table."""
+    frame = pl.scan_delta(str(tables.transactions.folder))
+    suspects = frame.filter(pl.col("was_suspect")).select("transactional_id", "marker_ms").collect()
+
+    assert suspects["transactional_id"].to_list() == ["payments-1", "payments-1"]
+
+
+def test_a_reader_sees_whole_versions_while_the_pipeline_writes(spark: SparkSession, tmp_path: Path) -> None:
+    """A transaction is in each hour's file, which each of many runs writes again: never missing, never twice."""
+    history, tables = tmp_path / "history", Tables(tmp_path / "tables")
+    cases.write_file(history, "c", "w0", [{"at": 30, "open": [{"start_offset": 1}]}, {"at": 60}])
+    taken(spark, history, tables)
+    seen: list[list[int]] = []
+    is_over = threading.Event()
+
+    def read() -> None:
+        while not is_over.is_set():
+            rows = DeltaTable(str(tables.transactions.folder)).scan(columns=["partitions"]).read_all()
+            seen.append(sorted(row["start_offset"] for rows_ in rows["partitions"].to_pylist() for row in rows_))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(2, 5):
+            cases.write_file(
+                history,
+                "c",
+                f"w{number}",
+                [{"at": 60 * number, "open": [{"start_offset": number}]}, {"at": 60 * number + 30}],
+            )
+            taken(spark, history, tables)
+    finally:
+        is_over.set()
+        reader.join()
+
+    assert {tuple(offsets) for offsets in seen} <= {tuple(range(1, end)) for end in range(2, 6)}
+    assert len({tuple(offsets) for offsets in seen}) > 1
