@@ -23,7 +23,7 @@ from kafka.net.selector import NetworkSelector
 
 from exporter.kafka.client.fault_text import MAY_NEED_LOGIN, Border
 from exporter.kafka.client.negotiation import negotiate
-from exporter.kafka.client.receiving import FRAME_BYTES_MAX
+from exporter.kafka.client.receiving import FRAME_BYTES_MAX, PROCESS
 from exporter.kafka.client.resolver import Resolver
 from exporter.kafka.client.tally import Tally
 from exporter.kafka.client.transport import Connection, PlainTransport, Selector, TlsTransport
@@ -88,6 +88,7 @@ class Connections:
         self._opening: dict[Address, Any] = {}
         self._opening_sockets: dict[Address, list[Any]] = {}
         self._tallies: dict[str, Tally] = {}
+        self._receive_share = PROCESS.share()
         self._closed = False
         self._net.start()
 
@@ -121,6 +122,7 @@ class Connections:
         if self._closed:
             return
         self._closed = True
+        self._receive_share.end()
         self._net.call_soon_threadsafe(self._close_all)
         self._net.stop(timeout_ms=500)
         with suppress(RuntimeError):  # its thread is still blocked; it ends by itself
@@ -306,6 +308,7 @@ class Connections:
             try:
                 transport = await self._build_transport(address, timeout_at, sockets)
                 connection = Connection(self._net, node_id=str(address), **self._options)
+                connection.receive_share = self._receive_share
                 connection.connection_made(transport)
                 await connection.initialize(timeout_at=timeout_at)
                 if connection.login_failure is not None:

@@ -6,6 +6,7 @@ kafka-python reserves what a response announces: twenty brokers that announce 10
 from __future__ import annotations
 
 import threading
+import weakref
 from contextlib import suppress
 from typing import Any
 
@@ -26,28 +27,69 @@ class ReceiveLimitError(foreign.KafkaProtocolError):  # type: ignore[misc]
 
 
 class ReceiveBudget:
-    """Counts the bytes of all responses in memory. May be used from any thread."""
+    """Counts the bytes of all responses in memory. May be used from any thread.
+
+    One cluster may take all of it. Of several, none takes more than what it leaves free: one that floods gets half, two get
+    a third each, and the others can be read meanwhile (the dynamic thresholds of Choudhury and Hahne, as in switches).
+    """
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
+        self._shares: weakref.WeakSet[Share] = weakref.WeakSet()
         # The garbage collector may release a buffer at any moment.
         self._lock = threading.RLock()
 
-    def take(self, count: int, announced: int) -> None:
+    def share(self) -> Share:
+        """The part of a cluster."""
+        with self._lock:
+            share = Share(self)
+            self._shares.add(share)
+            return share
+
+    def end(self, share: Share) -> None:
+        """The cluster is not read any more."""
+        with self._lock:
+            self._shares.discard(share)
+
+    def take(self, share: Share, count: int, announced: int) -> None:
         """Reserve `count` bytes for a response that announces `announced` bytes. Raises ReceiveLimitError."""
         with self._lock:
-            if self.held_bytes + count > self.limit_bytes:
+            free = self.limit_bytes - self.held_bytes
+            allowed = free if len(self._shares) < 2 else free - share.held_bytes - count  # noqa: PLR2004 - alone or not
+            if count > min(free, allowed):
                 raise ReceiveLimitError(
                     f"it announces a response of {announced:,} bytes, and all responses together may take "
                     f"{self.limit_bytes:,} (scan.receive_limit)"
                 )
             self.held_bytes += count
+            share.held_bytes += count
 
-    def give_back(self, count: int) -> None:
+    def give_back(self, share: Share, count: int) -> None:
         """Release `count` bytes."""
         with self._lock:
             self.held_bytes -= count
+            share.held_bytes -= count
+
+
+class Share:
+    """What the responses of one cluster take of a budget."""
+
+    def __init__(self, budget: ReceiveBudget) -> None:
+        self._budget = budget
+        self.held_bytes = 0
+
+    def take(self, count: int, announced: int) -> None:
+        """See `ReceiveBudget.take`."""
+        self._budget.take(self, count, announced)
+
+    def give_back(self, count: int) -> None:
+        """See `ReceiveBudget.give_back`."""
+        self._budget.give_back(self, count)
+
+    def end(self) -> None:
+        """See `ReceiveBudget.end`."""
+        self._budget.end(self)
 
 
 PROCESS = ReceiveBudget(RECEIVE_LIMIT_BYTES)
@@ -57,7 +99,7 @@ PROCESS = ReceiveBudget(RECEIVE_LIMIT_BYTES)
 class GrowingBuffer(KafkaBytes):  # type: ignore[misc]
     """A response that is being received: as large as its buffer so far, not as announced."""
 
-    def __init__(self, announced: int, budget: ReceiveBudget) -> None:
+    def __init__(self, announced: int, budget: Share) -> None:
         super().__init__(0)
         self.announced = announced
         self._budget = budget
@@ -92,7 +134,7 @@ class GrowingBuffer(KafkaBytes):  # type: ignore[misc]
 class Parser(KafkaProtocol):  # type: ignore[misc]
     """kafka-python's parser with growing buffers. `tests/kafka/client/test_contract.py` checks the members that it uses."""
 
-    def __init__(self, budget: ReceiveBudget = PROCESS, **config: Any) -> None:
+    def __init__(self, budget: Share, **config: Any) -> None:
         super().__init__(**config)
         self._budget = budget
         self._rbuffer: GrowingBuffer | None = None

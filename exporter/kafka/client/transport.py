@@ -48,7 +48,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from exporter.kafka.client.fault_text import TLS_SPOKEN_HERE, login_in_words
 from exporter.kafka.client.negotiation import negotiate
-from exporter.kafka.client.receiving import Parser
+from exporter.kafka.client.receiving import Parser, Share
 
 RECEIVE_BYTES = 16 * 1024
 """Bytes to receive at a time while the length is unknown."""
@@ -67,6 +67,8 @@ class Connection(KafkaConnection):  # type: ignore[misc]
     login_failure: Exception | None = None
     has_responded = False
     """To a request after the handshake."""
+    receive_share: Share
+    """Of the memory for responses; set before the connection is made."""
     parser: Parser | None
     too_new: set[str]
     """One sentence per API of which the broker offers only higher versions than this exporter knows."""
@@ -85,7 +87,9 @@ class Connection(KafkaConnection):  # type: ignore[misc]
         super().connection_made(transport)
         self.too_new = set()
         self.parser = Parser(
-            client_id=self.config["client_id"], receive_message_max_bytes=self.config["receive_message_max_bytes"]
+            self.receive_share,
+            client_id=self.config["client_id"],
+            receive_message_max_bytes=self.config["receive_message_max_bytes"],
         )
 
     def connection_lost(self, exc: Exception | None) -> None:

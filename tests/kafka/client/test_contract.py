@@ -20,7 +20,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from exporter.kafka.client.connections import Address
 from exporter.kafka.client.fault_text import reason_of
-from exporter.kafka.client.receiving import FRAME_BYTES_MAX, Parser
+from exporter.kafka.client.receiving import FRAME_BYTES_MAX, PROCESS, Parser
 from exporter.kafka.errors import FaultReason, MalformedAnswerError
 from exporter.kafka.messages.raw_request import RawAnswer
 from tests.kafka.loopback import HOST, framed
@@ -67,7 +67,7 @@ def test_foreign_exceptions_are_of_the_kinds_that_the_border_distinguishes(
 
 
 def parser_with_one_request() -> tuple[Parser, int]:
-    parser = Parser(client_id="contract", receive_message_max_bytes=1000)
+    parser = Parser(PROCESS.share(), client_id="contract", receive_message_max_bytes=1000)
     correlation_id = parser.send_request(raw_request(b"body"))
     return parser, correlation_id
 
@@ -97,7 +97,7 @@ def test_the_parser_hands_the_body_over_however_it_is_cut() -> None:
 def test_a_response_has_the_version_that_its_request_was_sent_at() -> None:
     """A connection sets it for each request: brokers of one cluster may differ during an upgrade."""
     for version in (3, 7):
-        parser = Parser(client_id="contract", receive_message_max_bytes=1000)
+        parser = Parser(PROCESS.share(), client_id="contract", receive_message_max_bytes=1000)
         request = raw_request(b"body")
         request.API_VERSION = version
         parser.send_request(request)

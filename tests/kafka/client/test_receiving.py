@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from exporter.evaluation.gaps import gaps
-from exporter.kafka.client.receiving import FIRST_BYTES, PROCESS, Parser, ReceiveBudget, ReceiveLimitError
+from exporter.kafka.client.receiving import FIRST_BYTES, PROCESS, Parser, ReceiveBudget, ReceiveLimitError, Share
 from exporter.kafka.errors import FaultReason
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer
@@ -32,7 +32,7 @@ def announce(connection: socket.socket, _correlation_id: int, _frame: bytes) -> 
 
 
 def parser(budget: ReceiveBudget) -> Parser:
-    made = Parser(budget, client_id="test", receive_message_max_bytes=ANNOUNCED)
+    made = Parser(budget.share(), client_id="test", receive_message_max_bytes=ANNOUNCED)
     made.send_request(raw_request())
     return made
 
@@ -79,6 +79,32 @@ def test_beyond_the_limit_nothing_more_is_received() -> None:
     receiver = parser(ReceiveBudget(FIRST_BYTES))
     with pytest.raises(ReceiveLimitError, match=r"100,000,000 bytes.*scan\.receive_limit"):
         receiver.receive_bytes(struct.pack(">i", ANNOUNCED) + bytes(FIRST_BYTES + 1))
+
+
+def test_a_cluster_that_floods_leaves_room_for_the_others() -> None:
+    """It gets half of the memory, two get a third each; alone it would get all. What ends gives its part back."""
+    unit = 1_000_000
+    budget = ReceiveBudget(12 * unit)
+    flood, second, small = budget.share(), budget.share(), budget.share()
+
+    def most(share: Share) -> int:
+        """Units that it gets, one after the other."""
+        for number in range(20):
+            try:
+                share.take(unit, unit)
+            except ReceiveLimitError:
+                return number
+        return 20
+
+    assert most(flood) == 6
+    assert most(second) == 3
+    small.take(unit, unit)
+    flood.give_back(6 * unit)
+    second.give_back(3 * unit)
+    small.give_back(unit)
+    second.end()
+    small.end()
+    assert (budget.held_bytes, most(flood)) == (0, 12)
 
 
 def test_a_broker_beyond_the_limit_is_a_fault_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
