@@ -73,14 +73,14 @@ def _cycles(address: str) -> tuple[dict[str, int], list[_Phases]]:
         settings = HistorySettings(
             directory=folder, rotate_interval_ms=900_000, retention_age_ms=10**9, retention_bytes=10**9
         )
-        history = History(settings, interval_ms=30_000)
+        history = History(settings)
         for number in range(WARM_UP_ROUNDS + ROUNDS):
             phases = _Phases()
             known = memory.transactions.keys()
             snapshot = phases.take("collect", lambda known=known: collector.collect(seen_before=known))  # type: ignore[misc]
             told = phases.take("evaluate", lambda s=snapshot, m=memory: evaluate(s, m, Policy()))  # type: ignore[misc]
             memory = told.memory
-            phases.take("history", lambda told=told: history.record(told))  # type: ignore[misc]
+            phases.take("history", lambda told=told: history.record(told, 30_000))  # type: ignore[misc]
             published = publication(told, PublishOptions())
             exposition = phases.take("render", lambda published=published: renderer.render(published))  # type: ignore[misc]
             phases.take("page", lambda published=published: render_page(published))  # type: ignore[misc]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from exporter.groups import GroupRules, group_of
+from exporter.patterns import GroupRules, group_of
 
 FORMAT = "kafka-transaction-exporter baselines"
 VERSION = 1

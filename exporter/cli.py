@@ -20,7 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.commands.context import Configured, Context
 from exporter.commands.status import ExitStatus
-from exporter.config.fleet import Sources, alone, load_fleet
+from exporter.config.fleet import Sources, chosen, load_fleet
 from exporter.config.java_properties import from_java
 from exporter.config.loading import ConfigurationError, Loaded, load_with_sources
 from exporter.config.settings import Settings
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         may_colour=may_colour(os.environ),
         is_submitted="PYSPARK_GATEWAY_PORT" in os.environ,
     )
-    if options.command == "pipeline" or _is_fleet(options):
+    if options.command == "pipeline" or vars(options).get("engine") == "spark":
         # Otherwise Spark's workers use whatever python3 the path has.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     needs_settings = COMMANDS[options.command].needs_settings
@@ -61,14 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _run(replace(context, configured=Configured(loaded=loaded, load=load, files=files)), loaded.settings)
 
 
-def _is_fleet(options: argparse.Namespace) -> bool:
-    return bool(vars(options).get("engine") == "spark")
-
-
 def _run(context: Context, settings: Settings | None) -> int:
     options = context.options
     command = COMMANDS[options.command]
-    module = importlib.import_module(f"exporter.commands.{'serve_fleet' if _is_fleet(options) else command.module}")
+    module = importlib.import_module(f"exporter.commands.{command.module}")
     status: int = ExitStatus.COULD_NOT_RUN if command.writes else ExitStatus.ANSWERED
     try:
         status = module.run(context, settings)
@@ -121,16 +117,18 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded
     java = {} if java_file is None else from_java(java_file, _text(java_file))
     if clusters_file is None:
         loaded = load_with_sources(file=file, java=java, environment=environment, flags=flags)
-        if _is_fleet(options):
-            loaded = replace(loaded, settings=alone(loaded.settings))
+        if given.get("cluster"):
+            raise ConfigurationError([f"--cluster {given['cluster']} needs --clusters, the file that has this name"])
     else:
         clusters = clusters_file, _text(clusters_file)
         loaded = load_fleet(Sources(clusters=clusters, file=file, java=java, environment=environment, flags=flags))
+        name, reads_clusters = given.get("cluster"), COMMANDS[options.command].reads_clusters
+        loaded = replace(loaded, settings=chosen(loaded.settings, name or None, one=not reads_clusters))
     from exporter.kafka.client.credentials import CredentialsError, client_options  # noqa: PLC0415 - not for completion
 
     try:
-        for kafka in (loaded.settings.kafka, *(cluster.kafka for cluster in loaded.settings.clusters)):
-            client_options(kafka)
+        for cluster in loaded.settings.watched:
+            client_options(cluster.settings.kafka)
     except CredentialsError as error:
         raise ConfigurationError([str(error)]) from error
     return loaded

@@ -5,7 +5,24 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timezone
+
+_CLUSTER: ContextVar[str | None] = ContextVar("cluster", default=None)
+"""The cluster of a fleet whose log lines the present thread writes."""
+
+
+@contextmanager
+def logging_of(cluster: str | None) -> Iterator[None]:
+    """Log lines within it are of this cluster of a fleet; None is no fleet."""
+    before = _CLUSTER.set(cluster)
+    try:
+        yield
+    finally:
+        _CLUSTER.reset(before)
+
 
 _BARE = re.compile(r"[^\s\"=\\\x00-\x1f\x7f]+")
 
@@ -19,7 +36,7 @@ class StructuredFormatter(logging.Formatter):
     def __init__(self, *, as_json: bool, cluster: str | None = None) -> None:
         super().__init__()
         self._as_json = as_json
-        self._constant = {} if cluster is None else {"cluster": cluster}
+        self._cluster = cluster
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, without a line end."""
@@ -27,8 +44,10 @@ class StructuredFormatter(logging.Formatter):
             "ts": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            **self._constant,
         }
+        cluster = _CLUSTER.get() or self._cluster
+        if cluster is not None:
+            fields["cluster"] = cluster
         subject = getattr(record, "subject", None)
         if subject is not None:
             fields["subject"] = subject
@@ -44,11 +63,14 @@ class TextFormatter(logging.Formatter):
     """For a terminal; a record stays one line, and cannot contain control characters."""
 
     def __init__(self, cluster: str | None = None) -> None:
-        of = "" if cluster is None else f"{cluster}: ".replace("%", "%%")
-        super().__init__(f"%(asctime)s %(levelname)s {of}%(message)s", "%H:%M:%S")
+        super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
+        self._cluster = cluster
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         """The line without a traceback."""
+        cluster = _CLUSTER.get() or self._cluster
+        if cluster is not None:
+            record.message = f"{cluster}: {record.message}"
         return "".join(
             character if character.isprintable() else character.encode("unicode_escape").decode()
             for character in super().formatMessage(record)

@@ -1,5 +1,6 @@
-"""Checks regular expressions from settings, and refuses those that could take long to match names that any client chooses.
+"""Checks regular expressions from settings, and maps transactional ids to groups by them.
 
+Expressions that could take long to match names that any client chooses are refused.
 Python's `re` backtracks while it holds the interpreter's lock: `(a+)+$` on 40 characters stops the whole process. So the
 exporter counts the ways to match before it accepts a pattern, and long names match nothing.
 """
@@ -7,7 +8,7 @@ exporter counts the ways to match before it accepts a pattern, and long names ma
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 try:
@@ -20,6 +21,15 @@ except ImportError:  # Python 3.10
 CHARACTERS_MAX: Final = 255
 WAYS_MAX: Final = 20_000_000
 """Three times `.*` in a row, and 0.03 s for the worst name; 0.4 s if a pattern has as many ways without that."""
+
+GroupRules = Sequence[tuple[str, re.Pattern[str]]]
+"""(group, pattern), in order."""
+
+OTHER_GROUP: Final = "other"
+"""Of ids that no rule matches."""
+PREFIXES_MAX: Final = 20
+"""Groups by prefix, where no group is configured."""
+_SEPARATORS: Final = "-_.:/"
 
 _SINGLE: Final = {
     constants.LITERAL,
@@ -46,6 +56,17 @@ def bounded(text: str) -> re.Pattern[str]:
 def is_matched(pattern: re.Pattern[str], name: str) -> bool:
     """True if the pattern matches the whole name, and the name is not too long."""
     return len(name) <= CHARACTERS_MAX and pattern.fullmatch(name) is not None
+
+
+def prefix_of(transactional_id: str) -> str:
+    """The id up to its last separator: `orders` of `orders-7`; the id itself without one."""
+    at = max(transactional_id.rfind(separator) for separator in _SEPARATORS)
+    return transactional_id[:at] if at > 0 else transactional_id
+
+
+def group_of(rules: GroupRules, transactional_id: str) -> str:
+    """The name of the group."""
+    return next((name for name, match in rules if is_matched(match, transactional_id)), OTHER_GROUP)
 
 
 def _ways(tokens: Iterable[tuple[Any, Any]]) -> int:

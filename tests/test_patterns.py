@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.config.values import groups
-from exporter.groups import OTHER_GROUP
-from exporter.patterns import CHARACTERS_MAX, bounded, is_matched
+from exporter.patterns import CHARACTERS_MAX, OTHER_GROUP, bounded, is_matched
 from exporter.transaction_log.counts import Counts
 from exporter.transaction_log.events import Event, Happening
 

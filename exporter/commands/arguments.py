@@ -19,6 +19,7 @@ from exporter.commands.options import (
     add_doctor,
     add_explain,
     add_find_hanging,
+    add_fleet,
     add_force_terminate,
     add_incident,
     add_list,
@@ -56,6 +57,8 @@ def build_parser() -> argparse.ArgumentParser:
             epilog=_epilog(command),
         )
         command.add_options(added)
+        if command.has_cluster_options:
+            add_fleet(added)
         for spelled in (name, *command.aliases):
             parser.commands[spelled] = added
     return parser
@@ -74,9 +77,9 @@ def add_connection(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group.add_argument(
         "--bootstrap-server",
         dest="setting:kafka.bootstrap.servers",
-        metavar="HOST:PORT[,...]",
+        metavar="HOST:PORT",
         default=argparse.SUPPRESS,
-        help="the same as --kafka.bootstrap.servers",
+        help="one or more, with commas; the same as --kafka.bootstrap.servers",
     )
     group.add_argument(
         "--command-config",
@@ -125,6 +128,10 @@ class Command:
     aliases: tuple[str, ...] = ()
     writes: bool = False
     """True if an output that nobody reads is a failure: the operator must know what was written."""
+    reads_clusters: bool = False
+    """True if it reads all clusters of a fleet; others need --cluster to choose one."""
+    has_cluster_options: bool = True
+    """False if the command has options of its own for that, or no settings."""
     needs_settings: Callable[[argparse.Namespace], bool] | None = lambda _: True
     """False for a reader of files, which needs no broker's name; None for a command that takes no settings."""
     usage: str = "[options]"
@@ -135,14 +142,16 @@ class Command:
 _COMMANDS: Final = {
     "serve": Command(
         "serve",
-        "watch the cluster and serve /metrics and a status page",
+        "watch clusters and serve /metrics and a status page",
         add_serve,
+        reads_clusters=True,
         examples=("serve --bootstrap-server kafka:9092", "serve --config.file config.yaml"),
     ),
     "once": Command(
         "once",
         "run one cycle and print it",
         add_once,
+        reads_clusters=True,
         examples=("once --bootstrap-server kafka:9092",),
         statuses=READS,
     ),
@@ -150,6 +159,8 @@ _COMMANDS: Final = {
         "doctor",
         "say whether a hang could be proved, and which grants are missing",
         add_doctor,
+        reads_clusters=True,
+        has_cluster_options=False,
         examples=(
             "doctor --bootstrap-server kafka:9092",
             "doctor --config.file config.yaml --prometheus http://prometheus:9090",
@@ -160,6 +171,7 @@ _COMMANDS: Final = {
         "find_hanging",
         "list suspects: transactions that need attention, with evidence",
         add_find_hanging,
+        reads_clusters=True,
         examples=(
             "find-hanging --bootstrap-server kafka:9092",
             "find-hanging --bootstrap-server kafka:9092 --topic orders --watch",
@@ -170,6 +182,7 @@ _COMMANDS: Final = {
         "list_transactions",
         "list transactions as their coordinators do",
         add_list,
+        reads_clusters=True,
         examples=("list --bootstrap-server kafka:9092 --states Ongoing",),
         statuses=READS,
     ),
@@ -251,6 +264,7 @@ _COMMANDS: Final = {
         "completion",
         "print a shell's completion script",
         add_completion,
+        has_cluster_options=False,
         needs_settings=None,
         usage="(bash | zsh | fish)",
         examples=("completion bash > /etc/bash_completion.d/kafka-transaction-exporter",),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from exporter.commands.clusters import CLUSTERS_MAX
 from exporter.commands.context import Context
 from exporter.commands.rows import as_json, printable
 from exporter.commands.status import ExitStatus
-from exporter.config.settings import Settings
+from exporter.config.settings import ClusterSettings, Settings
 from exporter.doctor.diagnose import diagnose, unreachable
 from exporter.doctor.findings import Diagnosis, Finding
 from exporter.doctor.local import local_findings
@@ -28,17 +32,44 @@ LEVEL_WIDTH = 8
 CHECK_WIDTH = 17
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """One cluster."""
+
+    diagnosis: Diagnosis
+    status: ExitStatus
+    principal: str | None
+    remedies: tuple[str, ...]
+
+
 def run(context: Context, settings: Settings) -> int:
-    """Print the diagnosis; returns the exit status."""
+    """Print the diagnosis of each cluster; returns the exit status."""
     options = context.options
+    with ThreadPoolExecutor(min(len(settings.watched), CLUSTERS_MAX)) as pool:
+        found = tuple(pool.map(partial(_examined, context, settings), settings.watched))
+    if options.format == "json":
+        documents = [_document(examined) for examined in found]
+        names = [cluster.name for cluster in settings.clusters]
+        fleet = {"clusters": [{"cluster_name": name, **one} for name, one in zip(names, documents, strict=False)]}
+        print(as_json(fleet if settings.clusters else documents[0]))
+    else:
+        for cluster, examined in zip(settings.watched, found, strict=True):
+            heading = [] if cluster.name is None else [f"== {printable(cluster.name)}"]
+            print("\n".join([*heading, *_text(examined, _heading(options.acls, examined.remedies))]))
+    statuses = {examined.status for examined in found}
+    return statuses.pop() if len(statuses) == 1 else ExitStatus.INCOMPLETE
+
+
+def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> Examined:
+    options, settings = context.options, cluster.settings
     principal = options.principal or principal_of(settings.kafka)
-    state_path = context.state_path(settings, settings.kafka)
+    state_path = context.state_path(common, settings.kafka)
     local = tuple(local_findings(settings, state_path=state_path))
     with closing(open_collector(settings.kafka, settings.scan)) as collector:
         try:
             snapshot = collector.collect()
             read = collector.query(preconditions)
-            protection = _protection(collector) if options.cluster else None
+            protection = _protection(collector) if options.cluster is not None else None
         except ClusterUnavailableError as error:
             diagnosis = unreachable(str(error), (*local, *prometheus_findings(options.prometheus, None)))
             status = ExitStatus.COULD_NOT_RUN
@@ -48,11 +79,7 @@ def run(context: Context, settings: Settings) -> int:
             diagnosis = diagnose(snapshot, read, principal=principal, local=local)
             status = ExitStatus.ANSWERED if diagnosis.can_prove_all else ExitStatus.INCOMPLETE
     remedies = _remedies(options.acls, diagnosis, principal, settings.kafka.bootstrap)
-    if options.format == "json":
-        print(_document(diagnosis, principal, remedies))
-    else:
-        print("\n".join(_text(diagnosis, remedies, _heading(options.acls, remedies))))
-    return status
+    return Examined(diagnosis=diagnosis, status=status, principal=principal, remedies=remedies)
 
 
 def _protection(collector: Collector) -> Protection:
@@ -78,12 +105,12 @@ def _heading(form: str, remedies: tuple[str, ...]) -> str:
     return f"To mend it, as an administrator whose login is in admin.properties{unknown}:"
 
 
-def _text(diagnosis: Diagnosis, remedies: tuple[str, ...], heading: str) -> Iterable[str]:
-    for finding in diagnosis.findings:
+def _text(examined: Examined, heading: str) -> Iterable[str]:
+    for finding in examined.diagnosis.findings:
         yield from _finding(finding)
-    yield from ("", diagnosis.sentence)
-    if remedies:
-        yield from ("", heading, *map(printable, remedies))
+    yield from ("", examined.diagnosis.sentence)
+    if examined.remedies:
+        yield from ("", heading, *map(printable, examined.remedies))
 
 
 def _finding(finding: Finding) -> Iterable[str]:
@@ -95,13 +122,14 @@ def _finding(finding: Finding) -> Iterable[str]:
         yield f"{indent}{printable(finding.advice)}"
 
 
-def _document(diagnosis: Diagnosis, principal: str | None, remedies: tuple[str, ...]) -> str:
-    document: Mapping[str, Any] = {
+def _document(examined: Examined) -> Mapping[str, Any]:
+    diagnosis = examined.diagnosis
+    return {
         "can_prove_all": diagnosis.can_prove_all,
         "sentence": diagnosis.sentence,
         "topics_provable": diagnosis.topics_provable,
         "topics_visible": diagnosis.topics_visible,
-        "principal": principal,
+        "principal": examined.principal,
         "findings": [
             {
                 "check": finding.check,
@@ -112,6 +140,5 @@ def _document(diagnosis: Diagnosis, principal: str | None, remedies: tuple[str, 
             }
             for finding in diagnosis.findings
         ],
-        "remedies": list(remedies),
+        "remedies": list(examined.remedies),
     }
-    return as_json(document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from collections.abc import Callable
@@ -10,8 +11,8 @@ from typing import Protocol
 
 from exporter.commands.progress import Progress
 from exporter.config.settings import Settings
+from exporter.cycle import Known, run_cycle
 from exporter.daemon.wiring import policy_of
-from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory, TransactionKey
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.kafka.collect.scan import Progress as Report
@@ -47,6 +48,7 @@ class Judge:
         known: Policy,
         *,
         search_logs: bool = True,
+        shows_progress: bool = True,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -54,16 +56,19 @@ class Judge:
         self._policy = known
         self._memory = Memory()
         self._search_logs = search_logs
+        self._progress_to = sys.stderr if shows_progress else io.StringIO()
         self._sleep = sleep
         self._clock = clock
 
     def look(self, scope: Scope = EVERYTHING) -> Evaluation:
         """One whole cycle over `scope`, which describes every transaction. Raises ClusterUnavailableError."""
-        with Progress(sys.stderr) as progress:
-            snapshot = self._collector.collect(
-                seen_before=None, scope=scope, progress=progress, search_logs=self._search_logs
+        with Progress(self._progress_to) as progress:
+            evaluation = run_cycle(
+                lambda _: self._collector.collect(
+                    seen_before=None, scope=scope, progress=progress, search_logs=self._search_logs
+                ),
+                Known(memory=self._memory, policy=self._policy),
             )
-        evaluation = evaluate(snapshot, self._memory, self._policy)
         self._memory = evaluation.memory
         return evaluation
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+from exporter.commands.clusters import on_each
 from exporter.commands.colour import paint_for
 from exporter.commands.context import Context
 from exporter.commands.document import TRANSACTION_KEYS, document, transaction
+from exporter.commands.everywhere import HEADINGS, MINUTE_MS, printed_everywhere, status_everywhere
 from exporter.commands.examine import Judge, completing, policy
 from exporter.commands.names import meant
 from exporter.commands.report import complain, complain_of_gaps, visible_topics, with_collector
@@ -18,7 +21,7 @@ from exporter.commands.states import UNKNOWN, states
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import with_summary
 from exporter.commands.watch import watch
-from exporter.config.settings import Settings
+from exporter.config.settings import ClusterSettings, Settings
 from exporter.evaluation.evaluate import worst_first
 from exporter.evaluation.gaps import gaps as gaps_of
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
@@ -27,23 +30,6 @@ from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scope import Scope
 from exporter.recovery.plan_file import written
 from exporter.snapshot import TransactionState
-
-HEADINGS = {
-    "topic": "Topic",
-    "partition": "Partition",
-    "producer_id": "ProducerId",
-    "producer_epoch": "ProducerEpoch",
-    "coordinator_epoch": "CoordinatorEpoch",
-    "start_offset": "StartOffset",
-    "last_timestamp_ms": "LastTimestamp",
-    "duration_minutes": "Duration(min)",
-    "transactional_id": "TransactionalId",
-    "verdict": "Verdict",
-    "reason": "Reason",
-}
-"""The first eight are those of kafka-transactions.sh, in its order, so that scripts that cut columns still work."""
-
-MINUTE_MS = 60_000
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -56,7 +42,36 @@ def run(context: Context, settings: Settings) -> int:
     if options.plan_file is not None and Path(options.plan_file).exists():
         complain(f"{options.plan_file} exists already and is not overwritten: remove it or name another file")
         return ExitStatus.COULD_NOT_RUN
+    if settings.clusters:
+        return _find_everywhere(context, settings)
     return with_collector(settings, lambda collector: _find(context, settings, collector))
+
+
+def _find_everywhere(context: Context, settings: Settings) -> int:
+    options = context.options
+    if options.watch is not None or options.plan_file is not None:
+        complain("--watch and --plan-file are about one cluster: choose it by its own settings, without --clusters")
+        return ExitStatus.WRONG_USAGE
+
+    def look(cluster: ClusterSettings, collector: Collector) -> Evaluation:
+        return _judge(options, cluster.settings, collector, shows_progress=False).judge(_scope(options))
+
+    results = on_each(settings, look)
+    rows_of = partial(_rows, options)
+    print(printed_everywhere(results, rows_of, output_format(options), paint_for(context)))
+    status = status_everywhere(results)
+    found = [row for result in results if result.value is not None for row in rows_of(result.value)]
+    is_hanging = any(row.verdict.is_hanging for row in found)
+    return ExitStatus.HANGING if options.exit_code and is_hanging and status is ExitStatus.ANSWERED else status
+
+
+def _scope(options: argparse.Namespace) -> Scope:
+    return Scope(topic=options.topic, partition=options.partition, broker=options.broker_id)
+
+
+def _judge(options: argparse.Namespace, settings: Settings, collector: Collector, *, shows_progress: bool) -> Judge:
+    known = policy(settings, stuck_after_ms=options.stuck_after, overdue_slack_ms=options.overdue_slack)
+    return Judge(collector, known, shows_progress=shows_progress)
 
 
 def wrong_usage(options: argparse.Namespace) -> str | None:
@@ -77,9 +92,7 @@ def wrong_usage(options: argparse.Namespace) -> str | None:
 
 def _find(context: Context, settings: Settings, collector: Collector) -> int:
     options = context.options
-    scope = Scope(topic=options.topic, partition=options.partition, broker=options.broker_id)
-    known = policy(settings, stuck_after_ms=options.stuck_after, overdue_slack_ms=options.overdue_slack)
-    judge = Judge(collector, known)
+    scope, judge = _scope(options), _judge(options, settings, collector, shows_progress=True)
     if options.watch is not None:
         return watch(options, lambda: judge.look(scope), lambda evaluation: _shown(context, settings, evaluation))
     evaluation = judge.judge(scope)

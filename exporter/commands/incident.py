@@ -16,7 +16,8 @@ from exporter.evaluation.humanize import humanize_duration
 from exporter.incidents.document import document, of_incident
 from exporter.incidents.incident import Incident, Incidents, Suspect
 from exporter.publication.page.humanize import humanize_instant
-from exporter.publication.page.incidents import in_one_sentence, url_of
+from exporter.publication.page.incidents import in_one_sentence
+from exporter.publication.page.paths import url_of
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -40,7 +41,7 @@ def run(context: Context, settings: Settings) -> int:
         hint = meant(options.id, [known.id for known in incidents.all]) or ": `ktx incident` lists them"
         complain(f"no incident {options.id} is known{hint}")
         return ExitStatus.COULD_NOT_RUN
-    url = url_of(settings.publish.external_url, incident.id)
+    url = url_of(settings.publish.external_url, None, incident.id)
     incident = AuditReader(context.audit_path).added_to(incident)
     print(
         json.dumps({**of_incident(incident), "url": url}, indent=2)

@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterable
 from operator import attrgetter
 
+from exporter.commands.clusters import named, on_each, status_of
 from exporter.commands.context import Context
-from exporter.commands.report import complain, complain_of_gaps, with_collector
+from exporter.commands.report import complain, complain_of_gaps
 from exporter.commands.rows import Row, in_format
 from exporter.commands.states import states
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.collector import Collector
 from exporter.kafka.coordinators import describe
 from exporter.kafka.lookups import Listings, list_all
 from exporter.snapshot import ACTIVE_STATES, CoordinatorTransaction, TransactionState
@@ -41,16 +41,27 @@ def run(context: Context, settings: Settings) -> int:
     except ValueError as error:
         complain(str(error))
         return ExitStatus.WRONG_USAGE
-    return with_collector(settings, lambda collector: _list(options, collector, pattern, wanted))
+    return _list(options, settings, pattern, wanted)
 
 
 def _list(
-    options: argparse.Namespace, collector: Collector, pattern: re.Pattern[str], wanted: tuple[TransactionState, ...]
+    options: argparse.Namespace, settings: Settings, pattern: re.Pattern[str], wanted: tuple[TransactionState, ...]
 ) -> int:
-    listings, transactions = collector.query(lambda client: _ask(client, options.duration_filter, wanted))
-    rows = listed(transaction for transaction in transactions if pattern.fullmatch(transaction.transactional_id))
-    print(in_format(options.format, HEADINGS, rows))
-    return ExitStatus.INCOMPLETE if complain_of_gaps(listings.gaps) else ExitStatus.ANSWERED
+    results = on_each(
+        settings,
+        lambda _, collector: collector.query(lambda client: _ask(client, options.duration_filter, wanted)),
+    )
+    found = [(result.cluster, *result.value) for result in results if result.value is not None]
+    rows = [
+        {"cluster": cluster.name, **row} if settings.clusters else row
+        for cluster, _, transactions in found
+        for row in listed(one for one in transactions if pattern.fullmatch(one.transactional_id))
+    ]
+    if found:
+        headings = {"cluster": "Cluster", **HEADINGS} if settings.clusters else HEADINGS
+        print(in_format(options.format, headings, rows))
+    missing = [f"{named(cluster)}{gap}" for cluster, listings, _ in found for gap in listings.gaps]
+    return status_of(results, is_incomplete=complain_of_gaps(missing))
 
 
 def listed(transactions: Iterable[CoordinatorTransaction]) -> list[Row]:

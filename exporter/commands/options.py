@@ -39,12 +39,17 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=("embedded", "spark"),
         default="embedded",
-        help="spark: runs cycles as Spark jobs, for many clusters. Default: embedded",
-    )
-    parser.add_argument(
-        "--clusters", metavar=FILE, help="clusters of a fleet, for --engine=spark; by default the one in the settings"
+        help="embedded: clusters are read by this process. spark: by the executors of a Spark session. Default: embedded",
     )
     add_spark(parser)
+
+
+def add_fleet(parser: argparse.ArgumentParser) -> None:
+    """Which clusters a command is about."""
+    parser.add_argument(
+        "--clusters", metavar=FILE, default=argparse.SUPPRESS, help="a fleet's file: clusters with their own settings"
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="only the cluster of this name in that file")
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
@@ -125,6 +130,10 @@ def add_once(parser: argparse.ArgumentParser) -> None:
 
 
 def add_doctor(parser: argparse.ArgumentParser) -> None:
+    """Its `--cluster` is older than fleets, and works without a name."""
+    parser.add_argument(
+        "--clusters", metavar=FILE, default=argparse.SUPPRESS, help="a fleet's file: clusters with their own settings"
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument(
         "--acls",
@@ -139,8 +148,10 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cluster",
-        action="store_true",
-        help="also check the cluster's settings that prevent hanging transactions",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="also check the cluster's settings that prevent hanging transactions; with --clusters: of this cluster only",
     )
     parser.add_argument(
         "--prometheus",
@@ -177,7 +188,7 @@ def add_find_hanging(parser: argparse.ArgumentParser) -> None:
         "--overdue-slack",
         type=duration,
         metavar="DURATION",
-        help="a transaction is overdue this long after its own timeout. Default: verdicts.overdue_slack",
+        help="overdue this long after its own timeout. Default: verdicts.overdue_slack",
     )
     add_find_hanging_output(parser)
 
@@ -327,5 +338,5 @@ def add_consent(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--audit-log",
         metavar=FILE,
-        help="file to which each step is appended as a line of JSON. Default: in the state directory",
+        help="append each step to FILE as a line of JSON. Default: in the state directory",
     )

@@ -17,7 +17,7 @@ from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config import values
 from exporter.config.settings import Settings
-from exporter.groups import GroupRules
+from exporter.patterns import GroupRules
 
 NEEDED = "the pipeline needs Spark and Java 17: pip install 'kafka-transaction-exporter[spark]'"
 

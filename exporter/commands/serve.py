@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import signal
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from exporter.commands.context import Configured, Context
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError
-from exporter.config.settings import Settings
+from exporter.config.settings import ClusterSettings, Settings
+from exporter.cycle import EmbeddedReader, Reader
 from exporter.daemon.baseline_file import BaselineFile
-from exporter.daemon.daemon import Daemon, Recorder
+from exporter.daemon.daemon import Daemon, OpenReader
 from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.malloc import limit_arenas
 from exporter.daemon.reload import Reloader
 from exporter.daemon.scheduler import Order, Orders
+from exporter.daemon.watched_cluster import Recorder
 from exporter.doctor.local import lacking_package
 from exporter.kafka.collect.collector import open_collector
 from exporter.transaction_log.report import LogPosition
@@ -34,36 +34,43 @@ from exporter.web.tls import RenewingContext, ServerTlsError
 log = logging.getLogger("exporter")
 
 
-class Served(Protocol):
-    """A daemon, of one cluster or of many."""
-
-    routes: Routes
-
-    def run(self) -> None: ...
-
-
 def run(context: Context, settings: Settings) -> int:
     """Serve until stopped; returns the exit status."""
-    options = context.options
     limit_arenas()
-    orders = Orders()
-    follow_signals(orders)
-    server_of = checked_server(settings, _useless(options) or lacking_package(settings))
+    server_of = checked_server(settings, _impossible(context, settings))
     if server_of is None:
         return ExitStatus.COULD_NOT_RUN
-    collector = open_collector(settings.kafka, settings.scan)
-    daemon = Daemon(
+    if context.options.engine == "spark":
+        from exporter.commands.serve_spark import serve_by_spark  # noqa: PLC0415 - Spark is an extra
+
+        return serve_by_spark(context, settings, server_of)
+    orders = Orders()
+    follow_signals(orders)
+    return serve(daemon_of(context, settings, opened, orders), server_of)
+
+
+def opened(cluster: ClusterSettings) -> Reader:
+    """The reader of a cluster in this process. Raises CredentialsError."""
+    return EmbeddedReader(open_collector(cluster.settings.kafka, cluster.settings.scan))
+
+
+def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, orders: Orders) -> Daemon:
+    """The daemon of these settings."""
+    return Daemon(
         settings,
-        collector,
-        state_path=context.state_path(settings, settings.kafka),
+        open_reader,
+        state_path_of=partial(_state_path, context, settings),
         audit_path=context.audit_path,
-        follow=partial(_follow, settings) if settings.transaction_log.enabled else None,
+        follow=_follow,
         history=history_of(settings),
         baseline=baseline_of(settings),
         reloader=reloader_of(context.settings_source),
         orders=orders,
     )
-    return serve_until_told(daemon, server_of, give_up=collector.close)
+
+
+def _state_path(context: Context, settings: Settings, cluster: ClusterSettings) -> Path | None:
+    return context.state_path(settings, cluster.settings.kafka)
 
 
 def follow_signals(orders: Orders) -> None:
@@ -91,14 +98,14 @@ def reloader_of(configured: Configured) -> Reloader:
     return Reloader(configured.load, configured.loaded, configured.files, wall_clock=time.time)
 
 
-def serve_until_told(daemon: Served, server_of: Callable[[Routes], WebServer], *, give_up: Callable[[], None]) -> int:
-    """Listen, and run the daemon to its end; `give_up` releases its resources if listening fails."""
+def serve(daemon: Daemon, server_of: Callable[[Routes], WebServer]) -> int:
+    """Listen, and run the daemon to its end."""
     server = server_of(daemon.routes)
     try:
         server.start()
     except WebServerError as error:
         complain(str(error))
-        give_up()
+        daemon.close()
         return ExitStatus.COULD_NOT_RUN
     log.info("serving %s/metrics", server.url)
     try:
@@ -113,10 +120,19 @@ def _follow(settings: Settings, counted_before: LogPosition) -> LogFollower:
     return LogFollower(settings.kafka, settings.transaction_log, counted_before=counted_before)
 
 
-def _useless(options: argparse.Namespace) -> str | None:
-    """An option that would be ignored, in a sentence."""
-    given = "--clusters" if options.clusters is not None else "--master" if options.master is not None else None
-    return None if given is None else f"{given} needs --engine=spark"
+def _impossible(context: Context, settings: Settings) -> str | None:
+    """Why these options and settings cannot be served, in a sentence."""
+    options = context.options
+    if options.engine != "spark" and options.master is not None:
+        return "--master needs --engine=spark"
+    return state_file_problem(settings) or lacking_package(settings)
+
+
+def state_file_problem(settings: Settings) -> str | None:
+    """One file cannot have the state of several clusters."""
+    if len(settings.watched) > 1 and settings.state_file not in ("auto", "none"):
+        return "state.file must be `auto` or `none` for several clusters: each cluster has its own file"
+    return None
 
 
 def baseline_of(settings: Settings) -> BaselineFile | None:
@@ -137,7 +153,7 @@ def history_of(settings: Settings) -> Recorder | None:
         return None
     from exporter.history.writer import History  # noqa: PLC0415 - loads Arrow, which is large and an extra
 
-    return History(settings.history, interval_ms=settings.scan.interval_ms)
+    return History(settings.history)
 
 
 def web_server(settings: Settings) -> Callable[[Routes], WebServer]:

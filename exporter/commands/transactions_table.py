@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -30,15 +30,38 @@ GROUPS_MAX = 5
 
 def render(rows: Iterable[TransactionRow], now_ms: int, paint: Paint = plain) -> str:
     """The table of `rows` at `now_ms`, the cluster's time of their snapshot."""
+    return _table(HEADINGS, _shown(rows, now_ms), paint)
+
+
+def render_fleet(found: Sequence[tuple[str, Evaluation, Sequence[TransactionRow]]], paint: Paint = plain) -> str:
+    """One table for all clusters (name, evaluation, rows), and below it what was read of each."""
     shown = [
-        {**transaction(row), "open_for": humanize_duration(row.duration_ms), "below": tuple(_below(row, now_ms))}
+        row
+        for name, evaluation, rows in found
+        for row in _shown(rows, evaluation.snapshot.cluster_time_ms, cluster=name)
+    ]
+    summaries = "\n".join(f"{printable(name)}: {summary(evaluation)}" for name, evaluation, _ in found)
+    listed = _table({"cluster": "CLUSTER", **HEADINGS}, shown, paint) if shown else "No suspect."
+    return f"{listed}\n\n{summaries}"
+
+
+def _shown(rows: Iterable[TransactionRow], now_ms: int, **more: str) -> list[Row]:
+    return [
+        {
+            **more,
+            **transaction(row),
+            "open_for": humanize_duration(row.duration_ms),
+            "below": tuple(_below(row, now_ms)),
+        }
         for row in rows
     ]
 
+
+def _table(headings: Mapping[str, str], shown: Sequence[Row], paint: Paint) -> str:
     def with_evidence(row: Row, line: str) -> str:
         return "\n".join([paint(row, line), *(f"  {printable(line_below)}" for line_below in row["below"])])
 
-    return as_table(HEADINGS, shown, with_evidence, between="  ")
+    return as_table(headings, shown, with_evidence, between="  ")
 
 
 def with_summary(evaluation: Evaluation, rows: Sequence[TransactionRow], paint: Paint = plain) -> str:

@@ -1,4 +1,4 @@
-"""Reads the clusters of a fleet from a file with the connection of each; the whole fleet shares all other settings.
+"""Reads the clusters of a fleet from a file with the settings that differ by cluster; the fleet shares all others.
 
 clusters:
   payments:
@@ -8,6 +8,8 @@ clusters:
     kafka:
       bootstrap.servers: orders-1:9092
       security.protocol: SSL
+    scan:
+      interval: 1m
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from exporter.config.settings import ClusterSettings, Settings
 from exporter.files import read_text
 
 ROOT: Final = "clusters"
-SECTION: Final = "kafka."
+SECTIONS: Final = ("kafka", "scan", "verdicts", "transaction_log")
+OF_THE_PROCESS: Final = frozenset({"scan.receive_limit", "transaction_log.groups"})
+"""Settings in these sections that the whole fleet shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,9 @@ def load_fleet(sources: Sources, read: ReadText = read_text) -> Loaded:
     if problems:
         raise ConfigurationError(problems)
     first = next(iter(loaded.values()))
-    clusters = tuple(ClusterSettings(name=name, kafka=cluster.settings.kafka) for name, cluster in loaded.items())
+    clusters = tuple(
+        ClusterSettings(name=name, settings=cluster.settings, files=cluster.files) for name, cluster in loaded.items()
+    )
     return Loaded(
         settings=replace(first.settings, clusters=clusters),
         written=first.written,
@@ -70,9 +76,20 @@ def load_fleet(sources: Sources, read: ReadText = read_text) -> Loaded:
     )
 
 
-def alone(settings: Settings) -> Settings:
-    """A fleet with only the cluster of `settings`, named after its bootstrap brokers."""
-    return replace(settings, clusters=(ClusterSettings(name=settings.kafka.bootstrap, kafka=settings.kafka),))
+def chosen(settings: Settings, name: str | None, *, one: bool) -> Settings:
+    """The fleet, or with a name only this cluster of it. `one`: as the settings of a single cluster.
+
+    Raises ConfigurationError.
+    """
+    found = [cluster for cluster in settings.clusters if name in (None, cluster.name)]
+    names = ", ".join(str(cluster.name) for cluster in settings.clusters)
+    if not found:
+        raise ConfigurationError([f"--cluster {name}: there is no such cluster; the file has {names}"])
+    if not one:
+        return replace(settings, clusters=tuple(found))
+    if len(found) > 1:
+        raise ConfigurationError([f"this command reads one cluster: choose it by --cluster NAME, one of {names}"])
+    return replace(found[0].settings, cluster_name=found[0].name)
 
 
 def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, Written]]:
@@ -92,7 +109,7 @@ def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, Wr
         name = str(key.value)
         if name in blocks:
             problems.append(f"{place}: {name!r} is named twice")
-        elif not name.strip("."):  # its page would be at `..`
+        elif not name.strip(".") or "/" in name:  # its pages would be at `..`, or below those of another cluster
             problems.append(f"{place}: {name!r} is not a valid cluster name")
         elif not isinstance(node, yaml.MappingNode):
             problems.append(f"{place}: {name} must be a mapping with a section `kafka`")
@@ -111,6 +128,9 @@ def _clusters(root: yaml.Node | None) -> yaml.MappingNode | None:
 def _block(path: str, node: yaml.MappingNode, problems: list[str]) -> dict[str, Written]:
     found = settings_below(path, node, problems)
     for name, written in found.items():
-        if not name.startswith(SECTION):
-            problems.append(f"{written.place}: {name} applies to the whole fleet: a cluster has only the section kafka")
+        if name.partition(".")[0] not in SECTIONS or name in OF_THE_PROCESS:
+            problems.append(
+                f"{written.place}: {name} applies to the whole fleet: a cluster has only the sections "
+                f"{', '.join(SECTIONS)}"
+            )
     return found

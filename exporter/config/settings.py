@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from exporter.config import values
@@ -236,15 +237,6 @@ class BaselineSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSettings:
-    """One cluster of a fleet."""
-
-    name: str
-    """The value of the label `cluster`."""
-    kafka: KafkaSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings, validated."""
 
@@ -298,7 +290,23 @@ class Settings:
         needs_restart=True,
     )
     clusters: tuple[ClusterSettings, ...] = ()
-    """Of a fleet; `kafka` is then that of the first cluster."""
+    """Of a fleet; the other settings are then those of the first cluster."""
+
+    @property
+    def watched(self) -> tuple[ClusterSettings, ...]:
+        """The clusters to read: those of a fleet, or the only one, without a name."""
+        return self.clusters or (ClusterSettings(name=None, settings=self),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """One cluster, with the settings that apply to it."""
+
+    name: str | None
+    """The value of the label `cluster`; None without a fleet."""
+    settings: Settings
+    files: tuple[Path, ...] | None = None
+    """Files that its settings refer to: secrets, certificates; None where the settings have no other cluster."""
 
 
 SETTINGS = tuple(settings_in(Settings))

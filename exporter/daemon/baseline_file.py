@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from exporter.baseline import BYTES_MAX, NO_BASELINE, Baseline, BaselineError, parse
 from exporter.files import Signature, read_text, signature
-from exporter.groups import GroupRules
+from exporter.patterns import GroupRules
 from exporter.status import BaselineStatus
 
 log = logging.getLogger("exporter")
@@ -22,6 +23,7 @@ class BaselineFile:
         self._rules = rules
         self._age_ms_max = age_ms_max
         self._wall_clock = wall_clock
+        self._lock = threading.Lock()
         self._stamp: Signature | None = None
         self._newest: Baseline | BaselineError = BaselineError("it has not been read yet")
         self._said: str | None = None
@@ -29,6 +31,10 @@ class BaselineFile:
 
     def current(self, *cluster_ids: str) -> Baseline:
         """The usual durations on those clusters, or on any if none is named; empty if the file cannot be used now."""
+        with self._lock:
+            return self._current(cluster_ids)
+
+    def _current(self, cluster_ids: tuple[str, ...]) -> Baseline:
         newest = self._read()
         failure = self._failure(newest, cluster_ids)
         self.status = BaselineStatus(newest.made_at_ms if isinstance(newest, Baseline) else None, failure)

@@ -25,10 +25,9 @@ log = logging.getLogger("exporter")
 class ClusterState:
     """Written by the threads of the loop, in any order."""
 
-    def __init__(self, state_path: Path | None, *, name: str | None = None) -> None:
-        """`state_path` is the state file, None for no file; `name` is the name of the cluster in the log."""
+    def __init__(self, state_path: Path | None) -> None:
+        """`state_path` is the state file, None for no file."""
         self._lock = threading.Lock()
-        self._name = name
         self._cycles = self._failed_cycles = self._missed_cycles = 0
         self._missed_in_a_row = 0
         """Cycles since the last snapshot that gave none: failed, or missed because the previous one was still running."""
@@ -46,7 +45,7 @@ class ClusterState:
             state_file.load,
             State(),
             contents="first-seen times",
-            warn=lambda sentence: log.warning("%s", self._of_this(sentence)),
+            warn=log.warning,
         )
         self.memory: Memory = state.memory
         self.log_position: LogPosition = state.log_position
@@ -154,7 +153,4 @@ class ClusterState:
         news = sentence if when_changed is None else when_changed
         if self._said.get(subject) != news:
             self._said[subject] = news
-            log.log(level, self._of_this(sentence), extra={"subject": subject})
-
-    def _of_this(self, sentence: str) -> str:
-        return sentence if self._name is None else f"{self._name}: {sentence}"
+            log.log(level, "%s", sentence, extra={"subject": subject})

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 
 from exporter.config.settings import ScanSettings
+from exporter.cycle import Reader
 from exporter.evaluation.memory import TransactionKey
 from exporter.explain.causes import Cause, Conclusion, cause_of
 from exporter.explain.read import Wanted, read_facts
 from exporter.incidents.follow import unexplained
 from exporter.incidents.incident import Incidents
-from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.origin import Limits
 from exporter.kafka.errors import BrokerFault, ClientClosedError, ClusterUnavailableError
 from exporter.snapshot.origin import OpenedAt
@@ -32,8 +32,8 @@ TRIES_MAX = 5
 class Explainer:
     """Explains each transaction once: an operator who wants more reads more, with `explain`."""
 
-    def __init__(self, collector: Collector) -> None:
-        self._collector = collector
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
         self._tries: Counter[TransactionKey] = Counter()
 
     def causes(self, incidents: Incidents, scan: ScanSettings) -> Mapping[TransactionKey, Conclusion]:
@@ -51,7 +51,7 @@ class Explainer:
             is_remembered=suspect.transactional_id is not None,
         )
         try:
-            facts = self._collector.query(
+            facts = self._reader.query(
                 lambda client: read_facts(client, wanted, Limits(bytes_left=READ_MAX_BYTES)),
                 deadline_s=(scan.interval_ms - scan.deadline_ms) / 2000,
             )

@@ -9,6 +9,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import copy_context
+from functools import partial
 from types import MappingProxyType
 
 from exporter.config.kafka_section import KafkaSettings
@@ -53,7 +55,8 @@ class LogFollower:
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self._reopening = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="transaction-log", daemon=True)
+        run = partial(copy_context().run, self._run)  # its log lines are of the same cluster
+        self._thread = threading.Thread(target=run, name="transaction-log", daemon=True)
         self._ledger = Ledger()
         self._counts = Counts(settings.groups)
         self._timeouts = LastTimeouts()

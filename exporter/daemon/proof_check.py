@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from exporter.config.settings import Settings
+from exporter.cycle import Reader
 from exporter.doctor.diagnose import diagnose
 from exporter.doctor.findings import Diagnosis
 from exporter.kafka.client.principal import principal_of
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
 from exporter.snapshot import Preconditions, Snapshot
@@ -21,8 +21,8 @@ EVERY_S_WHILE_MISSING = 60.0
 class ProofCheck:
     """The preconditions of a proof, read once in a while, with the partitions of every cycle."""
 
-    def __init__(self, collector: Collector, clock: Callable[[], float]) -> None:
-        self._collector = collector
+    def __init__(self, reader: Reader, clock: Callable[[], float]) -> None:
+        self._reader = reader
         self._clock = clock
         self._due_at: float | None = None
         """None: at once."""
@@ -63,6 +63,6 @@ class ProofCheck:
             return read if client.remaining_s() > 0 else None
 
         try:
-            return self._collector.query(in_time, deadline_s=deadline_s)
+            return self._reader.query(in_time, deadline_s=deadline_s)
         except (ClusterUnavailableError, ClientClosedError):
             return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from exporter.config.settings import ScanSettings
+from exporter.cycle import Reader
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.protection import read_protection
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
 from exporter.snapshot.origin import Protection
@@ -18,8 +18,8 @@ EVERY_S_WHILE_UNREAD = 300.0
 class ProtectionWatch:
     """The protection as it was read last."""
 
-    def __init__(self, collector: Collector, clock: Callable[[], float]) -> None:
-        self._collector = collector
+    def __init__(self, reader: Reader, clock: Callable[[], float]) -> None:
+        self._reader = reader
         self._clock = clock
         self._due_at: float | None = None
         """None: at once."""
@@ -42,6 +42,6 @@ class ProtectionWatch:
             return read if client.remaining_s() > 0 else None
 
         try:
-            return self._collector.query(in_time, deadline_s=deadline_s)
+            return self._reader.query(in_time, deadline_s=deadline_s)
         except (ClusterUnavailableError, ClientClosedError):
             return None

@@ -29,8 +29,8 @@ class Reloaded:
     """New settings, all valid."""
 
     settings: Settings
-    files_changed: bool
-    """A file that they refer to has other contents: a password, a certificate."""
+    changed: frozenset[Path] = frozenset()
+    """Files that they refer to and that have other contents: a password, a certificate."""
 
 
 class Reloader:
@@ -74,7 +74,8 @@ class Reloader:
         self._digests = self._digest_all()
         self.status = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
         log.info("settings reloaded", extra={"subject": "settings"})
-        return Reloaded(loaded.settings, any(before.get(file) != self._digests[file] for file in loaded.files))
+        changed = frozenset(file for file in loaded.files if before.get(file) != self._digests[file])
+        return Reloaded(loaded.settings, changed)
 
     def _attempt(self) -> tuple[Loaded | None, tuple[str, ...]]:
         try:

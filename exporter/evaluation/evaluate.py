@@ -81,7 +81,7 @@ def evaluate(
         blocked_groups=blocked,
         max_timeout_ms=max_timeout_ms,
         max_timeout_is_fallback=told_ms is None,
-        has_baseline=bool(baseline.cluster_ids),
+        has_baseline=snapshot.cluster_id in baseline.cluster_ids,
         usual=usual,
         policy=policy,
         memory=remembered,

@@ -27,12 +27,18 @@ class Clients:
         self._clock = clock
         self._clients: dict[bytes, tuple[Collector, float]] = {}
 
-    def of(self, kafka: KafkaSettings, scan: ScanSettings) -> Collector:
-        """The client of that cluster, with these limits. Raises CredentialsError."""
+    def of(
+        self, kafka: KafkaSettings, scan: ScanSettings, *, recalled: tuple[str, tuple[str, ...]] = ("", ())
+    ) -> Collector:
+        """The client of that cluster, with these limits; a new one gets `recalled`. Raises CredentialsError."""
         self._close_idle()
         key = _key(kafka, scan)
         known = self._clients.get(key)
-        client = known[0] if known is not None else open_collector(kafka, scan)
+        if known is None:
+            client = open_collector(kafka, scan)
+            client.recall(*recalled)
+        else:
+            client = known[0]
         self._clients[key] = client, self._clock()
         return client
 

@@ -1,95 +1,152 @@
-"""Runs the cycles of a fleet as Spark jobs: from the scan to one cycle per cluster.
+"""Reads the clusters of a daemon on the executors of Spark: each request of the daemon is a job with one task.
 
-The work on the rows of one cluster is in `exporter.fleet.scan`.
+A job for each cluster keeps clusters apart: one that does not respond delays no other, as long as a task is free. The task
+goes to the executor that has read the cluster last, which has its connections; any other does it as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+import logging
+import re
+from collections.abc import Collection
+from functools import partial
+from typing import Any, Final, TypeVar
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
-from exporter.baseline import NO_BASELINE, Baseline
-from exporter.config.settings import ClusterSettings, Settings
-from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Policy
-from exporter.fleet.clients import CLIENTS
-from exporter.fleet.data_source import PACKED_NAME, packed_source_of, unpacked_rows
-from exporter.fleet.scan import Budget, ClusterCycle, packed, settle, unpacked
+from exporter.config.kafka_section import KafkaSettings
+from exporter.config.settings import ClusterSettings, ScanSettings
+from exporter.cycle import JournalOf, Known, Question, collect_with, run_cycle
+from exporter.evaluation.verdicts import Evaluation
+from exporter.fleet.executor import Done, Task, packed, perform, unpacked
+from exporter.kafka.collect.collector import Collector
+from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
+from exporter.status import ApiStatistics, total
+from exporter.transaction_log.journal import Journal
 
-CYCLES: Final = pa.schema(
-    [pa.field("cluster", pa.string(), nullable=False), pa.field("cycle", pa.binary(), nullable=False)]
-)
-TASKS_OF_A_CLUSTER: Final = 4
-"""Clusters are spread over tasks by a hash: with this many tasks for each, few clusters share one."""
-TASKS_MAX: Final = 400
+log = logging.getLogger("exporter")
+T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """The input of an evaluation besides the snapshot."""
-
-    policy: Policy
-    memories: Mapping[str, Memory]
-    """By cluster's name; empty before its first cycle."""
-    baseline: Baseline = NO_BASELINE
-    describe_all: bool = False
-    """See `exporter.fleet.scan.settle`."""
+PROTECTED: Final = ("spark.authenticate", "spark.network.crypto.enabled")
+"""Settings of Spark without which whoever reaches the driver's port gets the clusters' passwords."""
+_PYTHONS: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): (?!Traceback)")
+_JAVAS: Final = re.compile(r"Caused by: ")
+INSTALL: Final = "executors need kafka-transaction-exporter[spark]: examples/spark/submit.sh sends it with the job"
 
 
-def cycles_of(scan: DataFrame, clusters: tuple[ClusterSettings, ...], budget: Budget, known: Known) -> DataFrame:
-    """One row per cluster: its packed `ClusterCycle` (`exporter.fleet.scan.unpacked`). `scan` is packed as well."""
-    by_name = {cluster.name: cluster for cluster in clusters}
-
-    def settled(rows: pa.Table) -> pa.Table:
-        name = rows["cluster"][0].as_py()
-        cycle = _settled(pa.concat_tables(map(unpacked_rows, rows["rows"])), by_name[name], budget, known)
-        return pa.table([[name], [packed(cycle)]], schema=CYCLES)
-
-    tasks = min(TASKS_OF_A_CLUSTER * len(clusters), TASKS_MAX)
-    # Without an explicit number Spark would join these small partitions into one task.
-    spread = scan.repartition(tasks, "cluster")
-    return spread.groupBy("cluster").applyInArrow(settled, from_arrow_schema(CYCLES))
-
-
-def _settled(rows: pa.Table, cluster: ClusterSettings, budget: Budget, known: Known) -> ClusterCycle:
-    """A defect of the exporter costs this cluster its cycle, and no other cluster anything."""
-    try:
-        return settle(
-            rows,
-            cluster,
-            budget,
-            CLIENTS,
-            memory=known.memories.get(cluster.name, Memory()),
-            policy=known.policy,
-            baseline=known.baseline,
-            describe_all=known.describe_all,
-        )
-    except Exception as error:  # noqa: BLE001 - reported where the cycle is read
-        failure = f"defect in the exporter: {type(error).__name__}: {error}"
-        return ClusterCycle(cluster=cluster.name, evaluation=None, failure=failure, seconds=0.0, phases=(), requests=())
+class ExecutorsError(Exception):
+    """Executors cannot run this program."""
 
 
 class SparkEngine:
-    """Runs cycles over a fleet in one Spark session."""
+    """Makes readers that share one Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._registered: Settings | None = None
 
-    def cycle(self, settings: Settings, known: Known) -> tuple[ClusterCycle, ...]:
-        """One cycle for each cluster of `settings`. Raises Spark's exceptions when the job fails."""
-        if self._registered is not settings:
-            self._spark.dataSource.register(packed_source_of(settings))
-            self._registered = settings
-        budget = Budget.of_cycle(settings.scan)
-        cycles = cycles_of(self._spark.read.format(PACKED_NAME).load(), settings.clusters, budget, known)
-        return tuple(unpacked(data) for data in cycles.select("cycle").toArrow()["cycle"].to_pylist())
+    def check(self) -> None:
+        """Run a task on the executors, and warn of an open network. Raises ExecutorsError with the cause."""
+
+        def version(_: Any) -> str:  # a function within a function travels without its module
+            import exporter  # noqa: PLC0415 - on the executor
+
+            return exporter.__version__
+
+        context = self._spark.sparkContext
+        try:
+            versions = context.parallelize(range(context.defaultParallelism)).map(version).distinct().collect()
+        except (PySparkException, Py4JError) as error:
+            raise ExecutorsError(f"Spark's executors cannot run this program: {cause_of(error)} ({INSTALL})") from error
+        log.info("Spark's executors have version %s", ", ".join(sorted(versions)))
+        lacking = [name for name in PROTECTED if context.getConf().get(name, "false") != "true"]
+        if lacking and not str(context.master).startswith("local"):
+            log.warning(
+                "passwords travel to Spark's executors without protection: set %s to true", " and ".join(lacking)
+            )
+
+    def reader(self, cluster: ClusterSettings) -> SparkReader:
+        """The reader of a cluster."""
+        return SparkReader(self._spark.sparkContext, cluster.settings.kafka, cluster.settings.scan)
 
     def close(self) -> None:
-        """Stop the session, and with it a running job."""
+        """Stop the session, and with it running jobs."""
         self._spark.stop()
+
+
+class SparkReader:
+    """Reads one cluster; see `exporter.cycle.Reader`."""
+
+    def __init__(self, context: SparkContext, kafka: KafkaSettings, scan: ScanSettings) -> None:
+        self._context = context
+        self._kafka = kafka
+        self._scan = scan
+        self._recalled: tuple[str, tuple[str, ...]] = ("", ())
+        self._requests: tuple[ApiStatistics, ...] = ()
+        self._is_closed = False
+        # Spark prefers the executor that has this one element in memory.
+        self._home = context.parallelize([0], 1).persist()
+        self.phases: tuple[tuple[str, float], ...] = ()
+
+    def cycle(self, known: Known, journal_of: JournalOf) -> Evaluation:
+        """The executor evaluates, too; the journal that it gets is of the transactions that are known by now."""
+        journal = journal_of({key.producer_id for key in known.memory.transactions})
+        done = self._run(partial(_cycle, known, journal))
+        self.phases = done.phases
+        evaluation: Evaluation = done.value
+        snapshot = evaluation.snapshot
+        self.recall(snapshot.cluster_id, (*snapshot.partitions.topics, *snapshot.visibility.hidden_topics))
+        return evaluation
+
+    def query(self, question: Question[T], *, deadline_s: float) -> T:
+        value: T = self._run(partial(_query, question, deadline_s)).value
+        return value
+
+    def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:  # noqa: ARG002 - see `Clients`
+        self._kafka, self._scan = kafka, scan
+
+    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
+        self._recalled = cluster_id, topics
+
+    def statistics(self) -> tuple[ApiStatistics, ...]:
+        return self._requests
+
+    def close(self) -> None:
+        """Jobs that run end with the session."""
+        self._is_closed = True
+
+    def _run(self, work: Any) -> Done:
+        """Raises what `work` raises, ClusterUnavailableError if the job fails, ClientClosedError after `close`."""
+        task = packed(Task(kafka=self._kafka, scan=self._scan, recalled=self._recalled, work=work))
+        try:
+            # The one element is taken: a Python process with unread input ends, and its connections with it.
+            (data,) = self._home.map(lambda _: perform(task)).collect()
+        except (PySparkException, Py4JError) as error:
+            if self._is_closed:
+                raise ClientClosedError from error
+            raise ClusterUnavailableError(f"the Spark job failed: {cause_of(error)}") from error
+        done: Done = unpacked(data)
+        self._requests = total((*self._requests, *done.requests))
+        if done.error is not None:
+            raise done.error
+        return done
+
+
+def _cycle(known: Known, journal: Journal, collector: Collector) -> Evaluation:
+    def journal_of(_: Collection[int]) -> Journal:
+        return journal
+
+    return run_cycle(collect_with(collector), known, journal_of)
+
+
+def _query(question: Question[T], deadline_s: float, collector: Collector) -> T:
+    return collector.query(question, deadline_s=deadline_s)
+
+
+def cause_of(error: BaseException) -> str:
+    """The line of a failed job that names the cause: Spark's own first line does not, and a page of traces follows."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if _PYTHONS.match(line)] or [line for line in lines if _JAVAS.match(line)] or lines
+    return causes[-1] if causes else type(error).__name__

@@ -83,14 +83,12 @@ class History:
         self,
         settings: HistorySettings,
         *,
-        interval_ms: int,
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
         writer: str | None = None,
     ) -> None:
         """`writer` distinguishes the files of several processes in one directory."""
         self._settings = settings
-        self._interval_ms = interval_ms
         self._wall_clock = wall_clock
         self._clock = clock
         self._writer = writer or uuid.uuid4().hex[:12]
@@ -108,9 +106,9 @@ class History:
         """Start the writing thread."""
         self._thread.start()
 
-    def record(self, evaluation: Evaluation) -> None:
-        """Add one cycle to the next file."""
-        cycle = _cycle(evaluation, self._interval_ms, self._writer)
+    def record(self, evaluation: Evaluation, interval_ms: int) -> None:
+        """Add one cycle of a cluster with this interval to the next file."""
+        cycle = _cycle(evaluation, interval_ms, self._writer)
         with self._condition:
             self._waiting.append(cycle)
             self._waiting_rows += len(cycle.observations)

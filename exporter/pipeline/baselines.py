@@ -15,8 +15,8 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
 from exporter.baseline import FORMAT, VERSION
-from exporter.groups import GroupRules, group_of
 from exporter.incidents.incident import HANGING
+from exporter.patterns import GroupRules, group_of
 from exporter.pipeline import schemas
 from exporter.pipeline.thresholds import HOUR_SAMPLES_MIN, HOUR_SPAN_MS_MIN, UsualDurations, threshold_of
 from exporter.pipeline.transactions import CLOSED

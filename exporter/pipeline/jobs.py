@@ -12,8 +12,8 @@ from typing import Final
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from exporter.groups import GroupRules
 from exporter.history.schema import CYCLES
+from exporter.patterns import GroupRules
 from exporter.pipeline import schemas
 from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.compact import compact_history, compact_tables, files_since

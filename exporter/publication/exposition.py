@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prometheus_client import Metric as ForeignMetric
@@ -19,6 +19,7 @@ from exporter.publication.publication import Publication
 from exporter.publication.rendering import family_chunks
 from exporter.publication.text import labels_text, number
 from exporter.publication.zero_series import Chunk, ZeroSeriesCache
+from exporter.status import ProcessStatus
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -57,23 +58,64 @@ class Exposition:
     openmetrics_gzip: Representation
 
 
+@dataclass(frozen=True, slots=True)
+class Families:
+    """The lines of one cluster, by metric: empty for metrics of the process."""
+
+    publication: Publication
+    chunks: tuple[tuple[Chunk, ...], ...]
+
+
+class ClusterRenderer:
+    """Renders one cluster; between two publications it keeps the resting lines of the partitions and nothing else."""
+
+    def __init__(self, cluster: str | None = None, metrics: Sequence[Metric[Any]] = METRICS) -> None:
+        """`cluster` is its name in a fleet."""
+        self._metrics = metrics
+        self._resting = ZeroSeriesCache(() if cluster is None else (("cluster", cluster),))
+
+    def families(self, publication: Publication) -> Families:
+        """The lines of `publication`."""
+        return Families(
+            publication,
+            tuple(
+                () if metric.of.is_of_process else family_chunks(metric, publication, self._resting)
+                for metric in self._metrics
+            ),
+        )
+
+
 class Renderer:
-    """Makes expositions; between two of them it keeps the resting lines of the partitions and nothing else."""
+    """Joins the lines of all clusters to an exposition."""
 
     def __init__(self, metrics: Sequence[Metric[Any]] = METRICS, process: ProcessCollector | None = None) -> None:
         self._metrics = metrics
-        self._resting: dict[str | None, ZeroSeriesCache] = {}
         self._process = ProcessCollector(registry=None) if process is None else process
+        self._clusters: dict[str | None, ClusterRenderer] = {}
 
     def render(self, *publications: Publication) -> Exposition:
-        """The exposition of one publication, or of a fleet's. The values of `process_*` are of this instant, too."""
-        self._resting = {
-            publication.cluster: self._resting.get(publication.cluster) or _resting_of(publication.cluster)
+        """The exposition of one publication, or of a fleet's."""
+        self._clusters = {
+            publication.cluster: self._clusters.get(publication.cluster)
+            or ClusterRenderer(publication.cluster, self._metrics)
             for publication in publications
         }
+        families = [self._clusters[publication.cluster].families(publication) for publication in publications]
+        return self.joined(families, publications[0].process)
+
+    def joined(self, clusters: Sequence[Families], process: ProcessStatus) -> Exposition:
+        """The exposition of these clusters. The values of the process are of this instant."""
+        of_process = replace(clusters[0].publication, process=process)
         families = [
-            _Family(metric.name, metric.help, metric.kind, self._chunks_of(metric, publications))
-            for metric in self._metrics
+            _Family(
+                metric.name,
+                metric.help,
+                metric.kind,
+                family_chunks(metric, of_process, _NOTHING_RESTS)
+                if metric.of.is_of_process
+                else tuple(chunk for cluster in clusters for chunk in cluster.chunks[position]),
+            )
+            for position, metric in enumerate(self._metrics)
         ]
         families += _process_families(self._process)
         families = [family for family in families if family.lines]
@@ -86,17 +128,9 @@ class Renderer:
             openmetrics_gzip=_compressed(OPENMETRICS, openmetrics),
         )
 
-    def _chunks_of(self, metric: Metric[Any], publications: Sequence[Publication]) -> tuple[Chunk, ...]:
-        spoken_of = publications[:1] if metric.of.is_of_process else publications
-        return tuple(
-            chunk
-            for publication in spoken_of
-            for chunk in family_chunks(metric, publication, self._resting[publication.cluster])
-        )
 
-
-def _resting_of(cluster: str | None) -> ZeroSeriesCache:
-    return ZeroSeriesCache() if cluster is None else ZeroSeriesCache((("cluster", cluster),))
+_NOTHING_RESTS = ZeroSeriesCache()
+"""Metrics of the process have no series by partition."""
 
 
 @dataclass(frozen=True)

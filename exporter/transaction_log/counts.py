@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
-from exporter.groups import OTHER_GROUP, PREFIXES_MAX, GroupRules, group_of, prefix_of
+from exporter.patterns import OTHER_GROUP, PREFIXES_MAX, GroupRules, group_of, prefix_of
 from exporter.transaction_log.events import Event, Happening, Outcome
 
 DURATION_BUCKETS_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600)

@@ -7,5 +7,6 @@ from exporter.config.settings import ClusterSettings, Settings
 
 
 def sasl_of(settings: Settings | ClusterSettings) -> SaslSettings:
-    assert settings.kafka.sasl is not None
-    return settings.kafka.sasl
+    kafka = settings.kafka if isinstance(settings, Settings) else settings.settings.kafka
+    assert kafka.sasl is not None
+    return kafka.sasl

@@ -43,7 +43,7 @@ def test_a_cluster_takes_from_the_settings_what_it_does_not_say() -> None:
     settings = load_fleet(sources).settings
 
     assert [cluster.name for cluster in settings.clusters] == ["payments", "orders"]
-    assert [cluster.kafka.bootstrap for cluster in settings.clusters] == ["payments:9092", "orders:9092"]
+    assert [cluster.settings.kafka.bootstrap for cluster in settings.clusters] == ["payments:9092", "orders:9092"]
     assert [sasl_of(cluster).password for cluster in settings.clusters] == ["hunter2", "other"]
     assert {sasl_of(cluster).username for cluster in settings.clusters} == {"by-flag"}
     assert settings.scan.interval_ms == 20_000
@@ -72,7 +72,15 @@ def test_settings_of_a_cluster_travel_to_other_machines() -> None:
             "clusters:\n  a:\n    kafka: {bootstrap.server: 'a:1'}",
             "fleet.yaml:3: kafka.bootstrap.server: unknown setting",
         ),
-        ("clusters:\n  a:\n    scan: {interval: 1s}", "fleet.yaml:3: scan.interval applies to the whole fleet"),
+        (
+            "clusters:\n  a:\n    publish: {suspects_limit: 1}",
+            "fleet.yaml:3: publish.suspects_limit applies to the whole fleet",
+        ),
+        (
+            "clusters:\n  a:\n    scan: {receive_limit: 1GB}",
+            "fleet.yaml:3: scan.receive_limit applies to the whole fleet",
+        ),
+        ("clusters: {a/b: {kafka: {bootstrap.servers: 'a:1'}}}", "fleet.yaml:1: 'a/b' is not a valid cluster name"),
         ("clusters:\n  a: {kafka: {client.id: x}}", "kafka.bootstrap.servers is not set"),
         ("clusters: {a: {kafka: {bootstrap.servers: '[', }}", "fleet.yaml:1: not valid YAML"),
     ],

@@ -15,9 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.loading import load
 from exporter.config.settings import Settings
+from exporter.cycle import EmbeddedReader
 from exporter.daemon.daemon import Daemon
 from exporter.daemon.reload import Reloaded, Reloader
-from exporter.daemon.scheduler import CYCLE_JOB, Order, Orders
+from exporter.daemon.scheduler import Order, Orders
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import BrokerContact, Preconditions, SecondRead, Snapshot, StateTopic, TransactionKeys
@@ -91,7 +92,17 @@ def down() -> ClusterUnavailableError:
 
 def daemon_on(script: Script, clock: Clock, state: Path | None = None) -> Daemon:
     settings = load(file=None, environment={}, flags=FLAGS)
-    return Daemon(settings, cast("Collector", script), state_path=state, wall_clock=clock, clock=clock)
+    return Daemon(settings, lambda _: scripted(script), state_path_of=lambda _: state, wall_clock=clock, clock=clock)
+
+
+def scripted(script: Script) -> EmbeddedReader:
+    return EmbeddedReader(cast("Collector", script))
+
+
+def cycle(daemon: Daemon) -> None:
+    """One cycle of each cluster, as the schedule begins it."""
+    for job in daemon.jobs.values():
+        daemon.scheduler._cycle(job)
 
 
 def get(daemon: Daemon, path: str) -> tuple[int, str]:
@@ -109,8 +120,8 @@ def values(daemon: Daemon) -> dict[str, float]:
 def test_the_page_has_the_cluster_s_name(name: str, heading: str) -> None:
     """The setting, with the id next to it; the id alone without one. Metrics have no such label."""
     settings = load(file=None, environment={}, flags={**FLAGS, "cluster.name": name})
-    daemon = Daemon(settings, cast("Collector", Script(healthy())), state_path=None)
-    daemon.cycle()
+    daemon = Daemon(settings, lambda _: scripted(Script(healthy())))
+    cycle(daemon)
 
     page = get(daemon, "/")[1]
     assert f'<code id="cluster">{heading}</code>' in page
@@ -121,7 +132,7 @@ def test_the_page_has_the_cluster_s_name(name: str, heading: str) -> None:
 def test_the_page_s_commands_have_the_brokers_of_the_settings() -> None:
     """An operator copies them as they are."""
     daemon = daemon_on(Script(hang()), Clock())
-    daemon.cycle()
+    cycle(daemon)
 
     assert f"--bootstrap-server</span> {FLAGS['kafka.bootstrap.servers']} <span>--topic" in get(daemon, "/")[1]
 
@@ -131,11 +142,11 @@ def test_a_failed_cycle_keeps_the_rows_until_the_third(caplog: pytest.LogCapture
     clock = Clock()
     daemon = daemon_on(Script(healthy(), down(), down(), down(), healthy(40)), clock)
 
-    daemon.cycle()
+    cycle(daemon)
     assert values(daemon)["kafka_transaction_exporter_last_cycle_success"] == 1
     for failures in (1, 2, 3):
         clock.now += 10
-        daemon.cycle()
+        cycle(daemon)
         published = values(daemon)
         assert ("kafka_late_transactions" in published) == (failures < 3)
         assert published["kafka_transaction_exporter_snapshot_timestamp_seconds"] == NOW_MS / 1000
@@ -144,7 +155,7 @@ def test_a_failed_cycle_keeps_the_rows_until_the_third(caplog: pytest.LogCapture
         assert published["kafka_transaction_exporter_snapshot_stale"] == (failures == 3)
     assert "no broker responded" in get(daemon, "/")[1]
 
-    daemon.cycle()
+    cycle(daemon)
     assert values(daemon)["kafka_late_transactions"] == 0
     assert [record.levelname for record in caplog.records if "no broker responded" in record.message] == ["ERROR"]
 
@@ -152,10 +163,10 @@ def test_a_failed_cycle_keeps_the_rows_until_the_third(caplog: pytest.LogCapture
 def test_cycles_that_cannot_begin_make_it_stale_as_well() -> None:
     """A cycle that hangs never fails: the schedule's misses count, and drop the rows."""
     daemon = daemon_on(Script(healthy()), Clock())
-    daemon.cycle()
+    cycle(daemon)
 
     for _ in range(3):
-        daemon.missed()
+        daemon.jobs[None].missed()
 
     published = values(daemon)
     assert published["kafka_transaction_exporter_cycles_missed_total"] == 3
@@ -170,7 +181,7 @@ def test_it_is_ready_from_the_first_cycle_on_that_succeeded() -> None:
 
     seen = []
     for _ in range(3):
-        daemon.cycle()
+        cycle(daemon)
         seen.append((get(daemon, "/-/ready")[0], get(daemon, "/-/healthy")[0]))
 
     assert seen == [(503, 200), (200, 200), (200, 200)]
@@ -190,7 +201,7 @@ def test_whether_a_hang_could_be_proved_is_logged_once_and_shown(caplog: pytest.
     def cycle_after(seconds: float) -> tuple[int, str]:
         clock.now += seconds
         caplog.clear()
-        daemon.cycle()
+        cycle(daemon)
         lines = [record.getMessage() for record in caplog.records if "proved" in record.getMessage()]
         return script.queries, " ".join(lines)
 
@@ -216,7 +227,7 @@ def test_the_principal_is_read_once_for_each_connection(monkeypatch: pytest.Monk
     script.preconditions = Preconditions(contacts=(contact(),), state_topic=StateTopic.HIDDEN)
     daemon = daemon_on(script, clock)
     for _ in range(3):
-        daemon.cycle()
+        cycle(daemon)
         clock.now += 61
 
     assert (len(read), script.queries) == (1, 3)
@@ -227,15 +238,15 @@ def test_preconditions_that_are_not_read_in_time_change_nothing(caplog: pytest.L
     clock, script = Clock(), Script(healthy(), healthy(1), healthy(2))
     daemon = daemon_on(script, clock)
     with caplog.at_level("INFO"):
-        daemon.cycle()
+        cycle(daemon)
         assert "proved" not in caplog.text
         assert "proved" not in get(daemon, "/")[1]
         script.preconditions = Preconditions(contacts=(contact(),), state_topic=StateTopic.PRESENT)
         clock.now += 60
-        daemon.cycle()
+        cycle(daemon)
         script.preconditions = None
         clock.now += 600
-        daemon.cycle()
+        cycle(daemon)
 
     assert caplog.text.count("Hangs can be proved") == 1
     assert "Hangs can be proved on the 1 visible topic." in get(daemon, "/")[1]
@@ -245,7 +256,7 @@ def test_only_a_dead_loop_fails_liveness() -> None:
     """Failing cycles keep the exporter alive; when none ends for three intervals and deadlines, it is dead."""
     clock = Clock()
     daemon = daemon_on(Script(down()), clock)
-    daemon.cycle()
+    cycle(daemon)
 
     clock.now += 3 * (10 + 9)
     assert daemon.scheduler.liveness() is None
@@ -260,8 +271,8 @@ def test_what_was_open_before_is_handed_to_the_next_reading() -> None:
     script = Script(healthy(), healthy(10))
     daemon = daemon_on(script, Clock())
 
-    daemon.cycle()
-    daemon.cycle()
+    cycle(daemon)
+    cycle(daemon)
 
     assert script.seen_before == [[], [("orders", 0, 7, 100, "")]]
 
@@ -269,10 +280,10 @@ def test_what_was_open_before_is_handed_to_the_next_reading() -> None:
 def test_memory_reaches_the_state_file_and_comes_back(tmp_path: Path) -> None:
     """A second daemon with the same state file knows what the first one saw."""
     path = tmp_path / "state.json"
-    daemon_on(Script(healthy()), Clock(), path).cycle()
+    cycle(daemon_on(Script(healthy()), Clock(), path))
     script = Script(healthy(10))
 
-    daemon_on(script, Clock(), path).cycle()
+    cycle(daemon_on(script, Clock(), path))
 
     assert script.seen_before == [[("orders", 0, 7, 100, "")]]
     assert script.recalled == (healthy().cluster_id, ("orders",))
@@ -283,10 +294,10 @@ def test_an_unwritable_state_file_harms_nothing(tmp_path: Path, caplog: pytest.L
     (tmp_path / "file").write_text("")
     script = Script(healthy(), healthy(10))
     daemon = daemon_on(script, Clock())
-    daemon._record._state_path = tmp_path / "file" / "state.json"
+    daemon.jobs[None]._record._state_path = tmp_path / "file" / "state.json"
 
-    daemon.cycle()
-    daemon.cycle()
+    cycle(daemon)
+    cycle(daemon)
 
     assert values(daemon)["kafka_transaction_exporter_last_cycle_success"] == 1
     assert len([r for r in caplog.records if "a restart would lose first-seen times" in r.message]) == 1
@@ -328,12 +339,11 @@ def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPat
         collector, "use", lambda _, scan, *, reconnect: used.append((scan.interval_ms, reconnect)), raising=False
     )
     changed = settings_with(scan__interval="20s", publish__suspects_limit="7")
-    reloads = Reloads(Reloaded(changed, files_changed=True), Reloaded(changed, files_changed=False), None)
+    reloads = Reloads(Reloaded(changed, frozenset({Path("password")})), Reloaded(changed), None)
     orders = Orders()
     daemon = Daemon(
         settings_with(),
-        cast("Collector", collector),
-        state_path=None,
+        lambda _: scripted(collector),
         reloader=cast("Reloader", reloads),
         orders=orders,
         wall_clock=clock,
@@ -341,18 +351,18 @@ def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPat
     )
     scheduler = BackgroundScheduler()
     scheduler.start(paused=True)
-    scheduler.add_job(daemon.cycle, "interval", seconds=10, id=CYCLE_JOB)
-    daemon.cycle()
+    daemon.scheduler.schedule(scheduler)
+    cycle(daemon)
 
     for _ in range(3):
         daemon.scheduler.reload(scheduler, only_if_changed=False)
-    interval = scheduler.get_job(CYCLE_JOB).trigger.interval.total_seconds()
+    interval = scheduler.get_job("cycle").trigger.interval.total_seconds()
     scheduler.shutdown(wait=False)
 
     assert used == []
     assert values(daemon)["kafka_transaction_exporter_config_last_reload_successful"] == 0
-    daemon.cycle()
-    daemon.cycle()
+    cycle(daemon)
+    cycle(daemon)
     assert used == [(20_000, True)]
     assert interval == 20
     assert values(daemon)["kafka_transaction_exporter_cycle_interval_seconds"] == 20
@@ -362,19 +372,19 @@ def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPat
 def test_a_clock_that_was_set_back_does_not_stop_the_loop(*, stepped_s: float, is_anew: bool) -> None:
     """The schedule restarts from the present time of day; a clock set forward only brings a cycle early."""
     clock, wall = Clock(), Clock()
-    daemon = Daemon(settings_with(), cast("Collector", Script()), state_path=None, wall_clock=wall, clock=clock)
+    daemon = Daemon(settings_with(), lambda _: scripted(Script()), wall_clock=wall, clock=clock)
     scheduler = BackgroundScheduler(timezone="UTC")
     scheduler.start(paused=True)
-    scheduler.add_job(daemon.cycle, "interval", seconds=10, id=CYCLE_JOB)
+    daemon.scheduler.schedule(scheduler)
     an_hour_off = datetime.now(timezone.utc) + timedelta(hours=1)
-    scheduler.modify_job(CYCLE_JOB, next_run_time=an_hour_off)
+    scheduler.modify_job("cycle", next_run_time=an_hour_off)
     before = clock(), wall()
     clock.now += 10
     wall.now += 10 + stepped_s
 
     readings = daemon.scheduler.keep_pace(scheduler, *before)
 
-    next_run = scheduler.get_job(CYCLE_JOB).next_run_time
+    next_run = scheduler.get_job("cycle").next_run_time
     scheduler.shutdown(wait=False)
     assert readings == (clock(), wall())
     assert (next_run < an_hour_off) is is_anew
@@ -387,8 +397,7 @@ def test_orders_are_followed_until_the_one_to_stop() -> None:
     reloads = Reloads(None)
     daemon = Daemon(
         settings_with(reload__watch_interval="10ms"),
-        cast("Collector", Script(*[healthy()] * 50)),
-        state_path=None,
+        lambda _: scripted(Script(*[healthy()] * 50)),
         reloader=cast("Reloader", reloads),
         orders=orders,
         wall_clock=clock,
@@ -410,7 +419,7 @@ def test_a_loop_whose_scheduler_has_died_is_not_alive(monkeypatch: pytest.Monkey
     monkeypatch.setattr(BackgroundScheduler, "_main_loop", BackgroundScheduler._process_jobs)
     orders = Orders()
     settings = settings_with(scan__interval="50ms", scan__deadline="40ms")
-    daemon = Daemon(settings, cast("Collector", Script(healthy())), state_path=None, orders=orders)
+    daemon = Daemon(settings, lambda _: scripted(Script(healthy())), orders=orders)
     thread = threading.Thread(target=daemon.run)
     thread.start()
     try:

@@ -16,7 +16,7 @@ from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.incidents.follow import followed
 from exporter.incidents.incident import NO_INCIDENTS, EventKind
 from exporter.web.routes import Request
-from tests.daemon.test_daemon import Clock, Script, daemon_on, healthy
+from tests.daemon.test_daemon import Clock, Script, cycle, daemon_on, healthy
 from tests.evaluation.builders import NOW_MS, proof, snapshot
 from tests.incidents.cycles import hang
 
@@ -108,9 +108,9 @@ def test_an_audit_log_that_cannot_be_read_is_logged_once(tmp_path: Path, caplog:
 def test_the_daemon_publishes_a_page_for_each_incident() -> None:
     script = Script(healthy(), snapshot([hang()], proof=proof(), taken_at_ms=NOW_MS + 30_000))
     daemon = daemon_on(script, Clock())
-    daemon.cycle()
+    cycle(daemon)
     assert daemon.routes.answer(request("/incidents")).status == 200
-    daemon.cycle()
+    cycle(daemon)
     response = daemon.routes.answer(request("/incidents/20270115T080030000Z"))
     assert (response.status, b"hanging_no_transactional_id" in b"".join(response.chunks)) == (200, True)
     assert daemon.routes.answer(request("/incidents/other")).status == 404

@@ -54,7 +54,7 @@ def test_a_changed_file_is_read_once(files: Files) -> None:
     reloaded = files.reloader.if_changed()
 
     assert reloaded is not None
-    assert (reloaded.settings.scan.interval_ms, reloaded.files_changed) == (20_000, False)
+    assert (reloaded.settings.scan.interval_ms, reloaded.changed) == (20_000, frozenset())
     assert files.reloader.status.last_success_at_ms == 2_000_000
     assert files.reloader.if_changed() is None
 
@@ -66,7 +66,7 @@ def test_a_rotated_password_is_a_change_of_its_own(files: Files) -> None:
     reloaded = files.reloader.if_changed()
 
     assert reloaded is not None
-    assert reloaded.files_changed
+    assert reloaded.changed == {files.password}
     assert sasl_of(reloaded.settings).password == "two"
 
 

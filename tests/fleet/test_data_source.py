@@ -32,7 +32,8 @@ def test_the_scan_is_a_table(spark: SparkSession, kafka_4_3_1: KafkaCluster, mak
     assert len({row.cluster_id for row in rows}) == 1
     (broker,) = (row for row in rows if row.topic is None and row.broker == 1)
     assert broker.failure is None
-    assert "DescribeProducers" in [request.api for request in broker.requests]
+    (of_cluster,) = (row for row in rows if row.topic is None and row.broker == -1)
+    assert "DescribeProducers" in [request.api for request in of_cluster.requests]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The fleet on real brokers: Spark's engine publishes what the daemon of one cluster publishes, line for line."""
+"""The fleet on real brokers: Spark's executors publish what this process publishes, line for line."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from pyspark.sql import SparkSession
 
 from examples.workload.planting import plant_hang, plant_hang_without_id, plant_producers
 from examples.workload.producers import OpenTransaction
-from exporter.config.fleet import Sources, alone, load_fleet
-from exporter.config.loading import load
+from exporter.commands.serve import opened
+from exporter.config.fleet import Sources, load_fleet
 from exporter.config.settings import Settings
 from exporter.daemon.daemon import Daemon
-from exporter.daemon.fleet import FleetDaemon
-from exporter.daemon.proof_check import ProofCheck
-from exporter.fleet.engine import SparkEngine
-from exporter.kafka.collect.collector import open_collector
+from exporter.fleet.engine import SparkEngine, cause_of
 from exporter.web.routes import Request, Routes
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
@@ -28,8 +25,6 @@ A_SECOND = {"kafka.request.timeout.ms": "1000", "scan.deadline": "10s", "scan.in
 
 
 def settings_for(*bootstraps: str) -> Settings:
-    if len(bootstraps) == 1:
-        return alone(load(file=None, environment={}, flags={**A_SECOND, "kafka.bootstrap.servers": bootstraps[0]}))
     clusters = "".join(
         f"  cluster-{number}: {{kafka: {{bootstrap.servers: '{bootstrap}'}}}}\n"
         for number, bootstrap in enumerate(bootstraps)
@@ -57,56 +52,83 @@ def planted(cluster: KafkaCluster) -> Iterator[None]:
 
 
 def comparable(exposition: str) -> list[str]:
-    """Without the label of a fleet, and without what a clock or this process has a part in."""
-    lines = [re.sub(r'cluster="[^"]*",?', "", line, count=1).replace("{}", "") for line in exposition.splitlines()]
-    lines = [line for line in lines if "process_" not in line]
+    """Without what a clock or this process has a part in, and the check of the controller that new connections begin with:
+    an executor may have several processes of Python, each with connections of its own.
+    """
+    lines = [line for line in exposition.splitlines() if "process_" not in line and "DescribeQuorum" not in line]
     return [line.rpartition(" ")[0] if "_seconds" in line else line for line in lines]
 
 
-@pytest.mark.parametrize("nodes", [1, pytest.param(3, marks=pytest.mark.slow)])
-def test_a_fleet_of_one_says_what_the_daemon_of_one_says(
-    spark: SparkSession, make_cluster: MakeCluster, nodes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two cycles of each engine on the same state: every series, value and order, except values that depend on a clock.
+def cycles(daemon: Daemon, count: int) -> None:
+    for _ in range(count):
+        for cluster in daemon.jobs.values():
+            cluster.cycle()
 
-    Whether hangs could be proved is not checked for the clusters of a fleet: the requests of that check are left out.
+
+@pytest.mark.parametrize("nodes", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_executors_publish_what_this_process_publishes(
+    spark: SparkSession, make_cluster: MakeCluster, nodes: int
+) -> None:
+    """Two cycles of each engine on the same state, a dead cluster beside: every series, value and order, except values
+    that depend on a clock. What is not of every cycle is read, too: whether hangs can be proved, protection, a cause.
     """
-    monkeypatch.setattr(ProofCheck, "diagnosis", lambda *_: None)
     cluster = make_cluster("4.3.1", nodes=nodes, properties=HANGS_CAN_BE_PLANTED)
-    settings = settings_for(cluster.bootstrap)
-    collector = open_collector(settings.kafka, settings.scan)
-    try:
-        with planted(cluster):
-            embedded = Daemon(settings, collector, state_path=None)
-            fleet = FleetDaemon(settings, SparkEngine(spark), state_path_of=lambda _: None)
-            for daemon in (embedded, fleet, embedded, fleet):
-                daemon.cycle()
-            expected, published = got(embedded.routes, "/metrics"), got(fleet.routes, "/metrics")
-    finally:
-        collector.close()
+    settings = settings_for(cluster.bootstrap, NOBODY)
+    with planted(cluster):
+        embedded = Daemon(settings, opened)
+        on_spark = Daemon(settings, SparkEngine(spark).reader)
+        for daemon in (embedded, on_spark, embedded, on_spark):
+            cycles(daemon, 1)
+        expected, published = got(embedded.routes, "/metrics"), got(on_spark.routes, "/metrics")
+        page = got(on_spark.routes, "/clusters/cluster-0")
+        embedded.close()
 
     assert comparable(published) == comparable(expected)
-    assert (
-        f'kafka_open_transactions{{cluster="{cluster.bootstrap}",verdict="hanging_not_in_transaction"}} 1' in published
-    )
-    assert published.count('kafka_partition_max_active_transaction_duration_seconds{cluster="') >= 35
+    assert 'kafka_open_transactions{cluster="cluster-0",verdict="hanging_not_in_transaction"} 1' in published
+    assert published.count('kafka_partition_max_active_transaction_duration_seconds{cluster="cluster-0"') >= 35
+    assert 'kafka_transaction_protection{cluster="cluster-0",check="' in published
+    assert "can be proved" in page, re.findall(r"[^<>]*prove[^<>]*", page)
+    assert re.findall(r'last_cycle_success\{cluster="([^"]*)"\} (\d)', published) == [
+        ("cluster-0", "1"),
+        ("cluster-1", "0"),
+    ]
+    assert f"broker at {NOBODY} cannot be connected to" in got(on_spark.routes, "/clusters/cluster-1")
     series = [line for line in published.splitlines() if not line.startswith(("#", "process_"))]
     without = {line.split("{")[0].split(" ")[0] for line in series if 'cluster="' not in line}
     assert all(name.startswith("kafka_transaction_exporter_config_") for name in without), without
 
 
-def test_a_cluster_that_fails_costs_itself(spark: SparkSession, kafka_4_3_1: KafkaCluster) -> None:
-    """Its rows are missing and its failure is shown; the other cluster's rows are in the same publication."""
-    fleet = FleetDaemon(settings_for(kafka_4_3_1.bootstrap, NOBODY), SparkEngine(spark), state_path_of=lambda _: None)
-    fleet.cycle()
-    fleet.cycle()
+def test_executors_that_can_run_the_program_are_found(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    """Before anything is served; in local mode nobody else reaches the driver's port."""
+    with caplog.at_level("INFO"):
+        SparkEngine(spark).check()
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+    assert "Spark's executors have version" in caplog.text
 
-    published, page = got(fleet.routes, "/metrics"), got(fleet.routes, "/")
-    success = re.findall(r'last_cycle_success\{cluster="([^"]*)"\} (\d)', published)
-    assert success == [("cluster-0", "1"), ("cluster-1", "0")]
-    assert 'kafka_transaction_exporter_cycles_failed_total{cluster="cluster-1"} 2' in published
-    assert 'kafka_partitions_with_late_transactions{cluster="cluster-0"} 0' in published
-    assert 'kafka_partitions_with_late_transactions{cluster="cluster-1"}' not in published
-    assert page.index("cluster-1") < page.index("cluster-0"), "what is not known stands before what is well"
-    assert f"broker at {NOBODY} cannot be connected to" in got(fleet.routes, "/clusters/cluster-1")
-    assert "cluster-0" in got(fleet.routes, "/clusters/cluster-0")
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        (
+            (
+                "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
+                ": org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times\n"
+                "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+                '  File "worker.py", line 1, in main\n'
+                "ModuleNotFoundError: No module named 'exporter'\n\n\tat org.apache.spark.api.python.X(X.scala:1)"
+            ),
+            "ModuleNotFoundError: No module named 'exporter'",
+        ),
+        (
+            (
+                "An error occurred while calling o1.\n: org.apache.spark.SparkException: Job aborted due to stage failure\n"
+                'Caused by: java.io.IOException: Cannot run program "python9": error=2, No such file or directory\n'
+            ),
+            'Cannot run program "python9": error=2, No such file or directory',
+        ),
+        ("Job 3 cancelled because SparkContext was shut down", "Job 3 cancelled because SparkContext was shut down"),
+    ],
+)
+def test_the_cause_of_a_failed_job_is_one_line(message: str, cause: str) -> None:
+    """Spark's first line only says which call has failed."""
+    assert cause in cause_of(RuntimeError(message))

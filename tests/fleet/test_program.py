@@ -1,8 +1,10 @@
-"""The programs of a fleet, as users start them: `serve --engine=spark`, and with spark-submit."""
+"""The programs of a fleet, as users start them: `serve` with each engine, commands, and with spark-submit."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from examples.workload.planting import plant_hang
+from examples.workload.producers import OpenTransaction
 from tests.brokers.cluster import KafkaCluster, free_ports
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
 from tests.real_brokers.exporting import ended
@@ -36,11 +39,10 @@ def fleet_file(folder: Path, **bootstraps: str) -> Path:
 
 @contextmanager
 def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
-    """`serve --engine=spark`, ended with all that it has started."""
+    """`serve`, ended with all that it has started."""
     (port,) = free_ports(1)
     log = folder / "exporter.log"
     words = [
-        "--engine=spark",
         f"--publish.listen-address=127.0.0.1:{port}",
         "--scan.interval=2s",
         "--scan.deadline=1900ms",
@@ -69,22 +71,25 @@ def metrics(url: str) -> str:
         return ""
 
 
-@pytest.mark.slow
-def test_a_fleet_is_served_reloaded_recorded_and_ended(make_cluster: MakeCluster, tmp_path: Path) -> None:
-    """A cluster more after SIGHUP, verdicts, what was seen in the history, a clean end on SIGTERM."""
+@pytest.mark.parametrize("engine", ["embedded", pytest.param("spark", marks=pytest.mark.slow)])
+def test_a_fleet_is_served_reloaded_recorded_and_ended(make_cluster: MakeCluster, tmp_path: Path, engine: str) -> None:
+    """A cluster more after SIGHUP, verdicts, outcomes, what was seen in the history, a clean end on SIGTERM."""
     one = make_cluster("4.3.1", properties=HANGS_CAN_BE_PLANTED)
     other = make_cluster("3.9.1")
     one.topics.create("orders", partitions=2)
     plant_hang(one.bootstrap, "orders", 1, "app-1")
     clusters, history = fleet_file(tmp_path, one=one.bootstrap), tmp_path / "history"
     hanging = 'kafka_open_transactions{cluster="one",verdict="hanging_not_in_transaction"} 1'
-    with serving(tmp_path, f"--clusters={clusters}", f"--history.directory={history}") as (process, url, log):
+    words = [f"--engine={engine}", f"--clusters={clusters}", f"--history.directory={history}"]
+    with serving(tmp_path, *words, "--transaction-log.enabled=true") as (process, url, log):
         until(lambda: hanging in metrics(url), patience_s=PATIENCE_S, status=log.read_text)
         assert 'cluster="other"' not in metrics(url)
         fleet_file(tmp_path, one=one.bootstrap, other=other.bootstrap)
         process.send_signal(signal.SIGHUP)
         succeeded = 'kafka_transaction_exporter_last_cycle_success{cluster="other"} 1'
         until(lambda: succeeded in metrics(url), patience_s=PATIENCE_S, status=log.read_text)
+        read = 'kafka_transaction_exporter_transaction_log_records_total{cluster="one"}'
+        until(lambda: read in metrics(url), patience_s=PATIENCE_S, status=log.read_text)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0, log.read_text()
 
@@ -93,7 +98,8 @@ def test_a_fleet_is_served_reloaded_recorded_and_ended(make_cluster: MakeCluster
     (observations,) = history.glob("v1/observations/*/*/*.parquet")
     verdicts = set(pq.read_table(observations)["verdict"].to_pylist())
     assert verdicts == {"hanging_not_in_transaction"}
-    assert len(list((tmp_path / ".local/state/kafka-transaction-exporter").glob("state-*.json"))) == 2
+    kept = {path.name for path in (tmp_path / ".local/state/kafka-transaction-exporter").glob("state-*.json")}
+    assert sorted(path.count(".") for path in kept) == [1, 1, 2, 2]  # states and incidents
 
 
 @pytest.mark.slow
@@ -122,14 +128,15 @@ def test_a_scan_is_submitted_to_spark(kafka_4_3_1: KafkaCluster, make_topic: Mak
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--clusters=clusters.yaml"], "--clusters needs --engine=spark"),
-        (["--master=local[2]"], "--master needs --engine=spark"),
+        (["serve", "--master=local[2]"], "--master needs --engine=spark"),
+        (["serve", "--clusters=clusters.yaml", "--state.file=s.json"], "state.file must be `auto` or `none`"),
+        (["serve", "--clusters=nowhere.yaml"], "nowhere.yaml: cannot be read"),
+        (["serve", "--cluster=one"], "--cluster one needs --clusters, the file that has this name"),
+        (["once", "--clusters=clusters.yaml", "--cluster=two"], "there is no such cluster; the file has one, other"),
         (
-            ["--engine=spark", "--transaction-log.enabled=true"],
-            "transaction_log.enabled is not supported with --engine=spark",
+            ["describe", "--transactional-id=x", "--clusters=clusters.yaml"],
+            "this command reads one cluster: choose it by --cluster NAME, one of one, other",
         ),
-        (["--engine=spark", "--clusters=clusters.yaml", "--state.file=s.json"], "state.file must be `auto` or `none`"),
-        (["--engine=spark", "--clusters=nowhere.yaml"], "nowhere.yaml: cannot be read"),
     ],
 )
 def test_what_cannot_work_is_refused(
@@ -138,6 +145,43 @@ def test_what_cannot_work_is_refused(
     """In a sentence, before anything is started."""
     monkeypatch.chdir(tmp_path)
     fleet_file(tmp_path, one="one:9092", other="other:9092")
-    run = ended(tmp_path, "serve", "--bootstrap-server=127.0.0.1:1", *arguments, PYTHONPATH=str(ROOT))
+    command, *words = arguments
+    run = ended(tmp_path, command, "--bootstrap-server=127.0.0.1:1", *words, PYTHONPATH=str(ROOT))
     assert run.returncode == 1
     assert sentence in run.stderr
+
+
+def test_commands_read_all_clusters_or_the_named_one(
+    kafka_4_3_1: KafkaCluster, kafka_3_9_1: KafkaCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """Every row names its cluster; one that does not respond makes the result incomplete, and is named."""
+    topic = make_topic(kafka_4_3_1, partitions=1)
+    clusters = fleet_file(tmp_path, east=kafka_4_3_1.bootstrap, west=kafka_3_9_1.bootstrap, dead="127.0.0.1:1")
+    quickly = "--kafka.request.timeout.ms=2000"
+    with OpenTransaction(kafka_4_3_1.bootstrap, "fleet-app", [(topic, 0)]):
+        found = ended(tmp_path, "find-hanging", f"--clusters={clusters}", quickly, "--all", "--format=json")
+        named = ended(tmp_path, "list", f"--clusters={clusters}", "--cluster=east", "--format=json")
+        once = ended(tmp_path, "once", f"--clusters={clusters}", quickly, "--format=prometheus")
+        table = ended(tmp_path, "once", f"--clusters={clusters}", "--cluster=east")
+    doctor = ended(tmp_path, "doctor", f"--clusters={clusters}", quickly, "--format=json")
+    described = ended(
+        tmp_path,
+        "describe",
+        f"--clusters={clusters}",
+        "--cluster=east",
+        "--transactional-id=fleet-app",
+        "--format=json",
+    )
+
+    assert (found.returncode, once.returncode, doctor.returncode) == (4, 4, 4)
+    by_name = {one["cluster_name"]: one for one in json.loads(found.stdout)["clusters"]}
+    assert topic in {row["topic"] for row in by_name["east"]["transactions"]}
+    assert by_name["west"]["coverage"]["complete"]
+    assert "127.0.0.1:1 cannot be connected to" in by_name["dead"]["failure"]
+    assert "dead: no broker responded" in found.stderr
+    assert ("east", "fleet-app") in {(row["cluster"], row["transactional_id"]) for row in json.loads(named.stdout)}
+    assert f'kafka_partition_open_transactions{{cluster="east",topic="{topic}",partition="0"}} 1' in once.stdout
+    assert 'kafka_transaction_exporter_last_cycle_success{cluster="dead"} 0' in once.stdout
+    assert re.search(rf"^east +{topic} +0 ", table.stdout, re.MULTILINE)
+    assert [one["cluster_name"] for one in json.loads(doctor.stdout)["clusters"]] == ["east", "west", "dead"]
+    assert json.loads(described.stdout)["transactional_id"] == "fleet-app"

@@ -188,8 +188,8 @@ def test_the_cron_job_s_command_does_its_work(tmp_path: Path) -> None:
     # By the clock of the command, for which rows of the future do not count.
     an_hour_ago_ms = int(time.time() * 1000) - 3_600_000
     kept = history(tmp_path / "history", now_ms=an_hour_ago_ms)
-    kept.record(cycle(an_hour_ago_ms))
-    kept.record(cycle(an_hour_ago_ms + 30_000, open_transactions=0))
+    kept.record(cycle(an_hour_ago_ms), 30_000)
+    kept.record(cycle(an_hour_ago_ms + 30_000, open_transactions=0), 30_000)
     kept.rotate()
     objects = render("spark")
     (container,) = pod_of(only(objects, "CronJob"))["containers"]

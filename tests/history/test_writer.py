@@ -46,9 +46,7 @@ def settings(directory: Path, **changes: Any) -> HistorySettings:
 
 
 def history(directory: Path, *, now_ms: int = NOW_MS, **changes: Any) -> History:
-    return History(
-        settings(directory, **changes), interval_ms=30_000, wall_clock=lambda: now_ms / 1000, writer="writer-1"
-    )
+    return History(settings(directory, **changes), wall_clock=lambda: now_ms / 1000, writer="writer-1")
 
 
 def cycle(at_ms: int = NOW_MS, *, open_transactions: int = 1, cluster_id: str = "cluster-1") -> Evaluation:
@@ -73,7 +71,7 @@ def test_a_cycle_is_read_back_as_it_was(tmp_path: Path) -> None:
     hang = Entry(partition=1, producer_id=9, second_read=SecondRead.UNCHANGED)
     taken = snapshot([Entry(), hang], unread=[2], transactions=(transaction(),), proof=proof(), partitions=3)
     kept = history(tmp_path)
-    kept.record(evaluate(taken, Memory(), Policy()))
+    kept.record(evaluate(taken, Memory(), Policy()), 30_000)
     kept.rotate()
 
     (file,) = files(tmp_path, OBSERVATIONS)
@@ -96,7 +94,7 @@ def test_excluded_partitions_are_neither_read_nor_unread_and_not_closed(tmp_path
     taken = snapshot([Entry()], partitions=3, transactions=(transaction(),))
     taken.partitions.answer[1] = Answer.EXCLUDED
     kept = history(tmp_path)
-    kept.record(evaluate(taken, Memory(), Policy()))
+    kept.record(evaluate(taken, Memory(), Policy()), 30_000)
     kept.rotate()
 
     (covered,) = rows(tmp_path, CYCLES)
@@ -107,7 +105,7 @@ def test_excluded_partitions_are_neither_read_nor_unread_and_not_closed(tmp_path
 def test_the_files_have_the_promised_schema(tmp_path: Path) -> None:
     """Also when nothing was open: a reader never guesses a type."""
     kept = history(tmp_path)
-    kept.record(cycle(open_transactions=0))
+    kept.record(cycle(open_transactions=0), 30_000)
     kept.rotate()
 
     for table, columns in ((OBSERVATIONS, OBSERVATION_COLUMNS), (CYCLES, CYCLE_COLUMNS)):
@@ -119,11 +117,11 @@ def test_cycles_share_a_file_until_it_is_due(tmp_path: Path) -> None:
     """A few files an hour, not one for each cycle; one for each cluster and day."""
     kept = history(tmp_path)
     for number in range(10):
-        kept.record(cycle(NOW_MS + 30_000 * number))
+        kept.record(cycle(NOW_MS + 30_000 * number), 30_000)
     assert files(tmp_path, CYCLES) == []
     kept.rotate()
-    kept.record(cycle(NOW_MS + DAY_MS))
-    kept.record(cycle(NOW_MS + DAY_MS, cluster_id="a/b"))
+    kept.record(cycle(NOW_MS + DAY_MS), 30_000)
+    kept.record(cycle(NOW_MS + DAY_MS, cluster_id="a/b"), 30_000)
     kept.rotate()
 
     assert [len(pq.ParquetFile(file).read()) for file in files(tmp_path, CYCLES)] == [1, 10, 1]
@@ -138,7 +136,7 @@ def test_what_is_too_old_or_too_much_goes(tmp_path: Path) -> None:
     """The oldest first, with its empty folder; other files stay."""
     kept = history(tmp_path)
     for days in (40, 2, 1):
-        kept.record(cycle(NOW_MS - days * DAY_MS))
+        kept.record(cycle(NOW_MS - days * DAY_MS), 30_000)
     foreign = tmp_path / VERSION / CYCLES / "cluster_id=cluster-1" / "date=2026-12-06" / "notes.parquet"
     kept.rotate()
     assert len(files(tmp_path, CYCLES)) == 2
@@ -157,7 +155,7 @@ def test_what_is_too_old_or_too_much_goes(tmp_path: Path) -> None:
 def test_a_reader_never_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write that breaks leaves nothing behind, costs no row, and observations come before their cycle."""
     kept = history(tmp_path)
-    kept.record(cycle())
+    kept.record(cycle(), 30_000)
     write, calls = pq.write_table, []
 
     def breaks(table: Any, file: Any, **options: Any) -> None:
@@ -183,7 +181,7 @@ def test_too_much_that_waits_is_given_up_the_oldest_first(tmp_path: Path, monkey
     monkeypatch.setattr(module, "WAITING_ROWS_MAX", 5)
     kept = history(tmp_path)
     for number in range(4):
-        kept.record(cycle(NOW_MS + number, open_transactions=2))
+        kept.record(cycle(NOW_MS + number, open_transactions=2), 30_000)
     kept.rotate()
 
     assert (kept.status().rows_lost, kept.status().rows) == (4, 4)
@@ -194,7 +192,7 @@ def test_a_directory_that_cannot_be_written_is_reported_once(tmp_path: Path, cap
     """By the log at the first time, by the facts always."""
     (tmp_path / "file").write_text("")
     kept = history(tmp_path / "file")
-    kept.record(cycle())
+    kept.record(cycle(), 30_000)
     for _ in range(3):
         kept.rotate()
 
@@ -206,12 +204,12 @@ def test_its_thread_writes_when_a_file_is_due_and_at_the_end(tmp_path: Path) -> 
     """By time, by number of rows, and what waits when the program ends."""
     kept = history(tmp_path, rotate_interval_ms=50)
     kept.start()
-    kept.record(cycle())
+    kept.record(cycle(), 30_000)
     until(lambda: kept.status().rows == 1)
     kept.close()
     ending = history(tmp_path / "end")
     ending.start()
-    ending.record(cycle())
+    ending.record(cycle(), 30_000)
     ending.close()
 
     assert len(rows(tmp_path / "end", CYCLES)) == 1
@@ -229,7 +227,7 @@ def test_a_full_disk_stops_the_recording_and_nothing_else(tmp_path: Path) -> Non
         (disk / "ballast").write_bytes(b"x" * 60_000)
         kept = history(disk)
         for number in range(20):
-            kept.record(cycle(NOW_MS + number, open_transactions=50))
+            kept.record(cycle(NOW_MS + number, open_transactions=50), 30_000)
         kept.rotate()
         assert "No space left on device" in (kept.status().failure or "")
         assert kept.status().rows_waiting == 1000
@@ -256,7 +254,7 @@ def record(tmp_path: Path) -> Iterator[Record]:
         from tests.history.test_writer import OPEN, cycle, history
         kept = history(Path({str(tmp_path)!r}))
         for number in range(int(sys.argv[1]), 1_000_000_000):
-            kept.record(cycle(NOW_MS + number, open_transactions=OPEN))
+            kept.record(cycle(NOW_MS + number, open_transactions=OPEN), 30_000)
             kept.rotate()
             print(number, flush=True)
         """

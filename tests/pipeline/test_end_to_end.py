@@ -43,7 +43,7 @@ def write_history(directory: Path, cluster_id: str, transactional_id: str) -> No
         retention_age_ms=30 * DAY_MS,
         retention_bytes=10**9,
     )
-    kept = History(settings, interval_ms=CYCLE_MS, writer="made-up")
+    kept = History(settings, writer="made-up")
     for number in range(SAMPLES):
         at_ms = begin_ms + number * 3 * DAY_MS // SAMPLES
         described = transaction(transactional_id=transactional_id, start_time_ms=at_ms - 1000)
@@ -52,7 +52,7 @@ def write_history(directory: Path, cluster_id: str, transactional_id: str) -> No
             snapshot([entry], transactions=(described,), taken_at_ms=at_ms, cluster_id=cluster_id),
             snapshot(taken_at_ms=at_ms + CYCLE_MS, cluster_id=cluster_id),
         ):
-            kept.record(evaluate(cycle, Memory(), Policy()))
+            kept.record(evaluate(cycle, Memory(), Policy()), CYCLE_MS)
     kept.rotate()
     assert kept.status().failure is None
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from exporter.publication.exposition import Renderer
-from exporter.publication.page.fleet import render_pages
+from exporter.publication.page.fleet import render_overview
+from exporter.publication.page.page import Page, render_page
+from exporter.publication.page.paths import requested_below
 from exporter.publication.publication import Publication
 from exporter.web.routes import Request, Routes
 from tests.publication.scenarios import before_first_cycle, healthy, partial_coverage, stale, three_hangs
@@ -16,6 +19,12 @@ NASTY = 'a/../b <i>"&\n%41'
 
 def named(publication: Publication, name: str) -> Publication:
     return replace(publication, cluster=name)
+
+
+def render_pages(publications: Sequence[Publication]) -> dict[str, Page]:
+    """The overview, and a page for each cluster."""
+    pages = {requested_below(publication.cluster): render_page(publication) for publication in publications}
+    return {"/": render_overview(publications), **pages}
 
 
 def answer(routes: Routes, path: str) -> tuple[int, str]:
@@ -60,13 +69,6 @@ def test_a_fleet_is_green_only_if_every_cluster_is() -> None:
     well, partial = named(healthy(), "well"), named(partial_coverage(), "partial")
     assert '<div class="banner good"' in render_pages([well])["/"].with_alarm(None).decode()
     assert '<div class="banner warning"' in render_pages([well, partial])["/"].with_alarm(None).decode()
-
-
-def test_an_alert_s_link_to_the_incidents_shows_the_overview() -> None:
-    """Alerts link to `/incidents` of whatever exporter has the cluster."""
-    pages = render_pages([named(healthy(), "east")])
-
-    assert pages["/incidents"] is pages["/"]
 
 
 def test_every_series_of_a_cluster_is_labelled_and_escaped() -> None:

@@ -15,9 +15,9 @@ import pytest
 from exporter.evaluation.verdicts import Verdict
 from exporter.incidents.incident import Event, EventKind, by_time
 from exporter.publication.exposition import Renderer
-from exporter.publication.page.fleet import render_pages
-from exporter.publication.page.incidents import PATH, IncidentPages, path_of
+from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import Page, render_page
+from exporter.publication.page.paths import INCIDENTS, path_of
 from exporter.publication.publication import Publication
 from exporter.snapshot import StatePartitionProof
 from exporter.web.routes import Routes
@@ -28,6 +28,7 @@ from tests.incidents.cycles import Cycles, blocked, hang
 from tests.marks import starts
 from tests.publication.builders import Partition, broker, evaluation, hanging, inconclusive, published
 from tests.publication.scenarios import healthy, partial_coverage, stale, three_hangs
+from tests.publication.test_fleet_page import render_pages
 
 LONG_TOPIC = "x" * 249
 
@@ -198,7 +199,7 @@ def _incidents() -> Mapping[str, Page]:
     pages = IncidentPages().render(
         replace(incidents, all=(over, open_)), lambda each: with_step if each is open_ else each, 30_000, bootstrap=LONG
     )
-    return {path: pages[path] for path in (PATH, path_of(open_.id), path_of(over.id))}
+    return {path: pages[path] for path in (INCIDENTS, path_of(open_.id), path_of(over.id))}
 
 
 def _fleet() -> dict[str, Page]:

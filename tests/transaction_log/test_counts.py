@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.groups import OTHER_GROUP, PREFIXES_MAX, GroupRules, prefix_of
+from exporter.patterns import OTHER_GROUP, PREFIXES_MAX, GroupRules, prefix_of
 from exporter.snapshot import TransactionState
 from exporter.transaction_log.counts import (
     DURATION_BUCKETS_SECONDS,

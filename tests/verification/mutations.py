@@ -101,7 +101,7 @@ FAULTS: Final = (
         "producer.log_partition in read_to_end",
     ),
     Fault(
-        "groups.py",
+        "patterns.py",
         "is_matched(match, transactional_id)), OTHER_GROUP)",
         "is_matched(match, transactional_id)), transactional_id)",
     ),

@@ -158,29 +158,23 @@ class Collector:
         """Set the topics that were visible before a restart, to report those that are hidden now."""
         self._topics.recall(cluster_id, topics)
 
-    def metadata(self) -> tuple[Topology, Source]:
-        """The metadata of all topics, and what is known of their source.
+    def scan(self) -> tuple[LeaderScan, Source]:
+        """The leaders' responses alone, and what is known of the source of the metadata.
 
         Raises ClusterUnavailableError and ClientClosedError.
         """
 
-        async def question(client: ClusterClient) -> tuple[Topology, Source]:
+        async def question(client: ClusterClient) -> tuple[LeaderScan, Source]:
             topology, why = await self._topology_of_cycle(client)
             self._cycles += 1
             is_known = self._cluster_clock.source is ClockSource.CONTROLLER
             ahead_ms = self._cluster_clock.at_ms(self._clock()) - self._now_ms() if is_known else None
-            return topology, Source(out_of_date=why, clock_ahead_ms=ahead_ms)
+            excluded = self._options.topics.excluded_rows(topology)
+            scan = await scan_leaders(client, topology, requests=self._requests, excluded=excluded)
+            self._topology = scan.topology
+            return scan, Source(out_of_date=why, clock_ahead_ms=ahead_ms)
 
         return self.query(question)
-
-    async def look_for_hidden_topics(
-        self, client: ClusterClient, topology: Topology, *, thoroughly: bool = False
-    ) -> Visibility:
-        """What the metadata does not show of the cluster; on the client's thread."""
-        visibility = await self._topics.look(client, topology, self._options.topics.excludes, thoroughly=thoroughly)
-        excluded = self._options.topics.excluded_rows(topology)
-        is_empty = excluded is not None and len(excluded) > 0 and bool(excluded.all())
-        return visibility.with_gap("scan.topics excludes every visible topic") if is_empty else visibility
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Requests so far, by API. May be called from any thread."""
@@ -273,7 +267,10 @@ class Collector:
         """The cluster's metadata, and what it does not show; every few cycles also whether its source is in contact."""
         is_check_due = self._is_check_due
         topology, why = await self._topology_of_cycle(client)
-        visibility = await self.look_for_hidden_topics(client, topology, thoroughly=is_check_due)
+        visibility = await self._topics.look(client, topology, self._options.topics.excludes, thoroughly=is_check_due)
+        excluded = self._options.topics.excluded_rows(topology)
+        if excluded is not None and len(excluded) > 0 and excluded.all():
+            visibility = visibility.with_gap("scan.topics excludes every visible topic")
         if why is None:
             return topology, visibility
         return topology, visibility.with_gap(about_source(why))

@@ -6,7 +6,7 @@ is read once more at the leader that fresh metadata names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
@@ -144,13 +144,6 @@ class LeaderScan:
         """Note that `rows` could not be read."""
         self.answer[rows] = Answer.UNAVAILABLE
         self.reason_code[rows] = self._code(reason)
-
-    def restore(self, rows: Rows, answer: Int8Column, reason: Sequence[str], producers: Int32Column) -> None:
-        """Merge what another scan, perhaps of another process, knows of `rows`; its entries go to `parts`."""
-        codes = {reason_name: self._code(reason_name) for reason_name in set(reason)}
-        self.answer[rows] = answer
-        self.reason_code[rows] = [codes[reason_name] for reason_name in reason]
-        self.producers[rows] = producers
 
     def has_reason(self, rows: Rows, reasons: Iterable[str]) -> BoolColumn:
         """True for each of `rows` that could not be read for one of `reasons`."""

@@ -1,20 +1,18 @@
-"""Makes the status pages of a fleet: an overview, worst cluster first with its reason, and a page for each cluster."""
+"""Makes the overview of a fleet: the worst cluster first, with its reason."""
 
 from __future__ import annotations
 
-import urllib.parse
 from collections.abc import Sequence
 from html import escape as _e
 
 from exporter.evaluation.humanize import humanize_count
 from exporter.publication.page.humanize import humanize_instant
-from exporter.publication.page.incidents import PATH as INCIDENTS_PATH
-from exporter.publication.page.page import Page, as_bytes, banner, foot, head, render_page
+from exporter.publication.page.page import Page, as_bytes, banner, foot, head
+from exporter.publication.page.paths import INCIDENTS, below
 from exporter.publication.page.sections import table
 from exporter.publication.page.summary import Level, Summary, summarize
 from exporter.publication.publication import Publication
 
-_BELOW = "/clusters/"
 _WORST_FIRST = (Level.BAD, Level.UNKNOWN, Level.WARNING, Level.GOOD)
 _COUNTED = {
     Level.BAD: "with hanging transactions",
@@ -24,17 +22,8 @@ _COUNTED = {
 _Found = tuple[Summary, Publication]
 
 
-def render_pages(publications: Sequence[Publication]) -> dict[str, Page]:
-    """Pages by path, as a request has it: `/`, and one below `/clusters/` for each cluster.
-
-    The overview is also where alerts look for incidents, which are not followed for a fleet.
-    """
-    pages = {f"{_BELOW}{publication.cluster}": render_page(publication) for publication in publications}
-    overview = _overview(publications)
-    return {"/": overview, INCIDENTS_PATH: overview, **pages}
-
-
-def _overview(publications: Sequence[Publication]) -> Page:
+def render_overview(publications: Sequence[Publication]) -> Page:
+    """The state of all clusters."""
     found = sorted(
         ((summarize(publication.evaluation, publication.status), publication) for publication in publications),
         key=lambda line: (_WORST_FIRST.index(line[0].level), line[1].cluster or ""),
@@ -50,7 +39,10 @@ def _overview(publications: Sequence[Publication]) -> Page:
         _healthy_section(healthy),
         foot(),
     ]
-    return Page(head=as_bytes([head("Kafka transactions", heading, interval_ms)]), rest=as_bytes(body))
+    return Page(
+        head=as_bytes([head("Kafka transactions", heading, interval_ms, ((INCIDENTS, "incidents"),))]),
+        rest=as_bytes(body),
+    )
 
 
 def _state_of_all(found: Sequence[_Found]) -> Summary:
@@ -86,7 +78,7 @@ def _healthy_section(healthy: Sequence[_Found]) -> str:
 
 def _link(publication: Publication) -> str:
     name = publication.cluster or ""
-    return f'<a href="{_e(_BELOW + urllib.parse.quote(name, safe=""))}">{_e(name)}</a>'
+    return f'<a href="{_e(below(name))}">{_e(name)}</a>'
 
 
 def _facts(publication: Publication) -> tuple[tuple[str, str], tuple[str, str], tuple[str, str]]:

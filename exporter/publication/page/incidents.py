@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape as _e
 from typing import Final
 
@@ -14,12 +14,11 @@ from exporter.incidents.incident import Incident, Incidents, Suspect, without_tr
 from exporter.publication.page.advice import variables
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import Page, as_bytes, foot, head
+from exporter.publication.page.paths import INCIDENTS, below, path_of
 from exporter.publication.page.summary import Level
 from exporter.publication.page.suspects import next_step
 
-PATH: Final = "/incidents"
 _NAMES_SHOWN_MAX: Final = 5
-_LINKS: Final = (("/", "status"), (PATH, "incidents"))
 
 AddSteps = Callable[[Incident], Incident]
 """Adds what operators did about an incident, where the audit log is on this machine."""
@@ -28,7 +27,9 @@ AddSteps = Callable[[Incident], Incident]
 class IncidentPages:
     """Makes each page again only when its incident has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: str | None = None) -> None:
+        """`cluster` is its name in a fleet."""
+        self._cluster = cluster
         self._made: dict[str, tuple[tuple[Incident, bool, str], Page]] = {}
 
     def render(
@@ -40,7 +41,7 @@ class IncidentPages:
         bootstrap: str = "",
         transactional_ids: bool = True,
     ) -> Mapping[str, Page]:
-        """The list and every incident, by path; `transactional_ids` says whether they are shown.
+        """The list and every incident, by path below the cluster's page; `transactional_ids` says whether they are shown.
 
         Commands on the pages name the brokers in `bootstrap`, or leave them to the operator where it is empty.
         """
@@ -48,21 +49,12 @@ class IncidentPages:
         for incident in incidents.all:
             content = add_steps(incident), transactional_ids, bootstrap
             before = self._made.get(incident.id)
-            page = before[1] if before is not None and before[0] == content else _page(*content, interval_ms)
+            is_same = before is not None and before[0] == content
+            page = before[1] if before is not None and is_same else _page(*content, interval_ms, self._cluster)
             made[incident.id] = content, page
         self._made = made
-        pages = {path_of(name): page for name, (_, page) in made.items()}
-        return {PATH: _list(incidents, interval_ms), **pages}
-
-
-def path_of(incident: str) -> str:
-    """Where the page of an incident is."""
-    return f"{PATH}/{incident}"
-
-
-def url_of(external_url: str | None, incident: str) -> str | None:
-    """Its whole address, where that is known."""
-    return None if external_url is None else f"{external_url}{path_of(incident)}"
+        pages = {f"{INCIDENTS}/{name}": page for name, (_, page) in made.items()}
+        return {INCIDENTS: render_list([(self._cluster, incidents)], interval_ms), **pages}
 
 
 def in_one_sentence(incident: Incident) -> str:
@@ -74,21 +66,33 @@ def in_one_sentence(incident: Incident) -> str:
     return f"{count} on {humanize_count(len(incident.partitions), 'partition')}{lasted}{groups}{held}"
 
 
-def _list(incidents: Incidents, interval_ms: int) -> Page:
-    parts = [head("Incidents", "Incidents", interval_ms, _LINKS)]
-    if not incidents.all:
+def render_list(found: Sequence[tuple[str | None, Incidents]], interval_ms: int) -> Page:
+    """All incidents of these clusters, the newest first; clusters have a name in a fleet."""
+    links = _links(found[0][0] if len(found) == 1 else None)
+    parts = [head("Incidents", "Incidents", interval_ms, links)]
+    newest_first = sorted(
+        ((incident, cluster) for cluster, incidents in found for incident in incidents.all),
+        key=lambda one: one[0].started_ms,
+        reverse=True,
+    )
+    if not newest_first:
         parts.append('<p id="none">No suspect transaction has been seen yet.</p>')
     else:
-        rows = "".join(_row(incident) for incident in reversed(incidents.all))
+        rows = "".join(_row(incident, cluster) for incident, cluster in newest_first)
         parts.append(f'<ol class="events" id="list">{rows}</ol>')
     return Page(head=as_bytes(parts), rest=as_bytes([foot()]))
 
 
-def _row(incident: Incident) -> str:
+def _links(cluster: str | None) -> tuple[tuple[str, str], ...]:
+    return ((below(cluster) or "/", "status"), (f"{below(cluster)}{INCIDENTS}", "incidents"))
+
+
+def _row(incident: Incident, cluster: str | None) -> str:
     partitions = humanize_names(incident.partitions, shown_max=_NAMES_SHOWN_MAX)
     groups = f"; blocked: {humanize_names(incident.groups, shown_max=_NAMES_SHOWN_MAX)}" if incident.groups else ""
+    of = "" if cluster is None else f"{_e(cluster)}: "
     return (
-        f'<li><a href="{_e(path_of(incident.id))}">{humanize_instant(incident.started_ms)}</a> '
+        f'<li>{of}<a href="{_e(path_of(incident.id, cluster))}">{humanize_instant(incident.started_ms)}</a> '
         f'<span class="tag {_level(incident).value}">{_e(incident.worst.label)}</span> '
         f"{_state(incident)}: {_e(in_one_sentence(incident))}"
         f'<br><span class="quiet">{_e(partitions)}{_e(groups)}</span></li>'
@@ -103,12 +107,18 @@ def _state(incident: Incident) -> str:
     return "over" if incident.is_over else "open"
 
 
-def _page(incident: Incident, transactional_ids: bool, bootstrap: str, interval_ms: int) -> Page:  # noqa: FBT001
+def _page(
+    incident: Incident,
+    transactional_ids: bool,  # noqa: FBT001
+    bootstrap: str,
+    interval_ms: int,
+    cluster: str | None,
+) -> Page:
     shown = incident if transactional_ids else without_transactional_ids(incident)
     heading = f'Incident <code id="incident">{_e(shown.id)}</code>'
     headline = f"<strong>{_state(shown).capitalize()}: {_e(in_one_sentence(shown))}</strong>"
     parts = [
-        head(f"Incident {shown.id}", heading, interval_ms, _LINKS),
+        head(f"Incident {shown.id}", heading, interval_ms, _links(cluster)),
         f'<div class="banner {_level(shown).value}" id="headline" role="status">{headline}</div>',
         "<h2>Suspect transactions</h2>",
         f'<section id="suspects">{"".join(_suspect(one, bootstrap) for one in shown.suspects)}</section>',

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape as _e
 
+from exporter.publication.page.paths import INCIDENTS, below
 from exporter.publication.page.script import SCRIPT
 from exporter.publication.page.sections import coverage_section, exporter_section, figures_section, verdicts_section
 from exporter.publication.page.style import style_sheet
@@ -64,7 +65,8 @@ def _head(publication: Publication) -> str:
     title = cluster_id if name is None else name
     of = "" if name is None else f' <span class="quiet">{_e(cluster_id)}</span>'
     heading = f'Kafka transactions of cluster <code id="cluster">{_e(title)}</code>{of}'
-    links = (("/incidents", "incidents"),) if publication.cluster is None else (("/", "all clusters"),)
+    path = f"{below(publication.cluster)}{INCIDENTS}"
+    links = (*(() if publication.cluster is None else (("/", "all clusters"),)), (path, "incidents"))
     return head(f"Kafka transactions: {title}", heading, publication.status.interval_ms, links)
 
 

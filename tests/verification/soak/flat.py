@@ -15,6 +15,7 @@ import numpy as np
 
 from examples.workload.planting import plant_hang, plant_producers
 from exporter.config.loading import load
+from exporter.cycle import EmbeddedReader
 from exporter.daemon.daemon import Daemon
 from exporter.kafka.collect.collector import open_collector
 from exporter.web.routes import Request
@@ -49,14 +50,14 @@ def main() -> int:
 def _run(bootstrap: str) -> int:
     settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": bootstrap})
     collector = open_collector(settings.kafka, settings.scan)
-    daemon = Daemon(settings, collector, state_path=None)
+    daemon = Daemon(settings, lambda _: EmbeddedReader(collector))
     try:
         for _ in range(WARM_UP):
-            daemon.cycle()
+            daemon.jobs[None].cycle()
         first, began = Resources.of(os.getpid()), time.monotonic()
         memory_mb = []
         for number in range(CYCLES - WARM_UP):
-            daemon.cycle()
+            daemon.jobs[None].cycle()
             if number % max((CYCLES - WARM_UP) // SAMPLES, 1) == 0:
                 memory_mb.append(Resources.of(os.getpid()).memory_mb)
         last = Resources.of(os.getpid())

@@ -1,0 +1,60 @@
+"""Runs a command on all clusters at the same time; one that does not respond costs only its own part of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from exporter.commands.report import complain
+from exporter.commands.status import ExitStatus
+from exporter.config.settings import ClusterSettings, Settings
+from exporter.kafka.client.credentials import CredentialsError
+from exporter.kafka.collect.collector import Collector, open_collector
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
+from exporter.kafka.lookups import KafkaRequestError
+
+T = TypeVar("T")
+CLUSTERS_MAX: Final = 32
+"""Read at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[T]):
+    """What a cluster has returned, or why there is nothing."""
+
+    cluster: ClusterSettings
+    value: T | None = None
+    failure: str = ""
+
+
+def on_each(settings: Settings, read: Callable[[ClusterSettings, Collector], T]) -> tuple[Result[T], ...]:
+    """The results of `read`, in the order of the clusters. A failure is printed, with the name of its cluster."""
+    with ThreadPoolExecutor(min(len(settings.watched), CLUSTERS_MAX)) as pool:
+        results = tuple(pool.map(lambda cluster: _result(cluster, read), settings.watched))
+    for result in results:
+        if result.failure:
+            complain(f"{named(result.cluster)}{result.failure}")
+    return results
+
+
+def named(cluster: ClusterSettings) -> str:
+    """Before a sentence about one cluster of several."""
+    return "" if cluster.name is None else f"{cluster.name}: "
+
+
+def status_of(results: Sequence[Result[T]], *, is_incomplete: bool) -> ExitStatus:
+    """Of a command that has printed what it got."""
+    if all(result.failure for result in results):
+        return ExitStatus.COULD_NOT_RUN
+    return ExitStatus.INCOMPLETE if is_incomplete or any(result.failure for result in results) else ExitStatus.ANSWERED
+
+
+def _result(cluster: ClusterSettings, read: Callable[[ClusterSettings, Collector], T]) -> Result[T]:
+    try:
+        with closing(open_collector(cluster.settings.kafka, cluster.settings.scan)) as collector:
+            return Result(cluster, read(cluster, collector))
+    except (ClusterUnavailableError, BrokerFault, KafkaRequestError, CredentialsError) as error:
+        return Result(cluster, failure=str(error))

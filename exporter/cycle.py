@@ -1,0 +1,108 @@
+"""Runs one cycle of one cluster: collect, then evaluate. Daemon, commands and Spark's executors all call this function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from exporter.baseline import NO_BASELINE, Baseline
+from exporter.config.kafka_section import KafkaSettings
+from exporter.config.settings import ScanSettings
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation, Policy
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.collector import Collector
+from exporter.snapshot import Snapshot
+from exporter.status import ApiStatistics
+from exporter.transaction_log.journal import NO_JOURNAL, Journal
+
+T = TypeVar("T")
+Question = Callable[[ClusterClient], Coroutine[Any, Any, T]]
+JournalOf = Callable[[Collection[int]], Journal]
+"""The transaction log's data on these producer ids."""
+Collect = Callable[[Memory], Snapshot]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The input of an evaluation besides the snapshot."""
+
+    memory: Memory = field(default_factory=Memory)
+    policy: Policy
+    baseline: Baseline = NO_BASELINE
+
+
+def no_journal(_: Collection[int]) -> Journal:
+    """For clusters whose transaction log is not read."""
+    return NO_JOURNAL
+
+
+def run_cycle(collect: Collect, known: Known, journal_of: JournalOf = no_journal) -> Evaluation:
+    """Collect a snapshot and evaluate it; the result has the memory for the next cycle. Raises what `collect` raises."""
+    snapshot = collect(known.memory)
+    journal = journal_of(set(snapshot.open_transactions.producer_id.tolist()))
+    return evaluate(snapshot, known.memory, known.policy, journal, known.baseline)
+
+
+class Reader(Protocol):
+    """Reads one cluster: in this process, or on an executor of Spark (`exporter.fleet.engine`)."""
+
+    @property
+    def phases(self) -> tuple[tuple[str, float], ...]:
+        """(phase, seconds) of the latest cycle."""
+
+    def cycle(self, known: Known, journal_of: JournalOf) -> Evaluation:
+        """One cycle. Raises ClusterUnavailableError and ClientClosedError."""
+
+    def query(self, question: Question[T], *, deadline_s: float) -> T:
+        """Run `question` with a client. Raises what it raises, and ClientClosedError."""
+
+    def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
+        """Use these settings from the next cycle on."""
+
+    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
+        """Set the topics that were visible before a restart."""
+
+    def statistics(self) -> tuple[ApiStatistics, ...]:
+        """Requests so far, by API."""
+
+    def close(self) -> None:
+        """End a running cycle, and the connections."""
+
+
+class EmbeddedReader:
+    """Reads a cluster in this process."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+
+    @property
+    def phases(self) -> tuple[tuple[str, float], ...]:
+        return self._collector.phases
+
+    def cycle(self, known: Known, journal_of: JournalOf) -> Evaluation:
+        return run_cycle(collect_with(self._collector), known, journal_of)
+
+    def query(self, question: Question[T], *, deadline_s: float) -> T:
+        return self._collector.query(question, deadline_s=deadline_s)
+
+    def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
+        self._collector.use(kafka, scan, reconnect=reconnect)
+
+    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
+        self._collector.recall(cluster_id, topics)
+
+    def statistics(self) -> tuple[ApiStatistics, ...]:
+        return self._collector.statistics()
+
+    def close(self) -> None:
+        self._collector.close()
+
+
+def collect_with(collector: Collector) -> Collect:
+    """Describes only transactions that the memory knows, so that short ones cost no request."""
+    return lambda memory: collector.collect(
+        seen_before=memory.transactions.keys(), seen_unexamined=memory.unexamined.keys
+    )

@@ -1,0 +1,282 @@
+"""Watches one cluster: collect -> evaluate -> record -> publish -> remember, in every cycle.
+
+A cluster has its own connections, memory, state, incidents and reader of the transaction log, so that one that is slow or
+fails affects itself only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from exporter.baseline import NO_BASELINE, Baseline
+from exporter.config.settings import ClusterSettings, Settings
+from exporter.cycle import Known, Reader
+from exporter.daemon.cluster_state import ClusterState
+from exporter.daemon.explainer import Explainer, in_one_line
+from exporter.daemon.incidents_file import AuditReader, IncidentsFile, in_words
+from exporter.daemon.log_follower import LogFollower
+from exporter.daemon.proof_check import ProofCheck
+from exporter.daemon.protection_watch import ProtectionWatch
+from exporter.daemon.wiring import policy_of, publish_options_of
+from exporter.evaluation.memory import TransactionKey
+from exporter.evaluation.verdicts import Evaluation
+from exporter.incidents.incident import Incidents
+from exporter.kafka.collect.first_records import first_records
+from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
+from exporter.log_format import logging_of
+from exporter.publication.exposition import ClusterRenderer, Families
+from exporter.publication.page.incidents import IncidentPages
+from exporter.publication.page.page import Page, render_page
+from exporter.publication.page.paths import url_of
+from exporter.publication.publication import Publication
+from exporter.snapshot import Snapshot
+from exporter.snapshot.origin import OpenedAt
+from exporter.status import HistoryStatus, ProcessStatus
+from exporter.transaction_log.journal import NO_JOURNAL, Journal
+from exporter.transaction_log.report import LogPosition, LogReport
+
+Follow = Callable[[Settings, LogPosition], LogFollower]
+"""Makes the reader of a cluster's transaction log, which continues its counts at a position."""
+
+
+class Recorder(Protocol):
+    """Records every cycle: `exporter.history.writer`, whose library is loaded only if a history is configured."""
+
+    def start(self) -> None: ...
+
+    def record(self, evaluation: Evaluation, interval_ms: int) -> None: ...
+
+    def status(self) -> HistoryStatus: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What all clusters of a daemon use."""
+
+    wall_clock: Callable[[], float]
+    clock: Callable[[], float]
+    publish: Callable[[WatchedCluster], None]
+    """The cluster has something new to show."""
+    audit: AuditReader
+    follow: Follow | None = None
+    history: Recorder | None = None
+    baseline: Callable[[], Baseline] = lambda: NO_BASELINE
+    """The usual durations, as the file has them now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """What one cluster adds to a publication."""
+
+    families: Families
+    pages: Mapping[str, Page]
+    """By path below the page of the cluster, which is at the empty path."""
+    incidents: Incidents
+
+
+class WatchedCluster:
+    """One cluster of a daemon. `cycle` runs in a thread of the schedule, never twice at once."""
+
+    def __init__(self, cluster: ClusterSettings, reader: Reader, shared: Shared, *, state_path: Path | None) -> None:
+        self.name = cluster.name
+        self.settings = cluster.settings
+        """Of the current cycle, or of the last one."""
+        self._shared = shared
+        self._lock = threading.Lock()
+        self._rendering = threading.Lock()
+        self._new: tuple[Settings, bool] | None = None
+        self._reader = reader
+        self._renderer = ClusterRenderer(self.name)
+        self._incident_pages = IncidentPages(self.name)
+        with logging_of(self.name):
+            self._record = ClusterState(state_path)
+            reader.recall(self._record.memory.cluster_id, self._record.topics)
+            address_of = partial(url_of, self.settings.publish.external_url, self.name)
+            self._incidents = IncidentsFile(state_path, url_of=address_of)
+            self._proof_check = ProofCheck(reader, shared.clock)
+            self._explainer = Explainer(reader)
+            self._protection_watch = ProtectionWatch(reader, shared.clock)
+            follow = shared.follow if self.settings.transaction_log.enabled else None
+            self._log_reader = None if follow is None else follow(self.settings, self._record.log_position)
+
+    def start(self) -> None:
+        if self._log_reader is not None:
+            self._log_reader.start()
+
+    def close(self) -> None:
+        """End a running cycle."""
+        self._reader.close()
+        if self._log_reader is not None:
+            self._log_reader.close()
+
+    def cycle(self) -> None:
+        """One cycle: this function shows the architecture."""
+        with logging_of(self.name):
+            self._cycle()
+
+    def _cycle(self) -> None:
+        shared, began = self._shared, self._shared.clock()
+        try:
+            self._take_settings()
+            evaluation = self._reader.cycle(self._known(), self._journal_of)
+        except ClientClosedError:
+            return
+        except ClusterUnavailableError as error:
+            self._failed(str(error), seconds=shared.clock() - began)
+            return
+        seconds = shared.clock() - began
+        self._record.succeeded(evaluation, seconds=seconds, now_ms=self._now_ms(), phases=self._reader.phases)
+        if shared.history is not None:
+            shared.history.record(evaluation, self.settings.scan.interval_ms)
+        self._incidents.take(evaluation, self._look_at if self.settings.show_records else None)
+        shared.publish(self)
+        self._record.keep()
+        if self._look_further(evaluation.snapshot):
+            shared.publish(self)
+
+    def missed(self) -> None:
+        """A cycle was due while the previous one was still running."""
+        with logging_of(self.name):
+            self._record.missed()
+        self._shared.publish(self)
+
+    def defect(self, error: BaseException) -> None:
+        """A defect in the exporter: it is logged, and the cycles continue."""
+        with logging_of(self.name):
+            self._failed(f"defect in the exporter: {type(error).__name__}: {error}", seconds=0.0)
+
+    def use(self, cluster: ClusterSettings, changed: frozenset[Path]) -> None:
+        """Use these settings from the next cycle on; `changed` are files that have other contents."""
+        files_changed = bool(changed if cluster.files is None else changed.intersection(cluster.files))
+        with self._lock:
+            untaken = self._new is not None and self._new[1]
+            self._new = cluster.settings, files_changed or untaken
+
+    @property
+    def newest_settings(self) -> Settings:
+        """Those of the next cycle."""
+        with self._lock:
+            return self.settings if self._new is None else self._new[0]
+
+    @property
+    def interval_ms(self) -> int:
+        """From the start of one cycle to the start of the next."""
+        return self.newest_settings.scan.interval_ms
+
+    @property
+    def cluster_id(self) -> str:
+        """As it was read last; empty before."""
+        return self._record.memory.cluster_id
+
+    @property
+    def partition_count(self) -> int:
+        """Of the newest snapshot."""
+        evaluation = self._record.evaluation
+        return 0 if evaluation is None else len(evaluation.snapshot.partitions)
+
+    def _take_settings(self) -> None:
+        """Use the settings that were read since the last cycle."""
+        old = self.settings
+        with self._lock:
+            new, self._new = self._new, None
+            if new is not None:
+                self.settings = new[0]
+        if new is None:
+            return
+        settings, files_changed = new
+        reconnect = files_changed or old.kafka != settings.kafka
+        self._reader.use(settings.kafka, settings.scan, reconnect=reconnect)
+        if reconnect:
+            self._proof_check.forget()
+            self._protection_watch.forget()
+        if reconnect and self._log_reader is not None:
+            self._log_reader.use(settings.kafka)
+
+    def _known(self) -> Known:
+        """The input of the next evaluation."""
+        return Known(memory=self._record.memory, policy=policy_of(self.settings), baseline=self._shared.baseline())
+
+    def _journal_of(self, producer_ids: Collection[int]) -> Journal:
+        """The transaction log's data on producers with an open transaction."""
+        return NO_JOURNAL if self._log_reader is None else self._log_reader.journal(producer_ids)
+
+    def _look_further(self, snapshot: Snapshot) -> bool:
+        """What is not of every cycle, after the publication because it may take a while; True if there is news."""
+        is_due = self._proof_check.is_due
+        diagnosis = self._proof_check.diagnosis(snapshot, self.settings)
+        news = diagnosis is not None and self._record.diagnosed(diagnosis)
+        if is_due:  # it may have taken all of the time that is left
+            return news
+        news |= self._explain(snapshot)
+        protection = self._protection_watch.news(self.settings.scan)
+        if protection is not None:
+            self._record.protected(protection)
+        return news or protection is not None
+
+    def _explain(self, snapshot: Snapshot) -> bool:
+        """True if a cause was searched for."""
+        found = self._explainer.causes(self._incidents.incidents, self.settings.scan)
+        if found:
+            causes = {key: in_one_line(conclusion) for key, conclusion in found.items()}
+            self._incidents.explained(causes, snapshot.taken_at_ms)
+        return bool(found)
+
+    def _look_at(self, keys: Sequence[TransactionKey]) -> Mapping[TransactionKey, str]:
+        """What to say of their first records."""
+        opened = [OpenedAt(key.topic, key.partition, key.producer_id, key.start_offset) for key in keys]
+        deadline_s = self.settings.scan.deadline_ms / 1000
+        try:
+            records = self._reader.query(lambda client: first_records(client, opened), deadline_s=deadline_s)
+        except ClientClosedError:
+            return {}
+        return {key: in_words(record) for key, record in zip(keys, records, strict=True)}
+
+    def _failed(self, sentence: str, *, seconds: float) -> None:
+        self._record.failed(sentence, seconds=seconds)
+        self._shared.publish(self)
+
+    def _now_ms(self) -> int:
+        return int(self._shared.wall_clock() * 1000)
+
+    def render(self, process: ProcessStatus, *, partitions_elsewhere: int) -> Rendered:
+        """Its lines and pages as of now. `partitions_elsewhere` are those of the other clusters, for the common limit."""
+        with self._rendering:
+            report = None if self._log_reader is None else self._log_reader.report()
+            publication = self._publication(process, report, partitions_elsewhere)
+            pages = self._incident_pages.render(
+                self._incidents.incidents,
+                self._shared.audit.added_to,
+                publication.status.interval_ms,
+                bootstrap=publication.bootstrap,
+                transactional_ids=publication.options.transactional_ids,
+            )
+            rendered = Rendered(
+                families=self._renderer.families(publication),
+                pages={"": render_page(publication), **pages},
+                incidents=self._incidents.incidents,
+            )
+            if report is not None and report.counted is not None:
+                self._record.log_position = report.position
+            return rendered
+
+    def _publication(self, process: ProcessStatus, report: LogReport | None, partitions_elsewhere: int) -> Publication:
+        settings = self.settings
+        status = self._record.status(settings, self._reader.statistics(), report)
+        options = publish_options_of(settings)
+        series_limit = max(options.partition_series_limit - partitions_elsewhere, 0)
+        return Publication(
+            evaluation=None if status.is_stale else self._record.evaluation,
+            process=process,
+            status=status,
+            options=replace(options, partition_series_limit=series_limit),
+            cluster=self.name,
+            cluster_name=settings.cluster_name,
+            bootstrap=settings.kafka.bootstrap,
+        )

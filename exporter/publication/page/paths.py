@@ -1,0 +1,29 @@
+"""Where the pages are: `/` and `/incidents` of one cluster, and the same below `/clusters/NAME` in a fleet."""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Final
+
+INCIDENTS: Final = "/incidents"
+_CLUSTERS: Final = "/clusters"
+
+
+def requested_below(cluster: str | None) -> str:
+    """The beginning of the paths of a cluster's pages, as a request has them: decoded."""
+    return "" if cluster is None else f"{_CLUSTERS}/{cluster}"
+
+
+def below(cluster: str | None) -> str:
+    """The same for a link."""
+    return "" if cluster is None else f"{_CLUSTERS}/{urllib.parse.quote(cluster, safe='')}"
+
+
+def path_of(incident: str, cluster: str | None = None) -> str:
+    """Where the page of an incident is."""
+    return f"{below(cluster)}{INCIDENTS}/{incident}"
+
+
+def url_of(external_url: str | None, cluster: str | None, incident: str) -> str | None:
+    """Its whole address, where that is known."""
+    return None if external_url is None else f"{external_url}{path_of(incident, cluster)}"

@@ -1,0 +1,254 @@
+"""Many clusters in one daemon: each has its own pace, settings, memory and pages, and a failure costs one of them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from exporter.config.fleet import Sources, load_fleet
+from exporter.config.settings import ClusterSettings, Settings
+from exporter.cycle import EmbeddedReader
+from exporter.daemon.daemon import Daemon
+from exporter.daemon.reload import Reloaded, Reloader
+from exporter.daemon.scheduler import Order, Orders
+from exporter.kafka.collect.collector import Collector
+from exporter.log_format import formatter_of
+from exporter.snapshot import Snapshot
+from tests.daemon.test_daemon import Reloads, Script, cycle, down, get, hang
+from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
+from tests.waiting import until
+
+FLAGS = {"scan.interval": "10s", "scan.deadline": "9s"}
+
+
+def fleet(*names: str, more: str = "", **flags: str) -> Settings:
+    """Clusters of these names; `more` is YAML for the first one."""
+    named_flags = {name.replace("__", "."): value for name, value in flags.items()}
+    blocks = [f"  {name}:\n    kafka: {{bootstrap.servers: '{name}:1'}}\n" for name in names]
+    blocks[0] += more
+    text = "clusters:\n" + "".join(blocks)
+    return load_fleet(Sources(clusters=("fleet.yaml", text), flags={**FLAGS, **named_flags})).settings
+
+
+class Scripts:
+    """A reader for each cluster, which returns what the script of its name has."""
+
+    def __init__(self, **scripts: Script) -> None:
+        self.scripts: Mapping[str, Script] = scripts
+        self.closed: list[str] = []
+
+    def __call__(self, cluster: ClusterSettings) -> EmbeddedReader:
+        name = str(cluster.name)
+        script = self.scripts[name]
+        script.close = lambda: self.closed.append(name)  # type: ignore[method-assign]
+        return EmbeddedReader(cast("Collector", script))
+
+
+def healthy(cluster_id: str, partitions: int = 1) -> Snapshot:
+    return snapshot([Entry()], transactions=(transaction(),), partitions=partitions, cluster_id=cluster_id)
+
+
+def successes(daemon: Daemon) -> dict[str, str]:
+    found = re.findall(r'last_cycle_success\{cluster="([^"]*)"\} (\d)', get(daemon, "/metrics")[1])
+    return dict(found)
+
+
+def test_a_cluster_that_fails_costs_itself() -> None:
+    """Its rows are missing and its failure is shown; the other's rows are in the same publication, each with its label."""
+    scripts = Scripts(good=Script(healthy("id-good")), dead=Script(down()))
+    daemon = Daemon(fleet("good", "dead"), scripts)
+    cycle(daemon)
+
+    published = get(daemon, "/metrics")[1]
+    assert successes(daemon) == {"good": "1", "dead": "0"}
+    assert 'kafka_late_transactions{cluster="good"} 0' in published
+    assert 'kafka_late_transactions{cluster="dead"}' not in published
+    assert "no broker responded" in get(daemon, "/clusters/dead")[1]
+    assert get(daemon, "/clusters/nobody")[0] == 404
+    overview = get(daemon, "/")[1]
+    assert overview.index("/clusters/dead") < overview.index("/clusters/good")
+    assert get(daemon, "/-/ready")[0] == 200
+
+
+def test_an_incident_has_its_page_below_its_cluster() -> None:
+    """And all of them are in one list, which is where alerts link to; two may begin at the same instant."""
+    hung = [snapshot([Entry()], taken_at_ms=NOW_MS), hang()]
+    scripts = Scripts(east=Script(*hung), west=Script(*hung))
+    daemon = Daemon(fleet("east", "west"), scripts)
+    cycle(daemon)
+    cycle(daemon)
+
+    listed = get(daemon, "/incidents")[1]
+    paths = re.findall(r'href="(/clusters/\w+/incidents/[^"]+)"', listed)
+    assert [path.split("/")[2] for path in paths] == ["east", "west"]
+    for path in paths:
+        status, page = get(daemon, path)
+        assert (status, "hanging" in page) == (200, True)
+    assert '<a href="/clusters/east/incidents">incidents</a>' in get(daemon, "/clusters/east")[1]
+
+
+def test_log_lines_name_the_cluster(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each format; a daemon of one cluster has no such name."""
+    lines: list[str] = []
+    formatter = formatter_of("logfmt", on_terminal=False)
+    monkeypatch.setattr(caplog.handler, "emit", lambda record: lines.append(formatter.format(record)))
+    cycle(Daemon(fleet("good", "dead"), Scripts(good=Script(healthy("g")), dead=Script(down()))))
+
+    (failed,) = (line for line in lines if "no broker responded" in line)
+    assert "cluster=dead" in failed
+    assert all("cluster=" in line for line in lines)
+
+
+def test_a_cluster_has_its_own_settings() -> None:
+    """Those of its block, and for the rest those of the fleet; each interval is scheduled and published."""
+    settings = fleet("slow", "fast", more="    scan: {interval: 1m}\n    verdicts: {late_padding: 1h}\n")
+    daemon = Daemon(settings, Scripts(slow=Script(), fast=Script()))
+    scheduler = BackgroundScheduler(timezone="UTC")
+    scheduler.start(paused=True)
+    daemon.scheduler.schedule(scheduler)
+    intervals = {job.id: job.trigger.interval.total_seconds() for job in scheduler.get_jobs()}
+    scheduler.shutdown(wait=False)
+
+    assert intervals == {"cycle of slow": 60, "cycle of fast": 10}
+    published = get(daemon, "/metrics")[1]
+    assert 'kafka_transaction_exporter_cycle_interval_seconds{cluster="slow"} 60' in published
+    assert 'kafka_transaction_exporter_cycle_interval_seconds{cluster="fast"} 10' in published
+    padding = [cluster.settings.verdicts.late_padding_ms for cluster in daemon.jobs.values()]
+    assert padding == [3_600_000, 300_000]
+
+
+def test_a_changed_file_adds_and_removes_clusters() -> None:
+    """One that stays keeps its state and its connections; one that is gone loses its connections, its job and its pages."""
+    scripts = Scripts(stays=Script(healthy("s")), goes=Script(healthy("g")), comes=Script(healthy("c")))
+    reloads = Reloads(Reloaded(fleet("stays", "comes")))
+    daemon = Daemon(fleet("stays", "goes"), scripts, reloader=cast("Reloader", reloads))
+    scheduler = BackgroundScheduler(timezone="UTC")
+    scheduler.start(paused=True)
+    daemon.scheduler.schedule(scheduler)
+    cycle(daemon)
+    before = daemon.jobs["stays"]
+
+    daemon.scheduler.reload(scheduler, only_if_changed=False)
+    jobs = {job.id for job in scheduler.get_jobs()}
+    scheduler.shutdown(wait=False)
+
+    assert daemon.jobs["stays"] is before
+    assert (scripts.closed, jobs) == (["goes"], {"cycle of stays", "cycle of comes"})
+    assert (get(daemon, "/clusters/goes")[0], get(daemon, "/clusters/comes")[0]) == (404, 200)
+    published = get(daemon, "/metrics")[1]
+    assert 'cycles_total{cluster="stays"} 1' in published
+    assert 'cycles_total{cluster="comes"} 0' in published
+    assert 'cluster="goes"' not in published
+
+
+@pytest.mark.parametrize(("changed", "reconnects"), [("a", ["east"]), ("c", []), ("ac", ["east"]), ("b", ["west"])])
+def test_a_rotated_file_reconnects_the_clusters_that_use_it(
+    changed: str, reconnects: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others keep their connections."""
+    used: list[str] = []
+    scripts = Scripts(east=Script(healthy("e"), healthy("e")), west=Script(healthy("w"), healthy("w")))
+    for name, script in scripts.scripts.items():
+        monkeypatch.setattr(
+            script, "use", lambda *_, reconnect, name=name: used.append(name) if reconnect else None, raising=False
+        )
+    settings = fleet("east", "west")
+    east, west = settings.clusters
+    daemon = Daemon(settings, scripts)
+    cycle(daemon)
+    clusters = (
+        ClusterSettings(name="east", settings=east.settings, files=(Path("a"),)),
+        ClusterSettings(name="west", settings=west.settings, files=(Path("b"),)),
+    )
+    daemon._watch(clusters, frozenset(Path(letter) for letter in changed))
+    cycle(daemon)
+
+    assert used == reconnects
+
+
+def test_the_limit_of_partition_series_is_of_the_whole_exposition() -> None:
+    """Two clusters below it are together beyond it: resting partitions have no series then, and a gauge shows it."""
+    scripts = Scripts(
+        one=Script(*[healthy("one", partitions=6)] * 2), other=Script(*[healthy("other", partitions=6)] * 2)
+    )
+    limited = 'kafka_transaction_exporter_partition_series_limited{cluster="one"}'
+    seen = []
+    for limit in ("12", "11"):
+        daemon = Daemon(fleet("one", "other", publish__partition_series_limit=limit), scripts)
+        scripts.scripts["one"].results = [healthy("one", partitions=6)] * 2
+        scripts.scripts["other"].results = [healthy("other", partitions=6)] * 2
+        cycle(daemon)
+        cycle(daemon)
+        published = get(daemon, "/metrics")[1]
+        seen.append((f"{limited} 1" in published, published.count("\nkafka_partition_max_active_transaction_duration")))
+    assert seen == [(False, 12), (True, 2)]
+
+
+class Silent(Script):
+    """A cluster whose cycle does not end before it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = threading.Event()
+
+    def collect(self, **_: object) -> Snapshot:
+        self.released.wait()
+        raise down()
+
+
+@contextmanager
+def running(daemon: Daemon, orders: Orders) -> Iterator[None]:
+    thread = threading.Thread(target=daemon.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        orders.put(Order.STOP)
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_silent_clusters_delay_nobody() -> None:
+    """Forty whose cycles do not end; the others have their cycles, and those forty are counted as missed."""
+    names = [f"silent-{number}" for number in range(40)]
+    silent = {name: Silent() for name in names}
+    scripts = Scripts(**silent, well=Script(*[healthy("w")] * 1000))
+    orders = Orders()
+    settings = fleet(*names, "well", scan__interval="200ms", scan__deadline="150ms")
+    daemon = Daemon(settings, scripts, orders=orders)
+    try:
+        with running(daemon, orders):
+            until(lambda: _count(daemon, "cycles_total", "well") >= 5, status=lambda: get(daemon, "/metrics")[1][:2000])
+            until(lambda: _count(daemon, "cycles_missed_total", names[0]) >= 2)
+            assert get(daemon, "/-/healthy")[0] == 200
+            for one in silent.values():
+                one.released.set()
+    finally:
+        for one in silent.values():
+            one.released.set()
+
+
+def _count(daemon: Daemon, name: str, cluster: str) -> int:
+    found = re.search(rf'kafka_transaction_exporter_{name}{{cluster="{cluster}"}} (\d+)', get(daemon, "/metrics")[1])
+    return 0 if found is None else int(found[1])
+
+
+def test_each_cluster_has_its_own_state_file(tmp_path: Path) -> None:
+    """What one of them has seen is known to it alone after a restart."""
+
+    def state_path_of(cluster: ClusterSettings) -> Path:
+        return tmp_path / f"{cluster.name}.json"
+
+    cycle(Daemon(fleet("a", "b"), Scripts(a=Script(healthy("id-a")), b=Script(down())), state_path_of=state_path_of))
+    again = Scripts(a=Script(healthy("id-a")), b=Script(healthy("id-b")))
+    cycle(Daemon(fleet("a", "b"), again, state_path_of=state_path_of))
+
+    assert again.scripts["a"].seen_before == [[("orders", 0, 7, 100, "")]]
+    assert again.scripts["b"].seen_before == [[]]
