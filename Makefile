@@ -17,7 +17,7 @@ MAKEFLAGS += --no-builtin-rules
 # Some containers forbid bytecode: each of five pytest processes would then rewrite 257 files again, 3 s of processor each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install check test test-all test-helm demo demo-pipeline docs bench bench-all bench-pipeline soak hostile model fuzz release images kerberos generate dashboard-pictures lint types contracts tools engine release-tools java clean constraints
+.PHONY: help install check test test-all test-helm demo demo-pipeline docs bench bench-all bench-fleet bench-pipeline soak hostile model fuzz release images kerberos generate dashboard-pictures lint types contracts tools engine release-tools java clean constraints
 
 help:
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ bench: java install  ## scans next to the peers, processes, cycles and scrapes (
 
 bench-all: java install  ## the same, and growth, bounds, memory over 1,000 cycles, a loaded broker, a fleet
 	$(BIN)/python -m benchmarks all
+
+bench-fleet: install  ## many clusters in one process and on Spark (needs Java 17)
+	$(BIN)/python -m benchmarks fleet
 
 bench-pipeline: java install  ## Spark's tables of a generated history next to DuckDB (PIPELINE_ROWS=10000000,...)
 	@$(BIN)/python -c 'import duckdb' 2>/dev/null \

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.fleet import ONE_EXECUTOR
 from benchmarks.goals import goals
 
 ROOT: Final = Path(__file__).parents[1]
@@ -29,8 +28,6 @@ HEAD: Final = (
     "[decision 0016](decisions/0016-speed.md).",
 )
 WIDTH: Final = 124
-TARGET_PARTITIONS: Final = 1_000_000
-TARGET_EXECUTORS: Final = 20
 
 
 def document(figures: Mapping[str, Any]) -> str:
@@ -200,50 +197,58 @@ def _loaded(loaded: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _fleet(fleet: Mapping[str, Any]) -> Iterable[str]:
-    yield "## A fleet on Spark\n"
+    yield "## Many clusters\n"
     yield _prose(
-        f"Cycles over {fleet['clusters']} clusters of one broker that replays responses, on the same cores;",
-        f"medians of {fleet['rounds']}. *Embedded*: the work of one daemon per cluster, one after the other in one",
-        "process. Each executor has one core and its own process. CPU is that of all processes of an engine; the plan is",
-        "the work of Spark's driver alone.",
+        f"All clusters of a fleet once, at the same time; medians of {fleet['rounds']}. Each cluster is one broker that",
+        "replays responses, on the same cores. Each executor has one core. CPU is that of all processes of an engine.",
     )
     yield _table(
-        ("", "partitions", "s", "of which plan", "CPU s", "partitions/s", "partitions/s and core"),
+        ("", "clusters", "partitions", "s", "min", "max", "CPU s"),
         (
             (
                 row["name"],
+                f"{row['clusters']:,}",
                 f"{row['partitions']:,}",
-                *(f"{row[key]:.2f}" for key in ("wall_s", "plan_s", "cpu_s")),
-                *(f"{row[key]:,.0f}" for key in ("partitions_per_second", "partitions_per_cpu_second")),
+                *(f"{row[key]:.2f}" for key in ("wall_s", "wall_s_min", "wall_s_max", "cpu_s")),
             )
             for row in fleet["rows"]
         ),
     )
+    yield _served(fleet["serve"])
     yield _measured(fleet)
-    estimate = extrapolated(fleet)
-    yield _prose(
-        f"For {TARGET_PARTITIONS:,} partitions on {TARGET_EXECUTORS} executors this gives {estimate['seconds']:.0f} s",
-        f"a cycle: {estimate['fixed_s']:.1f} s independent of the size, {estimate['plan_s']:.1f} s of plan, and",
-        f"{estimate['work_s']:.1f} s of work, shared by the {TARGET_EXECUTORS} executors. Assumptions: the clusters have",
-        "similar sizes, there are many more clusters than executors, brokers respond as fast as here, the driver plans no",
-        "faster with more cores, and nearly no transaction is open. The work is taken from the row of one executor, and",
-        "includes the brokers' own CPU.",
+    yield _when_spark(fleet)
+
+
+def _served(serve: Mapping[str, Any]) -> str:
+    return _prose(
+        f"One `serve` with {serve['clusters']} clusters of 5 to 50,000 partitions ({serve['partitions']:,} together), and",
+        f"{serve['silent']} that accept connections and never respond, every {serve['interval_s']} s:",
+        f"{serve['cpu_ms'] / 1000:.1f} s of processor an interval, {serve['cpu_ratio']:.2f} of what a process for each",
+        f"cluster would take; {serve['peak_mb']:.0f} MB at most (60 MB and 1 kB for each partition would be",
+        f"{serve['memory_limit_mb']:,.0f}); a scrape takes {serve['p50_ms']:.1f} ms (median of {serve['scrapes']:,}), and",
+        f"{serve['p99_ms']:.1f} ms at the 99th percentile; the others missed {serve['missed_by_others']} cycles, and the",
+        f"longest of their last cycles took {serve['longest_cycle_s']:.2f} s.",
     )
 
 
-def extrapolated(fleet: Mapping[str, Any]) -> dict[str, float]:
-    """A cycle for many partitions and executors, in seconds, from the smallest and the largest with one executor."""
-    small, large = (row for row in fleet["rows"] if row["name"] == ONE_EXECUTOR)
-    scale = TARGET_PARTITIONS / large["partitions"]
-    plan_s = large["plan_s"] * scale
-    work_s = (large["wall_s"] - large["plan_s"] - (small["wall_s"] - small["plan_s"])) * scale
-    fixed_s = small["wall_s"] - small["plan_s"]
-    return {
-        "fixed_s": fixed_s,
-        "plan_s": plan_s,
-        "work_s": work_s,
-        "seconds": fixed_s + plan_s + work_s / TARGET_EXECUTORS,
-    }
+def _when_spark(fleet: Mapping[str, Any]) -> str:
+    """From which size on Spark is worth it, on paper."""
+    serve = fleet["serve"]
+    small, large = serve["lone"][0], serve["lone"][-1]
+    cluster_ms = serve["cpu_ms"] / serve["clusters"]
+    million_s = (large["cpu_ms"] - small["cpu_ms"]) / (large["partitions"] - small["partitions"]) * 1000
+    half_s = serve["interval_s"] / 2
+    jobs = max((row for row in fleet["rows"] if "two" in row["name"]), key=lambda row: row["clusters"])
+    job_ms = jobs["wall_s"] / jobs["clusters"] * 1000
+    return _prose(
+        f"**When Spark is worth it**, on paper: one process takes {cluster_ms:.0f} ms for a cycle of such a cluster with",
+        f"its publication, and {million_s:.1f} s more for each million partitions. With half of {2 * half_s:.0f} s free",
+        f"it reads {half_s * 1000 / cluster_ms:,.0f} clusters. A job of Spark takes {job_ms:.0f} ms here, most of it in",
+        "the driver, so many small clusters are never faster on Spark. It is worth it where partitions, not the number of",
+        f"clusters, take more than half of a processor: from about {half_s / million_s:,.0f} million partitions on.",
+        "Assumptions: brokers respond as fast as here, nearly no transaction is open, the driver renders what executors",
+        "have read (a tenth of the work), and workers have cores of their own.",
+    )
 
 
 def _measured(part: Mapping[str, Any]) -> str:

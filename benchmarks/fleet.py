@@ -1,4 +1,4 @@
-"""The fleet's engine on Spark, with one executor and with two, beside the daemon's own: partitions a second and a core.
+"""Many clusters: in one process, and on Spark with one executor and with two; and two hundred clusters in a real `serve`.
 
 Clusters replay. CPU is that of all processes of an engine, as they stand: Spark's driver, its executors, their Python.
 """
@@ -6,58 +6,55 @@ Clusters replay. CPU is that of all processes of an engine, as they stand: Spark
 from __future__ import annotations
 
 import statistics
-from contextlib import ExitStack
 from typing import Any, Final
 
+from benchmarks import fleet_serve
 from benchmarks.contestants import Contestant, contestants
+from benchmarks.fleet_serve import brokers
 from benchmarks.peers import PYTHON
-from benchmarks.replaying import replaying
 
-ROUNDS: Final = 7
+ROUNDS: Final = 5
 WARM_UP_ROUNDS: Final = 3
-CLUSTERS: Final = 4
-SIZES: Final = {"small": (10, 25), "large": (250, 100)}
-"""Topics and partitions of each cluster, one producer on every partition."""
-ONE_EXECUTOR: Final = "Spark, one executor"
+SIZES: Final = ((1, 25_000), (4, 25_000), (20, 1_000), (100, 250), (1_000, 5))
+"""(clusters, partitions of each)."""
+ON_SPARK_MAX: Final = 100
+"""Clusters: each is a job."""
 ENGINES: Final = {
     "embedded": "embedded",
-    ONE_EXECUTOR: "local-cluster[1,1,1024]",
+    "Spark, one executor": "local-cluster[1,1,1024]",
     "Spark, two executors": "local-cluster[2,1,1024]",
 }
 
 
 def measure() -> dict[str, Any]:
     """A row for each engine and size."""
-    return {
-        "rounds": ROUNDS,
-        "clusters": CLUSTERS,
-        "rows": [row for size, (topics, partitions) in SIZES.items() for row in _size(size, topics, partitions)],
-    }
+    rows = [row for clusters, partitions in SIZES for row in _size(clusters, partitions)]
+    return {"rounds": ROUNDS, "rows": rows, "serve": fleet_serve.measure()}
 
 
-def _size(size: str, topics: int, partitions: int) -> list[dict[str, Any]]:
-    with ExitStack() as stack:
-        addresses = [stack.enter_context(replaying(topics, partitions, 1)) for _ in range(CLUSTERS)]
-        commands = {name: [*PYTHON, "benchmarks.fleet_engine", engine, *addresses] for name, engine in ENGINES.items()}
-        rows = []
-        for name, command in commands.items():  # one after the other: idle JVMs are not idle
-            with contestants({name: command}, with_children=True) as (engine,):
+def _size(clusters: int, partitions: int) -> list[dict[str, Any]]:
+    rows = []
+    with brokers([partitions] * clusters) as addresses:
+        for name, engine in ENGINES.items():  # one after the other: idle JVMs are not idle
+            if engine != "embedded" and clusters > ON_SPARK_MAX:
+                continue
+            command = [*PYTHON, "benchmarks.fleet_engine", engine, *addresses]
+            with contestants({name: command}, with_children=True) as (contestant,):
                 for number in range(WARM_UP_ROUNDS + ROUNDS):
-                    engine.scan(counts=number >= WARM_UP_ROUNDS)
-                rows.append({"size": size, **_row(engine)})
+                    contestant.scan(counts=number >= WARM_UP_ROUNDS)
+                rows.append(_row(contestant, clusters))
     return rows
 
 
-def _row(engine: Contestant) -> dict[str, Any]:
-    wall_s = statistics.median(cost["wall_ms"] for cost in engine.rounds) / 1000
-    cpu_s = statistics.median(cost["cpu_ms"] for cost in engine.rounds) / 1000
-    partitions = int(engine.rounds[0]["rows"])
+def _row(engine: Contestant, clusters: int) -> dict[str, Any]:
+    walls_s = [cost["wall_ms"] / 1000 for cost in engine.rounds]
+    cpus_s = [cost["cpu_ms"] / 1000 for cost in engine.rounds]
     return {
         "name": engine.name,
-        "partitions": partitions,
-        "wall_s": wall_s,
-        "cpu_s": cpu_s,
-        "plan_s": engine.rounds[0]["plan_s"],
-        "partitions_per_second": partitions / wall_s,
-        "partitions_per_cpu_second": partitions / cpu_s,
+        "clusters": clusters,
+        "partitions": int(engine.rounds[0]["rows"]),
+        "wall_s": statistics.median(walls_s),
+        "wall_s_min": min(walls_s),
+        "wall_s_max": max(walls_s),
+        "cpu_s": statistics.median(cpus_s),
     }

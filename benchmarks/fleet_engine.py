@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from exporter.commands.serve import opened
 from exporter.config.fleet import Sources, load_fleet
@@ -50,13 +51,13 @@ def rounds(readers: Sequence[Reader], settings: Settings) -> None:
 
 def main(engine: str, addresses: list[str]) -> None:
     """A round for each line."""
-    settings = settings_for(addresses)
+    settings = settings_for(addresses, **{"scan.interval": "10m"})  # no job is too long
     if engine == "embedded":
         rounds([opened(cluster) for cluster in settings.clusters], settings)
         return
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     with tempfile.TemporaryDirectory() as temporary:
-        spark = SparkEngine(open_session(engine, temporary, more=MORE))
+        spark = SparkEngine(partial(open_session, engine, temporary, more=MORE))
         spark.check()
         rounds([spark.reader(cluster) for cluster in settings.clusters], settings)
         spark.close()

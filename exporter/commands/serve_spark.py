@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from functools import partial
 
 from exporter.commands.context import Context
 from exporter.commands.pipeline import NEEDED
@@ -30,7 +31,7 @@ def serve_by_spark(context: Context, settings: Settings, server_of: Callable[[Ro
         return ExitStatus.COULD_NOT_RUN
     master = options.master or (None if context.is_submitted else MASTER)
     with tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary) as temporary:
-        engine = SparkEngine(open_session(master, temporary, memory=options.memory))
+        engine = SparkEngine(partial(open_session, master, temporary, memory=options.memory))
         try:
             engine.check()
         except ExecutorsError as error:

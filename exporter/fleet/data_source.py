@@ -25,10 +25,10 @@ from exporter.config.loading import load
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.files import read_text
 from exporter.fleet.clients import CLIENTS, Clients
-from exporter.fleet.scan_table import SCAN, cluster_table, scan_table
+from exporter.fleet.scan_table import SCAN, About, scan_table
 from exporter.kafka.client.credentials import CredentialsError
 from exporter.kafka.errors import ClusterUnavailableError
-from exporter.status import since
+from exporter.status import ApiStatistics, since
 
 NAME: Final = "kafka_transactions"
 CLUSTERS: Final = "clusters"
@@ -112,21 +112,16 @@ def read_table(cluster: ClusterSettings, clients: Clients = CLIENTS) -> pa.Table
     """The rows of one cluster; any failure costs this cluster its rows, and no other cluster anything."""
     name = cluster.name or cluster.settings.kafka.bootstrap
     taken_at_ms, began = int(time.time() * 1000), time.monotonic()
+    found, failure = None, None
+    requests: tuple[ApiStatistics, ...] = ()
     try:
         collector = clients.of(cluster.settings.kafka, cluster.settings.scan)
-    except CredentialsError as error:
-        return cluster_table(name, taken_at_ms=taken_at_ms, seconds=0.0, requests=(), failure=str(error))
-    before = collector.statistics()
-
-    def of_cluster() -> dict[str, Any]:
+        before = collector.statistics()
+        found = collector.scan()
         requests = since(before, collector.statistics())
-        return {"taken_at_ms": taken_at_ms, "seconds": time.monotonic() - began, "requests": requests}
-
-    try:
-        scan, source = collector.scan()
-        return scan_table(name, scan, source, **of_cluster())
-    except ClusterUnavailableError as error:
-        return cluster_table(name, failure=str(error), **of_cluster())
+    except (CredentialsError, ClusterUnavailableError) as error:
+        failure = str(error)
     except Exception as error:  # noqa: BLE001 - reported in the table
         failure = f"defect in the exporter: {type(error).__name__}: {error}"
-        return cluster_table(name, failure=failure, **of_cluster())
+    about = About(taken_at_ms=taken_at_ms, seconds=time.monotonic() - began, requests=requests, failure=failure)
+    return scan_table(name, about, found)

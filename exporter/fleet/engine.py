@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection
+import threading
+import uuid
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import RDD, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -33,7 +35,7 @@ T = TypeVar("T")
 PROTECTED: Final = ("spark.authenticate", "spark.network.crypto.enabled")
 """Settings of Spark without which whoever reaches the driver's port gets the clusters' passwords."""
 _PYTHONS: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): (?!Traceback)")
-_JAVAS: Final = re.compile(r"Caused by: ")
+_TASKS: Final = re.compile(r".* \(TID \d+\) \([^)]*\): (.+)")
 INSTALL: Final = "executors need kafka-transaction-exporter[spark]: examples/spark/submit.sh sends it with the job"
 
 
@@ -42,10 +44,33 @@ class ExecutorsError(Exception):
 
 
 class SparkEngine:
-    """Makes readers that share one Spark session."""
+    """Makes readers that share one Spark application, and starts another one when it has ended."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+    def __init__(self, open_session: Callable[[], SparkSession]) -> None:
+        self._open_session = open_session
+        self._lock = threading.Lock()
+        self._spark = open_session()
+        self._is_closed = False
+
+    def context(self) -> SparkContext:
+        """That of the application that runs. Raises ClientClosedError after `close`, and Spark's exceptions."""
+        with self._lock:
+            if self._is_closed:
+                raise ClientClosedError
+            if _has_ended(self._spark.sparkContext):
+                log.warning("Spark's application has ended, as when its master was restarted: another one is started")
+                self._spark.stop()
+                self._spark = self._open_session()
+            return self._spark.sparkContext
+
+    def give_up(self, context: SparkContext) -> None:
+        """A job did not end: end the application if it has no executor, since a master that was restarted forgets it."""
+        with self._lock:
+            if context is not self._spark.sparkContext or _has_ended(context):
+                return
+            executors = context._jsc.sc().getExecutorMemoryStatus().size() - 1  # noqa: SLF001 - the driver is one, too
+            if executors == 0 and not str(context.master).startswith("local"):
+                self._spark.stop()
 
     def check(self) -> None:
         """Run a task on the executors, and warn of an open network. Raises ExecutorsError with the cause."""
@@ -69,25 +94,27 @@ class SparkEngine:
 
     def reader(self, cluster: ClusterSettings) -> SparkReader:
         """The reader of a cluster."""
-        return SparkReader(self._spark.sparkContext, cluster.settings.kafka, cluster.settings.scan)
+        return SparkReader(self, cluster.settings.kafka, cluster.settings.scan)
 
     def close(self) -> None:
         """Stop the session, and with it running jobs."""
+        with self._lock:
+            self._is_closed = True
         self._spark.stop()
 
 
 class SparkReader:
     """Reads one cluster; see `exporter.cycle.Reader`."""
 
-    def __init__(self, context: SparkContext, kafka: KafkaSettings, scan: ScanSettings) -> None:
-        self._context = context
+    def __init__(self, engine: SparkEngine, kafka: KafkaSettings, scan: ScanSettings) -> None:
+        self._engine = engine
         self._kafka = kafka
         self._scan = scan
         self._recalled: tuple[str, tuple[str, ...]] = ("", ())
         self._requests: tuple[ApiStatistics, ...] = ()
         self._is_closed = False
-        # Spark prefers the executor that has this one element in memory.
-        self._home = context.parallelize([0], 1).persist()
+        self._home: RDD[int] | None = None
+        """One element in the memory of the executor that had the cluster last: Spark prefers that one."""
         self.phases: tuple[tuple[str, float], ...] = ()
 
     def cycle(self, known: Known, journal_of: JournalOf) -> Evaluation:
@@ -121,17 +148,38 @@ class SparkReader:
         """Raises what `work` raises, ClusterUnavailableError if the job fails, ClientClosedError after `close`."""
         task = packed(Task(kafka=self._kafka, scan=self._scan, recalled=self._recalled, work=work))
         try:
-            # The one element is taken: a Python process with unread input ends, and its connections with it.
-            (data,) = self._home.map(lambda _: perform(task)).collect()
-        except (PySparkException, Py4JError) as error:
+            done: Done = unpacked(self._ran(self._engine.context(), task))
+        except Exception as error:
             if self._is_closed:
                 raise ClientClosedError from error
             raise ClusterUnavailableError(f"the Spark job failed: {cause_of(error)}") from error
-        done: Done = unpacked(data)
         self._requests = total((*self._requests, *done.requests))
         if done.error is not None:
             raise done.error
         return done
+
+    def _ran(self, context: SparkContext, task: bytes) -> bytes:
+        """What the task returns. A job that is still there after an interval has no executor, or one that is stuck."""
+        tag = uuid.uuid4().hex
+        context.addJobTag(tag)
+        too_long = threading.Timer(self._scan.interval_ms / 1000, lambda: context.cancelJobsWithTag(tag))
+        too_long.start()
+        try:
+            # The one element is taken: a Python process with unread input ends, and its connections with it.
+            (data,) = self._home_in(context).map(lambda _: perform(task)).collect()
+        except Exception:
+            if not too_long.is_alive():
+                self._engine.give_up(context)
+            raise
+        finally:
+            too_long.cancel()
+            context.removeJobTag(tag)
+        return bytes(data)
+
+    def _home_in(self, context: SparkContext) -> RDD[int]:
+        if self._home is None or self._home.context is not context:
+            self._home = context.parallelize([0], 1).persist()
+        return self._home
 
 
 def _cycle(known: Known, journal: Journal, collector: Collector) -> Evaluation:
@@ -145,8 +193,14 @@ def _query(question: Question[T], deadline_s: float, collector: Collector) -> T:
     return collector.query(question, deadline_s=deadline_s)
 
 
+def _has_ended(context: SparkContext) -> bool:
+    """By itself, by `stop`, or because the master has removed it: PySpark does not say it."""
+    return context._jsc is None or bool(context._jsc.sc().isStopped())  # noqa: SLF001
+
+
 def cause_of(error: BaseException) -> str:
     """The line of a failed job that names the cause: Spark's own first line does not, and a page of traces follows."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    causes = [line for line in lines if _PYTHONS.match(line)] or [line for line in lines if _JAVAS.match(line)] or lines
-    return causes[-1] if causes else type(error).__name__
+    pythons = [line for line in lines if _PYTHONS.match(line)]
+    tasks = [match[1] for match in map(_TASKS.match, lines) if match is not None]
+    return [*pythons[-1:], *tasks[:1], *lines[:1], type(error).__name__][0]

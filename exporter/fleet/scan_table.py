@@ -7,7 +7,7 @@ broker in the metadata has one row.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -61,37 +61,33 @@ SCAN: Final = pa.schema(
 )
 
 
-def scan_table(cluster: str, scan: LeaderScan, source: Source, **of_cluster: Any) -> pa.Table:
-    """The rows of a cluster that was read. `of_cluster`: see `cluster_table`."""
-    cluster_id, taken_at_ms = scan.topology.cluster_id, of_cluster["taken_at_ms"]
-    about = cluster_table(cluster, cluster_id=cluster_id, source=source, **of_cluster)
-    return pa.concat_tables([about, _brokers(cluster, scan, taken_at_ms), _partitions(cluster, scan, taken_at_ms)])
+class About(NamedTuple):
+    """What the row of the cluster says."""
+
+    taken_at_ms: int
+    seconds: float
+    requests: tuple[ApiStatistics, ...]
+    failure: str | None
+    """Why the table has no other row."""
 
 
-def cluster_table(
-    cluster: str,
-    *,
-    taken_at_ms: int,
-    seconds: float,
-    requests: tuple[ApiStatistics, ...],
-    cluster_id: str | None = None,
-    failure: str | None = None,
-    source: Source | None = None,
-) -> pa.Table:
-    """The row about the cluster; `failure` is why it has no other rows."""
-    statistics = [{name: getattr(request, name) for name in _REQUESTS} for request in requests]
-    return _table(
+def scan_table(cluster: str, about: About, found: tuple[LeaderScan, Source] | None) -> pa.Table:
+    """The rows of a cluster; `found` is None if it could not be read."""
+    scan, source = (None, None) if found is None else found
+    of_cluster = _table(
         1,
         cluster=[cluster],
-        cluster_id=[cluster_id],
-        taken_at_ms=[taken_at_ms],
+        cluster_id=[None if scan is None else scan.topology.cluster_id],
+        taken_at_ms=[about.taken_at_ms],
         broker=[NO_LEADER],
-        failure=[failure],
-        seconds=[seconds],
+        failure=[about.failure],
+        seconds=[about.seconds],
         out_of_date=[None if source is None else source.out_of_date],
         clock_ahead_ms=[None if source is None else source.clock_ahead_ms],
-        requests=[statistics],
+        requests=[[{name: getattr(request, name) for name in _REQUESTS} for request in about.requests]],
     )
+    rest = [] if scan is None else [part(cluster, scan, about.taken_at_ms) for part in (_brokers, _partitions)]
+    return pa.concat_tables([of_cluster, *rest])
 
 
 def _brokers(cluster: str, scan: LeaderScan, taken_at_ms: int) -> pa.Table:

@@ -54,13 +54,14 @@ def open_session(
     if master is not None:
         builder = (
             builder.master(master)
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.memory", memory)
             .config("spark.driver.extraJavaOptions", "-XX:+UseParallelGC")  # nobody waits for a pause
             .config("spark.local.dir", temporary)
             .config("spark.sql.warehouse.dir", f"{temporary}/warehouse")
         )
+    if master is not None and master.startswith("local"):  # executors of a cluster have to reach the driver
+        for name in ("spark.driver.host", "spark.driver.bindAddress"):
+            builder = builder.config(name, "127.0.0.1")
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

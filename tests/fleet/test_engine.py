@@ -76,7 +76,7 @@ def test_executors_publish_what_this_process_publishes(
     settings = settings_for(cluster.bootstrap, NOBODY)
     with planted(cluster):
         embedded = Daemon(settings, opened)
-        on_spark = Daemon(settings, SparkEngine(spark).reader)
+        on_spark = Daemon(settings, SparkEngine(lambda: spark).reader)
         for daemon in (embedded, on_spark, embedded, on_spark):
             cycles(daemon, 1)
         expected, published = got(embedded.routes, "/metrics"), got(on_spark.routes, "/metrics")
@@ -101,7 +101,7 @@ def test_executors_publish_what_this_process_publishes(
 def test_executors_that_can_run_the_program_are_found(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     """Before anything is served; in local mode nobody else reaches the driver's port."""
     with caplog.at_level("INFO"):
-        SparkEngine(spark).check()
+        SparkEngine(lambda: spark).check()
     assert [record.levelname for record in caplog.records] == ["INFO"]
     assert "Spark's executors have version" in caplog.text
 
@@ -121,8 +121,9 @@ def test_executors_that_can_run_the_program_are_found(spark: SparkSession, caplo
         ),
         (
             (
-                "An error occurred while calling o1.\n: org.apache.spark.SparkException: Job aborted due to stage failure\n"
-                'Caused by: java.io.IOException: Cannot run program "python9": error=2, No such file or directory\n'
+                "An error occurred while calling o1.\n: org.apache.spark.SparkException: Job aborted due to stage failure: "
+                'Lost task 0.0 (TID 1) (host executor 0): java.io.IOException: Cannot run program "python9": '
+                "error=2, No such file or directory\nCaused by: java.io.IOException: error=2, No such file or directory\n"
             ),
             'Cannot run program "python9": error=2, No such file or directory',
         ),
