@@ -6,6 +6,7 @@ fleet are joined again when ten times as long has passed as the joining took.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -18,6 +19,8 @@ from exporter.publication.page.page import Page
 from exporter.publication.page.paths import INCIDENTS, requested_below
 from exporter.status import ProcessStatus
 from exporter.web.routes import Routes
+
+log = logging.getLogger("exporter")
 
 PAUSE: Final = 10
 """Times the duration of a publication."""
@@ -72,7 +75,10 @@ class Publisher:
                 if self._is_ending:
                     return
             began = self._clock()
-            self._publish()
+            try:
+                self._publish()
+            except Exception:
+                log.exception("what was read could not be published; it is tried again after the next cycle")
             with self._condition:
                 self._condition.wait_for(lambda: self._is_ending, timeout=PAUSE * (self._clock() - began))
 

@@ -173,8 +173,11 @@ class Scheduler:
         if reloaded is not None:
             self.settings = reloaded.settings
             logging.getLogger().setLevel(reloaded.settings.log_level.upper())
-            self._work.use(reloaded)
-            self.schedule(scheduler)
+            try:
+                self._work.use(reloaded)
+                self.schedule(scheduler)
+            except Exception:  # the loop lives: a file may have gone since it was read
+                log.exception("the settings could not be applied completely", extra={"subject": "settings"})
         if self.reloader.status != before:
             self._work.settings_were_read()
 

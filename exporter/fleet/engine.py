@@ -11,6 +11,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -162,7 +163,7 @@ class SparkReader:
         """What the task returns. A job that is still there after an interval has no executor, or one that is stuck."""
         tag = uuid.uuid4().hex
         context.addJobTag(tag)
-        too_long = threading.Timer(self._scan.interval_ms / 1000, lambda: context.cancelJobsWithTag(tag))
+        too_long = threading.Timer(self._scan.interval_ms / 1000, _cancel, (context, tag))
         too_long.start()
         try:
             # The one element is taken: a Python process with unread input ends, and its connections with it.
@@ -173,7 +174,8 @@ class SparkReader:
             raise
         finally:
             too_long.cancel()
-            context.removeJobTag(tag)
+            with suppress(Exception):  # the application may have ended
+                context.removeJobTag(tag)
         return bytes(data)
 
     def _home_in(self, context: SparkContext) -> RDD[int]:
@@ -191,6 +193,11 @@ def _cycle(known: Known, journal: Journal, collector: Collector) -> Evaluation:
 
 def _query(question: Question[T], deadline_s: float, collector: Collector) -> T:
     return collector.query(question, deadline_s=deadline_s)
+
+
+def _cancel(context: SparkContext, tag: str) -> None:
+    with suppress(Exception):  # another job has found that the application has ended
+        context.cancelJobsWithTag(tag)
 
 
 def _has_ended(context: SparkContext) -> bool:

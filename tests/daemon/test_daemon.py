@@ -71,6 +71,9 @@ class Script:
         self.queries += 1
         return self.preconditions
 
+    def use(self, *_: Any, reconnect: bool) -> None:
+        pass
+
     def statistics(self) -> tuple[ApiStatistics, ...]:
         return ()
 

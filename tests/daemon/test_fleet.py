@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -233,6 +233,42 @@ def test_silent_clusters_delay_nobody() -> None:
     finally:
         for one in silent.values():
             one.released.set()
+
+
+def test_a_publication_that_fails_is_logged_and_the_next_one_is_made(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that publishes a fleet does not end with a defect."""
+    scripts = Scripts(a=Script(*[healthy("a")] * 1000), b=Script(*[healthy("b")] * 1000))
+    orders = Orders()
+    daemon = Daemon(fleet("a", "b", scan__interval="200ms", scan__deadline="150ms"), scripts, orders=orders)
+    joined, fails = daemon._publisher._renderer.joined, [True]
+
+    def failing(*arguments: Any) -> Any:
+        if fails.pop() if fails else False:
+            raise ValueError("a defect")
+        return joined(*arguments)
+
+    monkeypatch.setattr(daemon._publisher._renderer, "joined", failing)
+    with running(daemon, orders):
+        until(lambda: _count(daemon, "cycles_total", "a") >= 2)
+    assert caplog.text.count("could not be published") == 1
+
+
+def test_settings_that_cannot_be_applied_do_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+    """A certificate that has gone since the settings were checked."""
+    scripts = Scripts(stays=Script(healthy("s")))
+    reloads = Reloads(Reloaded(fleet("stays", "comes")))
+    daemon = Daemon(fleet("stays"), scripts, reloader=cast("Reloader", reloads))
+    scheduler = BackgroundScheduler(timezone="UTC")
+    scheduler.start(paused=True)
+    daemon.scheduler.schedule(scheduler)
+    daemon.scheduler.reload(scheduler, only_if_changed=False)  # there is no script for the new cluster
+    scheduler.shutdown(wait=False)
+
+    assert "the settings could not be applied completely" in caplog.text
+    cycle(daemon)
+    assert successes(daemon) == {"stays": "1"}
 
 
 def _count(daemon: Daemon, name: str, cluster: str) -> int:

@@ -28,7 +28,7 @@ PATIENCE_S: Final = 180.0
 PASSWORD: Final = "of-the-kafka-cluster"
 ENDED: Final = "Spark's application has ended"
 HANGING: Final = 'kafka_open_transactions{cluster="one",verdict="hanging_not_in_transaction"} 1'
-QUICKLY: Final = ("--scan.interval=4s", "--scan.deadline=2s", "--publish.stale-after-cycles=30")
+QUICKLY: Final = ("--scan.interval=4s", "--scan.deadline=2s", "--publish.stale-after-cycles=60")
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.broker]
 
@@ -189,6 +189,8 @@ def test_workers_and_master_die_and_nothing_is_said_that_is_not(
 
             def goes_on(succeeded: int = succeeded) -> bool:
                 published = metrics(url)
+                if not published:  # a busy machine
+                    return False
                 assert start_of_the_hang(published) == start, log.read_text()
                 assert len(re.findall(r'kafka_open_transactions{[^}]*"hanging[^}]*} [1-9]', published)) == 1, published
                 return cycles(published) - cycles(published, "cycles_failed_total") >= succeeded + 3
