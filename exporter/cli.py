@@ -123,7 +123,7 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded
         clusters = clusters_file, _text(clusters_file)
         loaded = load_fleet(Sources(clusters=clusters, file=file, java=java, environment=environment, flags=flags))
         name, reads_clusters = given.get("cluster"), COMMANDS[options.command].reads_clusters
-        loaded = replace(loaded, settings=chosen(loaded.settings, name or None, one=not reads_clusters))
+        loaded = chosen(loaded, name or None, one=not reads_clusters)
     from exporter.kafka.client.credentials import CredentialsError, client_options  # noqa: PLC0415 - not for completion
 
     try:

@@ -257,6 +257,7 @@ _COMMANDS: Final = {
         "config",
         "check or print the settings",
         add_config,
+        reads_clusters=True,
         usage="(check | dump) [options]",
         examples=("config check --config.file config.yaml",),
     ),

@@ -9,7 +9,7 @@ import yaml
 
 from exporter.commands.context import Context
 from exporter.commands.report import complain
-from exporter.commands.serve import web_server
+from exporter.commands.serve import state_file_problem, web_server
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError, Loaded
 from exporter.config.settings import SETTINGS, Settings
@@ -26,6 +26,12 @@ def run(context: Context, settings: Settings) -> int:
     except ConfigurationError as error:
         for problem in error.problems:
             complain(problem)
+        return ExitStatus.COULD_NOT_RUN
+    impossible = state_file_problem(settings)
+    if options.action == "dump" and len(settings.clusters) > 1:
+        impossible = "clusters have settings of their own: choose one by --cluster NAME"
+    if impossible is not None:
+        complain(impossible)
         return ExitStatus.COULD_NOT_RUN
     if options.action == "dump":
         print(dump(context.settings_source.loaded), end="")

@@ -22,7 +22,7 @@ import yaml
 
 from exporter.config.loading import ConfigurationError, Loaded, Written, composed, load_with_sources, settings_below
 from exporter.config.references import ReadText
-from exporter.config.settings import ClusterSettings, Settings
+from exporter.config.settings import ClusterSettings
 from exporter.files import read_text
 
 ROOT: Final = "clusters"
@@ -67,7 +67,8 @@ def load_fleet(sources: Sources, read: ReadText = read_text) -> Loaded:
         raise ConfigurationError(problems)
     first = next(iter(loaded.values()))
     clusters = tuple(
-        ClusterSettings(name=name, settings=cluster.settings, files=cluster.files) for name, cluster in loaded.items()
+        ClusterSettings(name=name, settings=cluster.settings, files=cluster.files, written=cluster.written)
+        for name, cluster in loaded.items()
     )
     return Loaded(
         settings=replace(first.settings, clusters=clusters),
@@ -76,20 +77,25 @@ def load_fleet(sources: Sources, read: ReadText = read_text) -> Loaded:
     )
 
 
-def chosen(settings: Settings, name: str | None, *, one: bool) -> Settings:
+def chosen(loaded: Loaded, name: str | None, *, one: bool) -> Loaded:
     """The fleet, or with a name only this cluster of it. `one`: as the settings of a single cluster.
 
     Raises ConfigurationError.
     """
+    settings = loaded.settings
     found = [cluster for cluster in settings.clusters if name in (None, cluster.name)]
     names = ", ".join(str(cluster.name) for cluster in settings.clusters)
     if not found:
         raise ConfigurationError([f"--cluster {name}: there is no such cluster; the file has {names}"])
-    if not one:
-        return replace(settings, clusters=tuple(found))
+    if not one and name is None:
+        return loaded
     if len(found) > 1:
         raise ConfigurationError([f"this command reads one cluster: choose it by --cluster NAME, one of {names}"])
-    return replace(found[0].settings, cluster_name=found[0].name)
+    (cluster,) = found
+    own = (
+        replace(cluster.settings, cluster_name=cluster.name) if one else replace(cluster.settings, clusters=(cluster,))
+    )
+    return replace(loaded, settings=own, written=cluster.written)
 
 
 def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, Written]]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from exporter.config import values
 from exporter.config.kafka_section import KafkaSettings, impossible_in_kafka
@@ -307,6 +307,8 @@ class ClusterSettings:
     settings: Settings
     files: tuple[Path, ...] | None = None
     """Files that its settings refer to: secrets, certificates; None where the settings have no other cluster."""
+    written: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What `exporter.config.loading.Loaded` has of it."""
 
 
 SETTINGS = tuple(settings_in(Settings))

@@ -36,6 +36,10 @@ class Outside:
         self.whole = {
             "revoked-certificates": {"crl.pem": _nobody_revoked(authority)},
             "exporter-settings": {"settings.yaml": b"kafka.bootstrap.servers: a:9092\n"},
+            "exporter-fleet": {
+                "config.yaml": b"scan.interval: 1m\n",
+                "clusters.yaml": b"clusters: {a: {kafka.bootstrap.servers: 'a:1'}, b: {kafka.bootstrap.servers: 'b:1'}}",
+            },
             "exporter-web": {"web.yaml": b"http_server_config: {}\n"},
         }
 

@@ -156,7 +156,10 @@ def test_no_secret_is_rendered(name: str) -> None:
     for pod in pods(objects):
         for container in containers(pod):
             assert not any("password" in word.lower() for word in container.get("args", []))
-            assert all(variable["name"] in {"TZ", "AWS_DEFAULT_REGION"} for variable in container.get("env", []))
+            assert all(
+                variable["name"] in {"TZ", "AWS_DEFAULT_REGION", "STATE_DIRECTORY"}
+                for variable in container.get("env", [])
+            )
 
 
 def test_the_document_s_values_can_be_used(tmp_path: Path) -> None:
