@@ -45,7 +45,7 @@ RUN python3 -m pip --python /src/build-environment/bin/python wheel --no-cache-d
     python3 -m pip --python /opt/kafka-transaction-exporter/bin/python install --no-cache-dir --disable-pip-version-check \
       --no-compile --no-deps --no-index /src/spark-wheels/*.whl && \
     cp /opt/kafka-transaction-exporter/bin/kafka-transaction-exporter /opt/kafka-transaction-exporter/pipeline.py
-# Spark's Kafka source, which PySpark does not carry: in the folder where Spark finds it without an option.
+# Spark's connectors for Kafka and S3, which PySpark does not carry: in the folder where Spark finds it without an option.
 WORKDIR /opt/kafka-transaction-exporter/lib/python3.13/site-packages/pyspark/jars
 RUN mvn --quiet --batch-mode --file /src/constraints/spark-jars.xml \
       org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies -DoutputDirectory="$PWD" && \
@@ -77,13 +77,12 @@ USER 65532:65532
 WORKDIR /tmp
 ENTRYPOINT ["kafka-transaction-exporter"]
 
-# Without what the exporter never loads: Arrow's remote file systems, Flight, headers, tests, AWS' other services, symbols.
+# Without what the exporter never loads: Arrow's Flight and HDFS, headers, tests, AWS' other services, symbols.
 # A path that is gone in a newer version ends the build.
 FROM build AS exporter-build
 WORKDIR /opt/kafka-transaction-exporter/lib/python3.13/site-packages
 RUN rm -r pyarrow/include pyarrow/includes pyarrow/src pyarrow/tests pyarrow/*.pxi pyarrow/*.pyx pyarrow/*.pxd \
-      pyarrow/libarrow_flight.so.* pyarrow/libarrow_s3.so.* pyarrow/_flight.*.so pyarrow/_s3fs.*.so \
-      pyarrow/_gcsfs.*.so pyarrow/_azurefs.*.so pyarrow/_hdfs.*.so pyarrow/libarrow_python.so pyarrow/libarrow_python.so.*.*.* \
+      pyarrow/libarrow_flight.so.* pyarrow/_flight.*.so pyarrow/_hdfs.*.so pyarrow/libarrow_python.so pyarrow/libarrow_python.so.*.*.* \
       numpy/f2py numpy/_core/include numpy/_core/tests numpy/lib/tests numpy/ma/tests numpy/typing/tests && \
     find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name sts ! -name sso ! -name sso-oidc ! -name signin -exec rm -r {} + && \
     find . -name '*.so*' -exec strip --strip-unneeded {} + && \

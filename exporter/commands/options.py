@@ -302,15 +302,18 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
         help="run: all jobs but transaction-log. transaction-log: reads the transaction log; only it uses the settings",
     )
     parser.add_argument(
-        "--history", metavar=DIRECTORY, help="history.directory of the exporter; required except for transaction-log"
+        "--history",
+        metavar=DIRECTORY,
+        help="history.directory of the exporter, a path or a URI such as s3://BUCKET/KEY; required except for "
+        "transaction-log",
     )
-    parser.add_argument("--tables", required=True, metavar=DIRECTORY, help="directory of the tables, read and written")
+    parser.add_argument("--tables", required=True, metavar=DIRECTORY, help="directory of the tables, a path or a URI")
     parser.add_argument("--every", type=interval, metavar="DURATION", help="repeat at this interval until Ctrl-C")
     parser.add_argument("--groups", metavar="JSON", help="the value of transaction_log.groups")
     parser.add_argument(
         "--jars",
         metavar=DIRECTORY,
-        help="jars of Spark's Kafka source, for transaction-log; by default those of PySpark's folder, else from Maven",
+        help="jars of Spark's connectors (Kafka, S3); by default those of PySpark's folder, else from Maven",
     )
     parser.add_argument(
         "--retention",

@@ -6,10 +6,9 @@ import argparse
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from exporter.commands.context import Context
@@ -18,6 +17,7 @@ from exporter.commands.status import ExitStatus
 from exporter.config import values
 from exporter.config.settings import Settings
 from exporter.patterns import GroupRules
+from exporter.storage.places import Place, place_of
 
 NEEDED = "the pipeline needs Spark and Java 17: pip install 'kafka-transaction-exporter[spark]'"
 
@@ -27,27 +27,39 @@ def run(context: Context, settings: Settings | None) -> int:
     options = context.options
     try:
         groups: GroupRules = () if settings is not None else _checked(options)
+        folder = _place("--tables", options.tables)
+        history = None if settings is not None else _place("--history", options.history)
     except _UsageError as error:
         complain(str(error))
         return ExitStatus.WRONG_USAGE
-    if settings is None and not Path(options.history).is_dir():
-        complain(f"--history {options.history}: is not a directory")
+    try:
+        if history is not None and not history.is_dir():
+            what = "is not a directory" if isinstance(history, Path) else "holds nothing, or there is no such bucket"
+            complain(f"--history {history}: {what}")
+            return ExitStatus.COULD_NOT_RUN
+    except OSError as error:
+        complain(f"--history {error}")
         return ExitStatus.COULD_NOT_RUN
     try:
         from exporter.pipeline import session  # noqa: F401, PLC0415 - Spark is an extra: missed here, not later
-        from exporter.pipeline.delta import TableError  # noqa: PLC0415
+        from exporter.pipeline.connectors import JarsError  # noqa: PLC0415
+        from exporter.pipeline.delta import TableError, require_conditional_writes  # noqa: PLC0415
         from exporter.pipeline.migration import take_over  # noqa: PLC0415
         from exporter.pipeline.tables import Tables  # noqa: PLC0415
     except ModuleNotFoundError as error:
         complain(f"{NEEDED} ({error})")
         return ExitStatus.COULD_NOT_RUN
-    tables = Tables(Path(options.tables))
+    tables = Tables(folder)
     try:
+        require_conditional_writes(tables.root)
         taken_over = take_over(tables)
         if taken_over is not None:
             print(f"{options.job}: {taken_over} transactions of the tables of version 0.1.0 are in Delta tables now")
-        return _read_log(context, settings, tables) if settings is not None else _work(context, groups, tables)
-    except (TableError, OSError) as error:
+        if history is None:
+            assert settings is not None
+            return _read_log(context, settings, tables)
+        return _work(context, groups, history, tables)
+    except (TableError, JarsError, OSError) as error:
         complain(str(error))
         return ExitStatus.COULD_NOT_RUN
 
@@ -60,8 +72,8 @@ def _checked(options: argparse.Namespace) -> GroupRules:
     """The rules of `--groups`, unless an option was given that the job would ignore. Raises _UsageError."""
     useless = [name.removeprefix("setting:") for name in vars(options) if name.startswith("setting:")]
     useless += [name for name in ("config_file", "command_config") if name in vars(options)]
-    if useless or options.jars is not None:
-        raise _UsageError(f"{useless[0] if useless else '--jars'} applies to `pipeline transaction-log` only")
+    if useless:
+        raise _UsageError(f"{useless[0]} applies to `pipeline transaction-log` only")
     if options.history is None:
         raise _UsageError("--history is missing: the directory that the daemon writes (history.directory)")
     try:
@@ -70,12 +82,23 @@ def _checked(options: argparse.Namespace) -> GroupRules:
         raise _UsageError(f"--groups {error}") from error
 
 
+def _place(option: str, text: str) -> Place:
+    """Raises _UsageError."""
+    try:
+        return place_of(text)
+    except ValueError as error:
+        raise _UsageError(f"{option} {error}") from error
+
+
 @contextmanager
-def _spark(context: Context, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Any]:
-    """A session for the duration of the block, with its own temporary directory."""
+def _spark(context: Context, places: Collection[Place], connectors: Sequence[str] = ()) -> Iterator[Any]:
+    """A session for the duration of the block, with its own temporary directory. Raises JarsError."""
+    from exporter.pipeline.connectors import connectors_of, jars_of, spark_settings  # noqa: PLC0415
     from exporter.pipeline.session import open_session  # noqa: PLC0415
 
     options = context.options
+    folder = None if options.jars is None else Path(options.jars)
+    more = {**jars_of(folder, (*connectors, *connectors_of(places))), **spark_settings(places)}
     master = options.master or (None if context.is_submitted else "local[*]")
     with tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary) as temporary:
         spark = open_session(master, temporary, memory=options.memory, more=more)
@@ -85,14 +108,14 @@ def _spark(context: Context, more: Mapping[str, str] = MappingProxyType({})) -> 
             spark.stop()
 
 
-def _work(context: Context, groups: GroupRules, tables: Any) -> int:
+def _work(context: Context, groups: GroupRules, history: Place, tables: Any) -> int:
     from exporter.pipeline.jobs import Jobs  # noqa: PLC0415
 
     options = context.options
-    with _spark(context) as spark:
+    with _spark(context, (history, tables.root)) as spark:
         work = Jobs(
             spark=spark,
-            history=Path(options.history),
+            history=history,
             tables=tables,
             groups=groups,
             retention_ms=options.retention,
@@ -104,13 +127,13 @@ def _work(context: Context, groups: GroupRules, tables: Any) -> int:
 
 def _read_log(context: Context, settings: Settings, tables: Any) -> int:
     from exporter.pipeline import log_job  # noqa: PLC0415
+    from exporter.pipeline.connectors import KAFKA  # noqa: PLC0415
 
     options = context.options
     since_ms = int(time.time() * 1000) - settings.transaction_log.lookback_ms
     try:
         source = log_job.source_of(settings.kafka, since_ms=since_ms)
-        jars = log_job.jars_of(None if options.jars is None else Path(options.jars))
-        with _spark(context, jars) as spark:
+        with _spark(context, (tables.root,), (KAFKA,)) as spark:
             log_job.read_log(spark, source, tables, every_ms=options.every)
     except log_job.LogJobError as error:
         complain(str(error))
@@ -144,10 +167,11 @@ def _once(work: Any, job: str) -> int:
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     from exporter.pipeline.delta import TableError  # noqa: PLC0415
+    from exporter.storage.faults import StoreError  # noqa: PLC0415
 
     try:
         getattr(work, job)()
-    except (PySparkException, Py4JError, TableError) as error:
+    except (PySparkException, Py4JError, TableError, StoreError) as error:
         complain(f"{job} failed: {str(error).splitlines()[0]}")
         return ExitStatus.COULD_NOT_RUN
     return ExitStatus.ANSWERED

@@ -24,6 +24,7 @@ from exporter.daemon.scheduler import Order, Orders
 from exporter.daemon.watched_cluster import Recorder
 from exporter.doctor.local import lacking_package
 from exporter.kafka.collect.collector import open_collector
+from exporter.storage.places import place_of
 from exporter.transaction_log.report import LogPosition
 from exporter.web.auth import Authenticator
 from exporter.web.config_file import WebFile
@@ -140,7 +141,7 @@ def baseline_of(settings: Settings) -> BaselineFile | None:
     if settings.baseline.file is None:
         return None
     return BaselineFile(
-        Path(settings.baseline.file),
+        place_of(settings.baseline.file),
         settings.transaction_log.groups,
         age_ms_max=settings.baseline.age_ms_max,
         wall_clock=time.time,

@@ -197,8 +197,9 @@ class HistorySettings:
 
     directory: str | None = setting(
         "history.directory",
-        values.TEXT,
-        "Directory for Parquet files with every cycle's open transactions; nothing is recorded when left out.",
+        values.PLACE,
+        "Place for Parquet files with every cycle's open transactions: a path, or a URI such as `s3://BUCKET/KEY`; "
+        "nothing is recorded when left out.",
         needs_restart=True,
     )
     """None records nothing."""
@@ -227,8 +228,9 @@ class BaselineSettings:
 
     file: str | None = setting(
         "baseline.file",
-        values.TEXT,
-        "The pipeline's baselines: usual durations by transactional id, group and topic; read again when it changes.",
+        values.PLACE,
+        "The pipeline's baselines, a path or a URI: usual durations by transactional id, group and topic; read again when "
+        "the file changes.",
         needs_restart=True,
     )
     age_ms_max: int = setting(

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from exporter.patterns import bounded
+from exporter.storage.location import parse as parse_location
 
 Parser = Callable[[Any], Any]
 
@@ -66,6 +67,13 @@ def text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("must be a string")  # noqa: TRY004 - a parser's one error
     return str(value)
+
+
+def place(value: Any) -> str:
+    """A path, or a URI of a disk or an object store."""
+    written = text(value)
+    parse_location(written)
+    return written
 
 
 def name(value: Any) -> str | None:
@@ -216,6 +224,7 @@ DURATION = Kind(duration_ms, _DURATION_SCHEMA)
 POSITIVE_DURATION = Kind(positive_duration_ms, _DURATION_SCHEMA)
 SIZE = Kind(size_bytes, {"type": ["string", "number"], "pattern": f"^{_SIZE.pattern}$"})
 TEXT = Kind(text, {"type": ["string", "number"]})
+PLACE = Kind(place, {"type": ["string", "number"]})
 NAME = Kind(name, {"type": ["string", "number"]})
 URL = Kind(url, {"type": ["string", "number"]})
 PAGE_URL = Kind(page_url, {"type": ["string", "number"]})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Hashable
 
 from exporter.baseline import BYTES_MAX, NO_BASELINE, Baseline, BaselineError, parse
-from exporter.files import Signature, read_text, signature
 from exporter.patterns import GroupRules
 from exporter.status import BaselineStatus
+from exporter.storage.places import Place
+from exporter.storage.small_file import small_file
 
 log = logging.getLogger("exporter")
 
@@ -18,13 +18,14 @@ log = logging.getLogger("exporter")
 class BaselineFile:
     """The file at `path`, used until it is older than `age_ms_max`."""
 
-    def __init__(self, path: Path, rules: GroupRules, *, age_ms_max: int, wall_clock: Callable[[], float]) -> None:
+    def __init__(self, path: Place, rules: GroupRules, *, age_ms_max: int, wall_clock: Callable[[], float]) -> None:
         self._path = path
+        self._file = small_file(path, bytes_max=BYTES_MAX)
         self._rules = rules
         self._age_ms_max = age_ms_max
         self._wall_clock = wall_clock
         self._lock = threading.Lock()
-        self._stamp: Signature | None = None
+        self._stamp: Hashable | None = None
         self._newest: Baseline | BaselineError = BaselineError("it has not been read yet")
         self._said: str | None = None
         self.status = BaselineStatus(None, str(self._newest))
@@ -47,19 +48,19 @@ class BaselineFile:
         return newest if failure is None and isinstance(newest, Baseline) else NO_BASELINE
 
     def _read(self) -> Baseline | BaselineError:
-        newest = signature(self._path)
+        newest = self._file.signature()
         if newest is None or newest != self._stamp:
             try:
                 self._newest = self._parsed()
                 self._stamp = newest
             except OSError as error:
                 self._stamp = None
-                self._newest = BaselineError(f"it cannot be read: {error.strerror}")
+                self._newest = BaselineError(f"it cannot be read: {error.strerror or error}")
         return self._newest
 
     def _parsed(self) -> Baseline | BaselineError:
         try:
-            return parse(read_text(self._path, bytes_max=BYTES_MAX), self._rules)
+            return parse(self._file.read_text(), self._rules)
         except UnicodeDecodeError:
             return BaselineError("it is not UTF-8 text")
         except BaselineError as error:

@@ -10,26 +10,33 @@ from pathlib import Path
 from exporter.config.settings import Settings
 from exporter.doctor.findings import Finding, Level
 from exporter.files import make_private_folder
+from exporter.storage.places import Place, place_of
 
 
 def lacking_package(settings: Settings) -> str | None:
-    """The package that a configured history needs and that is not installed, in a sentence; None if none is missing."""
-    if settings.history.directory is None or importlib.util.find_spec("pyarrow") is not None:
+    """The package that is configured and not installed, in a sentence; None if none is missing."""
+    if importlib.util.find_spec("pyarrow") is not None:
         return None
-    return "history.directory needs the Python package pyarrow: install kafka-transaction-exporter[history]"
+    if settings.history.directory is not None:
+        needs = "history.directory"
+    elif settings.baseline.file is not None and not isinstance(place_of(settings.baseline.file), Path):
+        needs = f"baseline.file {settings.baseline.file}"
+    else:
+        return None
+    return f"{needs} needs the Python package pyarrow: install kafka-transaction-exporter[history]"
 
 
 def local_findings(settings: Settings, *, state_path: Path | None) -> Iterator[Finding]:
     yield _state_file(state_path)
     if settings.history.directory is not None:
-        why = _unwritable(Path(settings.history.directory))
+        why = _unwritable(place_of(settings.history.directory))
         result = f"{settings.history.directory} can be written" if why is None else why
         level, lost = (Level.OK, "") if why is None else (Level.LIMITED, "no history is recorded")
         yield Finding(check="history", level=level, result=result, consequence=lost)
     lacking = lacking_package(settings)
     if lacking is not None:
         yield Finding(check="packages", level=Level.MISSING, result=lacking, consequence="serve does not start")
-    if settings.baseline.file is not None and not os.access(settings.baseline.file, os.R_OK):
+    if settings.baseline.file is not None and not _is_readable(place_of(settings.baseline.file)):
         result = f"baseline.file {settings.baseline.file} cannot be read"
         yield Finding(
             check="baseline", level=Level.LIMITED, result=result, consequence="unusual durations are not reported"
@@ -53,12 +60,24 @@ def _state_file(path: Path | None) -> Finding:
     return Finding(check=check, level=Level.OK, result=f"{path} can be written")
 
 
-def _unwritable(folder: Path) -> str | None:
+def _is_readable(place: Place) -> bool:
+    if isinstance(place, Path):
+        return os.access(place, os.R_OK)
+    try:
+        return place.is_file()
+    except OSError:
+        return False
+
+
+def _unwritable(folder: Place) -> str | None:
     """Why no file can be made in the directory, which is created if it is missing; None if one can be."""
     try:
-        make_private_folder(folder)
         probe = folder / f".doctor-{os.getpid()}"
-        probe.touch(mode=0o600)
+        if isinstance(probe, Path):
+            make_private_folder(probe.parent)
+            probe.touch(mode=0o600)
+        else:
+            probe.write_bytes(b"")
         probe.unlink()
     except OSError as error:
         return f"{folder} cannot be written: {error.strerror or error}"

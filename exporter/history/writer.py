@@ -1,7 +1,7 @@
-"""Records every cycle as Parquet: rotated, renamed when complete, removed by age and size.
+"""Records every cycle as Parquet, on a disk or in an object store: rotated, removed by age and size.
 
-Disk errors and delays do not affect cycles: rows wait in memory, up to a limit, and a separate thread writes them. A reader
-sees only complete files, and a kill loses at most the waiting rows.
+Errors and delays of the storage do not affect cycles: rows wait in memory, up to a limit, and a separate thread writes
+them. A reader sees only complete files, and a kill loses at most the waiting rows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 import uuid
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +26,6 @@ from exporter import __version__
 from exporter.config.settings import HistorySettings
 from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Evaluation, StartSource, Verdict
-from exporter.files import atomic_write
 from exporter.history.schema import (
     CYCLES,
     OBSERVATIONS,
@@ -41,6 +40,8 @@ from exporter.history.schema import (
 )
 from exporter.snapshot import Answer
 from exporter.status import HistoryStatus
+from exporter.storage.faults import StoreError
+from exporter.storage.places import Place, atomic_write, place_of
 
 log = logging.getLogger("exporter")
 
@@ -77,7 +78,7 @@ class _Cycle:
 
 
 class History:
-    """Writes the history in `directory`. `record` and `status` may be called from any thread, and never wait for a disk."""
+    """Writes the history. `record` and `status` may be called from any thread, and never wait for the storage."""
 
     def __init__(
         self,
@@ -89,6 +90,9 @@ class History:
     ) -> None:
         """`writer` distinguishes the files of several processes in one directory."""
         self._settings = settings
+        self._root = place_of(settings.directory or ".") / VERSION
+        self._unsure: list[_Cycle] = []
+        """Cycles of an object that may exist although writing it has failed: they are written again under its name."""
         self._wall_clock = wall_clock
         self._clock = clock
         self._writer = writer or uuid.uuid4().hex[:12]
@@ -146,13 +150,14 @@ class History:
             cycles = tuple(self._waiting)
         try:
             self._tidy_up()
-            for cluster_id, day in dict.fromkeys((cycle.cluster_id, _day(cycle.taken_at_ms)) for cycle in cycles):
-                part = [cycle for cycle in cycles if (cycle.cluster_id, _day(cycle.taken_at_ms)) == (cluster_id, day)]
-                self._write(cluster_id, day, part)
+            for part in self._parts(cycles):
+                self._unsure = [] if isinstance(self._root, Path) else part
+                self._write(part)
                 self._forget(part)
+            self._unsure = []
             self._tidy_up()
         except (OSError, pa.ArrowException) as error:
-            self._failed(f"{self._settings.directory}: {_why(error)}")
+            self._failed(str(error) if isinstance(error, StoreError) else f"{self._settings.directory}: {_why(error)}")
         else:
             self._failed(None)
 
@@ -180,7 +185,16 @@ class History:
             self._rows += rows
             self._newest_ms = max([cycle.taken_at_ms for cycle in gone], default=self._newest_ms)
 
-    def _write(self, cluster_id: str, day: str, cycles: list[_Cycle]) -> None:
+    def _parts(self, cycles: Iterable[_Cycle]) -> Iterable[list[_Cycle]]:
+        """Those of one file each."""
+        unsure = {id(cycle) for cycle in self._unsure}
+        parts: dict[tuple[bool, str, str], list[_Cycle]] = defaultdict(list)
+        for cycle in cycles:
+            parts[id(cycle) not in unsure, cycle.cluster_id, _day(cycle.taken_at_ms)].append(cycle)
+        return parts.values()
+
+    def _write(self, cycles: list[_Cycle]) -> None:
+        cluster_id, day = cycles[0].cluster_id, _day(cycles[0].taken_at_ms)
         first, last = min(cycle.taken_at_ms for cycle in cycles), max(cycle.taken_at_ms for cycle in cycles)
         name = file_name(first, last, self._writer)
         # In this order: a cycle without its observations would close all transactions.
@@ -191,10 +205,6 @@ class History:
             folder = self._root / table / folder_of_cluster(cluster_id) / f"date={day}"
             with atomic_write(folder / name, beside=f"{TEMPORARY}{name}") as file:
                 pq.write_table(pa.concat_tables(parts), file, compression="zstd")
-
-    @property
-    def _root(self) -> Path:
-        return Path(self._settings.directory or ".") / VERSION
 
     def _tidy_up(self) -> None:
         """Remove old files, and the oldest ones beyond the size limit; count the rest."""
@@ -218,7 +228,7 @@ class History:
         with self._condition:
             self._files, self._bytes = kept, total
 
-    def _files_with_their_end(self) -> Iterable[tuple[Path, int, int]]:
+    def _files_with_their_end(self) -> Iterable[tuple[Place, int, int]]:
         """(file, instant of its last cycle in ms, bytes) of files with names of the history."""
         for path in self._root.glob("*/cluster_id=*/date=*/*.parquet"):
             instants = instants_of(path.name)

@@ -11,19 +11,19 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from exporter.files import atomic_write
 from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, file_name
 from exporter.pipeline.delta import DataFile
 from exporter.pipeline.files import HistoryFile, damaged_among, history_files, plausible
 from exporter.pipeline.ingest import closed_to_ms, is_open, may_hold
 from exporter.pipeline.tables import Tables
+from exporter.storage.places import Place, atomic_write, parquet_source
 
 SETTLED_MS: Final = 2 * 86_400_000
 """Compact a day only once a cycle at least this much newer than its end exists: late files are taken by then."""
@@ -31,7 +31,7 @@ ROW_GROUP_ROWS: Final = 1_000_000
 WRITER: Final = "compacted"
 
 
-def compact_history(history: Path, tables: Tables, *, now_ms: int) -> int:
+def compact_history(history: Place, tables: Tables, *, now_ms: int) -> int:
     """Returns the number of removed small files."""
     current = tables.current()
     run = current.snapshot.new_run()
@@ -50,7 +50,7 @@ def compact_history(history: Path, tables: Tables, *, now_ms: int) -> int:
     if joined:
         tables.commit(current, replace(current.state, taken=current.state.taken | joined.keys()), run=run)
     for key, small in joined.items():
-        join([file.path for file in small], small[0].path.with_name(Path(key).name))
+        join([file.path for file in small], small[0].path.with_name(PurePosixPath(key).name))
     gone = [file for small in joined.values() for file in small]
     for file in sorted(gone, key=lambda file: file.table):  # a cycle never without its observations
         file.path.unlink(missing_ok=True)
@@ -92,7 +92,7 @@ def compact_tables(tables: Tables, *, retention_ms: int) -> int:
         if (len(rest) > 1 and day < settled) or is_mixed:
             path = folder / f"was_suspect={str(was_suspect).lower()}" / f"closed_in={day}" / "all.parquet"
             path.parent.mkdir(parents=True)
-            join([Path(tables.transactions.path_of(file)) for file in rest], path, kept if is_mixed else None)
+            join([tables.transactions.place_of(file) for file in rest], path, kept if is_mixed else None)
             added.append(path)
             removed += rest
     if removed:
@@ -101,7 +101,7 @@ def compact_tables(tables: Tables, *, retention_ms: int) -> int:
 
 
 def _holds_only(tables: Tables, file: DataFile, clusters: Iterable[str]) -> bool:
-    parquet = pq.ParquetFile(tables.transactions.path_of(file), read_dictionary=["cluster_id"])
+    parquet = pq.ParquetFile(parquet_source(tables.transactions.place_of(file)), read_dictionary=["cluster_id"])
     return set(parquet.read(columns=["cluster_id"])["cluster_id"].unique().to_pylist()) <= set(clusters)
 
 
@@ -120,9 +120,9 @@ def _day(instant_ms: int) -> str:
     return datetime.fromtimestamp(max(instant_ms, 0) / 1000, timezone.utc).strftime("%Y-%m-%d")
 
 
-def join(parts: Sequence[Path], whole: Path, clusters: Iterable[str] | None = None) -> None:
+def join(parts: Sequence[Place], whole: Place, clusters: Iterable[str] | None = None) -> None:
     """Join the rows of all parts in one file, in order; with `clusters` only theirs."""
-    schema = pq.read_schema(parts[0]).remove_metadata()
+    schema = pq.read_schema(parquet_source(parts[0])).remove_metadata()
     with (
         atomic_write(whole, beside=f"{TEMPORARY}{whole.name}") as file,
         pq.ParquetWriter(file, schema, compression="zstd") as writer,
@@ -132,11 +132,11 @@ def join(parts: Sequence[Path], whole: Path, clusters: Iterable[str] | None = No
             writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
 
 
-def _batches(parts: Iterable[Path], schema: pa.Schema) -> Iterable[pa.Table]:
+def _batches(parts: Iterable[Place], schema: pa.Schema) -> Iterable[pa.Table]:
     """Tables of at least one row group."""
     waiting: list[pa.Table] = []
     for part in parts:
-        waiting.append(pq.ParquetFile(part).read().replace_schema_metadata(None).cast(schema))
+        waiting.append(pq.ParquetFile(parquet_source(part)).read().replace_schema_metadata(None).cast(schema))
         if sum(len(table) for table in waiting) >= ROW_GROUP_ROWS:
             yield pa.concat_tables(waiting)
             waiting = []

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
+from pathlib import Path, PurePath
+from threading import Barrier
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -21,17 +24,29 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
+from pyspark.sql import types as t
+
+from exporter.pipeline.connectors import delta_options, delta_uri, spark_path
+from exporter.storage.faults import StoreError, reason_of
+from exporter.storage.places import Place, in_parallel, parquet_source, remove_folder
 
 APPLICATION: Final = "kafka-transaction-exporter"
 KEPT_HOURS: Final = 24
 """Replaced files stay this long, for readers of an older version; so do files of a run that was killed."""
 RUNS_BETWEEN: Final = 2**31
 """Two runs that begin with the same version choose different numbers."""
+PROBE_WRITERS: Final = 4
+PROBE_ROUNDS: Final = 5
+_PROBE: Final = t.StructType([t.StructField("nothing", t.StringType())])
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class TableError(Exception):
     """The table cannot be used, or another writer was first; the message is the reason."""
+
+
+class ConflictError(TableError):
+    """Another writer was first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +87,7 @@ class Snapshot:
 class Table:
     """A Delta table in a folder."""
 
-    folder: Path
+    folder: Place
     columns: Any
     """Spark's type of a row."""
     description: str
@@ -81,24 +96,23 @@ class Table:
 
     def snapshot(self, application: str = APPLICATION) -> Snapshot:
         """The newest version; the table is made if it is missing. Raises TableError."""
-        try:
+        with self._faults("is not a Delta table that can be read"):
             table = self._open()
             return Snapshot(table, application, table.transaction_version(application) or 0)
-        except (DeltaError, OSError) as error:
-            raise TableError(f"{self.folder}: is not a Delta table that can be read: {error}") from error
 
     def _open(self) -> DeltaTable:
         if not self.exists:
             DeltaTable.create(
-                str(self.folder),
+                delta_uri(self.folder),
                 Schema.from_json(self.columns.json()),
                 mode="ignore",
                 partition_by=list(self.parts),
                 name=self.folder.name,
                 description=self.description,
                 raise_if_key_not_exists=False,
+                storage_options=delta_options(self.folder),
             )
-        table = DeltaTable(str(self.folder))
+        table = self._delta_table()
         known = {field.name for field in table.schema().fields}
         missing = [field for field in Schema.from_json(self.columns.json()).fields if field.name not in known]
         if missing:  # written by an older version of this program
@@ -108,14 +122,35 @@ class Table:
     @property
     def exists(self) -> bool:
         """False before the first run."""
-        return DeltaTable.is_deltatable(str(self.folder))
+        with self._faults("cannot be read"):
+            return DeltaTable.is_deltatable(delta_uri(self.folder), storage_options=delta_options(self.folder))
 
-    def commit(self, snapshot: Snapshot, *, run: int, added: Iterable[Path] = (), removed: Iterable[str] = ()) -> None:
+    def _delta_table(self) -> DeltaTable:
+        return DeltaTable(delta_uri(self.folder), storage_options=delta_options(self.folder))
+
+    @contextmanager
+    def _faults(self, what: str) -> Iterator[None]:
+        """Raises TableError in place of errors of Delta and of the store."""
+        try:
+            yield
+        except StoreError as error:
+            raise TableError(str(error)) from error
+        except (DeltaError, OSError) as error:
+            why = str(error) if isinstance(self.folder, Path) else reason_of(error)
+            raise TableError(f"{self.folder}: {what}: {why}") from None
+
+    def commit(self, snapshot: Snapshot, *, run: int, added: Iterable[Place] = (), removed: Iterable[str] = ()) -> None:
         """Replace the `removed` files of the table by the `added` ones. Raises TableError if another writer was first."""
-        actions: list[AddAction | RemoveAction] = [
-            self._addition(path, statistics) for path in added if (statistics := statistics_of(path))["numRecords"]
-        ]
-        actions += [RemoveAction(path, True, _now_ms()) for path in removed]
+        with self._faults("cannot be changed"):
+            found = list(added)
+            statistics = in_parallel(statistics_of, found, self.folder)
+            actions: list[AddAction | RemoveAction] = [
+                self._addition(path, each) for path, each in zip(found, statistics, strict=True) if each["numRecords"]
+            ]
+            actions += [RemoveAction(path, True, _now_ms()) for path in removed]
+            self._commit(snapshot, run, actions)
+
+    def _commit(self, snapshot: Snapshot, run: int, actions: list[AddAction | RemoveAction]) -> None:
         try:
             snapshot.table.create_write_transaction(
                 actions,
@@ -127,12 +162,12 @@ class Table:
                 ),
             )
         except CommitFailedError as error:
-            raise TableError(
+            raise ConflictError(
                 f"{self.folder}: another pipeline has changed the table meanwhile; this run changes nothing ({error})"
             ) from error
 
-    def _addition(self, path: Path, statistics: Mapping[str, Any]) -> AddAction:
-        place = path.relative_to(self.folder)
+    def _addition(self, path: Place, statistics: Mapping[str, Any]) -> AddAction:
+        place = path.relative_to(self.folder)  # type: ignore[arg-type]  # both are of one kind
         status = path.stat()
         return AddAction(
             path=place.as_posix(),
@@ -143,22 +178,62 @@ class Table:
             stats=json.dumps(statistics),
         )
 
+    def place_of(self, file: DataFile) -> Place:
+        return self.folder / file.path
+
     def path_of(self, file: DataFile) -> str:
-        """For a reader."""
-        return str(self.folder / file.path)
+        """For Spark."""
+        return spark_path(self.place_of(file))
 
     def clean(self, kept_hours: int) -> None:
         """Remove files that no version of these hours has (Delta's VACUUM)."""
-        table = DeltaTable(str(self.folder))
-        table.vacuum(kept_hours, dry_run=False, enforce_retention_duration=False, full=True)
+        with self._faults("cannot be cleaned"):
+            table = self._delta_table()
+            table.vacuum(kept_hours, dry_run=False, enforce_retention_duration=False, full=True)
 
 
-def statistics_of(path: Path) -> dict[str, Any]:
+def require_conditional_writes(folder: Place) -> None:
+    """Raises TableError if a store lets two writers commit the same version, of which one would be lost.
+
+    Some writers commit to a table of the probe's own at the same time, a few times: one alone may succeed each time.
+    """
+    if isinstance(folder, Path):
+        return
+    probe = Table(folder / f"probe-{secrets.token_hex(8)}", _PROBE, "Shows whether the store has conditional writes")
+    try:
+        is_safe = all(_committed(probe) == 1 for _ in range(PROBE_ROUNDS))
+    finally:
+        remove_folder(probe.folder)
+    if not is_safe:
+        raise TableError(
+            f"{folder}: this store ignores conditional writes (If-None-Match), so that two pipelines would overwrite "
+            f"each other's commits; keep the tables on a disk, or in a store that has them"
+        )
+
+
+def _committed(probe: Table) -> int:
+    """How many of some writers that begin with one version commit it."""
+    snapshots = [probe.snapshot() for _ in range(PROBE_WRITERS)]
+    begin = Barrier(PROBE_WRITERS)
+
+    def commits(snapshot: Snapshot) -> bool:
+        run = snapshot.new_run()
+        begin.wait()
+        with suppress(ConflictError):
+            probe.commit(snapshot, run=run)
+            return True
+        return False
+
+    with ThreadPoolExecutor(PROBE_WRITERS) as executor:
+        return sum(executor.map(commits, snapshots))
+
+
+def statistics_of(path: Place) -> dict[str, Any]:
     """A file's statistics as Delta has them (protocol, "Per-file Statistics"), from its footer.
 
     Of instants, numbers and cluster ids, as far as every row group has them.
     """
-    footer = pq.read_metadata(path)
+    footer = pq.read_metadata(parquet_source(path))
     least, greatest, nulls = {}, {}, {}
     for index, name in enumerate(footer.schema.names):
         column = footer.schema.column(index)
@@ -203,7 +278,7 @@ def _data_file(action: Mapping[str, Any]) -> DataFile:
     )
 
 
-def _part(place: Path, name: str) -> str | None:
+def _part(place: PurePath, name: str) -> str | None:
     """The value in the folder's name, as Spark writes it; null where it writes its word for null."""
     (text,) = (part.partition("=")[2] for part in place.parts if part.startswith(f"{name}="))
     return None if text == "__HIVE_DEFAULT_PARTITION__" else unquote(text)

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +15,8 @@ import pyarrow.parquet as pq
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, TABLES, VERSION, Column, cluster_of_folder, instants_of
 from exporter.pipeline.tables import DamagedFile
+from exporter.storage.faults import StoreError
+from exporter.storage.places import Place, in_parallel, parquet_source
 
 PLACE_PARTS = 3
 """Parts of a path below its table: cluster, day and name."""
@@ -31,7 +32,7 @@ _PER_MS: Final = {"us": 1_000, "ns": 1_000_000}
 class HistoryFile:
     """One complete history file. Instants are those of its first and last cycle."""
 
-    path: Path
+    path: Place
     table: str
     cluster_id: str
     day: str
@@ -53,17 +54,21 @@ class HistoryFile:
         return "/".join(self.path.parts[-PLACE_PARTS:])
 
 
-def history_files(history: Path) -> tuple[HistoryFile, ...]:
+def history_files(history: Place) -> tuple[HistoryFile, ...]:
     """Files with the daemon's names. Cycles are listed first, so that the observations of every listed cycle exist."""
     return tuple(
         file
         for table in (CYCLES, OBSERVATIONS)
-        for path in sorted((history / VERSION / table).glob("cluster_id=*/date=*/*.parquet"))
+        for path in _sorted((history / VERSION / table).glob("cluster_id=*/date=*/*.parquet"))
         for file in _of_name(table, path)
     )
 
 
-def _of_name(table: str, path: Path) -> Iterable[HistoryFile]:
+def _sorted(paths: Iterable[Place]) -> list[Place]:
+    return sorted(paths, key=str)
+
+
+def _of_name(table: str, path: Place) -> Iterable[HistoryFile]:
     instants = instants_of(path.name)
     if instants is not None:
         cluster_id = cluster_of_folder(path.parent.parent.name)
@@ -128,17 +133,20 @@ def batch_of(files: Iterable[HistoryFile], rows_max: int) -> tuple[HistoryFile, 
     return tuple(taken)
 
 
-def _rows(path: Path) -> int:
+def _rows(path: Place) -> int:
     """Zero for a missing file."""
-    with suppress(OSError):
-        return int(pq.read_metadata(path).num_rows)
+    with suppress(FileNotFoundError):
+        return int(pq.read_metadata(parquet_source(path)).num_rows)
     return 0
 
 
 def damage_of(file: HistoryFile, *, to_its_end: bool) -> str | None:
-    """Why it cannot be read; None if it can, or is missing. `to_its_end` also reads its rows, not only its footer."""
+    """Why it cannot be read; None if it can, or is missing. `to_its_end` also reads its rows, not only its footer.
+
+    A store that cannot be used now is no damage: it raises StoreError.
+    """
     try:
-        parquet = pq.ParquetFile(file.path)
+        parquet = pq.ParquetFile(parquet_source(file.path))
         for column in TABLES[file.table]:
             why = _unlike(column, [str(field.type) for field in parquet.schema_arrow if field.name == column.name])
             if why is not None:
@@ -150,6 +158,8 @@ def damage_of(file: HistoryFile, *, to_its_end: bool) -> str | None:
             parquet.read_row_group(group)
     except FileNotFoundError:
         return None
+    except StoreError:
+        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of a column's name
         return str(error).splitlines()[0]
     return None
@@ -189,14 +199,18 @@ def damaged_among(
     files: Iterable[HistoryFile], known: Iterable[DamagedFile], *, to_its_end: bool = False
 ) -> tuple[DamagedFile, ...]:
     """Files that cannot be read; known ones are not tried again until they change."""
+    files = tuple(files)
     damaged_before = {file.key: file for file in known}
-    found = []
-    for file in files:
+
+    def examined(file: HistoryFile) -> DamagedFile | None:
         with suppress(FileNotFoundError):
             status = file.path.stat()
             before = damaged_before.get(file.key)
             if before is not None and (before.size_bytes, before.changed_ns) == (status.st_size, status.st_mtime_ns):
-                found.append(before)
-            elif (why := damage_of(file, to_its_end=to_its_end)) is not None:
-                found.append(DamagedFile(file.key, status.st_size, status.st_mtime_ns, why))
-    return tuple(found)
+                return before
+            if (why := damage_of(file, to_its_end=to_its_end)) is not None:
+                return DamagedFile(file.key, status.st_size, status.st_mtime_ns, why)
+        return None
+
+    found = in_parallel(examined, files, files[0].path) if files else ()
+    return tuple(file for file in found if file is not None)

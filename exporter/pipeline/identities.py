@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
+from exporter.pipeline.connectors import spark_path
 from exporter.pipeline.partition_transactions import KEY, exact_start
+from exporter.storage.places import Place
 
 _PRODUCER = ("cluster_id", "producer_id")
 _PARTITION = ("cluster_id", "topic", "partition")
@@ -58,16 +59,16 @@ def merged(one: Identities, other: Identities) -> Identities:
     )
 
 
-def read_identities(spark: SparkSession, folder: Path) -> Identities:
+def read_identities(spark: SparkSession, folder: Place) -> Identities:
     return Identities(
-        spark.read.schema(schemas.PRODUCERS).parquet(str(folder / "producers")),
-        spark.read.schema(schemas.PARTITIONS).parquet(str(folder / "partitions")),
+        spark.read.schema(schemas.PRODUCERS).parquet(spark_path(folder / "producers")),
+        spark.read.schema(schemas.PARTITIONS).parquet(spark_path(folder / "partitions")),
     )
 
 
-def write_identities(identities: Identities, folder: Path) -> None:
-    identities.producers.coalesce(1).write.parquet(str(folder / "producers"))
-    identities.partitions.coalesce(1).write.parquet(str(folder / "partitions"))
+def write_identities(identities: Identities, folder: Place) -> None:
+    identities.producers.coalesce(1).write.parquet(spark_path(folder / "producers"))
+    identities.partitions.coalesce(1).write.parquet(spark_path(folder / "partitions"))
 
 
 @dataclass(frozen=True, slots=True)

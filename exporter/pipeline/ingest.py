@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -21,6 +20,7 @@ from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.incidents.incident import SUSPECTS
 from exporter.pipeline import schemas
 from exporter.pipeline.closings import with_closings
+from exporter.pipeline.connectors import parquet_files, spark_path
 from exporter.pipeline.delta import DataFile
 from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
 from exporter.pipeline.identities import (
@@ -35,6 +35,7 @@ from exporter.pipeline.identities import (
 from exporter.pipeline.partition_transactions import exact_start, updated_partition_transactions
 from exporter.pipeline.tables import Current, DamagedFile, State, Tables
 from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of
+from exporter.storage.places import Place
 
 BATCH_ROWS: Final = 5_000_000
 """Observations: a batch and its result fit into the memory of `session.MEMORY`, with any backlog."""
@@ -53,7 +54,7 @@ class IngestedBatch:
 
 
 def ingest_batch(
-    spark: SparkSession, history: Path, tables: Tables, *, now_ms: int, batch_rows: int = BATCH_ROWS
+    spark: SparkSession, history: Place, tables: Tables, *, now_ms: int, batch_rows: int = BATCH_ROWS
 ) -> IngestedBatch | None:
     """Take one batch, oldest files first; None when no file waits. Raises TableError if another run was first."""
     current = tables.current()
@@ -94,7 +95,7 @@ def ingest_batch(
         newest_ms=_newest(current.state.newest_ms, batch),
         identities=tables.identities_of(run).name,
     )
-    tables.commit(current, state, run=run, added=written.rglob("*.parquet"), removed=touched)
+    tables.commit(current, state, run=run, added=parquet_files(written), removed=touched)
     return IngestedBatch(len(batch), len(pending) - len(batch), max(file.last_ms for file in batch))
 
 
@@ -184,13 +185,13 @@ def _keys(damaged: Iterable[DamagedFile]) -> frozenset[str]:
     return frozenset(file.key for file in damaged)
 
 
-def read_history(spark: SparkSession, history: Path, table: str, files: Iterable[HistoryFile]) -> DataFrame:
+def read_history(spark: SparkSession, history: Place, table: str, files: Iterable[HistoryFile]) -> DataFrame:
     """`OBSERVATIONS` or `CYCLES` of these files."""
     schema = {OBSERVATIONS: schemas.OBSERVATIONS, CYCLES: schemas.CYCLES}[table]
-    paths = [str(file.path) for file in files]
+    paths = [spark_path(file.path) for file in files]
     if not paths:
         return spark.createDataFrame([], schema)
-    reader = spark.read.schema(schema).option("basePath", str(history / VERSION / table))
+    reader = spark.read.schema(schema).option("basePath", spark_path(history / VERSION / table))
     rows = reader.parquet(*paths)
     # Spark decodes each escape of a folder's name as Latin-1; the bytes are UTF-8.
     return rows.withColumn("cluster_id", f.decode(f.encode("cluster_id", "ISO-8859-1"), "UTF-8"))
@@ -204,11 +205,11 @@ def read_transactions(spark: SparkSession, tables: Tables, files: Iterable[DataF
     return spark.read.schema(schemas.TRANSACTIONS).parquet(*paths)
 
 
-def write_transactions(transactions: DataFrame, folder: Path) -> None:
+def write_transactions(transactions: DataFrame, folder: Place) -> None:
     """Write `TRANSACTIONS` in one pass: suspects apart, open ones apart, closed ones by the hour of their closing."""
     places = {
         "was_suspect": f.arrays_overlap("verdicts", f.array(*(f.lit(verdict) for verdict in SUSPECTS))),
         "closed_in": f.when(f.col("end") == CLOSED, f.date_format("closed_at", "yyyy-MM-dd'T'HH")).otherwise("open"),
     }
     placed = transactions.withColumns(places)
-    placed.write.partitionBy(*places).option("maxRecordsPerFile", BATCH_ROWS).parquet(str(folder))
+    placed.write.partitionBy(*places).option("maxRecordsPerFile", BATCH_ROWS).parquet(spark_path(folder))

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -17,6 +16,7 @@ from exporter.patterns import GroupRules
 from exporter.pipeline import schemas
 from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.compact import compact_history, compact_tables, files_since
+from exporter.pipeline.connectors import parquet_files, spark_path
 from exporter.pipeline.files import history_files, left_out
 from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, is_open, read_history, read_transactions
@@ -24,6 +24,8 @@ from exporter.pipeline.outcomes import join_outcomes, logs_read_to_ms
 from exporter.pipeline.report import collect
 from exporter.pipeline.report_page import render
 from exporter.pipeline.tables import Tables, write_whole
+from exporter.storage.faults import StoreError
+from exporter.storage.places import Place
 
 WINDOW_MS: Final = 28 * 86_400_000
 """The span of history for baselines and the report."""
@@ -38,7 +40,7 @@ class Jobs:
     """The jobs and their input. A job may be killed at any instant."""
 
     spark: SparkSession
-    history: Path
+    history: Place
     tables: Tables
     groups: GroupRules
     retention_ms: int
@@ -71,8 +73,8 @@ class Jobs:
         incidents = incidents_of_transactions(read_transactions(self.spark, self.tables, suspects))
         run = before.new_run()
         folder = self.tables.folder_of(table, run)
-        incidents.coalesce(1).write.parquet(str(folder))
-        table.commit(before, run=run, added=folder.glob("*.parquet"), removed=(file.path for file in before.files))
+        incidents.coalesce(1).write.parquet(spark_path(folder))
+        table.commit(before, run=run, added=parquet_files(folder), removed=(file.path for file in before.files))
         self.say(f"incidents: {sum(file.rows for file in table.snapshot().files)}")
 
     def outcomes(self) -> None:
@@ -144,5 +146,7 @@ class Jobs:
         """Zero if there are none that can be read."""
         try:
             return int(json.loads(self.tables.baselines.read_text(encoding="utf-8"))["made_at_ms"])
+        except StoreError:
+            raise
         except (OSError, ValueError, KeyError, TypeError):
             return 0

@@ -1,12 +1,10 @@
-"""Runs the job that reads the transaction log: its first offsets, the jars of Spark's Kafka source, the stream."""
+"""Runs the job that reads the transaction log: its first offsets, and the stream."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import pyspark
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
@@ -16,7 +14,6 @@ from exporter.pipeline.java_client import JavaClientError, java_client_options
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import kafka_stream, records_of, write_records
 
-PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 LOOK_SECONDS = 1.0
 
 
@@ -49,17 +46,6 @@ def source_of(kafka: KafkaSettings, *, since_ms: int) -> LogSource:
         return LogSource(log.cluster_id, dict(log.positions), options)
     finally:
         log.close()
-
-
-def jars_of(folder: Path | None) -> dict[str, str]:
-    """Settings of Spark that load its Kafka source, none where it has it. Raises LogJobError for a folder without jars."""
-    if folder is None:
-        own = Path(pyspark.__file__).with_name("jars").glob(f"{PACKAGE.partition(':')[2]}-*.jar")
-        return {} if any(own) else {"spark.jars.packages": f"{PACKAGE}:{pyspark.__version__}"}
-    jars = sorted(folder.glob("*.jar"))
-    if not jars:
-        raise LogJobError(f"--jars {folder}: holds no jar")
-    return {"spark.jars": ",".join(str(jar.resolve()) for jar in jars)}
 
 
 def read_log(spark: SparkSession, source: LogSource, tables: Tables, *, every_ms: int | None) -> None:

@@ -23,6 +23,7 @@ from exporter.history.schema import cluster_of_folder
 from exporter.incidents.incident import SUSPECTS
 from exporter.pipeline.delta import TableError
 from exporter.pipeline.tables import State, Tables
+from exporter.storage.places import Place
 
 FORMAT: Final = ("kafka-transaction-exporter tables", 1)
 _SUSPECTS: Final = frozenset(SUSPECTS)
@@ -31,9 +32,9 @@ _SUSPECTS: Final = frozenset(SUSPECTS)
 def take_over(tables: Tables) -> int | None:
     """Returns the number of transactions; None if there is nothing to take over. Raises TableError."""
     path = tables.root / "manifest.json"
-    if not path.exists():
+    if not isinstance(path, Path) or not path.exists():  # version 0.1.0 had no object stores
         return None
-    with _locked(tables.root):
+    with _locked(path.parent):
         manifest = _read(path)
         _link_log(tables)
         current = tables.current()
@@ -42,9 +43,14 @@ def take_over(tables: Tables) -> int | None:
             added = list(_link_transactions(tables, manifest, run))
             tables.commit(current, _state(tables, manifest, run), run=run, added=added)
         for folder in ("outcomes", "identities"):
-            shutil.rmtree(tables.root / folder, ignore_errors=True)
+            shutil.rmtree(path.parent / folder, ignore_errors=True)
         path.unlink(missing_ok=True)
     return sum(file.rows for file in tables.current().files)
+
+
+def _local(place: Place) -> Path:
+    assert isinstance(place, Path)
+    return place
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -59,15 +65,15 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _link_transactions(tables: Tables, manifest: Mapping[str, Any], run: int) -> Iterator[Path]:
-    folder = tables.folder_of(tables.transactions, run)
+    root, folder = _local(tables.root), _local(tables.folder_of(tables.transactions, run))
     for number, bucket in enumerate(manifest["buckets"]):
         hour = Path(bucket["folder"]).name.removeprefix("hour=")
         name = f"closed_in={bucket['day']}" + ("" if hour == "all" else f"T{hour}")
-        for file in sorted((tables.root / bucket["folder"]).glob("*.parquet")):
+        for file in sorted((root / bucket["folder"]).glob("*.parquet")):
             place = folder / f"was_suspect={str(bucket['is_suspect']).lower()}" / name / f"{number}-{file.name}"
             yield _linked(file, place)
     if manifest["open"] is not None:
-        for number, file in enumerate(sorted((tables.root / manifest["open"]).glob("*.parquet"))):
+        for number, file in enumerate(sorted((root / manifest["open"]).glob("*.parquet"))):
             yield from _split(pq.ParquetFile(file).read(), folder, number)
 
 
@@ -89,8 +95,8 @@ def _state(tables: Tables, manifest: Mapping[str, Any], run: int) -> State:
         newest_ms[cluster_id] = max(bucket["closed_to_ms"], newest_ms.get(cluster_id, 0))
     identities = manifest["identities"]
     if identities is not None:
-        for file in sorted((tables.root / identities).glob("*/*.parquet")):
-            _linked(file, tables.identities_of(run) / file.parent.name / file.name)
+        for file in sorted((_local(tables.root) / identities).glob("*/*.parquet")):
+            _linked(file, _local(tables.identities_of(run)) / file.parent.name / file.name)
     return State(
         taken=frozenset(manifest["consumed"]),
         newest_ms=newest_ms,
@@ -101,20 +107,21 @@ def _state(tables: Tables, manifest: Mapping[str, Any], run: int) -> State:
 def _link_log(tables: Tables) -> None:
     """All files that are there: a record that is there twice counts once."""
     log = tables.transaction_log
-    folders = sorted(log.folder.glob("cluster_id=*"))
+    folders = sorted(_local(log.folder).glob("cluster_id=*"))
     snapshot = log.snapshot()
     if not folders or snapshot.run:
         return
     run = snapshot.new_run()
     linked = [
-        _linked(file, tables.folder_of(log, run) / folder.name / file.name)
+        _linked(file, _local(tables.folder_of(log, run)) / folder.name / file.name)
         for folder in folders
         for file in _readable(sorted(folder.glob("*.parquet")))
     ]
     log.commit(snapshot, run=run, added=linked)
     for folder in folders:
         with suppress(FileNotFoundError):
-            (log.folder / f"checkpoint-{folder.name}").rename(tables.checkpoint_of(cluster_of_folder(folder.name)))
+            checkpoint = folder.with_name(f"checkpoint-{folder.name}")
+            checkpoint.rename(_local(tables.checkpoint_of(cluster_of_folder(folder.name))))
 
 
 def _readable(files: Iterable[Path]) -> Iterator[Path]:

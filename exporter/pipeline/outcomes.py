@@ -15,11 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
+from exporter.pipeline.connectors import parquet_files
 from exporter.pipeline.delta import DataFile
 from exporter.pipeline.ingest import BATCH_ROWS, closed_to_ms, is_open, may_hold, read_transactions, write_transactions
 from exporter.pipeline.matching import with_outcomes
 from exporter.pipeline.tables import Current, Tables
 from exporter.pipeline.transaction_log import outcomes_of, read_records
+from exporter.storage.places import Place, parquet_source
 
 SETTLED_MS: Final = 300_000
 """The log covers a transaction when it was read to this long after its closing: all markers are written by then."""
@@ -47,7 +49,7 @@ def is_due(tables: Tables, file: DataFile, logs_to_ms: Mapping[str, int]) -> boo
         return False
     return any(
         cluster_id in logs and (to_ms is None or (not _is_covered(to_ms, covered_ms) and logs[cluster_id] > to_ms))
-        for cluster_id, to_ms in _joined_to_ms(tables.transactions.path_of(file)).items()
+        for cluster_id, to_ms in _joined_to_ms(tables.transactions.place_of(file)).items()
     )
 
 
@@ -56,9 +58,9 @@ def _is_covered(joined_to_ms: int, covered_ms: int | None) -> bool:
     return covered_ms is not None and joined_to_ms >= covered_ms
 
 
-def _joined_to_ms(path: str) -> dict[str, int | None]:
+def _joined_to_ms(path: Place) -> dict[str, int | None]:
     """By cluster in a file of transactions; null if it was never joined."""
-    parquet = pq.ParquetFile(path, read_dictionary=["cluster_id"])
+    parquet = pq.ParquetFile(parquet_source(path), read_dictionary=["cluster_id"])
     rows = parquet.read(columns=["cluster_id", "log_read_to"])
     if "log_read_to" not in rows.column_names:  # of a version before this column
         return dict.fromkeys(rows["cluster_id"].unique().to_pylist())
@@ -84,7 +86,7 @@ def join_outcomes(spark: SparkSession, tables: Tables, *, rows_max: int = BATCH_
         run = current.snapshot.new_run()
         folder = tables.folder_of(tables.transactions, run)
         write_transactions(schemas.shaped(rows, schemas.TRANSACTIONS), folder)
-        tables.commit(current, current.state, run=run, added=folder.rglob("*.parquet"), removed=due)
+        tables.commit(current, current.state, run=run, added=parquet_files(folder), removed=due)
         joined += len(due)
     return joined
 

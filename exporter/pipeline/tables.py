@@ -8,17 +8,17 @@ history is taken exactly once.
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Final
 
-from exporter.files import atomic_write
 from exporter.history.schema import TEMPORARY, VERSION, folder_of_cluster
 from exporter.pipeline import schemas
 from exporter.pipeline.delta import KEPT_HOURS, DataFile, Snapshot, Table, TableError
+from exporter.storage import places
+from exporter.storage.faults import StoreError
+from exporter.storage.places import Place, remove_folder
 
 _MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError)
 
@@ -55,7 +55,7 @@ class Current:
 
 
 class Tables:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Place) -> None:
         self.root = directory / VERSION
         self.baselines = self.root / "baselines.json"
         self.report = self.root / "report.html"
@@ -87,14 +87,16 @@ class Tables:
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             return State(frozenset(document["taken"]), document["newest_ms"], document["identities"])
+        except StoreError as error:
+            raise TableError(str(error)) from error
         except (OSError, *_MALFORMED) as error:
             raise TableError(f"{path}: is not the state of the tables: {error}") from error
 
-    def _path_of_state(self, run: int) -> Path:
+    def _path_of_state(self, run: int) -> Place:
         return self.states / f"{run}.json"
 
     def commit(
-        self, current: Current, state: State, *, run: int, added: Iterable[Path] = (), removed: Iterable[DataFile] = ()
+        self, current: Current, state: State, *, run: int, added: Iterable[Place] = (), removed: Iterable[DataFile] = ()
     ) -> None:
         """Make `state` and the files the current ones. Raises TableError if another run was first."""
         document = {"taken": sorted(state.taken), "newest_ms": dict(state.newest_ms), "identities": state.identities}
@@ -102,15 +104,15 @@ class Tables:
         write_whole(self._path_of_state(run), json.dumps(document))
         self.transactions.commit(current.snapshot, run=run, added=added, removed=(file.path for file in removed))
 
-    def folder_of(self, table: Table, run: int) -> Path:
+    def folder_of(self, table: Table, run: int) -> Place:
         """Where a run writes new files of a table: nobody else does, not even Spark's process of a run that was killed."""
         return table.folder / f"run-{run}"
 
-    def identities_of(self, run: int) -> Path:
+    def identities_of(self, run: int) -> Place:
         """Where a run writes its producers and partitions."""
         return self.states / f"identities-{run}"
 
-    def checkpoint_of(self, cluster_id: str) -> Path:
+    def checkpoint_of(self, cluster_id: str) -> Place:
         """Where Spark keeps how far it has read the transaction log of that cluster."""
         return self.states / f"checkpoint-{folder_of_cluster(cluster_id)}"
 
@@ -118,6 +120,8 @@ class Tables:
         """Those that runs have found. Nothing is lost with this file: they are found again."""
         try:
             return tuple(DamagedFile(**file) for file in json.loads(self._damaged.read_text(encoding="utf-8")))
+        except StoreError:
+            raise
         except (OSError, *_MALFORMED):
             return ()
 
@@ -134,12 +138,12 @@ class Tables:
                 table.clean(kept_hours)
         kept = {self._path_of_state(current.snapshot.run).name, current.state.identities}
         before_s = time.time() - kept_hours * 3600
-        for path in (*self.states.glob("*.json"), *self.states.glob("identities-*")):
-            if path.name not in kept and path.stat().st_mtime < before_s:
-                path.unlink() if path.is_file() else shutil.rmtree(path)
+        for path in (*self.states.glob("*.json"), *self.states.glob("identities-*/producers/*")):
+            folder = path if path.name.endswith(".json") else path.parent.parent
+            if folder.name not in kept and path.stat().st_mtime < before_s:
+                path.unlink() if folder == path else remove_folder(folder)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replace the file atomically; it is on disk on return."""
-    with atomic_write(path, beside=f"{TEMPORARY}{path.name}", mode=0o666) as file:
-        file.write(text.encode())
+def write_whole(path: Place, text: str) -> None:
+    """Replace the file atomically; it is stored on return."""
+    places.write_whole(path, text, beside=f"{TEMPORARY}{path.name}")

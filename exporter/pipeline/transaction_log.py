@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from functools import reduce
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,8 +19,10 @@ from pyspark.sql import types as t
 
 from exporter.history.schema import folder_of_cluster
 from exporter.pipeline import schemas
+from exporter.pipeline.connectors import parquet_files, spark_path
 from exporter.pipeline.delta import APPLICATION, Table
 from exporter.snapshot import STATE_TOPIC, TransactionState
+from exporter.storage.places import Place
 from exporter.transaction_log.events import Event, Happening, StateMachine
 from exporter.transaction_log.records import (
     Decoded,
@@ -75,7 +76,7 @@ def records_of(rows: DataFrame, cluster_id: str) -> DataFrame:
     return schemas.shaped(decoded.withColumn("cluster_id", f.lit(cluster_id)), schemas.RECORDS)
 
 
-def write_records(stream: DataFrame, table: Table, cluster_id: str, checkpoint: Path, *, every: str | None) -> Any:
+def write_records(stream: DataFrame, table: Table, cluster_id: str, checkpoint: Place, *, every: str | None) -> Any:
     """Append the stream of one cluster, each record once, also after a kill; `every` None stops at the present end.
 
     A batch that was written before a kill comes again under its number, and is left out.
@@ -87,13 +88,12 @@ def write_records(stream: DataFrame, table: Table, cluster_id: str, checkpoint: 
         if number + 1 <= snapshot.run:
             return
         folder = table.folder / f"stream-{uuid.uuid4().hex}" / folder_of_cluster(cluster_id)
-        batch.drop("cluster_id").write.parquet(str(folder))
-        table.commit(snapshot, run=number + 1, added=folder.rglob("*.parquet"))
+        batch.drop("cluster_id").write.parquet(spark_path(folder))
+        table.commit(snapshot, run=number + 1, added=parquet_files(folder))
 
     trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
-    return (
-        stream.writeStream.foreachBatch(append).option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
-    )
+    writer = stream.writeStream.foreachBatch(append).option("checkpointLocation", spark_path(checkpoint))
+    return writer.trigger(**trigger).start()
 
 
 def read_records(spark: SparkSession, table: Table, since_ms: Mapping[str, int]) -> DataFrame:

@@ -35,7 +35,7 @@ PATIENCE_S = 20
 needs_a_small_disk = pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can be mounted by root only")
 
 
-def settings(directory: Path, **changes: Any) -> HistorySettings:
+def settings(directory: Path | str, **changes: Any) -> HistorySettings:
     usual: dict[str, Any] = {
         "directory": str(directory),
         "rotate_interval_ms": 3_600_000,

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from exporter.history.schema import folder_of_cluster
+from exporter.pipeline.connectors import parquet_files
 from exporter.pipeline.ingest import read_transactions
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.outcomes import SETTLED_MS, is_due, join_outcomes
@@ -44,9 +45,9 @@ def write_log(
     frame = records_of(spark.createDataFrame(rows, KAFKA_COLUMNS), cluster_id).drop("cluster_id")
     folder = table.folder / f"test-{before}" / folder_of_cluster(cluster_id)
     frame.coalesce(1).write.parquet(str(folder))
-    added = list(folder.glob("*.parquet"))
+    added = parquet_files(folder)
     for file in added:
-        os.utime(file, (cases.BEGIN_MS / 1000 + read_at_s,) * 2)
+        os.utime(str(file), (cases.BEGIN_MS / 1000 + read_at_s,) * 2)
     table.commit(snapshot, run=snapshot.new_run(), added=added)
 
 

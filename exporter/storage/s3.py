@@ -1,0 +1,45 @@
+"""Settings of S3 that three libraries read differently: Arrow, Spark's connector and deltalake get the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+REGION: Final = "us-east-1"
+"""Of a store with an endpoint, unless the environment names another one: such stores have none, but requests do."""
+
+
+@dataclass(frozen=True, slots=True)
+class S3Settings:
+    """How to reach S3. Credentials are not here: each library reads them itself."""
+
+    endpoint: str | None
+    """URL of an S3-compatible store; None for AWS."""
+    region: str | None
+    """None leaves it to the library."""
+    is_path_style: bool
+    """The bucket is in the path of a URL, not in its host."""
+
+    @property
+    def endpoint_host(self) -> str | None:
+        """`host:port` of the endpoint."""
+        return None if self.endpoint is None else urlsplit(self.endpoint).netloc
+
+    @property
+    def is_encrypted(self) -> bool:
+        """False for an endpoint with http."""
+        return self.endpoint is None or urlsplit(self.endpoint).scheme != "http"
+
+
+def s3_settings(environment: Mapping[str, str]) -> S3Settings:
+    """From the variables of AWS' own tools, and `AWS_VIRTUAL_HOSTED_STYLE_REQUEST`, which deltalake reads as well."""
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or None
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
+    is_virtual = environment.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() in {"true", "1"}
+    return S3Settings(
+        endpoint=endpoint,
+        region=region or (None if endpoint is None else REGION),
+        is_path_style=endpoint is not None and not is_virtual,
+    )

@@ -1,0 +1,95 @@
+"""A small file that is read again when it changes: at once on a disk, by a thread of its own in an object store.
+
+Nobody waits for the store: the content is that of the last time, or the reason why there is none.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Final, Protocol
+
+from exporter import files
+from exporter.storage.faults import StoreError
+from exporter.storage.objects import ObjectPath, ObjectStatus
+from exporter.storage.places import Place
+
+FETCH_SECONDS: Final = 60.0
+"""Between two requests for an object's status."""
+FIRST_SECONDS: Final = 5.0
+"""The start waits this long at most for the first content."""
+
+
+class SmallFile(Protocol):
+    """`signature` and `read_text` never wait for a network."""
+
+    def signature(self) -> Hashable | None:
+        """Changes with the content; None while there is none."""
+
+    def read_text(self) -> str:
+        """Raises OSError, and UnicodeDecodeError."""
+
+
+def small_file(place: Place, *, bytes_max: int) -> SmallFile:
+    return LocalFile(place, bytes_max) if isinstance(place, Path) else FetchedObject(place, bytes_max)
+
+
+class LocalFile:
+    """On a disk."""
+
+    def __init__(self, path: Path, bytes_max: int) -> None:
+        self._path = path
+        self._bytes_max = bytes_max
+
+    def signature(self) -> Hashable | None:
+        return files.signature(self._path)
+
+    def read_text(self) -> str:
+        return files.read_text(self._path, bytes_max=self._bytes_max)
+
+
+class FetchedObject:
+    """In a store, fetched when its size or time changes."""
+
+    def __init__(self, path: ObjectPath, bytes_max: int, *, every_s: float = FETCH_SECONDS) -> None:
+        self._path = path
+        self._bytes_max = bytes_max
+        self._every_s = every_s
+        self._fetched: tuple[ObjectStatus, bytes] | OSError = OSError(errno.EAGAIN, "it has not been fetched yet")
+        first = threading.Event()
+        threading.Thread(target=self._run, args=(first,), name="fetched object", daemon=True).start()
+        first.wait(FIRST_SECONDS)
+
+    def signature(self) -> Hashable | None:
+        fetched = self._fetched
+        return None if isinstance(fetched, OSError) else fetched[0]
+
+    def read_text(self) -> str:
+        fetched = self._fetched
+        if isinstance(fetched, OSError):
+            raise fetched
+        return fetched[1].decode().replace("\r\n", "\n")
+
+    def _run(self, first: threading.Event) -> None:
+        pause = threading.Event()
+        while True:
+            self._fetched = self._fetch()
+            first.set()
+            pause.wait(self._every_s)
+
+    def _fetch(self) -> tuple[ObjectStatus, bytes] | OSError:
+        """The content; that of the last time if it is still the same, or if the store cannot be used now."""
+        before = self._fetched
+        try:
+            status = self._path.stat()
+            if not isinstance(before, OSError) and status == before[0]:
+                return before
+            if status.st_size > self._bytes_max:
+                return OSError(errno.EFBIG, f"it is larger than {self._bytes_max // files.MEGABYTE} MB")
+            return status, self._path.read_bytes()
+        except StoreError as error:
+            return error if isinstance(before, OSError) else before
+        except OSError as error:
+            return error

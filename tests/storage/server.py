@@ -1,0 +1,86 @@
+"""A real server of S3 on the loopback: versitygw, whose buckets are folders."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from tests.brokers.process import end_with_parent
+from tests.tools import versitygw
+from tests.waiting import until
+
+HOST: Final = "127.0.0.1"
+ACCESS_KEY: Final = "test-access-key"
+SECRET_KEY: Final = "secret-that-nobody-must-see"
+STOP_TIMEOUT_S: Final = 10
+
+
+class ObjectStore:
+    """One server with its buckets; it has conditional writes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._root, self._sidecar = folder / "buckets", folder / "sidecar"
+        for made in (self._root, self._sidecar):
+            made.mkdir(parents=True)
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Again with the same objects, on the same port."""
+        with (self._folder / "log.txt").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(versitygw(), "--quiet", "--port", f"{HOST}:{self.port}"),
+                    *("posix", "--sidecar", self._sidecar, self._root),
+                ],
+                env={**os.environ, "ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=end_with_parent(),  # noqa: PLW1509 - one bound call
+            )
+        until(self._accepts, patience_s=30)
+
+    def _accepts(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self._folder / "log.txt").read_text()
+        with socket.socket() as connection:
+            return connection.connect_ex((HOST, self.port)) == 0
+
+    def stop(self) -> None:
+        assert self._process is not None
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def new_bucket(self, name: str) -> Path:
+        """The folder with its objects, for a look behind the server."""
+        bucket = self._root / name
+        bucket.mkdir()
+        return bucket
+
+    def environment(self, port: int | None = None) -> dict[str, str]:
+        """The variables by which every client finds it, or another port of this machine with its keys."""
+        return {
+            "AWS_ENDPOINT_URL": f"http://{HOST}:{port or self.port}",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        port: int = taken.getsockname()[1]
+    return port

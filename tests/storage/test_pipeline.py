@@ -1,0 +1,210 @@
+"""The pipeline on a real server of S3: the tables of a disk, two writers, and a store without conditional writes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+from exporter.history.schema import folder_of_cluster
+from exporter.history.writer import History
+from exporter.pipeline.connectors import parquet_files, spark_path, spark_settings
+from exporter.pipeline.delta import ConflictError, TableError, require_conditional_writes
+from exporter.pipeline.jobs import Jobs
+from exporter.pipeline.tables import State, Tables
+from exporter.pipeline.transaction_log import read_records, records_of
+from exporter.storage.objects import ObjectPath
+from exporter.storage.places import Place, place_of
+from tests.brokers.maven import spark_kafka_jars
+from tests.daemon.test_log_follower import key, value
+from tests.history.test_writer import cycle, settings
+from tests.pipeline import cases
+from tests.pipeline.test_jobs import DAY_MS, write_days
+from tests.pipeline.test_transaction_log import KAFKA_COLUMNS, ONGOING
+from tests.pipeline.test_transactions import rows
+from tests.storage.conftest import Bucket
+from tests.storage.server import ACCESS_KEY, SECRET_KEY, ObjectStore
+
+ESCAPED: Final = "é/ü %"
+"""A cluster id whose folder's name is full of escapes."""
+
+
+@pytest.fixture
+def spark_on_s3(spark: SparkSession, store: ObjectStore, bucket: Bucket) -> Iterator[SparkSession]:
+    """The shared session; a session of the pipeline takes credentials from the environment."""
+    places = spark_settings([bucket.place()], store.environment())
+    chosen = {name.removeprefix("spark.hadoop."): text for name, text in places.items()}
+    chosen |= {"fs.s3a.access.key": ACCESS_KEY, "fs.s3a.secret.key": SECRET_KEY}
+    for name, text in chosen.items():
+        spark.conf.set(name, text)
+    yield spark
+    for name in chosen:
+        spark.conf.unset(name)
+
+
+def upload(folder: Path, place: Place) -> None:
+    for path in folder.rglob("*.parquet"):
+        there = place
+        for part in path.relative_to(folder).parts:
+            there = there / part
+        assert isinstance(there, ObjectPath)
+        there.write_bytes(path.read_bytes())
+
+
+def jobs(spark: SparkSession, history: Place, tables: Tables, now_ms: int = cases.NOW_MS) -> Jobs:
+    return Jobs(spark, history, tables, (), 10_000 * DAY_MS, lambda: now_ms, lambda _: None)
+
+
+def test_the_tables_in_a_store_are_those_on_a_disk(spark_on_s3: SparkSession, bucket: Bucket, tmp_path: Path) -> None:
+    """Every case, then late files, compaction and clean-up: the same rows, baselines and report, nothing left behind."""
+    on_disk, in_store = Tables(tmp_path / "tables"), Tables(bucket.place("tables"))
+    for late in (False, True):
+        for name in cases.names():
+            cases.write_case(name, tmp_path / "history", late=late)
+        cases.write_file(tmp_path / "history", ESCAPED, f"w{late}", [{"at": late, "open": [{}]}, {"at": 30 + late}])
+        upload(tmp_path / "history", bucket.place("history"))
+        for history, tables in ((tmp_path / "history", on_disk), (bucket.place("history"), in_store)):
+            jobs(spark_on_s3, history, tables).run()
+
+    in_store.clean(kept_hours=0)
+    assert rows(spark_on_s3, in_store) == rows(spark_on_s3, on_disk)
+    assert (ESCAPED in rows(spark_on_s3, in_store), in_store.current().state.taken) == (
+        True,
+        on_disk.current().state.taken,
+    )
+    for path in ("baselines", "report"):
+        assert getattr(in_store, path).read_text() == getattr(on_disk, path).read_text()
+    names = {str(path).removeprefix(f"{in_store.root}/") for path in bucket.place("tables").rglob("*")}
+    assert sum(name.startswith("state/") and name.endswith(".json") for name in names) == 1
+    kept = {file.path for file in in_store.current().files}
+    assert {name.removeprefix("transactions/") for name in names if "/closed_in=" in name} == kept
+
+
+def test_days_become_large_objects(spark_on_s3: SparkSession, bucket: Bucket, tmp_path: Path) -> None:
+    """Compaction in the store, by Arrow: fewer objects, the same rows."""
+    write_days(tmp_path / "history")
+    upload(tmp_path / "history", bucket.place("history"))
+    tables = Tables(bucket.place("tables"))
+    work = jobs(spark_on_s3, bucket.place("history"), tables)
+    work.transactions()
+    expected, before = rows(spark_on_s3, tables), len(list(bucket.place("history").rglob("*.parquet")))
+    work.compact()
+
+    assert rows(spark_on_s3, tables) == expected
+    assert len(list(bucket.place("history").rglob("*.parquet"))) == before - 4
+    work.transactions()
+    assert rows(spark_on_s3, tables) == expected
+
+
+def test_the_log_s_table_keeps_its_files_through_a_clean_up(spark_on_s3: SparkSession, bucket: Bucket) -> None:
+    """It is partitioned by cluster id: a name with escapes is the same for Spark, for Delta and for the store."""
+    table = Tables(bucket.place("tables")).transaction_log
+    snapshot = table.snapshot()
+    record = (0, 0, cases.instant(0), key("app-1"), value(ONGOING, cases.milliseconds(0)))
+    frame = records_of(spark_on_s3.createDataFrame([record], KAFKA_COLUMNS), ESCAPED).drop("cluster_id")
+    folder = table.folder / "stream" / folder_of_cluster(ESCAPED)
+    frame.write.parquet(spark_path(folder))
+    table.commit(snapshot, run=1, added=parquet_files(folder))
+    table.clean(kept_hours=0)
+
+    assert read_records(spark_on_s3, table, {ESCAPED: 0}).count() == 1
+
+
+def test_of_two_pipelines_one_commits(bucket: Bucket) -> None:
+    """Both begin with the same version; the second one changes nothing, and its next run takes what is left."""
+    tables = Tables(bucket.place("tables"))
+    first, second = tables.current(), tables.current()
+    tables.commit(first, State(frozenset({"a"})), run=first.snapshot.new_run())
+    with pytest.raises(
+        ConflictError, match=f"^s3://{bucket.name}/tables/v1/transactions: another pipeline has changed"
+    ):
+        tables.commit(second, State(frozenset({"b"})), run=second.snapshot.new_run())
+
+    assert tables.current().state.taken == {"a"}
+
+
+def test_a_store_with_conditional_writes_is_found_so(bucket: Bucket) -> None:
+    """Every time; the probe leaves nothing behind."""
+    for _ in range(5):
+        require_conditional_writes(bucket.place("tables"))
+
+    assert bucket.objects() == set()
+
+
+@pytest.mark.programs
+def test_a_store_that_ignores_conditions_is_refused(monkeypatch: pytest.MonkeyPatch, store: ObjectStore) -> None:
+    """There pipelines that commit at the same time overwrite each other: all of them succeed, and one is there."""
+    command = [sys.executable, "-m", "tests.storage.careless_store"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as careless:
+        assert careless.stdin is not None
+        assert careless.stdout is not None
+        for name, text in {**store.environment(), "AWS_ENDPOINT_URL": careless.stdout.readline().strip()}.items():
+            monkeypatch.setenv(name, text)
+        for _ in range(5):
+            with pytest.raises(TableError, match=r"^s3://careless/tables: this store ignores conditional writes"):
+                require_conditional_writes(place_of("s3://careless/tables"))
+        careless.stdin.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"AWS_SECRET_ACCESS_KEY": "another-secret"}, "check the credentials in the environment"),
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "check the network, and AWS_ENDPOINT_URL"),
+    ],
+)
+def test_errors_name_the_table_and_what_to_do(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], reason: str
+) -> None:
+    for name, text in change.items():
+        monkeypatch.setenv(name, text)
+    with pytest.raises(
+        TableError, match=f"^s3://{bucket.name}/tables/v1/transactions: [^\n]*{reason}[^\n]*$"
+    ) as refused:
+        Tables(bucket.place("tables")).current()
+
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.spark
+def test_from_the_daemon_to_the_report_by_the_program(bucket: Bucket, tmp_path: Path) -> None:
+    """History as the daemon writes it, the command as users run it; credentials are in the environment only."""
+    now_ms = int(time.time() * 1000)
+    kept = History(settings(str(bucket.place("history"))))
+    for number in range(3):
+        kept.record(cycle(now_ms - 90_000 + 30_000 * number, open_transactions=2 if number < 2 else 0), 30_000)
+    kept.rotate()
+    arguments = [f"--history=s3a://{bucket.name}/history", f"--tables={bucket.place('tables')}"]
+    arguments += [f"--jars={spark_kafka_jars()}", f"--temporary={tmp_path}", "--master=local[2]", "--memory=512m"]
+    command = [sys.executable, "-m", "exporter", "pipeline", "run", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        shown = set()
+        while running.poll() is None:
+            shown |= {path.read_bytes() for path in _command_lines(running.pid)}
+            time.sleep(0.5)
+        assert running.stdout is not None
+        said = running.stdout.read()
+    tables = Tables(bucket.place("tables"))
+
+    assert running.returncode == 0, said
+    assert sum(file.rows for file in tables.current().files) == 2
+    assert f"report: s3://{bucket.name}/tables/v1/report.html" in said
+    assert len(shown) > 1  # Spark's process too
+    assert not any(SECRET_KEY in text for text in (said, *(line.decode(errors="replace") for line in shown)))
+
+
+def _command_lines(pid: int) -> Iterator[Path]:
+    """Of the process and its children, as far as they still run."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if pid in (int(path.parent.name), int(fields[1])):
+            yield path.with_name("cmdline")
