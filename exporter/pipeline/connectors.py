@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -56,7 +55,7 @@ def delta_options(place: Place, environment: Mapping[str, str] | None = None) ->
         return None
     if place.location.scheme != "s3":
         return dict(_REQUEST_LIMITS)
-    settings = s3_settings(os.environ if environment is None else environment)
+    settings = s3_settings(environment)
     chosen = {
         "aws_endpoint": settings.endpoint,
         "aws_region": settings.region,
@@ -80,7 +79,7 @@ def spark_settings(places: Iterable[Place], environment: Mapping[str, str] | Non
     """How Spark reaches these places; it reads credentials from the environment itself."""
     if not any(isinstance(place, ObjectPath) and place.location.scheme == "s3" for place in places):
         return {}
-    settings = s3_settings(os.environ if environment is None else environment)
+    settings = s3_settings(environment)
     chosen = {
         "endpoint": settings.endpoint,
         "endpoint.region": settings.region,

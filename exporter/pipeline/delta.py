@@ -11,7 +11,7 @@ import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path, PurePath
@@ -201,31 +201,37 @@ def require_conditional_writes(folder: Place) -> None:
         return
     probe = Table(folder / f"probe-{secrets.token_hex(8)}", _PROBE, "Shows whether the store has conditional writes")
     try:
-        is_safe = all(_committed(probe) == 1 for _ in range(PROBE_ROUNDS))
+        outcomes: list[TableError | None] = []
+        for _ in range(PROBE_ROUNDS):
+            outcomes = _race(probe)
+            if outcomes.count(None) > 1:
+                raise TableError(
+                    f"{folder}: this store ignores conditional writes (If-None-Match), so that two pipelines would "
+                    f"overwrite each other's commits; keep the tables on a disk, or in a store that has them"
+                )
     finally:
         remove_folder(probe.folder)
-    if not is_safe:
-        raise TableError(
-            f"{folder}: this store ignores conditional writes (If-None-Match), so that two pipelines would overwrite "
-            f"each other's commits; keep the tables on a disk, or in a store that has them"
-        )
+    for outcome in outcomes:
+        if outcome is not None and not isinstance(outcome, ConflictError):
+            raise outcome
 
 
-def _committed(probe: Table) -> int:
-    """How many of some writers that begin with one version commit it."""
+def _race(probe: Table) -> list[TableError | None]:
+    """Of some writers that commit the same version: why each could not; None if it could."""
     snapshots = [probe.snapshot() for _ in range(PROBE_WRITERS)]
     begin = Barrier(PROBE_WRITERS)
 
-    def commits(snapshot: Snapshot) -> bool:
+    def outcome(snapshot: Snapshot) -> TableError | None:
         run = snapshot.new_run()
         begin.wait()
-        with suppress(ConflictError):
+        try:
             probe.commit(snapshot, run=run)
-            return True
-        return False
+        except TableError as error:
+            return error
+        return None
 
     with ThreadPoolExecutor(PROBE_WRITERS) as executor:
-        return sum(executor.map(commits, snapshots))
+        return list(executor.map(outcome, snapshots))
 
 
 def statistics_of(path: Place) -> dict[str, Any]:

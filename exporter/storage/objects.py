@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from exporter.storage.faults import StoreError, reason_of
 from exporter.storage.location import Location
-from exporter.storage.s3 import s3_settings
+from exporter.storage.s3 import aws_variables, s3_settings
 
 CONNECT_SECONDS: Final = 5.0
 ATTEMPTS: Final = 3
@@ -246,7 +246,7 @@ def _types() -> Any:
 def _system_of(location: Location) -> Any:
     """The file system that Arrow has for the store; a process keeps one for each account."""
     account = location.container.partition("@")[2] if location.scheme == "abfs" else ""
-    aws = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_")))
+    aws = tuple(sorted(aws_variables().items()))
     return _made(location.scheme, account, aws if location.scheme == "s3" else ())
 
 

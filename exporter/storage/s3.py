@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -33,8 +34,14 @@ class S3Settings:
         return self.endpoint is None or urlsplit(self.endpoint).scheme != "http"
 
 
-def s3_settings(environment: Mapping[str, str]) -> S3Settings:
+def aws_variables() -> dict[str, str]:
+    """What the libraries read themselves, credentials too; `s3_settings` takes from it what they read differently."""
+    return {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+
+
+def s3_settings(environment: Mapping[str, str] | None = None) -> S3Settings:
     """From the variables of AWS' own tools, and `AWS_VIRTUAL_HOSTED_STYLE_REQUEST`, which deltalake reads as well."""
+    environment = aws_variables() if environment is None else environment
     endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or None
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
     is_virtual = environment.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() in {"true", "1"}

@@ -86,6 +86,7 @@ def test_the_tables_in_a_store_are_those_on_a_disk(spark_on_s3: SparkSession, bu
     assert {name.removeprefix("transactions/") for name in names if "/closed_in=" in name} == kept
 
 
+@pytest.mark.slow
 def test_days_become_large_objects(spark_on_s3: SparkSession, bucket: Bucket, tmp_path: Path) -> None:
     """Compaction in the store, by Arrow: fewer objects, the same rows."""
     write_days(tmp_path / "history")
@@ -102,6 +103,7 @@ def test_days_become_large_objects(spark_on_s3: SparkSession, bucket: Bucket, tm
     assert rows(spark_on_s3, tables) == expected
 
 
+@pytest.mark.slow
 def test_the_log_s_table_keeps_its_files_through_a_clean_up(spark_on_s3: SparkSession, bucket: Bucket) -> None:
     """It is partitioned by cluster id: a name with escapes is the same for Spark, for Delta and for the store."""
     table = Tables(bucket.place("tables")).transaction_log
@@ -146,7 +148,7 @@ def test_a_store_that_ignores_conditions_is_refused(monkeypatch: pytest.MonkeyPa
         assert careless.stdout is not None
         for name, text in {**store.environment(), "AWS_ENDPOINT_URL": careless.stdout.readline().strip()}.items():
             monkeypatch.setenv(name, text)
-        for _ in range(5):
+        for _ in range(2):
             with pytest.raises(TableError, match=r"^s3://careless/tables: this store ignores conditional writes"):
                 require_conditional_writes(place_of("s3://careless/tables"))
         careless.stdin.close()
