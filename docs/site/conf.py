@@ -40,6 +40,7 @@ NAVIGATION: Final = {
         "docs/dashboards",
         "docs/transactions",
         "docs/pipeline",
+        "docs/tables",
         "docs/queries",
         "docs/fleet",
         "docs/workload",

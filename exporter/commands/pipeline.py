@@ -167,11 +167,12 @@ def _once(work: Any, job: str) -> int:
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     from exporter.pipeline.delta import TableError  # noqa: PLC0415
+    from exporter.pipeline.spark_output import cause_of  # noqa: PLC0415
     from exporter.storage.faults import StoreError  # noqa: PLC0415
 
     try:
         getattr(work, job)()
     except (PySparkException, Py4JError, TableError, StoreError) as error:
-        complain(f"{job} failed: {str(error).splitlines()[0]}")
+        complain(f"{job} failed: {cause_of(error)}")
         return ExitStatus.COULD_NOT_RUN
     return ExitStatus.ANSWERED

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+
+from exporter.pipeline.spark_output import without_notices, write_log4j
 
 MEMORY: Final = "1g"
 SHUFFLE_PARTITIONS: Final = 16
@@ -51,20 +54,30 @@ def open_session(
     )
     for name, value in more.items():
         builder = builder.config(name, value)
-    if master is not None:
+    if master is None:
+        session = builder.getOrCreate()
+    else:
         builder = (
             builder.master(master)
             .config("spark.driver.memory", memory)
-            .config("spark.driver.extraJavaOptions", "-XX:+UseParallelGC")  # nobody waits for a pause
+            # Nobody waits for a pause of its garbage collector.
+            .config("spark.driver.extraJavaOptions", f"-XX:+UseParallelGC {write_log4j(Path(temporary))}")
             .config("spark.local.dir", temporary)
             .config("spark.sql.warehouse.dir", f"{temporary}/warehouse")
         )
-    if master is not None and master.startswith("local"):  # executors of a cluster have to reach the driver
-        for name in ("spark.driver.host", "spark.driver.bindAddress"):
-            builder = builder.config(name, "127.0.0.1")
-    session = builder.getOrCreate()
+        for name, value in _where(master, memory).items():
+            builder = builder.config(name, value)
+        with without_notices():
+            session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _where(master: str, memory: str) -> dict[str, str]:
+    """In one process nothing listens outside the machine; the workers of a cluster must reach the driver."""
+    if master.startswith("local"):
+        return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {"spark.executor.memory": memory}
 
 
 def small(frame: DataFrame) -> DataFrame:

@@ -31,6 +31,7 @@ from tests.pipeline.test_transactions import rows
 from tests.storage.conftest import Bucket
 from tests.storage.server import ACCESS_KEY, SECRET_KEY, ObjectStore
 
+JOBS: Final = ["transactions", "incidents", "baselines", "report", "compact"]
 ESCAPED: Final = "é/ü %"
 """A cluster id whose folder's name is full of escapes."""
 
@@ -196,6 +197,7 @@ def test_from_the_daemon_to_the_report_by_the_program(bucket: Bucket, tmp_path: 
 
     assert running.returncode == 0, said
     assert sum(file.rows for file in tables.current().files) == 2
+    assert [line.partition(":")[0] for line in said.splitlines()] == JOBS  # and nothing of Spark and Java
     assert f"report: s3://{bucket.name}/tables/v1/report.html" in said
     assert len(shown) > 1  # Spark's process too
     assert not any(SECRET_KEY in text for text in (said, *(line.decode(errors="replace") for line in shown)))

@@ -1,0 +1,76 @@
+"""Spark's own messages: errors only, without what its processes print at every start; and the cause of a failure."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+LOG4J: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = spark: %p %c{1}: %m%n%ex{short.message}
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = error
+"""
+_QUIET: Final = (
+    # Failures of tasks: Spark retries them, and the job reports the last one.
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.scheduler.TaskSchedulerImpl",
+    "org.apache.spark.sql.execution.datasources.FileFormatWriter",
+    "org.apache.spark.util.Utils",
+)
+_AT_EVERY_START: Final = re.compile(rb"WARNING: Using incubator modules|NOTE: Picked up JDK_JAVA_OPTIONS|^\s*$")
+
+
+def write_log4j(folder: Path) -> str:
+    """The option of Java that has Spark log errors only."""
+    quiet = "".join(f"logger.l{n}.name = {name}\nlogger.l{n}.level = off\n" for n, name in enumerate(_QUIET))
+    path = folder / "log4j2.properties"
+    path.write_text(LOG4J + quiet, encoding="utf-8")
+    return f"-Dlog4j2.configurationFile={path.resolve().as_uri()}"
+
+
+@contextmanager
+def without_notices() -> Iterator[None]:
+    """A process that is started within it prints to stderr without the notices of every start of Java."""
+    read, write = os.pipe()
+    kept = os.dup(2)
+    threading.Thread(target=_forward, args=(read, os.dup(kept)), name="spark output", daemon=True).start()
+    os.dup2(write, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(write)
+        os.close(kept)
+
+
+def _forward(source: int, sink: int) -> None:
+    """Until all writers have ended."""
+    with open(source, "rb") as lines, open(sink, "wb", buffering=0) as shown:
+        for line in lines:
+            if _AT_EVERY_START.search(line) is None:
+                shown.write(line)
+
+
+def cause_of(error: BaseException) -> str:
+    """One line: of an error in Java also its innermost cause, which has the reason."""
+    said = next(iter(str(error).splitlines()), type(error).__name__)
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if java is None:
+        return said
+    while java.getCause() is not None and java.getCause() != java:
+        java = java.getCause()
+    message = next(iter(str(java.getMessage() or "").splitlines()), "")
+    cause = f"{java.getClass().getSimpleName()}: {message}".rstrip(": ")
+    return cause if said.startswith("An error occurred while calling") else f"{said} ({cause})"

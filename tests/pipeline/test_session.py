@@ -1,0 +1,62 @@
+"""Where a session of Spark listens and what it prints: on the loopback and errors only, unless it is on a cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from exporter.pipeline.session import _where
+from exporter.pipeline.spark_output import cause_of, without_notices, write_log4j
+
+NOTICE = "WARNING: Using incubator modules: jdk.incubator.vector"
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]"])
+def test_in_one_process_nothing_listens_outside_the_machine(master: str) -> None:
+    assert _where(master, "1g") == {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host"])
+def test_the_workers_of_a_cluster_can_reach_the_driver(master: str) -> None:
+    """With an address of the loopback they would call themselves; they have the memory that the user has chosen."""
+    assert _where(master, "1g") == {"spark.executor.memory": "1g"}
+
+
+def test_notices_of_every_start_are_left_out_and_nothing_else(capfd: pytest.CaptureFixture[str]) -> None:
+    """Also what the process prints later, and what it prints without an end of line."""
+    with without_notices():
+        text = f"import sys; sys.stderr.write({NOTICE!r} + chr(10) + 'an error' + chr(10) + 'the last')"
+        process = subprocess.Popen([sys.executable, "-c", text])
+    os.write(2, b"ours\n")
+    process.wait()
+    shown = ""
+    while "the last" not in shown:
+        shown += capfd.readouterr().err
+
+    assert sorted(shown.replace("the last", "the last\n").splitlines()) == ["an error", "ours", "the last"]
+
+
+def test_spark_logs_errors_only(tmp_path: Path) -> None:
+    """By a file of its own: the one that Spark has logs warnings, and says that it is used."""
+    option = write_log4j(tmp_path)
+
+    assert option == f"-Dlog4j2.configurationFile={(tmp_path / 'log4j2.properties').as_uri()}"
+    assert "rootLogger.level = error" in (tmp_path / "log4j2.properties").read_text()
+
+
+def test_a_failure_of_spark_is_its_innermost_cause(spark: SparkSession, tmp_path: Path) -> None:
+    """Not "an error occurred while calling o12.parquet"."""
+    (tmp_path / "bad.parquet").write_bytes(b"no Parquet at all")
+    frame: Any = spark.read.schema("a int").parquet(str(tmp_path))
+    with pytest.raises(Exception, match="FAILED_READ_FILE") as failed:
+        frame.collect()
+
+    assert "is not a Parquet file" in cause_of(failed.value)
+    assert "\n" not in cause_of(failed.value)
+    assert cause_of(ValueError("one\ntwo")) == "one"
