@@ -39,7 +39,7 @@ $(INSTALLED): pyproject.toml constraints/dev.txt
 demo: java install  ## a real Kafka, a workload, a planted hanging transaction, and the exporter on port 9814
 	@$(BIN)/python -m examples.demo
 
-demo-pipeline: java install  ## two minutes of its history, then the pipeline with Spark, and the report
+demo-pipeline: java install  ## a minute of its history, then the pipeline with Spark, and the report
 	@$(BIN)/python -m examples.demo.pipeline
 
 ##@ After a change

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.demo.progress import Progress
 from tests.brokers.cluster import free_ports
 from tests.waiting import until
 
@@ -91,6 +93,22 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
     assert list(tmp_path.iterdir()) == []
     assert processes_with(str(tmp_path)) == []
     assert processes_with(f"publish.listen-address=127.0.0.1:{port}") == []
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_bar_is_below_all_lines_of_a_terminal_and_in_no_file(*, is_terminal: bool) -> None:
+    """It is removed before a line is printed."""
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal  # type: ignore[method-assign]
+    progress = Progress(stream)
+    progress.show(0.5, "history: 30 of 60 s")
+    progress.clear()
+    stream.write("a line\n")
+    progress.show(2, "ends")
+
+    half, whole = "#" * 15 + "." * 15, "#" * 30
+    bars = f"\r\x1b[K[{half}] history: 30 of 60 s\r\x1b[Ka line\n\r\x1b[K[{whole}] ends"
+    assert stream.getvalue() == (bars if is_terminal else "a line\n")
 
 
 @pytest.mark.broker

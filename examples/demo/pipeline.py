@@ -1,4 +1,4 @@
-"""`make demo-pipeline`: two minutes of history of the demo, then the pipeline and its report.
+"""`make demo-pipeline`: a minute of history of the demo, then the pipeline and its report.
 
 DEMO_SECONDS is the length of the history, DEMO_OUTPUT the folder that is made (build/demo-pipeline); DEMO_PORT and
 DEMO_KAFKA_PORT are as in `make demo`. It ends by itself; Ctrl-C or a closed terminal ends it sooner, and leaves nothing.
@@ -20,13 +20,16 @@ from pathlib import Path
 from typing import Final
 
 from examples.demo.display import shown
+from examples.demo.progress import Progress
 from examples.demo.stage import END_SECONDS, DemoFailed, number_in, run_demo, stage
 from tests.brokers.process import end_with_parent
 
-SECONDS: Final = 120
+SECONDS: Final = 60
 OUTPUT: Final = Path("build") / "demo-pipeline"
 SHOWN_EVERY: Final = 5
 """One cycle in so many: a report follows."""
+JOBS: Final = ("transactions", "incidents", "baselines", "report", "compact")
+"""As `pipeline run` prints them when they have ended."""
 
 
 def main() -> int:
@@ -38,6 +41,7 @@ def _run(port: int, kafka_port: int | None) -> None:
     seconds = number_in("DEMO_SECONDS", SECONDS, "a number of seconds")
     output = Path(os.environ.get("DEMO_OUTPUT") or OUTPUT).absolute()
     history, tables = output / "history", output / "tables"
+    progress = Progress(sys.stdout)
     if output.exists() and {path.name for path in output.iterdir()} - {history.name, tables.name}:
         raise DemoFailed(f"{output} has other files: choose another folder with DEMO_OUTPUT")
     shutil.rmtree(output, ignore_errors=True)
@@ -45,38 +49,57 @@ def _run(port: int, kafka_port: int | None) -> None:
         history.mkdir(parents=True)
         with stage(port, kafka_port, {"history.directory": str(history)}) as on:
             print(f"{seconds:g} seconds of history are recorded", flush=True)
+            begun = time.monotonic()
             for number, cycle, _ in on.cycles(seconds):
+                progress.clear()
                 if number % SHOWN_EVERY == 0:
                     print(shown(number, cycle), flush=True)
+                passed = time.monotonic() - begun
+                progress.show(passed / seconds, f"history: {passed:.0f} of {seconds:g} s")
+            progress.clear()
         print("\nSpark makes tables, incidents, baselines and the report of it: about a minute ...", flush=True)
-        _run_pipeline(history, tables)
+        _run_pipeline(history, tables, progress)
         print(_look_here(history, tables), flush=True)
     except BaseException:
         shutil.rmtree(output, ignore_errors=True)
         raise
 
 
-def _run_pipeline(history: Path, tables: Path) -> None:
-    """As a user runs it; what Spark says is shown only if it fails. Raises DemoFailed."""
-    with tempfile.TemporaryDirectory(prefix="demo-pipeline-") as temporary, tempfile.TemporaryFile() as said:
+def _run_pipeline(history: Path, tables: Path, progress: Progress) -> None:
+    """As a user runs it. Raises DemoFailed."""
+    with tempfile.TemporaryDirectory(prefix="demo-pipeline-") as temporary:
         command = [sys.executable, "-m", "exporter", "pipeline", "run", f"--history={history}", f"--tables={tables}"]
         process = subprocess.Popen(
             [*command, f"--temporary={temporary}"],
-            stderr=said,
+            stdout=subprocess.PIPE,
+            text=True,
             start_new_session=True,  # a Ctrl-C of the terminal comes to the demo alone
             preexec_fn=end_with_parent(),  # noqa: PLW1509 - one bound call, see there
         )
         try:
+            _follow(process, progress)
             status = process.wait()
         finally:
+            progress.clear()
             _end(process)
         if status != 0:
-            said.seek(0)
-            print(said.read().decode(errors="replace"), file=sys.stderr)
             raise DemoFailed(f"the pipeline ended with status {status}; see above")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _follow(process: subprocess.Popen[str], progress: Progress) -> None:
+    """Prints its lines until it ends."""
+    assert process.stdout is not None
+    ended = 0
+    progress.show(0, f"pipeline: {JOBS[0]}")
+    with process.stdout as lines:
+        for line in lines:
+            progress.clear()
+            print(line, end="", flush=True)
+            ended = max(ended, JOBS.index(job) + 1 if (job := line.partition(":")[0]) in JOBS else 0)
+            progress.show(ended / len(JOBS), f"pipeline: {JOBS[ended] if ended < len(JOBS) else 'ends'}")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
     """With its Java, which writes for a moment after it; then the folders can be removed."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
