@@ -12,11 +12,16 @@ class StoreError(OSError):
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _IN_XML: Final = re.compile(r"<Code>(\w+)</Code>(?:\s*<Message>([^<]*)</Message>)?")
-_OF_AWS: Final = re.compile(r"AWS Error (\w+)(?: \(HTTP status \d+\))? during \w+ operation: (.*)", re.DOTALL)
+_OF_AWS: Final = re.compile(r"AWS Error (\w+)(?: \(HTTP status (\d+)\))? during \w+ operation: (.*)", re.DOTALL)
+_NO_BODY: Final = "No response body"
+"""Of a request for the status alone: the store cannot say why."""
 _UNPARSED: Final = re.compile(r"Unable to parse ExceptionName: (\w+) Message: (.*)", re.DOTALL)
 _REQUEST_ID: Final = re.compile(r"\s*\(Request ID: [^)]*\)")
 _CREDENTIALS: Final = "check the credentials in the environment, and that they permit this"
 _ADVICE: Final = {
+    "http status 400": _CREDENTIALS,  # expired ones, above all
+    "http status 401": _CREDENTIALS,
+    "http status 403": _CREDENTIALS,
     "accessdenied": _CREDENTIALS,
     "credentialsnotfound": _CREDENTIALS,
     "expiredtoken": "renew the credentials in the environment",
@@ -55,6 +60,10 @@ def _code_and_message(text: str) -> tuple[str | None, str]:
     if found := _IN_XML.search(text):
         return found[1], (found[2] or "").strip()
     if found := _OF_AWS.search(text):
-        unparsed = _UNPARSED.search(found[2])
-        return (found[1], found[2].strip()) if unparsed is None else (unparsed[1], unparsed[2].strip())
+        code, status, message = found.groups()
+        if unparsed := _UNPARSED.search(message):
+            return unparsed[1], unparsed[2].strip()
+        if status and message.startswith(_NO_BODY):
+            return f"HTTP status {status}", ""
+        return code, message.strip()
     return None, ""

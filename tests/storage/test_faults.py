@@ -38,6 +38,10 @@ UNPARSED = "AWS Error UNKNOWN (HTTP status 400) during PutObject operation: Unab
             "When x: AWS Error NETWORK_CONNECTION during PutObject operation: curlCode: 7, Could not connect to server",
             f"NETWORK_CONNECTION: curlCode: 7, Could not connect to server {NETWORK}",
         ),
+        (
+            "When x: AWS Error UNKNOWN (HTTP status 400) during HeadObject operation: No response body.",
+            f"HTTP status 400 {CREDENTIALS}",
+        ),
         (DELTALAKE, f"SignatureDoesNotMatch: The signature does not match {CREDENTIALS}"),
         (REFUSED, f"Connection refused (os error 111) {NETWORK}"),
         ("something else", "something else"),
