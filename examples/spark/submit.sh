@@ -5,6 +5,7 @@
 #
 # PYTHON            the Python of the driver, in which kafka-transaction-exporter[spark] is installed; default: python3
 # PYSPARK_PYTHON    the Python of the workers; default: python3
+# --memory SIZE     the memory of the driver and of each executor; default: 1g
 # SPARK_SECRET_FILE holds spark.authenticate.secret, the same as of master and workers
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -25,7 +26,6 @@ spark.authenticate.secret           $(cat "$SPARK_SECRET_FILE")
 spark.network.crypto.enabled        true
 spark.io.encryption.enabled         true
 spark.executor.cores                ${SPARK_EXECUTOR_CORES:-1}
-spark.executor.memory               ${SPARK_EXECUTOR_MEMORY:-1g}
 CONF
 export SPARK_CONF_DIR=$folder PYSPARK_PYTHON=${PYSPARK_PYTHON:-python3}
 "$python" -m exporter serve --engine=spark --master="$SPARK_MASTER" "$@" &

@@ -28,7 +28,7 @@ PATIENCE_S: Final = 180.0
 PASSWORD: Final = "of-the-kafka-cluster"
 ENDED: Final = "Spark's application has ended"
 HANGING: Final = 'kafka_open_transactions{cluster="one",verdict="hanging_not_in_transaction"} 1'
-QUICKLY: Final = ("--scan.interval=4s", "--scan.deadline=2s", "--publish.stale-after-cycles=60")
+QUICKLY: Final = ("--scan.interval=4s", "--scan.deadline=2s", "--publish.stale-after-cycles=60", "--memory=512m")
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.broker]
 
@@ -72,7 +72,6 @@ def submitted(spark_cluster: Standalone, clusters: Path, **more: str) -> Iterato
         "SPARK_SECRET_FILE": str(spark_cluster.secret_file),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_EXECUTOR_CORES": "3",
-        "SPARK_EXECUTOR_MEMORY": "512m",
         **more,
     }
     words = [f"--clusters={clusters}", f"--publish.listen-address=127.0.0.1:{port}", *QUICKLY]
@@ -119,7 +118,7 @@ def test_three_clusters_are_published_as_by_one_process(
         )
     (port,) = free_ports(1)
     with (tmp_path / "embedded.log").open("wb") as output:
-        words = [f"--clusters={clusters}", f"--publish.listen-address=127.0.0.1:{port}", *QUICKLY, "--state.file=none"]
+        words = [f"--clusters={clusters}", f"--publish.listen-address=127.0.0.1:{port}", *QUICKLY[:3], "--state.file=none"]
         embedded = subprocess.Popen(
             [sys.executable, "-m", "exporter", "serve", *words], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT
         )
@@ -207,7 +206,7 @@ def test_executors_without_the_program_are_named(
     conf.mkdir()
     (conf / "spark-defaults.conf").write_text(
         f"spark.authenticate true\nspark.authenticate.secret {SECRET}\nspark.network.crypto.enabled true\n"
-        "spark.task.maxFailures 1\nspark.executor.memory 512m\n"
+        "spark.task.maxFailures 1\n"
     )
     said = []
     for python in (WORKERS_PYTHON, "/nowhere/python3"):
