@@ -109,6 +109,7 @@ OBSERVATION_COLUMNS = (
     ),
     Column("groups", Kind.TEXTS, "consumer groups that wait behind it, of suspects only"),
     Column("outcome_evidence", Kind.TEXT, "of suspects: committed, aborted or none; null for others", nullable=True),
+    Column("topic_id", Kind.TEXT, "the topic's id; null where brokers have none, and in 0.1.0", nullable=True),
 )
 
 CYCLE_COLUMNS = (

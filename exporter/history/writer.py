@@ -301,6 +301,7 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
         "last_stable_offset_lag": [None if records < 0 else records for records in lag.tolist()],
         "groups": [() if suspect is None else tuple(group.group for group in suspect.groups) for suspect in matching],
         "outcome_evidence": [None if suspect is None else suspect.outcome_evidence.value for suspect in matching],
+        "topic_id": [evidence.key.topic_id or None for evidence in evaluation.evidence],
     }
 
 

@@ -13,6 +13,7 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,20 @@ def test_a_cycle_is_read_back_as_it_was(tmp_path: Path) -> None:
     (covered,) = rows(tmp_path, CYCLES)
     assert (covered["unread"], covered["partitions_unread"], covered["is_complete"]) == (["orders-2"], 1, False)
     assert (covered["open_transactions"], covered["interval_ms"], covered["writer"]) == (2, 30_000, "writer-1")
+
+
+@pytest.mark.parametrize(("topic_ids", "written"), [(("id-1",), "id-1"), (("",), None), ((), None)])
+def test_the_topic_id_is_recorded_where_it_is_known(
+    tmp_path: Path, topic_ids: tuple[str, ...], written: str | None
+) -> None:
+    """A topic that is deleted and created again has the same offsets, and another id."""
+    taken = snapshot([Entry()], transactions=(transaction(),))
+    kept = history(tmp_path)
+    named = replace(taken, partitions=replace(taken.partitions, topic_ids=topic_ids))
+    kept.record(evaluate(named, Memory(), Policy()), 30_000)
+    kept.rotate()
+
+    assert [row["topic_id"] for row in rows(tmp_path, OBSERVATIONS)] == [written]
 
 
 def test_excluded_partitions_are_neither_read_nor_unread_and_not_closed(tmp_path: Path) -> None:
