@@ -23,7 +23,7 @@ from exporter.pipeline.delta import DataFile
 from exporter.pipeline.files import HistoryFile, damaged_among, history_files, plausible
 from exporter.pipeline.ingest import closed_to_ms, is_open, may_hold
 from exporter.pipeline.tables import Tables
-from exporter.storage.places import Place, atomic_write, parquet_source
+from exporter.storage.places import Place, atomic_write, in_parallel, parquet_source
 
 SETTLED_MS: Final = 2 * 86_400_000
 """Compact a day only once a cycle at least this much newer than its end exists: late files are taken by then."""
@@ -122,7 +122,9 @@ def _day(instant_ms: int) -> str:
 
 def join(parts: Sequence[Place], whole: Place, clusters: Iterable[str] | None = None) -> None:
     """Join the rows of all parts in one file, in order; with `clusters` only theirs."""
-    schema = pq.read_schema(parquet_source(parts[0])).remove_metadata()
+    # An older version of this program has written fewer columns.
+    schemas = in_parallel(lambda part: pq.read_schema(parquet_source(part)).remove_metadata(), parts, whole)
+    schema = pa.unify_schemas(list(schemas), promote_options="permissive")
     with (
         atomic_write(whole, beside=f"{TEMPORARY}{whole.name}") as file,
         pq.ParquetWriter(file, schema, compression="zstd") as writer,
@@ -136,9 +138,13 @@ def _batches(parts: Iterable[Place], schema: pa.Schema) -> Iterable[pa.Table]:
     """Tables of at least one row group."""
     waiting: list[pa.Table] = []
     for part in parts:
-        waiting.append(pq.ParquetFile(parquet_source(part)).read().replace_schema_metadata(None).cast(schema))
+        waiting.append(pq.ParquetFile(parquet_source(part)).read().replace_schema_metadata(None))
         if sum(len(table) for table in waiting) >= ROW_GROUP_ROWS:
-            yield pa.concat_tables(waiting)
+            yield _whole(waiting, schema)
             waiting = []
     if waiting:
-        yield pa.concat_tables(waiting)
+        yield _whole(waiting, schema)
+
+
+def _whole(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    return pa.concat_tables([schema.empty_table(), *tables], promote_options="permissive").cast(schema)

@@ -113,10 +113,11 @@ class Table:
                 storage_options=delta_options(self.folder),
             )
         table = self._delta_table()
-        known = {field.name for field in table.schema().fields}
-        missing = [field for field in Schema.from_json(self.columns.json()).fields if field.name not in known]
-        if missing:  # written by an older version of this program
-            table.alter.add_columns(missing)
+        known = {field.name: field.type for field in table.schema().fields}
+        wanted = Schema.from_json(self.columns.json()).fields
+        newer = [field for field in wanted if field.name not in known or known[field.name] != field.type]
+        if newer:  # than the version of this program that wrote it: columns, or parts of a column
+            table.alter.add_columns(newer)
         return table
 
     @property

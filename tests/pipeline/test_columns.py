@@ -1,0 +1,64 @@
+"""New columns, and new parts of a column: rows of an older version are read, and are joined with new ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import types as t
+
+from exporter.pipeline.compact import join
+from exporter.pipeline.delta import Table
+
+OLD = pa.schema([("cluster_id", pa.string()), ("partitions", pa.list_(pa.struct([("topic", pa.string())])))])
+NEW = pa.schema(
+    [
+        ("cluster_id", pa.string()),
+        ("partitions", pa.list_(pa.struct([("topic", pa.string()), ("topic_id", pa.string())]))),
+        ("outcome", pa.string()),
+    ]
+)
+OLD_ROW = {"cluster_id": "c", "partitions": [{"topic": "orders"}]}
+NEW_ROW = {"cluster_id": "c", "partitions": [{"topic": "orders", "topic_id": "one"}], "outcome": "commit"}
+EXPECTED = [{**OLD_ROW, "partitions": [{"topic": "orders", "topic_id": None}], "outcome": None}, NEW_ROW]
+
+
+def columns(*parts: str) -> Any:
+    text = t.StringType()
+    partition = t.StructType([t.StructField(name, text) for name in parts])
+    fields = [t.StructField("cluster_id", text), t.StructField("partitions", t.ArrayType(partition))]
+    return t.StructType([*fields, *([t.StructField("outcome", text)] if len(parts) > 1 else [])])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """One of each version."""
+    old, new = tmp_path / "table" / "old.parquet", tmp_path / "table" / "new.parquet"
+    old.parent.mkdir()
+    pq.write_table(pa.Table.from_pylist([OLD_ROW], schema=OLD), old)
+    pq.write_table(pa.Table.from_pylist([NEW_ROW], schema=NEW), new)
+    return old, new
+
+
+def test_a_table_of_an_older_version_gets_the_new_columns(files: tuple[Path, Path]) -> None:
+    """A reader that knows the table by its log alone sees the rows of both versions."""
+    for file, schema in zip(files, (columns("topic"), columns("topic", "topic_id")), strict=True):
+        table = Table(file.parent, schema, "A table")
+        snapshot = table.snapshot()
+        table.commit(snapshot, run=snapshot.new_run(), added=[file])
+
+    rows = DeltaTable(str(files[0].parent)).to_pyarrow_table().to_pylist()
+    assert sorted(rows, key=lambda row: row["outcome"] or "") == EXPECTED
+
+
+@pytest.mark.parametrize("is_old_first", [True, False])
+def test_files_of_two_versions_become_one(files: tuple[Path, Path], tmp_path: Path, *, is_old_first: bool) -> None:
+    """A day in which the program was upgraded, of the history or of a table."""
+    order = 1 if is_old_first else -1
+    join(files[::order], tmp_path / "whole.parquet")
+
+    assert pq.read_table(tmp_path / "whole.parquet").to_pylist() == EXPECTED[::order]
