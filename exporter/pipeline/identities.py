@@ -17,10 +17,11 @@ from pyspark.sql import functions as f
 from exporter.pipeline import schemas
 from exporter.pipeline.connectors import spark_path
 from exporter.pipeline.partition_transactions import KEY, exact_start
+from exporter.pipeline.transactions import with_topic_id
 from exporter.storage.places import Place
 
 _PRODUCER = ("cluster_id", "producer_id")
-_PARTITION = ("cluster_id", "topic", "partition")
+_PARTITION = ("cluster_id", "topic", "topic_id", "partition")
 _TRANSACTION = (*_PRODUCER, "exact_started_at")
 
 
@@ -62,7 +63,7 @@ def merged(one: Identities, other: Identities) -> Identities:
 def read_identities(spark: SparkSession, folder: Place) -> Identities:
     return Identities(
         spark.read.schema(schemas.PRODUCERS).parquet(spark_path(folder / "producers")),
-        spark.read.schema(schemas.PARTITIONS).parquet(spark_path(folder / "partitions")),
+        with_topic_id(spark.read.schema(schemas.PARTITIONS).parquet(spark_path(folder / "partitions"))),
     )
 
 
@@ -81,18 +82,32 @@ class Wanted:
     """(cluster_id, producer_id, name): the batch has the name of a producer that was known without it."""
 
 
+def wanted_offsets(keys: DataFrame) -> Wanted:
+    """All transactions at these offsets."""
+    session = keys.sparkSession
+    return Wanted(
+        keys.select(*KEY),
+        session.createDataFrame([], "cluster_id string, producer_id long, exact_started_at timestamp"),
+        session.createDataFrame([], "cluster_id string, producer_id long, name string"),
+    )
+
+
 def wanted_of(observations: DataFrame, known: DataFrame, before: Identities, observed: Identities) -> Wanted:
     """Keys that a batch of `OBSERVATIONS` may share with closed transactions.
 
     `known` are the `PARTITION_TRANSACTIONS` that are read anyway.
     """
     partition_transactions = (
-        observations.select(*KEY)
+        observations.select(*KEY, "taken_at")
         .join(before.partitions, on=list(_PARTITION))
         .where(f.col("start_offset") <= f.col("newest_offset"))
+        .groupBy(*KEY)
+        .agg(f.min("taken_at").alias("since"))
+        # A row before the known one may be of another transaction at the same offset.
+        .join(known.select(*KEY, "first_seen"), on=list(KEY), how="left")
+        .where(f.col("first_seen").isNull() | (f.col("since") < f.col("first_seen")))
         .select(*KEY)
         .distinct()
-        .join(known, on=list(KEY), how="left_anti")
     )
     transactions = (
         observations.select(*_PRODUCER, exact_start().alias("exact_started_at"))
@@ -112,8 +127,10 @@ def wanted_of(observations: DataFrame, known: DataFrame, before: Identities, obs
 def files_with(transactions: DataFrame, wanted: Wanted) -> frozenset[str]:
     """The paths of files of `TRANSACTIONS` that hold a wanted one, as Spark has them."""
     rows = transactions.withColumn("path", f.col("_metadata.file_path"))
-    split = rows.select("path", *_PRODUCER, f.explode("partitions").alias("one")).select(
-        "path", *_PRODUCER, *(f"one.{name}" for name in ("topic", "partition", "start_offset", "exact_started_at"))
+    split = with_topic_id(
+        rows.select("path", *_PRODUCER, f.explode("partitions").alias("one")).select(
+            "path", *_PRODUCER, *(f"one.{name}" for name in (*KEY, "exact_started_at") if name not in _PRODUCER)
+        )
     )
     renamed = rows.join(wanted.names.select(*_PRODUCER, "name"), on=list(_PRODUCER)).where(
         ~f.col("transactional_id").eqNullSafe(f.col("name"))

@@ -13,7 +13,7 @@ from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
@@ -25,17 +25,24 @@ from exporter.pipeline.delta import DataFile
 from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
 from exporter.pipeline.identities import (
     Identities,
+    Wanted,
     files_with,
     identities_of,
     merged,
     read_identities,
     wanted_of,
+    wanted_offsets,
     write_identities,
 )
-from exporter.pipeline.partition_transactions import exact_start, updated_partition_transactions
+from exporter.pipeline.partition_transactions import (
+    KEY,
+    exact_start,
+    shared_offsets,
+    updated_partition_transactions,
+)
 from exporter.pipeline.tables import Current, DamagedFile, State, Tables
-from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of
-from exporter.storage.places import Place
+from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of, with_topic_id
+from exporter.storage.places import Place, remove_folder
 
 BATCH_ROWS: Final = 5_000_000
 """Observations: a batch and its result fit into the memory of `session.MEMORY`, with any backlog."""
@@ -70,20 +77,15 @@ def ingest_batch(
     batch = batch_of(pending, batch_rows)
     if not batch:
         return None
-    cycles = _cycles_since(files, taken, batch)
     run = current.snapshot.new_run()
     written = tables.folder_of(tables.transactions, run)
+    work = _Work(
+        spark, history, tables, current, batch, tuple(file for file in files if file.key in taken or file in batch)
+    )
     try:
-        new = [file for file in batch if file.table == OBSERVATIONS]
-        observations = read_history(spark, history, OBSERVATIONS, new)
-        covered = read_history(spark, history, CYCLES, cycles)
-        touched, identities = _reach(spark, tables, current, batch, observations)
-        # First: afterwards Spark has this small table in memory, and broadcasts it.
-        write_identities(identities, tables.identities_of(run))
-        carried = partition_transactions_of(read_transactions(spark, tables, touched))
-        write_transactions(_transactions(observations, carried, covered, identities.producers), written)
+        touched = work.write(written, tables.identities_of(run))
     except (PySparkException, Py4JError):
-        found = damaged_among({*batch, *cycles}, (), to_its_end=True)
+        found = damaged_among({*batch, *work.cycles_since(_first_ms(batch))}, (), to_its_end=True)
         if not found:
             raise
         tables.remember_damaged((*damaged, *found))
@@ -147,38 +149,112 @@ def _reach(
     before = read_identities(spark, tables.states / current.state.identities)
     clusters = {file.cluster_id for file in batch if file.table == OBSERVATIONS}
     others = tuple(file for file in current.files if file not in touched and may_hold(file, clusters))
-    if others:
-        at_hand = partition_transactions_of(read_transactions(spark, tables, touched))
-        wanted = wanted_of(observations, at_hand, before, observed)
-        found = files_with(read_transactions(spark, tables, others), wanted)
-        touched += tuple(file for file in others if any(path.endswith(f"/{file.path}") for path in found))
+    at_hand = partition_transactions_of(read_transactions(spark, tables, touched))
+    touched += _holding(spark, tables, others, wanted_of(observations, at_hand, before, observed))
     return touched, merged(before, observed)
 
 
-def _transactions(observations: DataFrame, carried: DataFrame, cycles: DataFrame, producers: DataFrame) -> DataFrame:
+def _first_ms(files: Collection[HistoryFile]) -> Mapping[str, int]:
+    """By cluster."""
+    first_ms: dict[str, int] = {}
+    for file in files:
+        first_ms[file.cluster_id] = min(file.first_ms, first_ms.get(file.cluster_id, file.first_ms))
+    return first_ms
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One batch, and `files`: those of the history that the tables hold after it."""
+
+    spark: SparkSession
+    history: Place
+    tables: Tables
+    current: Current
+    batch: Collection[HistoryFile]
+    files: Collection[HistoryFile]
+
+    def write(self, transactions: Place, identities: Place) -> tuple[DataFile, ...]:
+        """Write the transactions and identities; returns the files of the table that they replace."""
+        observations = self._observations(self.batch)
+        touched, known = _reach(self.spark, self.tables, self.current, self.batch, observations)
+        # First: afterwards Spark has this small table in memory, and broadcasts it.
+        write_identities(known, identities)
+        carried = self._carried(touched)
+        cycles = self._cycles(_first_ms(self.batch))
+        counts = Observation()
+        made = _transactions(observations, carried, cycles, known.producers, counts)
+        write_transactions(made, transactions)
+        if not counts.get["shared"]:
+            return touched
+        remove_folder(transactions)
+        return self._write_apart(transactions, touched, known.producers)
+
+    def _write_apart(
+        self, transactions: Place, touched: tuple[DataFile, ...], producers: DataFrame
+    ) -> tuple[DataFile, ...]:
+        """Write them where several began at one offset, with all their observations: most have no start of their own."""
+        observations = self._observations(self.batch)
+        shared = shared_offsets(observations, self._carried(touched))
+        others = tuple(file for file in self.current.files if file not in touched)
+        touched += _holding(self.spark, self.tables, others, wanted_offsets(shared))
+        carried = self._carried(touched)
+        shared = shared_offsets(observations, carried).persist()
+        since = shared.groupBy("cluster_id").agg(f.unix_millis(f.min("first_seen")).alias("ms")).collect()
+        since_ms = {**_first_ms(self.batch), **{row["cluster_id"]: row["ms"] for row in since}}
+        clusters = {row["cluster_id"] for row in since}
+        again = self._observations(file for file in self.files if file.cluster_id in clusters)
+        again = again.join(f.broadcast(shared.select(*KEY)), on=list(KEY), how="left_semi").persist()
+        known_from = again.groupBy(*KEY).agg(f.min("taken_at").alias("known_from"))
+        is_known = f.coalesce(f.col("known_from") <= f.col("first_seen"), f.lit(False))
+        rest = carried.join(f.broadcast(known_from), on=list(KEY), how="left").where(~is_known).drop("known_from")
+        made = _transactions(
+            observations.unionByName(again), rest, self._cycles(since_ms), producers, Observation(), shared=shared
+        )
+        write_transactions(made, transactions)
+        return touched
+
+    def _observations(self, files: Iterable[HistoryFile]) -> DataFrame:
+        return read_history(
+            self.spark, self.history, OBSERVATIONS, [each for each in files if each.table == OBSERVATIONS]
+        )
+
+    def _cycles(self, since_ms: Mapping[str, int]) -> DataFrame:
+        return read_history(self.spark, self.history, CYCLES, self.cycles_since(since_ms))
+
+    def _carried(self, touched: tuple[DataFile, ...]) -> DataFrame:
+        return partition_transactions_of(read_transactions(self.spark, self.tables, touched))
+
+    def cycles_since(self, since_ms: Mapping[str, int]) -> tuple[HistoryFile, ...]:
+        """The cycles of the batch, and earlier ones that may close one of its transactions."""
+        return tuple(
+            file
+            for file in self.files
+            if file.table == CYCLES and file.last_ms >= since_ms.get(file.cluster_id, file.last_ms + 1)
+        )
+
+
+def _transactions(
+    observations: DataFrame,
+    carried: DataFrame,
+    cycles: DataFrame,
+    producers: DataFrame,
+    counts: Observation,
+    *,
+    shared: DataFrame | None = None,
+) -> DataFrame:
     sightings = carried.select("cluster_id", f.col("last_seen").alias("instant")).unionByName(
         observations.select("cluster_id", f.col("taken_at").alias("instant"))
     )
-    partition_transactions = updated_partition_transactions(observations, carried, producers=producers)
+    partition_transactions = updated_partition_transactions(
+        observations, carried, producers=producers, shared=shared, counts=counts
+    )
     return transactions_of(with_closings(partition_transactions, cycles, sightings))
 
 
-def _cycles_since(
-    files: Iterable[HistoryFile], taken: Collection[str], batch: Collection[HistoryFile]
-) -> tuple[HistoryFile, ...]:
-    """The cycles of the batch, and earlier ones that may close one of its transactions."""
-    taken = {*taken, *(file.key for file in batch)}
-    first_ms = {
-        cluster_id: min(file.first_ms for file in batch if file.cluster_id == cluster_id)
-        for cluster_id in {file.cluster_id for file in batch}
-    }
-    return tuple(
-        file
-        for file in files
-        if file.table == CYCLES
-        and file.key in taken
-        and file.last_ms >= first_ms.get(file.cluster_id, file.last_ms + 1)
-    )
+def _holding(spark: SparkSession, tables: Tables, files: Collection[DataFile], wanted: Wanted) -> tuple[DataFile, ...]:
+    """Files that hold a wanted transaction."""
+    found = files_with(read_transactions(spark, tables, files), wanted) if files else frozenset()
+    return tuple(file for file in files if any(path.endswith(f"/{file.path}") for path in found))
 
 
 def _keys(damaged: Iterable[DamagedFile]) -> frozenset[str]:
@@ -194,7 +270,8 @@ def read_history(spark: SparkSession, history: Place, table: str, files: Iterabl
     reader = spark.read.schema(schema).option("basePath", spark_path(history / VERSION / table))
     rows = reader.parquet(*paths)
     # Spark decodes each escape of a folder's name as Latin-1; the bytes are UTF-8.
-    return rows.withColumn("cluster_id", f.decode(f.encode("cluster_id", "ISO-8859-1"), "UTF-8"))
+    known = rows.withColumn("cluster_id", f.decode(f.encode("cluster_id", "ISO-8859-1"), "UTF-8"))
+    return with_topic_id(known) if table == OBSERVATIONS else known
 
 
 def read_transactions(spark: SparkSession, tables: Tables, files: Iterable[DataFile]) -> DataFrame:

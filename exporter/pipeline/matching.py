@@ -21,7 +21,6 @@ AHEAD_MS: Final = 1_000
 CYCLE_MS: Final = 30_000
 """A cycle, dated at its beginning, may read a partition this much later."""
 _PRODUCER: Final = ("cluster_id", "producer_id", "producer_epoch")
-_PLACE: Final = ("topic", "partition", "start_offset")
 _JOINED: Final = ("outcome", "exact_duration_ms", "marker_ms")
 
 
@@ -36,19 +35,17 @@ def with_outcomes(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
         f.col("duration_ms").alias("exact_duration_ms"),
         "marker_ms",
     )
-    first = f.col("partitions")[0]
-    placed = transactions.drop(*_JOINED).withColumns({f"first_{name}": first[name] for name in _PLACE})
-    place = [*_PRODUCER, *(f"first_{name}" for name in _PLACE)]
-    exact = _exact(placed, known).select(*place, *_renamed("exact"))
-    near = _near(placed, known).select(*place, *_renamed("near"))
-    joined = placed.join(exact, on=place, how="left").join(near, on=place, how="left")
+    # No column alone makes a row different from all others: two topics of one name have the same offsets.
+    placed = transactions.drop(*_JOINED).withColumn("row", f.xxhash64("partitions"))
+    row = [*_PRODUCER, "row"]
+    exact = _exact(placed, known).select(*row, *_renamed("exact"))
+    near = _near(placed, known).select(*row, *_renamed("near"))
+    joined = placed.join(exact, on=row, how="left").join(near, on=row, how="left")
     chosen = {
         name: f.when(f.col("exact_outcome").isNotNull(), f.col(f"exact_{name}")).otherwise(f.col(f"near_{name}"))
         for name in _JOINED
     }
-    return joined.withColumns(chosen).drop(
-        *(f"{how}_{name}" for how in ("exact", "near") for name in _JOINED), *(f"first_{name}" for name in _PLACE)
-    )
+    return joined.withColumns(chosen).drop("row", *(f"{how}_{name}" for how in ("exact", "near") for name in _JOINED))
 
 
 def _renamed(how: str) -> list[Column]:
@@ -67,6 +64,7 @@ def _is_exact() -> Column:
 
 def _near(placed: DataFrame, known: DataFrame) -> DataFrame:
     """The first decision after the last sighting, if it fits and the one after it does not."""
+    first = f.col("partitions")[0]
     decision = f.struct("start_ms", "decided_ms", "partitions", *_JOINED)
     newest_first = Window.partitionBy(*_PRODUCER).orderBy(f.desc("decided_ms"))
     decisions = known.select(
@@ -78,8 +76,8 @@ def _near(placed: DataFrame, known: DataFrame) -> DataFrame:
         *_PRODUCER,
         (f.unix_millis("last_seen") - AHEAD_MS).alias("at_ms"),
         f.struct(
-            *(f.col(f"first_{name}") for name in _PLACE),
-            f.concat_ws("-", "first_topic", f.col("first_partition").cast("string")).alias("partition"),
+            "row",
+            f.concat_ws("-", first["topic"], first["partition"].cast("string")).alias("partition"),
             (f.unix_millis("first_seen") + CYCLE_MS).alias("begun_by_ms"),
             (f.unix_millis("closed_at") + CYCLE_MS).alias("decided_by_ms"),
         ).alias("seen"),

@@ -10,14 +10,16 @@ from __future__ import annotations
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as f
 
 from exporter.evaluation.verdicts import StartSource, Verdict
 from exporter.pipeline import schemas
 from exporter.pipeline.session import small
 
-KEY: Final = ("cluster_id", "topic", "partition", "producer_id", "start_offset")
+KEY: Final = ("cluster_id", "topic", "topic_id", "partition", "producer_id", "start_offset")
+"""A topic that is deleted and created again has another id; the id is empty where the history has none."""
+_OWNED: Final = (*KEY, "owner")
 START_SOURCES: Final = (
     StartSource.FIRST_SEEN.label,
     StartSource.LAST_WRITE.label,
@@ -30,14 +32,63 @@ VERDICTS: Final = tuple(verdict.label for verdict in Verdict)
 _VERDICT_COLUMNS: Final = tuple(f"verdict_{number}" for number in range(len(VERDICTS)))
 
 
-def updated_partition_transactions(observations: DataFrame, carried: DataFrame, *, producers: DataFrame) -> DataFrame:
+def updated_partition_transactions(
+    observations: DataFrame, carried: DataFrame, *, producers: DataFrame, shared: DataFrame | None, counts: Observation
+) -> DataFrame:
     """`OBSERVATIONS`, `PARTITION_TRANSACTIONS` of before, and all `PRODUCERS` -> `PARTITION_TRANSACTIONS`, one row each.
 
-    One that is observed after its `closed_at` loses it; `closings.with_closings` finds the new one.
+    One that is observed after its `closed_at` loses it; `closings.with_closings` finds the new one. `shared` are keys of
+    several transactions (`shared_offsets`); `counts` has the number of other rows whose exact starts differ.
     """
     seen = _seen(schemas.shaped(observations, schemas.OBSERVATIONS))
-    rows = seen.unionByName(_known(schemas.shaped(carried, schemas.PARTITION_TRANSACTIONS)))
-    return schemas.shaped(_aggregated(rows, producers), schemas.PARTITION_TRANSACTIONS)
+    rows = _with_owners(seen.unionByName(_known(schemas.shaped(carried, schemas.PARTITION_TRANSACTIONS))), shared)
+    return schemas.shaped(_aggregated(rows, producers, counts), schemas.PARTITION_TRANSACTIONS)
+
+
+def shared_offsets(observations: DataFrame, carried: DataFrame) -> DataFrame:
+    """The `KEY` of each offset at which several transactions began, by their exact starts, and its `first_seen`.
+
+    One producer writes twice at an offset after an unclean election has truncated the partition.
+    """
+    starts = observations.select(*KEY, exact_start().alias("exact"), f.col("taken_at").alias("first_seen")).unionByName(
+        carried.select(*KEY, f.col("exact_started_at").alias("exact"), "first_seen")
+    )
+    spans = starts.groupBy(*KEY).agg(*(how("exact").alias(how.__name__) for how in (f.min, f.max)), _first_seen())
+    return spans.where(f.col("min") < f.col("max")).select(*KEY, "first_seen")
+
+
+def _first_seen() -> Column:
+    return f.min("first_seen").alias("first_seen")
+
+
+def _with_owners(rows: DataFrame, shared: DataFrame | None) -> DataFrame:
+    """Rows with `owner`: at a shared offset the exact start of the transaction that they belong to, elsewhere 1970.
+
+    A row without an exact start belongs to that of the next row which has one, because a coordinator is asked from the
+    second cycle on; without a next one to that of the last row before it.
+    """
+    nobody = f.timestamp_seconds(f.lit(0))
+    if shared is None:
+        return rows.withColumn("owner", nobody)
+    at_offset = Window.partitionBy(*KEY).orderBy("first_seen")
+    later = at_offset.rangeBetween(Window.currentRow, Window.unboundedFollowing)
+    earlier = at_offset.rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    keys = f.broadcast(shared.select(*KEY))
+    # Rows of one instant are in any order, and have one start.
+    one_start = f.min("exact_started_at").over(Window.partitionBy(*KEY, "first_seen"))
+    owned = (
+        rows.join(keys, on=list(KEY), how="left_semi")
+        .withColumn("owner", one_start)
+        .withColumn(
+            "owner",
+            f.coalesce(
+                f.col("exact_started_at"),
+                f.first("owner", ignorenulls=True).over(later),
+                f.last("owner", ignorenulls=True).over(earlier),
+            ),
+        )
+    )
+    return rows.join(keys, on=list(KEY), how="left_anti").withColumn("owner", nobody).unionByName(owned)
 
 
 def _start_rank() -> Column:
@@ -81,18 +132,19 @@ def _known(carried: DataFrame) -> DataFrame:
     )
 
 
-def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
-    merged = rows.groupBy(*KEY).agg(
+def _aggregated(rows: DataFrame, producers: DataFrame, counts: Observation) -> DataFrame:
+    merged = rows.groupBy(*_OWNED).agg(
         *(f.min(name).alias(name) for name in ("first_seen", "started_at", "exact_started_at", "closed_at")),
+        f.max("exact_started_at").alias("other_start"),
         *(
             f.max(name).alias(name)
             for name in ("last_seen", "producer_epoch", "start_rank", "lost_after", *schemas.GREATEST_OF_PARTITION)
         ),
         *(f.min(name).alias(name) for name in _VERDICT_COLUMNS),
     )
-    known = merged.select(
-        *KEY,
-        *(column for column in merged.columns if column not in {*KEY, *_VERDICT_COLUMNS, "closed_at", "lost_after"}),
+    is_shared = f.col("exact_started_at") < f.col("other_start")
+    known = merged.observe(counts, f.count_if(is_shared).alias("shared")).select(
+        *(column for column in merged.columns if column not in {*_VERDICT_COLUMNS, "closed_at", "lost_after"}),
         _verdicts().alias("verdicts"),
         f.when(f.col("closed_at") > f.col("last_seen"), f.col("closed_at")).alias("closed_at"),
         f.coalesce(f.col("lost_after") == f.col("last_seen"), f.lit(False)).alias("is_lost"),
@@ -129,9 +181,11 @@ def _with_groups(merged: DataFrame, rows: DataFrame) -> DataFrame:
     """Only suspects have groups, and suspects are few."""
     groups = (
         rows.where(f.size("groups") > 0)
-        .select(*KEY, f.explode("groups").alias("group"))
-        .groupBy(*KEY)
+        .select(*_OWNED, f.explode("groups").alias("group"))
+        .groupBy(*_OWNED)
         .agg(f.array_sort(f.collect_set("group")).alias("groups"))
     )
     none = f.array().cast("array<string>")
-    return merged.join(small(groups), on=list(KEY), how="left").withColumn("groups", f.coalesce(f.col("groups"), none))
+    return merged.join(small(groups), on=list(_OWNED), how="left").withColumn(
+        "groups", f.coalesce(f.col("groups"), none)
+    )

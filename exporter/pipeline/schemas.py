@@ -63,6 +63,7 @@ _PARTITION_TRANSACTION: Final = {
     "groups": _TEXTS,  # blocked while it was a suspect, sorted
     "closed_at": _INSTANT,  # the first cycle that read the partition without it
     "is_lost": _FLAG,  # there are later cycles, and none could read the partition
+    "topic_id": _TEXT,  # null in `TRANSACTIONS` and empty in `PARTITION_TRANSACTIONS` where the history has none
 }
 PARTITION_TRANSACTIONS: Final = _columns(
     cluster_id=_TEXT, producer_id=_LONG, producer_epoch=_INTEGER, transactional_id=_TEXT, **_PARTITION_TRANSACTION
@@ -98,8 +99,8 @@ TRANSACTIONS_TABLE: Final = t.StructType([*TRANSACTIONS, *_columns(was_suspect=_
 
 PRODUCERS: Final = _columns(cluster_id=_TEXT, producer_id=_LONG, transactional_id=_TEXT, newest_start=_INSTANT)
 """Each producer ever seen; its id is null while it is unknown, its newest exact start where none was exact."""
-PARTITIONS: Final = _columns(cluster_id=_TEXT, topic=_TEXT, partition=_INTEGER, newest_offset=_LONG)
-"""Each partition ever seen with an open transaction, and the greatest start offset."""
+PARTITIONS: Final = _columns(cluster_id=_TEXT, topic=_TEXT, topic_id=_TEXT, partition=_INTEGER, newest_offset=_LONG)
+"""Each partition ever seen with an open transaction, and the greatest start offset; an unknown topic id is empty."""
 
 INCIDENTS: Final = _columns(
     cluster_id=_TEXT,

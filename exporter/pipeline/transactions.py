@@ -25,7 +25,8 @@ _PARTITION_COLUMNS: Final = schemas.TRANSACTIONS["partitions"].dataType.elementT
 def transactions_of(partition_transactions: DataFrame) -> DataFrame:
     """`PARTITION_TRANSACTIONS` -> `TRANSACTIONS`."""
     known = schemas.shaped(partition_transactions, schemas.PARTITION_TRANSACTIONS)
-    alone = f.when(f.col("exact_started_at").isNull(), f.struct("topic", "partition", "start_offset"))
+    alone = f.when(f.col("exact_started_at").isNull(), f.struct("topic", "topic_id", "partition", "start_offset"))
+    topic_id = f.nullif("topic_id", f.lit("")).alias("topic_id")
     by_transaction = (
         known.withColumn("alone", alone)
         .repartition("exact_started_at", "producer_id")
@@ -41,7 +42,7 @@ def transactions_of(partition_transactions: DataFrame) -> DataFrame:
         f.max("closed_at").alias("last_closed_at"),
         f.max(f.col("closed_at").isNull() & ~f.col("is_lost")).alias("is_open"),
         f.max(f.col("closed_at").isNull()).alias("is_not_closed"),
-        f.sort_array(f.collect_list(f.struct(*_PARTITION_COLUMNS))).alias("partitions"),
+        f.sort_array(f.collect_list(f.struct(*_PARTITION_COLUMNS[:-1], topic_id))).alias("partitions"),
     )
     end = (
         f.when(f.col("is_open"), f.lit(STILL_OPEN))
@@ -73,7 +74,10 @@ def partition_transactions_of(transactions: DataFrame) -> DataFrame:
     """`TRANSACTIONS` -> `PARTITION_TRANSACTIONS`, exactly those that they were made of."""
     known = schemas.shaped(transactions, schemas.TRANSACTIONS)
     shared = ("cluster_id", "producer_id", "producer_epoch", "transactional_id")
-    split = known.select(*shared, f.explode("partitions").alias("one"))
-    return schemas.shaped(
-        split.select(*shared, *(f"one.{name}" for name in _PARTITION_COLUMNS)), schemas.PARTITION_TRANSACTIONS
-    )
+    split = known.select(*shared, f.explode("partitions").alias("one")).select(*shared, "one.*")
+    return schemas.shaped(with_topic_id(split), schemas.PARTITION_TRANSACTIONS)
+
+
+def with_topic_id(rows: DataFrame) -> DataFrame:
+    """An unknown topic id is empty and not null, so that rows with it can be joined."""
+    return rows.withColumn("topic_id", f.coalesce("topic_id", f.lit("")))
