@@ -1,4 +1,4 @@
-"""Computes baselines: usual durations of each transactional id, group and topic, from closed transactions that never hung.
+"""Computes baselines: usual durations of each transactional id, group and topic, of transactions that never were suspects.
 
 Durations are observed ones, because they are compared with observed ones. They are counted on a grid of 2 %, so that a
 percentile is exact within 1 %, and the number of counts does not grow with the transactions.
@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as f
 
 from exporter.baseline import FORMAT, VERSION
-from exporter.incidents.incident import HANGING
+from exporter.incidents.incident import SUSPECTS
 from exporter.patterns import GroupRules, group_of
 from exporter.pipeline import schemas
-from exporter.pipeline.thresholds import HOUR_SAMPLES_MIN, HOUR_SPAN_MS_MIN, UsualDurations, threshold_of
+from exporter.pipeline.thresholds import (
+    RARE_SAMPLES,
+    RARE_WINDOW_MS,
+    TAIL,
+    WINDOW_MS,
+    UsualDurations,
+    threshold_of,
+)
 from exporter.pipeline.transactions import CLOSED
 
 GRID: Final = 0.02
@@ -26,29 +33,30 @@ IDS_MAX: Final = 5_000
 """Ids with the most samples of each cluster, so that the file stays small. Other ids have their group and topics."""
 KINDS: Final = {"transactional_id": "transactional_ids", "group": "groups", "topic": "topics"}
 """Kind of a threshold -> its list in the file."""
-_PERCENTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
+_PERCENTILES: Final = (0.5, 0.95, 0.99)
 _SUBJECT: Final = ("cluster_id", "kind", "name")
-_HOUR_MS: Final = 3_600_000
-_MONDAY_MS: Final = 4 * 86_400_000
-"""The epoch began on a Thursday: hour 0 is that of Monday, UTC."""
 
 
-def usual_of_transactions(transactions: DataFrame) -> DataFrame:
-    """`TRANSACTIONS` -> id, topics, hour of the week, durations and idle times on the grid, of the usual ones."""
+def usual_of_transactions(transactions: DataFrame, newest_ms: Mapping[str, int]) -> DataFrame:
+    """`TRANSACTIONS` -> id, topics, durations and idle times on the grid, of the usual ones.
+
+    Of those that closed within `RARE_WINDOW_MS` of the newest cycle of their cluster; `is_recent` are those of `WINDOW_MS`.
+    """
     known = schemas.shaped(transactions, schemas.TRANSACTIONS)
-    hanging = f.array(*(f.lit(verdict) for verdict in HANGING))
-    is_usual = (f.col("end") == CLOSED) & ~f.arrays_overlap("verdicts", hanging)
-    began_ms = f.unix_millis("first_seen")
-    hour = (f.floor((began_ms - _MONDAY_MS) / _HOUR_MS) % 168).cast("int")
-    return known.where(is_usual).select(
+    newest = known.sparkSession.createDataFrame(list(newest_ms.items()), "cluster_id string, newest_ms long")
+    suspects = f.array(*(f.lit(verdict) for verdict in SUSPECTS))
+    is_usual = (f.col("end") == CLOSED) & ~f.arrays_overlap("verdicts", suspects)
+    age_ms = f.col("newest_ms") - f.unix_millis("closed_at")
+    recent = known.where(is_usual).join(f.broadcast(newest), on="cluster_id").where(age_ms <= RARE_WINDOW_MS)
+    return recent.select(
         "cluster_id",
         "transactional_id",
         f.sort_array(f.array_distinct(f.col("partitions")["topic"])).alias("topics"),
-        hour.alias("hour"),
+        (age_ms <= WINDOW_MS).alias("is_recent"),
         _on_grid("duration_ms").alias("grid"),
         _on_grid("idle_ms").alias("idle_grid"),
         "duration_ms",
-        began_ms.alias("began_ms"),
+        f.unix_millis("first_seen").alias("began_ms"),
     )
 
 
@@ -57,22 +65,16 @@ def _on_grid(column: str) -> Column:
 
 
 def samples_of_usual(usual: DataFrame, groups: DataFrame) -> DataFrame:
-    """Sample counts of each id and set of topics by duration, by idle time, and of each group by hour and duration.
+    """Sample counts of each id and set of topics by duration, and by idle time.
 
-    `groups` is (transactional_id, group). Columns that a row is not counted by are null in it; `is_of_an_hour` is its
-    kind. Counted by all columns at once, nearly every transaction would have its own row.
+    `groups` is (transactional_id, group). The column that a row is not counted by is null in it. Counted by both at once,
+    nearly every transaction would have its own row.
     """
-    shared = ["cluster_id", "group", "topics"]
-    sets = [
-        [*shared, "transactional_id", "grid"],
-        [*shared, "transactional_id", "idle_grid"],
-        [*shared, "hour", "grid"],
-    ]
+    shared = ["cluster_id", "group", "topics", "transactional_id", "is_recent"]
     return (
         usual.join(f.broadcast(groups), on="transactional_id", how="left")
-        .groupingSets(sets, *shared, "transactional_id", "hour", "grid", "idle_grid")
+        .groupingSets([[*shared, "grid"], [*shared, "idle_grid"]], *shared, "grid", "idle_grid")
         .agg(
-            (f.grouping("hour") == 0).alias("is_of_an_hour"),
             f.count("*").alias("samples"),
             f.max("duration_ms").alias("max_ms"),
             f.min("began_ms").alias("from_ms"),
@@ -110,45 +112,48 @@ def group_of_each_id(spark: SparkSession, usual: DataFrame, groups: GroupRules) 
     return spark.createDataFrame(rows, schema)
 
 
-def statistics_of(subjects: DataFrame, *by: str) -> list[Row]:
-    """Percentiles of each subject, and of each value of the columns `by`."""
+def statistics_of(subjects: DataFrame) -> list[Row]:
+    """Percentiles and the longest durations of each subject, of four weeks, or of eight if it has few samples."""
     quantiles = f.array(*(f.lit(percentile) for percentile in _PERCENTILES))
+    # Once, and not by idle time too.
+    counted = f.when(f.col("grid").isNotNull(), f.col("samples"))
+    of_subject = Window.partitionBy(*_SUBJECT)
+    longer = of_subject.orderBy(f.desc_nulls_last("grid")).rowsBetween(Window.unboundedPreceding, -1)
     return (
-        subjects.groupBy(*_SUBJECT, *by)
+        subjects.withColumn("recent", f.sum(f.when(f.col("is_recent"), counted)).over(of_subject))
+        .where(f.col("is_recent") | (f.coalesce("recent", f.lit(0)) < RARE_SAMPLES))
+        .withColumn("longer", f.coalesce(f.sum(counted).over(longer), f.lit(0)))
+        .groupBy(*_SUBJECT)
         .agg(
-            f.sum(f.when(f.col("grid").isNotNull(), f.col("samples"))).alias(
-                "samples"
-            ),  # once, and not by idle time too
+            f.sum(counted).alias("samples"),
             f.percentile("grid", quantiles, f.col("samples")).alias("grid"),
             f.percentile("idle_grid", f.lit(0.99), f.col("samples")).alias("idle_grid"),
             f.max("max_ms").alias("max_ms"),
             (f.max("to_ms") - f.min("from_ms")).alias("span_ms"),
+            f.collect_list(f.when(f.col("longer") <= TAIL, f.struct("grid", counted.alias("samples")))).alias(
+                "longest"
+            ),
         )
         .collect()
     )
 
 
 def baselines_document(
-    spark: SparkSession, transactions: DataFrame, groups: GroupRules, *, made_at_ms: int, window_ms: int
+    spark: SparkSession,
+    transactions: DataFrame,
+    groups: GroupRules,
+    *,
+    newest_ms: Mapping[str, int],
+    made_at_ms: int,
 ) -> str:
-    """The JSON file, from `TRANSACTIONS` that closed within the window."""
-    usual = usual_of_transactions(transactions)
-    samples = samples_of_usual(usual, group_of_each_id(spark, usual, groups)).persist()
-    try:
-        rows = statistics_of(by_subject(samples.where(~f.col("is_of_an_hour"))))
-        # There are many ids: their hours would be most of the file.
-        hours = statistics_of(by_subject(samples.where("is_of_an_hour")), "hour")
-    finally:
-        samples.unpersist()
-    return document_of(rows, hours, made_at_ms=made_at_ms, window_ms=window_ms)
+    """The JSON file, from `TRANSACTIONS` and the newest cycle of each cluster."""
+    usual = usual_of_transactions(transactions, newest_ms)
+    samples = samples_of_usual(usual, group_of_each_id(spark, usual, groups))
+    return document_of(statistics_of(by_subject(samples)), made_at_ms=made_at_ms)
 
 
-def document_of(rows: Iterable[Any], hours: Iterable[Any], *, made_at_ms: int, window_ms: int) -> str:
-    """The file, from statistics by subject, and by subject and hour of the week."""
-    of_hours: dict[tuple[str, ...], list[Any]] = {}
-    for row in hours:
-        if row["samples"] >= HOUR_SAMPLES_MIN and row["span_ms"] >= HOUR_SPAN_MS_MIN:
-            of_hours.setdefault(tuple(row[column] for column in _SUBJECT), []).append(row)
+def document_of(rows: Iterable[Any], *, made_at_ms: int) -> str:
+    """The file, from statistics by subject."""
     thresholds: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS.values()}
     ranked = sorted(rows, key=lambda row: (row["cluster_id"], row["kind"], -row["samples"], row["name"]))
     counted: dict[tuple[str, str], int] = {}
@@ -156,26 +161,29 @@ def document_of(rows: Iterable[Any], hours: Iterable[Any], *, made_at_ms: int, w
         place = (row["cluster_id"], row["kind"])
         counted[place] = counted.get(place, 0) + 1
         if counted[place] <= IDS_MAX:
-            pattern = of_hours.get(tuple(row[column] for column in _SUBJECT), [])
-            thresholds[KINDS[row["kind"]]].append(_entry(row, pattern))
+            thresholds[KINDS[row["kind"]]].append(_entry(row))
     document = {
         "format": FORMAT,
         "version": VERSION,
         "cluster_ids": sorted({row["cluster_id"] for row in ranked}),
         "made_at_ms": made_at_ms,
-        "window_ms": window_ms,
+        "window_ms": WINDOW_MS,
         "thresholds": thresholds,
     }
     return json.dumps(document, indent=1)
 
 
-def _entry(row: Any, hours: Sequence[Any]) -> dict[str, Any]:
-    p25, p50, p75, p95, p99 = (_off_grid(value) for value in row["grid"])
-    threshold_ms, reason = threshold_of(UsualDurations(row["samples"], row["span_ms"], p25, p75, p99))
-    entry: dict[str, Any] = {
+def _entry(row: Any) -> dict[str, Any]:
+    p50, p95, p99 = (_off_grid(value) for value in row["grid"])
+    longest = sorted(
+        ((_off_grid(cell["grid"]), cell["samples"]) for cell in row["longest"] if cell["samples"]), reverse=True
+    )
+    threshold_ms, reason = threshold_of(UsualDurations(row["samples"], row["span_ms"], longest))
+    return {
         "cluster_id": row["cluster_id"],
         row["kind"]: row["name"],
         "samples": row["samples"],
+        "span_ms": row["span_ms"],
         "p50_ms": p50,
         "p95_ms": p95,
         "p99_ms": p99,
@@ -184,12 +192,6 @@ def _entry(row: Any, hours: Sequence[Any]) -> dict[str, Any]:
         "threshold_ms": threshold_ms,
         "reason": reason,
     }
-    if hours:
-        entry["hours_of_week"] = [
-            {"hour": hour["hour"], "samples": hour["samples"], "p99_ms": _off_grid(hour["grid"][-1])}
-            for hour in sorted(hours, key=lambda hour: int(hour["hour"]))
-        ]
-    return entry
 
 
 def _off_grid(value: float) -> int:

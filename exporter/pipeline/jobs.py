@@ -9,7 +9,6 @@ from datetime import datetime, timezone
 from typing import Final
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as f
 
 from exporter.history.schema import CYCLES
 from exporter.patterns import GroupRules
@@ -24,11 +23,10 @@ from exporter.pipeline.outcomes import join_outcomes, logs_read_to_ms
 from exporter.pipeline.report import collect
 from exporter.pipeline.report_page import render
 from exporter.pipeline.tables import Tables, write_whole
+from exporter.pipeline.thresholds import RARE_WINDOW_MS, WINDOW_MS
 from exporter.storage.faults import StoreError
 from exporter.storage.places import Place
 
-WINDOW_MS: Final = 28 * 86_400_000
-"""The span of history for baselines and the report."""
 BASELINES_EVERY_MS: Final = 86_400_000
 """`run` makes baselines once a day: reading a month every hour would cost more than all other jobs."""
 
@@ -84,17 +82,12 @@ class Jobs:
             self.say(f"outcomes: {files} files joined with the transaction log")
 
     def baselines(self) -> None:
-        """Makes baselines from the last four weeks."""
+        """Makes baselines from the last weeks, without suspects."""
         current, made_at_ms = self.tables.current(), self.now_ms()
         newest_ms = current.state.newest_ms
-        froms = [(cluster_id, end_ms - WINDOW_MS) for cluster_id, end_ms in newest_ms.items()]
-        since = self.spark.createDataFrame(froms, "cluster_id string, from_ms long")
-        closed = (
-            read_transactions(self.spark, self.tables, files_since(current.files, newest_ms, WINDOW_MS))
-            .join(f.broadcast(since), on="cluster_id")
-            .where(f.unix_millis("closed_at") >= f.col("from_ms"))
-        )
-        document = baselines_document(self.spark, closed, self.groups, made_at_ms=made_at_ms, window_ms=WINDOW_MS)
+        files = files_since(current.files, newest_ms, RARE_WINDOW_MS)
+        usual = read_transactions(self.spark, self.tables, [file for file in files if not file.parts["was_suspect"]])
+        document = baselines_document(self.spark, usual, self.groups, newest_ms=newest_ms, made_at_ms=made_at_ms)
         write_whole(self.tables.baselines, document)
         self.say(f"baselines: {self.tables.baselines}")
 

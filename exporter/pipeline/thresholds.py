@@ -1,49 +1,84 @@
-"""Computes from usual durations the threshold of an unusually long transaction, with the reason. Pure."""
+"""Computes from usual durations the threshold of an unusually long transaction, with the reason. Pure.
+
+The longest durations show how the tail goes on (Hill's estimator): the threshold is where one transaction in `DAYS_BETWEEN`
+is expected. docs/decisions/0031-baselines.md has the measurements.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, pairwise, repeat
+from statistics import median
 from typing import Final
 
-SAMPLES_MIN: Final = 30
-SPAN_MS_MIN: Final = 86_400_000
+DAY_MS: Final = 86_400_000
+WINDOW_MS: Final = 28 * DAY_MS
+"""Transactions of the last four weeks count."""
+RARE_SAMPLES: Final = 100
+RARE_WINDOW_MS: Final = 2 * WINDOW_MS
+"""With fewer than `RARE_SAMPLES` in four weeks, those of eight weeks count."""
+SAMPLES_MIN: Final = 20
 FLOOR_MS: Final = 10_000
 """Lower bound of every threshold."""
-P99_TIMES: Final = 3
-QUARTILE_RANGES: Final = 6
-HOUR_SAMPLES_MIN: Final = 30
-HOUR_SPAN_MS_MIN: Final = 14 * 86_400_000
-"""An hour of the week is a pattern if samples are from two weeks at least."""
+DAYS_BETWEEN: Final = 2_000
+"""Days between two false alarms of one id: one a day for 2,000 ids, half of the budget, because the tail is an estimate."""
+TAIL: Final = 20
+"""The longest samples, of which the tail is estimated, and at most one in `SAMPLES_A_TAIL`."""
+TAIL_MIN: Final = 4
+SAMPLES_A_TAIL: Final = 10
+SLOPE_MIN: Final = 0.05
+"""Durations that hardly differ may differ more tomorrow: the threshold is about half as long again."""
+SPACING_MAX: Final = 4
+"""Usual spacings as which one between two of the longest counts at most: a hang taken for usual changes little."""
+LONGEST_TIMES: Final = (1.5, 50)
+"""Bounds, by the longest sample. If the tail begins with the longest ones, nothing is known of its shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsualDurations:
-    """Durations of closed transactions that never hung, and the time over which they were observed."""
+    """Durations of closed transactions that never were suspects, and the time over which they were observed."""
 
     samples: int
     span_ms: int
-    p25_ms: int
-    p75_ms: int
-    p99_ms: int
+    longest: Sequence[tuple[int, int]]
+    """(duration in ms, samples), in descending order: `TAIL` + 1 samples or more, or all."""
 
 
 def threshold_of(usual: UsualDurations) -> tuple[int | None, str]:
-    """(threshold in ms, reason). None with too few samples: a wrong threshold is worse than none.
-
-    Three times the 99th percentile allows for occasional slowness; six ranges between the quartiles allow for scattered
-    durations. A few very long transactions change neither.
-    """
+    """(threshold in ms, reason). None with too few samples: a wrong threshold is worse than none."""
     if usual.samples < SAMPLES_MIN:
         return None, f"{usual.samples} samples are too few, {SAMPLES_MIN} are needed"
-    if usual.span_ms < SPAN_MS_MIN:
+    if usual.span_ms < DAY_MS:
         return None, f"{usual.samples} samples within less than a day may all be of one load"
-    by_p99 = P99_TIMES * usual.p99_ms
-    by_scatter = usual.p99_ms + QUARTILE_RANGES * (usual.p75_ms - usual.p25_ms)
-    threshold_ms = max(by_p99, by_scatter, FLOOR_MS)
-    if threshold_ms == FLOOR_MS:
-        reason = f"never below {FLOOR_MS // 1000} s"
-    elif threshold_ms == by_p99:
-        reason = f"{P99_TIMES} times the 99th percentile"
-    else:
-        reason = f"the 99th percentile and {QUARTILE_RANGES} times the range between the quartiles"
-    return threshold_ms, f"{reason}, of {usual.samples} samples"
+    size = max(TAIL_MIN, min(TAIL, usual.samples // SAMPLES_A_TAIL))
+    tail = list(islice(_durations(usual.longest), size + 1))
+    of = f"of {usual.samples} samples"
+    if tail[0] == FLOOR_MS:
+        return FLOOR_MS, f"never below {FLOOR_MS // 1000} s, {of}"
+    expected = size * DAYS_BETWEEN * DAY_MS / usual.span_ms
+    least, greatest = (round(times * tail[0]) for times in LONGEST_TIMES)
+    # One deviation more: too high a threshold costs minutes, too low a one costs trust.
+    power = _slope(tail) * (1 + 1 / math.sqrt(size)) * math.log(expected)
+    threshold_ms = round(
+        tail[-1] * math.exp(min(max(power, SLOPE_MIN * math.log(expected)), math.log(greatest / tail[-1])))
+    )
+    if threshold_ms <= least:
+        return least, f"{LONGEST_TIMES[0]} times the longest {of}"
+    if threshold_ms >= greatest:
+        return greatest, f"{LONGEST_TIMES[1]} times the longest {of}"
+    return threshold_ms, f"exceeded once in {DAYS_BETWEEN:,} days, by the {size} longest {of}"
+
+
+def _slope(tail: Sequence[int]) -> float:
+    """By how much the logarithm of a duration grows when its frequency falls by the factor e (Hill's estimator)."""
+    spacings = [rank * math.log(longer / shorter) for rank, (longer, shorter) in enumerate(pairwise(tail), 1)]
+    largest = SPACING_MAX * max(median(spacings) / math.log(2), SLOPE_MIN)
+    return sum(min(spacing, largest) for spacing in spacings) / len(spacings)
+
+
+def _durations(longest: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """One after the other; below the lower bound of thresholds they do not differ."""
+    for duration_ms, samples in longest:
+        yield from repeat(max(duration_ms, FLOOR_MS), min(samples, TAIL + 1))
