@@ -58,7 +58,9 @@ def compact_history(history: Place, tables: Tables, *, now_ms: int) -> int:
 
 
 def _settled_days(files: Iterable[HistoryFile], taken: Collection[str]) -> Iterable[list[HistoryFile]]:
-    """Of each cluster, the files of each day that is over for good."""
+    """Of each cluster, the files of each day that is settled; without observations whose cycles may still come."""
+    files = tuple(files)
+    cycles = {file.observations_key for file in files if file.table == CYCLES and file.key in taken}
     of_cluster: dict[str, list[HistoryFile]] = defaultdict(list)
     for file in files:
         of_cluster[file.cluster_id].append(file)
@@ -66,7 +68,8 @@ def _settled_days(files: Iterable[HistoryFile], taken: Collection[str]) -> Itera
         settled = _day(max(file.last_ms for file in files_of_cluster) - SETTLED_MS)
         days: dict[str, list[HistoryFile]] = defaultdict(list)
         for file in files_of_cluster:
-            if file.day < settled and file.key in taken:
+            is_whole = f"-{WRITER}" in file.path.name or file.observations_key in cycles
+            if file.day < settled and file.key in taken and is_whole:
                 days[file.day].append(file)
         yield from days.values()
 

@@ -113,6 +113,24 @@ def test_a_compaction_that_breaks_loses_nothing(
     assert rows(spark, Tables(copy / "tables")) == expected
 
 
+def test_observations_whose_cycles_come_later_are_not_compacted(spark: SparkSession, tmp_path: Path) -> None:
+    """A copied history: without a file of the same name the cycles would wait for ever, and close nothing."""
+    for number in range(3):
+        at = 600 * number
+        row = {"start_offset": number, "started": at}
+        cases.write_file(tmp_path / "history", "c", f"w{number}", [{"at": at + 30, "open": [row]}, {"at": at + 60}])
+    cases.write_file(tmp_path / "history", "c", "later", [{"at": 5 * DAY_MS // 1000}])
+    late = sorted((tmp_path / "history" / VERSION / "cycles").rglob("*.parquet"))[2]
+    late.rename(tmp_path / late.name)
+    tables = Tables(tmp_path / "tables")
+    taken(spark, tmp_path / "history", tables)
+    compacted(tmp_path)
+    (tmp_path / late.name).rename(late)
+    taken(spark, tmp_path / "history", tables)
+
+    assert [row["closed_at"] for row in rows(spark, tables)["c"]] == [cases.instant(at) for at in (60, 660, 1_260)]
+
+
 def test_old_rows_go(spark: SparkSession, copy: Path) -> None:
     """Whole days before the retention, counted from the newest cycle; their files stay for readers, and go after a day."""
     tables = Tables(copy / "tables")
