@@ -154,7 +154,7 @@ def _reach(
     return touched, merged(before, observed)
 
 
-def _first_ms(files: Collection[HistoryFile]) -> Mapping[str, int]:
+def _first_ms(files: Collection[HistoryFile]) -> dict[str, int]:
     """By cluster."""
     first_ms: dict[str, int] = {}
     for file in files:
@@ -200,8 +200,9 @@ class _Work:
         carried = self._carried(touched)
         shared = shared_offsets(observations, carried).persist()
         since = shared.groupBy("cluster_id").agg(f.unix_millis(f.min("first_seen")).alias("ms")).collect()
-        since_ms = {**_first_ms(self.batch), **{row["cluster_id"]: row["ms"] for row in since}}
-        clusters = {row["cluster_id"] for row in since}
+        since_ms = _first_ms(self.batch)
+        since_ms.update({name: min(ms, since_ms.get(name, ms)) for name, ms in since})
+        clusters = {name for name, _ in since}
         again = self._observations(file for file in self.files if file.cluster_id in clusters)
         again = again.join(f.broadcast(shared.select(*KEY)), on=list(KEY), how="left_semi").persist()
         known_from = again.groupBy(*KEY).agg(f.min("taken_at").alias("known_from"))

@@ -95,7 +95,7 @@ def write_file(
         folder.mkdir(parents=True, exist_ok=True)
         for copy in range(copies):
             end = f"copy{copy}" if copy else ""
-            path = folder / f"{instants[0]}-{instants[-1]}-{writer}{end}.parquet"
+            path = folder / f"{min(instants)}-{max(instants)}-{writer}{end}.parquet"
             pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(columns)), path)
 
 
