@@ -3,8 +3,8 @@
 PIPELINE_ROWS (observations, comma-separated; 1 and 10 million by default) gives the lengths of history, each made anew.
 DuckDB makes the same transactions (`benchmarks/pipeline_duckdb.py`), and the rows of both are held against each other; a
 bare group-by of the same rows, which makes nothing of it, is asked beside. After that the next hour is appended, and taken
-by itself: its time must not grow with what is before it. Other work on the machine lengthens times, seconds of processors
-less.
+by itself: its time must not grow with what is before it. Before these a fleet: 220 small clusters with thousands of small
+files, and a run that finds nothing new. Other work on the machine lengthens times, seconds of processors less.
 Ends with status 1 when the rows differ, or when Spark takes more than six times as long as DuckDB.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import pipeline_duckdb
-from benchmarks.pipeline_history import CYCLES_A_FILE, Workload, write
+from benchmarks.pipeline_history import CYCLES_A_FILE, FLEET_CLUSTERS, Workload, write, write_fleet
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.session import open_session
 from exporter.pipeline.tables import Tables
@@ -54,11 +54,14 @@ class Cost:
 
 def main() -> int:
     """Every length of history; the exit status says whether Spark keeps up, with the same rows."""
-    sizes = [int(size) for size in os.environ.get("PIPELINE_ROWS", "1000000,10000000").split(",")]
+    sizes = [int(size) for size in os.environ.get("PIPELINE_ROWS", "1000000,10000000").split(",") if size]
     FOLDER.mkdir(parents=True, exist_ok=True)
+    _measure_fleet()
     results = [_measured(size) for size in sizes]
     shutil.rmtree(FOLDER)
     RESULT.write_text(json.dumps(results, indent=2))
+    if not results:
+        return 0
     largest = results[-1]
     slower = largest["spark_s"] / largest["duckdb_s"]
     print(
@@ -66,6 +69,40 @@ def main() -> int:
         f"{largest['spark_s'] / largest['bare_s']:.1f} times a bare group-by); kept in {RESULT}"
     )
     return 0 if slower <= SLOWER_MAX and all(result["is_equal"] for result in results) else 1
+
+
+def _measure_fleet() -> None:
+    """In a session of its own, whose start is part of a run."""
+    history, tables = FOLDER / "history", Tables(FOLDER / "tables")
+    for folder in (history, FOLDER / "tables"):
+        shutil.rmtree(folder, ignore_errors=True)
+    rows = write_fleet(history)
+    files = sum(1 for _ in history.rglob("*.parquet"))
+    begun = time.monotonic()
+    spark = _opened()
+    start_s = time.monotonic() - begun
+    try:
+        jobs = Jobs(spark, history, tables, (), 365 * DAY_MS, lambda: int(time.time() * 1000), print)
+        transactions, nothing = (_cost(jobs.transactions, lambda: _both_processors_s(spark)) for _ in range(2))
+    finally:
+        spark.stop()
+        shutil.rmtree(FOLDER / "temporary", ignore_errors=True)
+    print(
+        f"{FLEET_CLUSTERS} clusters, {rows:,} rows in {files:,} files: Spark's start {start_s:.1f} s, "
+        f"transactions {transactions}, a run that finds nothing new {nothing}",
+        flush=True,
+    )
+
+
+def _opened() -> Any:
+    """A session with a temporary folder of its own."""
+    (FOLDER / "temporary").mkdir()
+    return open_session(f"local[{CORES}]", str(FOLDER / "temporary"), memory=MEMORY)
+
+
+def _both_processors_s(spark: Any) -> float:
+    """Of Spark's process and of this one, which reads small files."""
+    return _processors_s(spark) + sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
 
 
 def _measured(size: int) -> dict[str, Any]:
@@ -80,7 +117,7 @@ def _measured(size: int) -> dict[str, Any]:
     duckdb += _own_cost(lambda: pipeline_duckdb.ask_percentiles(peer, cores=CORES, memory=DUCKDB_MEMORY))
     expected = pipeline_duckdb.digest(peer.rglob("*.parquet"))
     shutil.rmtree(peer)
-    spark = open_session(f"local[{CORES}]", str(FOLDER / "temporary"), memory=MEMORY)
+    spark = _opened()
     try:
         jobs = Jobs(spark, history, tables, (), 365 * DAY_MS, lambda: int(time.time() * 1000), print)
         transactions = _cost(jobs.transactions, lambda: _processors_s(spark))

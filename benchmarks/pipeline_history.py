@@ -26,6 +26,10 @@ PARTITIONS_OF_A_TRANSACTION: Final = 2
 """Partitions that each transaction writes to."""
 PRODUCERS: Final = 580
 CLUSTER_ID: Final = "benchmark"
+FLEET_CLUSTERS: Final = 220
+FLEET_PRODUCERS: Final = 5
+FLEET_ROWS: Final = 530
+"""Of each of its clusters."""
 TOPICS: Final = pa.array([f"orders-{number:02d}" for number in range(20)])
 
 Numbers = npt.NDArray[np.int64]
@@ -34,8 +38,8 @@ Numbers = npt.NDArray[np.int64]
 class Workload:
     """What is open, cycle by cycle."""
 
-    def __init__(self, producers: int = PRODUCERS) -> None:
-        self._random = np.random.default_rng(7)
+    def __init__(self, producers: int = PRODUCERS, *, seed: int = 7) -> None:
+        self._random = np.random.default_rng(seed)
         self._producers = producers
         self._left: Numbers = np.zeros(producers, dtype=np.int64)
         self._started_ms: Numbers = np.zeros(producers, dtype=np.int64)
@@ -66,25 +70,42 @@ class Workload:
         }
 
 
-def write(directory: Path, rows: int, *, first_cycle: int = 0, workload: Workload | None = None) -> tuple[int, int]:
+def write_fleet(directory: Path) -> int:
+    """Small clusters with a file for every few cycles; returns the number of observations."""
+    written = 0
+    for number in range(FLEET_CLUSTERS):
+        workload = Workload(FLEET_PRODUCERS, seed=number)
+        written += write(directory, FLEET_ROWS, workload=workload, cluster_id=f"cluster-{number:03d}", cycles=5)[0]
+    return written
+
+
+def write(
+    directory: Path,
+    rows: int,
+    *,
+    first_cycle: int = 0,
+    workload: Workload | None = None,
+    cluster_id: str = CLUSTER_ID,
+    cycles: int = CYCLES_A_FILE,
+) -> tuple[int, int]:
     """Files with at least `rows` observations; how many there are, and the number of the next cycle."""
     workload = workload or Workload()
     written, cycle = 0, first_cycle
     while written < rows:
-        instants = [BEGIN_MS + CYCLE_MS * (cycle + number) for number in range(CYCLES_A_FILE)]
+        instants = [BEGIN_MS + CYCLE_MS * (cycle + number) for number in range(cycles)]
         parts = [workload.cycle(at_ms) for at_ms in instants]
         columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        observations, cycles = _observations(columns), _cycles(instants, [len(part["which"]) for part in parts])
-        for table, content in ((OBSERVATIONS, observations), (CYCLES, cycles)):
-            _write(directory, table, instants, content)
+        observations, covered = _observations(columns), _cycles(instants, [len(part["which"]) for part in parts])
+        for table, content in ((OBSERVATIONS, observations), (CYCLES, covered)):
+            _write(directory / VERSION / table / f"cluster_id={cluster_id}", instants, content)
         written += len(observations)
-        cycle += CYCLES_A_FILE
+        cycle += cycles
     return written, cycle
 
 
-def _write(directory: Path, table: str, instants: list[int], content: pa.Table) -> None:
+def _write(directory: Path, instants: list[int], content: pa.Table) -> None:
     day = datetime.fromtimestamp(instants[0] / 1000, timezone.utc).strftime("%Y-%m-%d")
-    folder = directory / VERSION / table / f"cluster_id={CLUSTER_ID}" / f"date={day}"
+    folder = directory / f"date={day}"
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(content, folder / f"{instants[0]}-{instants[-1]}-benchmark.parquet", compression="zstd")
 

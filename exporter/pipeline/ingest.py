@@ -11,18 +11,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
-from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
+from exporter.history.schema import CYCLES, OBSERVATIONS
 from exporter.incidents.incident import SUSPECTS
 from exporter.pipeline import schemas
 from exporter.pipeline.closings import with_closings
 from exporter.pipeline.connectors import parquet_files, spark_path
 from exporter.pipeline.delta import DataFile
 from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
+from exporter.pipeline.history import read_history
 from exporter.pipeline.identities import (
     Identities,
     Wanted,
@@ -41,7 +43,7 @@ from exporter.pipeline.partition_transactions import (
     updated_partition_transactions,
 )
 from exporter.pipeline.tables import Current, DamagedFile, State, Tables
-from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of, with_topic_id
+from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of
 from exporter.storage.places import Place, remove_folder
 
 BATCH_ROWS: Final = 5_000_000
@@ -79,12 +81,11 @@ def ingest_batch(
         return None
     run = current.snapshot.new_run()
     written = tables.folder_of(tables.transactions, run)
-    work = _Work(
-        spark, history, tables, current, batch, tuple(file for file in files if file.key in taken or file in batch)
-    )
+    held = taken | {file.key for file in batch}
+    work = _Work(spark, history, tables, current, batch, tuple(file for file in files if file.key in held))
     try:
         touched = work.write(written, tables.identities_of(run))
-    except (PySparkException, Py4JError):
+    except (PySparkException, Py4JError, pa.ArrowException, OSError):
         found = damaged_among({*batch, *work.cycles_since(_first_ms(batch))}, (), to_its_end=True)
         if not found:
             raise
@@ -93,7 +94,7 @@ def ingest_batch(
     finally:
         spark.catalog.clearCache()
     state = State(
-        taken=taken | {file.key for file in batch},
+        taken=held,
         newest_ms=_newest(current.state.newest_ms, batch),
         identities=tables.identities_of(run).name,
     )
@@ -260,19 +261,6 @@ def _holding(spark: SparkSession, tables: Tables, files: Collection[DataFile], w
 
 def _keys(damaged: Iterable[DamagedFile]) -> frozenset[str]:
     return frozenset(file.key for file in damaged)
-
-
-def read_history(spark: SparkSession, history: Place, table: str, files: Iterable[HistoryFile]) -> DataFrame:
-    """`OBSERVATIONS` or `CYCLES` of these files."""
-    schema = {OBSERVATIONS: schemas.OBSERVATIONS, CYCLES: schemas.CYCLES}[table]
-    paths = [spark_path(file.path) for file in files]
-    if not paths:
-        return spark.createDataFrame([], schema)
-    reader = spark.read.schema(schema).option("basePath", spark_path(history / VERSION / table))
-    rows = reader.parquet(*paths)
-    # Spark decodes each escape of a folder's name as Latin-1; the bytes are UTF-8.
-    known = rows.withColumn("cluster_id", f.decode(f.encode("cluster_id", "ISO-8859-1"), "UTF-8"))
-    return with_topic_id(known) if table == OBSERVATIONS else known
 
 
 def read_transactions(spark: SparkSession, tables: Tables, files: Iterable[DataFile]) -> DataFrame:

@@ -17,8 +17,9 @@ from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.compact import compact_history, compact_tables, files_since
 from exporter.pipeline.connectors import parquet_files, spark_path
 from exporter.pipeline.files import history_files, left_out
+from exporter.pipeline.history import read_history
 from exporter.pipeline.incidents import incidents_of_transactions
-from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, is_open, read_history, read_transactions
+from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, is_open, read_transactions
 from exporter.pipeline.outcomes import join_outcomes, logs_read_to_ms
 from exporter.pipeline.report import collect
 from exporter.pipeline.report_page import render

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
+from exporter.pipeline import history
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
@@ -44,6 +45,17 @@ def broken_inside(path: Path) -> None:
     """With a footer as it should be."""
     content = bytearray(path.read_bytes())
     content[4 : len(content) // 3] = bytes(len(content) // 3 - 4)
+    path.write_bytes(content)
+
+
+def broken_in_a_column(path: Path) -> None:
+    """That no check reads before the rows are read."""
+    group = pq.read_metadata(path).row_group(0)
+    columns = [group.column(index) for index in range(group.num_columns)]
+    (column,) = (column for column in columns if column.path_in_schema == "verdict")
+    content = bytearray(path.read_bytes())
+    begin = column.dictionary_page_offset or column.data_page_offset
+    content[begin : begin + 8] = bytes(8)
     path.write_bytes(content)
 
 
@@ -90,3 +102,11 @@ def test_a_damaged_file_costs_itself_only(
         cases.instant(3600 * hour + 60) for hour in range(3)
     ]
     assert tables.damaged() == ()
+
+
+def test_a_damaged_file_among_many_costs_itself_only(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same where Arrow reads the files, and finds the damage in the rows."""
+    monkeypatch.setattr(history, "MANY_FILES", 1)
+    test_a_damaged_file_costs_itself_only(spark, tmp_path, broken_in_a_column, "", OBSERVATIONS)
