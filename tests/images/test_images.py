@@ -20,7 +20,7 @@ from tests.images.engine import fetched, podman, run_once, running
 
 pytestmark = pytest.mark.slow
 
-LIMIT_MB: Final = 250
+LIMIT_MB: Final = 255
 ANY_USER: Final = "--user=12345:12345"
 USES: Final = """
 import importlib, pkgutil, ssl, sys

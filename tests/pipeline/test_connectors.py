@@ -7,7 +7,15 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from exporter.pipeline.connectors import AWS_SDK_VERSION, HADOOP_AWS, KAFKA, JarsError, connectors_of, jars_of
+from exporter.pipeline.connectors import (
+    AWS_SDK_VERSION,
+    HADOOP_AWS,
+    KAFKA,
+    JarsError,
+    connectors_of,
+    jars_of,
+    parquet_files,
+)
 from exporter.storage.places import place_of
 
 
@@ -42,6 +50,15 @@ def test_a_place_in_s3_needs_its_connector() -> None:
     """Those of gs and abfs are not fetched: they are in the folder of `--jars`."""
     assert connectors_of([place_of("s3://bucket/a"), place_of("/a")]) == (HADOOP_AWS,)
     assert connectors_of([place_of("gs://bucket/a"), place_of("/a")]) == ()
+
+
+def test_what_a_worker_that_was_given_up_still_writes_is_no_file_of_the_table(tmp_path: Path) -> None:
+    """Spark's workers write below `_temporary`; one that was cut off goes on after the job has ended."""
+    for name in ("a=1/part-0.parquet", "_temporary/0/_temporary/attempt/a=1/part-1.parquet", "a=1/_part.parquet"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    assert parquet_files(tmp_path) == (tmp_path / "a=1" / "part-0.parquet",)
 
 
 def test_the_version_of_aws_is_that_of_the_pinned_jars() -> None:

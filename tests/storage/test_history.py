@@ -78,6 +78,7 @@ def test_what_is_too_old_or_too_much_goes(bucket: Bucket) -> None:
     size = files(bucket, CYCLES)[-1].stat().st_size + files(bucket, OBSERVATIONS)[-1].stat().st_size
     kept = history(bucket, retention_bytes=size)
     kept.rotate()
+    assert {path.name for path in bucket.folder.rglob("date=*")} == {"date=2027-01-15"}
     assert [path.parent.name for path in files(bucket, CYCLES)] == ["date=2027-01-15"]
     assert (kept.status().files, kept.status().size_bytes) == (2, size)
     assert (bucket.folder / "history/v1/observations/notes.txt").exists()
