@@ -121,7 +121,7 @@ def _look_here(history: Path, tables: Path) -> str:
         f"\n>>> the report says: {' '.join(unescape(re.sub('<[^>]+>', '', summary[1])).split())}\n"
         "\n>>> look here:\n"
         f"    report:  {report.as_uri()}\n"
-        f"    tables:  {tables} (Parquet; docs/pipeline.md has their columns)\n"
+        f"    tables:  {tables} (Delta tables; docs/tables.md has their columns)\n"
         f"    history: {history}\n"
     )
 
