@@ -118,7 +118,12 @@ def test_three_clusters_are_published_as_by_one_process(
         )
     (port,) = free_ports(1)
     with (tmp_path / "embedded.log").open("wb") as output:
-        words = [f"--clusters={clusters}", f"--publish.listen-address=127.0.0.1:{port}", *QUICKLY[:3], "--state.file=none"]
+        words = [
+            f"--clusters={clusters}",
+            f"--publish.listen-address=127.0.0.1:{port}",
+            *QUICKLY[:3],
+            "--state.file=none",
+        ]
         embedded = subprocess.Popen(
             [sys.executable, "-m", "exporter", "serve", *words], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT
         )
