@@ -17,8 +17,8 @@ import pytest
 
 from examples.workload.planting import plant_hang
 from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.brokers.spark_cluster import WORKERS_PYTHON, SparkCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
-from tests.fleet.standalone import SECRET, WORKERS_PYTHON, Standalone, standalone
 from tests.fleet.test_program import metrics
 from tests.marks import starts
 from tests.waiting import until
@@ -26,6 +26,7 @@ from tests.waiting import until
 ROOT: Final = Path(__file__).parents[2]
 PATIENCE_S: Final = 180.0
 PASSWORD: Final = "of-the-kafka-cluster"
+SECRET: Final = "of-the-spark-cluster"
 ENDED: Final = "Spark's application has ended"
 HANGING: Final = 'kafka_open_transactions{cluster="one",verdict="hanging_not_in_transaction"} 1'
 QUICKLY: Final = ("--scan.interval=4s", "--scan.deadline=2s", "--publish.stale-after-cycles=60", "--memory=512m")
@@ -35,8 +36,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.broker]
 
 @pytest.fixture
 @starts("spark")
-def spark_cluster(tmp_path: Path) -> Iterator[Standalone]:
-    with standalone(tmp_path) as cluster:
+def spark_cluster(tmp_path: Path) -> Iterator[SparkCluster]:
+    with SparkCluster(tmp_path / "spark", cores=3, memory="2g", secret=SECRET) as cluster:
         yield cluster
 
 
@@ -58,7 +59,7 @@ def clusters_file(folder: Path, **clusters: KafkaCluster) -> Path:
 
 
 @contextmanager
-def submitted(spark_cluster: Standalone, clusters: Path, **more: str) -> Iterator[tuple[str, Path]]:
+def submitted(spark_cluster: SparkCluster, clusters: Path, **more: str) -> Iterator[tuple[str, Path]]:
     """submit.sh with its driver, ended with all that it has started."""
     folder = clusters.parent
     (port,) = free_ports(1)
@@ -68,7 +69,7 @@ def submitted(spark_cluster: Standalone, clusters: Path, **more: str) -> Iterato
         "HOME": str(folder),
         "PYTHON": sys.executable,
         "PYSPARK_PYTHON": WORKERS_PYTHON,
-        "SPARK_MASTER": spark_cluster.master,
+        "SPARK_MASTER": spark_cluster.url,
         "SPARK_SECRET_FILE": str(spark_cluster.secret_file),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_EXECUTOR_CORES": "3",
@@ -95,7 +96,7 @@ def submitted(spark_cluster: Standalone, clusters: Path, **more: str) -> Iterato
 
 
 def test_three_clusters_are_published_as_by_one_process(
-    spark_cluster: Standalone, make_cluster: MakeCluster, tmp_path: Path
+    spark_cluster: SparkCluster, make_cluster: MakeCluster, tmp_path: Path
 ) -> None:
     """Line for line, but for clocks and counters; and no password or secret is in a file of others, or an argument."""
     one = make_cluster("4.3.1", properties=HANGS_CAN_BE_PLANTED)
@@ -166,7 +167,7 @@ def cycles(published: str, name: str = "cycles_total") -> int:
 
 
 def test_workers_and_master_die_and_nothing_is_said_that_is_not(
-    spark_cluster: Standalone, make_cluster: MakeCluster, tmp_path: Path
+    spark_cluster: SparkCluster, make_cluster: MakeCluster, tmp_path: Path
 ) -> None:
     """A worker with its executors is killed; then the master, which starts again without what it knew.
 
@@ -203,7 +204,7 @@ def test_workers_and_master_die_and_nothing_is_said_that_is_not(
 
 
 def test_executors_without_the_program_are_named(
-    spark_cluster: Standalone, kafka_4_3_1: KafkaCluster, tmp_path: Path
+    spark_cluster: SparkCluster, kafka_4_3_1: KafkaCluster, tmp_path: Path
 ) -> None:
     """Before anything is served: the missing module, or the Python that is not there."""
     clusters = clusters_file(tmp_path, one=kafka_4_3_1)
@@ -222,7 +223,7 @@ def test_executors_without_the_program_are_named(
                 "exporter",
                 "serve",
                 "--engine=spark",
-                f"--master={spark_cluster.master}",
+                f"--master={spark_cluster.url}",
                 f"--clusters={clusters}",
                 f"--temporary={tmp_path}",
             ],

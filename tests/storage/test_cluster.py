@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 
 from exporter.pipeline.tables import Tables
 from tests.brokers.maven import spark_kafka_jars
+from tests.brokers.spark_cluster import SparkCluster
 from tests.pipeline import cases
 from tests.pipeline.program import PATIENCE_S
 from tests.pipeline.test_jobs import write_days
 from tests.pipeline.test_transactions import rows, taken
-from tests.storage.cluster import SparkCluster
 from tests.storage.conftest import Bucket
 from tests.storage.server import SECRET_KEY
 from tests.storage.test_pipeline import spark_on_s3, upload  # noqa: F401 - a fixture
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
-    with SparkCluster(tmp_path / "cluster", workers=2) as made:
+    with SparkCluster(tmp_path / "cluster") as made:
         yield made
 
 
@@ -62,9 +62,9 @@ def test_a_cluster_makes_the_tables_of_one_process(
     with begin(cluster, bucket, "without-a-worker", tmp_path) as running:
         try:
             until(lambda: _written(bucket, "without-a-worker"), patience_s=PATIENCE_S)
-            executors = cluster.executors(0)
+            executors = cluster.executors("worker-0")
             command_lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in executors]
-            cluster.kill_worker(0)
+            cluster.kill("worker-0")
         except BaseException:
             running.kill()
             raise
