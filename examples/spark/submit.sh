@@ -7,6 +7,7 @@
 # PYSPARK_PYTHON    the Python of the workers; default: python3
 # --memory SIZE     the memory of the driver and of each executor; default: 1g
 # SPARK_SECRET_FILE holds spark.authenticate.secret, the same as of master and workers
+# SPARK_PROPERTIES  a file with more settings of Spark, as in spark-defaults.conf
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${SPARK_MASTER:?is missing: the address of the master, such as spark://master:7077}"
@@ -26,6 +27,7 @@ spark.authenticate.secret           $(cat "$SPARK_SECRET_FILE")
 spark.network.crypto.enabled        true
 spark.io.encryption.enabled         true
 spark.executor.cores                ${SPARK_EXECUTOR_CORES:-1}
+$([ -z "${SPARK_PROPERTIES:-}" ] || cat "$SPARK_PROPERTIES")
 CONF
 export SPARK_CONF_DIR=$folder PYSPARK_PYTHON=${PYSPARK_PYTHON:-python3}
 "$python" -m exporter serve --engine=spark --master="$SPARK_MASTER" "$@" &

@@ -111,7 +111,10 @@ def test_three_clusters_are_published_as_by_one_process(
             f'kafka_transaction_protection{{cluster="{name}",check=' in published for name in ("one", "two", "three")
         )
 
-    with submitted(spark_cluster, clusters) as (url, log):
+    events, properties = tmp_path / "events", tmp_path / "more.conf"
+    events.mkdir()
+    properties.write_text(f"spark.eventLog.enabled true\nspark.eventLog.dir {events}\nspark.eventLog.compress false\n")
+    with submitted(spark_cluster, clusters, SPARK_PROPERTIES=str(properties)) as (url, log):
         until(lambda: is_read(url), patience_s=PATIENCE_S, status=log.read_text)
         by_executors = metrics(url)
         arguments = b"".join(
@@ -140,6 +143,7 @@ def test_three_clusters_are_published_as_by_one_process(
     assert len(comparable(by_executors)) > 200
     assert PASSWORD.encode() not in arguments
     assert SECRET.encode() not in arguments
+    assert any(path.stat().st_size > 10_000 for path in events.rglob("*"))  # Spark's own record of properties and jobs
     for path in tmp_path.rglob("*"):
         if path.is_file() and path not in (clusters, spark_cluster.secret_file) and path.name != "daemons.conf":
             content = path.read_bytes()
