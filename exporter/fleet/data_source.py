@@ -24,7 +24,7 @@ from exporter.config.fleet import Sources, load_fleet
 from exporter.config.loading import load
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.files import read_text
-from exporter.fleet.clients import CLIENTS, Clients
+from exporter.fleet.executor import CLIENTS, Clients
 from exporter.fleet.scan_table import SCAN, About, scan_table
 from exporter.kafka.client.credentials import CredentialsError
 from exporter.kafka.errors import ClusterUnavailableError
@@ -75,37 +75,33 @@ class _Partition(InputPartition):
         self.cluster = cluster
 
 
-class _Reader(DataSourceReader):
-    def __init__(self, settings: Settings) -> None:
-        self._clusters = settings.watched
+class _Read:
+    """What a batch and a stream have in common."""
 
-    def partitions(self) -> list[InputPartition]:
-        return [_Partition(cluster) for cluster in self._clusters]
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Partition)
         yield from read_table(partition.cluster).to_batches()
 
 
-class _StreamReader(DataSourceStreamReader):
-    def __init__(self, settings: Settings) -> None:
-        self._clusters = settings.watched
-        self._interval_ms = settings.scan.interval_ms
+class _Reader(_Read, DataSourceReader):
+    def partitions(self) -> list[InputPartition]:
+        return [_Partition(cluster) for cluster in self._settings.watched]
 
+
+class _StreamReader(_Read, DataSourceStreamReader):
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         return {"read_at_ms": 0}
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: ARG002, N802 - Spark's signature
         now_ms = int(time.time() * 1000)
-        return {"read_at_ms": now_ms} if now_ms - start["read_at_ms"] >= self._interval_ms else start
+        return {"read_at_ms": now_ms} if now_ms - start["read_at_ms"] >= self._settings.scan.interval_ms else start
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         is_due = end["read_at_ms"] > start["read_at_ms"]
-        return [_Partition(cluster) for cluster in self._clusters] if is_due else []
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Partition)
-        yield from read_table(partition.cluster).to_batches()
+        return [_Partition(cluster) for cluster in self._settings.watched] if is_due else []
 
 
 def read_table(cluster: ClusterSettings, clients: Clients = CLIENTS) -> pa.Table:

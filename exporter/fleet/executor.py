@@ -1,11 +1,16 @@
-"""Runs on an executor of Spark: reads a cluster, over connections that the executor keeps."""
+"""Runs on an executor of Spark: reads a cluster, over connections that the executor keeps.
+
+Spark reuses its Python processes, and each of them runs one task at a time.
+"""
 
 from __future__ import annotations
 
 import copyreg
 import pickle
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -13,17 +18,47 @@ from pyspark import cloudpickle
 
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ScanSettings
-from exporter.fleet.clients import CLIENTS, Clients
-from exporter.kafka.collect.collector import Collector
+from exporter.files import signature
+from exporter.kafka.collect.collector import Collector, open_collector
 from exporter.status import ApiStatistics, since
 
-
-def _proxy(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
-    return MappingProxyType(mapping)
-
+IDLE_SECONDS_MAX = 600.0
 
 # pickle cannot do this by itself, and the memory of an evaluation holds such mappings.
-copyreg.pickle(MappingProxyType, lambda proxy: (_proxy, (dict(proxy),)))
+copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)))
+
+
+class Clients:
+    """The clients of one process, by the settings that they were made from, and by the state of the files of these."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._clients: dict[object, tuple[Collector, float]] = {}
+
+    def of(
+        self, kafka: KafkaSettings, scan: ScanSettings, *, recalled: tuple[str, tuple[str, ...]] = ("", ())
+    ) -> Collector:
+        """The client of that cluster, with these limits; a new one gets `recalled`. Raises CredentialsError."""
+        now_s = self._clock()
+        for key in [key for key, (_, used_s) in self._clients.items() if used_s < now_s - IDLE_SECONDS_MAX]:
+            self._clients.pop(key)[0].close()
+        named = {} if kafka.tls is None else asdict(kafka.tls)
+        files = [
+            signature(Path(path)) for name, path in named.items() if name.endswith("_location") and path is not None
+        ]
+        key = pickle.dumps((kafka, scan, files))
+        if key not in self._clients:
+            self._clients[key] = open_collector(kafka, scan), now_s
+            self._clients[key][0].recall(*recalled)
+        self._clients[key] = self._clients[key][0], now_s
+        return self._clients[key][0]
+
+    def close(self) -> None:
+        for client, _ in self._clients.values():
+            client.close()
+
+
+CLIENTS = Clients()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +93,18 @@ def unpacked(data: bytes) -> Any:
     return pickle.loads(data)  # noqa: S301
 
 
-def perform(data: bytes, clients: Clients = CLIENTS) -> bytes:
+def perform(data: bytes) -> bytes:
     """Do the packed `Task`; returns the packed `Done`."""
     task: Task = unpacked(data)
     try:
-        collector = clients.of(task.kafka, task.scan, recalled=task.recalled)
-    except Exception as error:  # noqa: BLE001 - raised where the result is read
-        return packed(Done(error=error))
-    before = collector.statistics()
-    value, failure = None, None
-    try:
-        value = task.work(collector)
-    except Exception as error:  # noqa: BLE001 - as above
-        failure = error
-    requests = since(before, collector.statistics())
-    return packed(Done(value=value, error=failure, requests=requests, phases=collector.phases))
+        collector = CLIENTS.of(task.kafka, task.scan, recalled=task.recalled)
+        before = collector.statistics()
+        value, error = None, None
+        try:
+            value = task.work(collector)
+        except Exception as failure:  # noqa: BLE001 - raised where the result is read
+            error = failure
+        requests = since(before, collector.statistics())
+        return packed(Done(value=value, error=error, requests=requests, phases=collector.phases))
+    except Exception as failure:  # noqa: BLE001 - as above
+        return packed(Done(error=failure))

@@ -6,8 +6,8 @@ from contextlib import closing
 
 from exporter.config.loading import load
 from exporter.config.settings import ClusterSettings
-from exporter.fleet.clients import Clients
 from exporter.fleet.data_source import read_table
+from exporter.fleet.executor import Clients
 from exporter.fleet.scan_table import SCAN
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.loopback import HOST
