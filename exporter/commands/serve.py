@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import signal
 import time
@@ -71,7 +72,13 @@ def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, ord
 
 
 def _state_path(context: Context, settings: Settings, cluster: ClusterSettings) -> Path | None:
-    return context.state_path(settings, cluster.settings.kafka)
+    """`auto` names it after the brokers; also after the name where several clusters of a fleet have the same ones."""
+    path = context.state_path(settings, cluster.settings.kafka)
+    brokers = [other.settings.kafka.bootstrap_servers for other in settings.watched]
+    if path is None or brokers.count(cluster.settings.kafka.bootstrap_servers) < 2:  # noqa: PLR2004 - itself, and another
+        return path
+    name = hashlib.sha256(str(cluster.name).encode()).hexdigest()[:12]
+    return path.with_name(f"{path.stem}-{name}{path.suffix}")
 
 
 def follow_signals(orders: Orders) -> None:

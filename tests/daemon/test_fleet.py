@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any, cast
 import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from exporter.commands.context import Context
+from exporter.commands.serve import _state_path
 from exporter.config.fleet import Sources, load_fleet
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.cycle import EmbeddedReader
@@ -274,6 +277,20 @@ def test_settings_that_cannot_be_applied_do_not_end_the_loop(caplog: pytest.LogC
 def _count(daemon: Daemon, name: str, cluster: str) -> int:
     found = re.search(rf'kafka_transaction_exporter_{name}{{cluster="{cluster}"}} (\d+)', get(daemon, "/metrics")[1])
     return 0 if found is None else int(found[1])
+
+
+def test_clusters_with_the_same_brokers_have_state_files_of_their_own(tmp_path: Path) -> None:
+    """As where two entries read different topics of one cluster; others keep the name that they had without a fleet."""
+    text = "clusters:\n" + "".join(
+        f"  {name}: {{kafka: {{bootstrap.servers: '{brokers}'}}}}\n"
+        for name, brokers in (("a", "x:1"), ("b", "x:1"), ("c", "y:1"))
+    )
+    settings = load_fleet(Sources(clusters=("fleet.yaml", text), flags=FLAGS)).settings
+    context = Context(options=Namespace(), state_folder=tmp_path, may_colour=False)
+    paths = [_state_path(context, settings, cluster) for cluster in settings.clusters]
+
+    assert len(set(paths)) == 3
+    assert paths[2] == context.state_path(settings, settings.clusters[2].settings.kafka)
 
 
 def test_each_cluster_has_its_own_state_file(tmp_path: Path) -> None:
