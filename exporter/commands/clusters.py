@@ -8,13 +8,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from exporter.commands.report import complain
+from exporter.commands.report import NO_RESPONSE, complain
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.kafka.client.credentials import CredentialsError
 from exporter.kafka.collect.collector import Collector, open_collector
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
-from exporter.kafka.lookups import KafkaRequestError
 
 T = TypeVar("T")
 CLUSTERS_MAX: Final = 32
@@ -56,5 +54,5 @@ def _result(cluster: ClusterSettings, read: Callable[[ClusterSettings, Collector
     try:
         with closing(open_collector(cluster.settings.kafka, cluster.settings.scan)) as collector:
             return Result(cluster, read(cluster, collector))
-    except (ClusterUnavailableError, BrokerFault, KafkaRequestError, CredentialsError) as error:
+    except (*NO_RESPONSE, CredentialsError) as error:
         return Result(cluster, failure=str(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from typing import Final
 
 from exporter.commands.arguments import PROGRAM
 from exporter.commands.rows import printable
@@ -13,6 +14,9 @@ from exporter.config.settings import Settings
 from exporter.kafka.collect.collector import Collector, open_collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError
+
+NO_RESPONSE: Final = (ClusterUnavailableError, BrokerFault, KafkaRequestError)
+"""What a cluster or broker that does not respond, or refuses, raises."""
 
 
 def complain(sentence: str) -> None:
@@ -39,6 +43,6 @@ def with_collector(settings: Settings, command: Callable[[Collector], int]) -> i
     with closing(open_collector(settings.kafka, settings.scan)) as collector:
         try:
             return command(collector)
-        except (ClusterUnavailableError, BrokerFault, KafkaRequestError) as error:
+        except NO_RESPONSE as error:
             complain(str(error))
             return ExitStatus.COULD_NOT_RUN

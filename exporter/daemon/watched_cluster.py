@@ -160,15 +160,10 @@ class WatchedCluster:
             self._new = cluster.settings, files_changed or untaken
 
     @property
-    def newest_settings(self) -> Settings:
-        """Those of the next cycle."""
-        with self._lock:
-            return self.settings if self._new is None else self._new[0]
-
-    @property
     def interval_ms(self) -> int:
-        """From the start of one cycle to the start of the next."""
-        return self.newest_settings.scan.interval_ms
+        """From the start of one cycle to the start of the next, by the settings of the next one."""
+        with self._lock:
+            return (self.settings if self._new is None else self._new[0]).scan.interval_ms
 
     @property
     def cluster_id(self) -> str:
