@@ -82,7 +82,7 @@ def _measure_fleet() -> None:
     spark = _opened()
     start_s = time.monotonic() - begun
     try:
-        jobs = Jobs(spark, history, tables, (), 365 * DAY_MS, lambda: int(time.time() * 1000), print)
+        jobs = Jobs(lambda: spark, history, tables, (), 365 * DAY_MS, lambda: int(time.time() * 1000), print)
         transactions, nothing = (_cost(jobs.transactions, lambda: _both_processors_s(spark)) for _ in range(2))
     finally:
         spark.stop()
@@ -119,7 +119,7 @@ def _measured(size: int) -> dict[str, Any]:
     shutil.rmtree(peer)
     spark = _opened()
     try:
-        jobs = Jobs(spark, history, tables, (), 365 * DAY_MS, lambda: int(time.time() * 1000), print)
+        jobs = Jobs(lambda: spark, history, tables, (), 365 * DAY_MS, lambda: int(time.time() * 1000), print)
         transactions = _cost(jobs.transactions, lambda: _processors_s(spark))
         made = pipeline_duckdb.digest(_files(tables))
         baselines = _cost(jobs.baselines, lambda: _processors_s(spark))

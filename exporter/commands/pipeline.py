@@ -6,8 +6,9 @@ import argparse
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +92,8 @@ def _place(option: str, text: str) -> Place:
 
 
 @contextmanager
-def _spark(context: Context, places: Collection[Place], connectors: Sequence[str] = ()) -> Iterator[Any]:
-    """A session for the duration of the block, with its own temporary directory. Raises JarsError."""
+def _spark(context: Context, places: Collection[Place], connectors: Sequence[str] = ()) -> Iterator[Callable[[], Any]]:
+    """Starts Spark when first called, with its own temporary directory; it ends with the block. Raises JarsError."""
     from exporter.pipeline.connectors import connectors_of, jars_of, spark_settings  # noqa: PLC0415
     from exporter.pipeline.session import open_session  # noqa: PLC0415
 
@@ -100,21 +101,28 @@ def _spark(context: Context, places: Collection[Place], connectors: Sequence[str
     folder = None if options.jars is None else Path(options.jars)
     more = {**jars_of(folder, (*connectors, *connectors_of(places))), **spark_settings(places)}
     master = options.master or (None if context.is_submitted else "local[*]")
-    with tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary) as temporary:
-        spark = open_session(master, temporary, memory=options.memory, more=more)
-        try:
-            yield spark
-        finally:
-            spark.stop()
+    with ExitStack() as stack:
+        directory = tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary)
+        temporary = stack.enter_context(directory)
+
+        @cache
+        def open_spark() -> Any:
+            spark = open_session(master, temporary, memory=options.memory, more=more)
+            stack.callback(spark.stop)
+            return spark
+
+        if context.is_submitted:
+            open_spark()  # YARN waits for the session of what was submitted to it
+        yield open_spark
 
 
 def _work(context: Context, groups: GroupRules, history: Place, tables: Any) -> int:
     from exporter.pipeline.jobs import Jobs  # noqa: PLC0415
 
     options = context.options
-    with _spark(context, (history, tables.root)) as spark:
+    with _spark(context, (history, tables.root)) as open_spark:
         work = Jobs(
-            spark=spark,
+            open_spark=open_spark,
             history=history,
             tables=tables,
             groups=groups,
@@ -133,8 +141,8 @@ def _read_log(context: Context, settings: Settings, tables: Any) -> int:
     since_ms = int(time.time() * 1000) - settings.transaction_log.lookback_ms
     try:
         source = log_job.source_of(settings.kafka, since_ms=since_ms)
-        with _spark(context, (tables.root,), (KAFKA,)) as spark:
-            log_job.read_log(spark, source, tables, every_ms=options.every)
+        with _spark(context, (tables.root,), (KAFKA,)) as open_spark:
+            log_job.read_log(open_spark(), source, tables, every_ms=options.every)
     except log_job.LogJobError as error:
         complain(str(error))
         return ExitStatus.COULD_NOT_RUN

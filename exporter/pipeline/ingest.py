@@ -6,7 +6,7 @@ the buckets of its own time again, and those with older transactions that its ro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -63,7 +63,12 @@ class IngestedBatch:
 
 
 def ingest_batch(
-    spark: SparkSession, history: Place, tables: Tables, *, now_ms: int, batch_rows: int = BATCH_ROWS
+    open_spark: Callable[[], SparkSession],
+    history: Place,
+    tables: Tables,
+    *,
+    now_ms: int,
+    batch_rows: int = BATCH_ROWS,
 ) -> IngestedBatch | None:
     """Take one batch, oldest files first; None when no file waits. Raises TableError if another run was first."""
     current = tables.current()
@@ -82,6 +87,7 @@ def ingest_batch(
     run = current.snapshot.new_run()
     written = tables.folder_of(tables.transactions, run)
     held = taken | {file.key for file in batch}
+    spark = open_spark()
     work = _Work(spark, history, tables, current, batch, tuple(file for file in files if file.key in held))
     try:
         touched = work.write(written, tables.identities_of(run))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Final
 
 from pyspark.sql import SparkSession
 
+from exporter import __version__
 from exporter.history.schema import CYCLES
 from exporter.patterns import GroupRules
 from exporter.pipeline import schemas
 from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.compact import compact_history, compact_tables, files_since
 from exporter.pipeline.connectors import parquet_files, spark_path
+from exporter.pipeline.delta import DataFile
 from exporter.pipeline.files import history_files, left_out
 from exporter.pipeline.history import read_history
 from exporter.pipeline.incidents import incidents_of_transactions
@@ -38,7 +41,8 @@ Say = Callable[[str], None]
 class Jobs:
     """The jobs and their input. A job may be killed at any instant."""
 
-    spark: SparkSession
+    open_spark: Callable[[], SparkSession]
+    """Starts it when a job first needs it: many runs find nothing new."""
     history: Place
     tables: Tables
     groups: GroupRules
@@ -50,7 +54,9 @@ class Jobs:
     def transactions(self) -> None:
         """Takes all waiting files, batch by batch."""
         while True:
-            done = ingest_batch(self.spark, self.history, self.tables, now_ms=self.now_ms(), batch_rows=self.batch_rows)
+            done = ingest_batch(
+                self.open_spark, self.history, self.tables, now_ms=self.now_ms(), batch_rows=self.batch_rows
+            )
             if done is None:
                 break
             self.say(f"transactions: {done.files} files read, {done.files_waiting} wait")
@@ -65,36 +71,38 @@ class Jobs:
         return left_out(history_files(self.history), self.tables.damaged(), self.now_ms())
 
     def incidents(self) -> None:
-        """Makes all incidents again, from the suspects, which are few."""
+        """Makes all incidents again, from the suspects, which are few; not if these are in the same files as before."""
         table, current = self.tables.incidents, self.tables.current()
         before = table.snapshot()
         suspects = [file for file in current.files if file.parts["was_suspect"]]
-        incidents = incidents_of_transactions(read_transactions(self.spark, self.tables, suspects))
-        run = before.new_run()
-        folder = self.tables.folder_of(table, run)
-        incidents.coalesce(1).write.parquet(spark_path(folder))
-        table.commit(before, run=run, added=parquet_files(folder), removed=(file.path for file in before.files))
+        made_from = _fingerprint(suspects)
+        if before.run != made_from:
+            incidents = incidents_of_transactions(read_transactions(self.open_spark(), self.tables, suspects))
+            folder = self.tables.folder_of(table, before.new_run())
+            incidents.coalesce(1).write.parquet(spark_path(folder))
+            replaced = (file.path for file in before.files)
+            table.commit(before, run=made_from, added=parquet_files(folder), removed=replaced)
         self.say(f"incidents: {sum(file.rows for file in table.snapshot().files)}")
 
     def outcomes(self) -> None:
         """Joins transactions with their outcomes, if the transaction log is read."""
-        files = join_outcomes(self.spark, self.tables, rows_max=self.batch_rows)
+        files = join_outcomes(self.open_spark, self.tables, rows_max=self.batch_rows)
         if files is not None:
             self.say(f"outcomes: {files} files joined with the transaction log")
 
     def baselines(self) -> None:
         """Makes baselines from the last weeks, without suspects."""
-        current, made_at_ms = self.tables.current(), self.now_ms()
+        spark, current, made_at_ms = self.open_spark(), self.tables.current(), self.now_ms()
         newest_ms = current.state.newest_ms
         files = files_since(current.files, newest_ms, RARE_WINDOW_MS)
-        usual = read_transactions(self.spark, self.tables, [file for file in files if not file.parts["was_suspect"]])
-        document = baselines_document(self.spark, usual, self.groups, newest_ms=newest_ms, made_at_ms=made_at_ms)
+        usual = read_transactions(spark, self.tables, [file for file in files if not file.parts["was_suspect"]])
+        document = baselines_document(spark, usual, self.groups, newest_ms=newest_ms, made_at_ms=made_at_ms)
         write_whole(self.tables.baselines, document)
         self.say(f"baselines: {self.tables.baselines}")
 
     def report(self) -> None:
         """Makes the report of the last four weeks."""
-        current, made_at_ms = self.tables.current(), self.now_ms()
+        spark, current, made_at_ms = self.open_spark(), self.tables.current(), self.now_ms()
         newest_ms = current.state.newest_ms
         files = [*files_since(current.files, newest_ms, WINDOW_MS), *filter(is_open, current.files)]
         left = self.left_out()
@@ -107,11 +115,11 @@ class Jobs:
         ]
         incidents = self.tables.incidents
         paths = [incidents.path_of(file) for file in incidents.snapshot().files]
-        read = self.spark.read.schema(schemas.INCIDENTS)
+        read = spark.read.schema(schemas.INCIDENTS)
         data = collect(
-            read_transactions(self.spark, self.tables, files),
-            read.parquet(*paths) if paths else self.spark.createDataFrame([], schemas.INCIDENTS),
-            read_history(self.spark, self.history, CYCLES, cycles),
+            read_transactions(spark, self.tables, files),
+            read.parquet(*paths) if paths else spark.createDataFrame([], schemas.INCIDENTS),
+            read_history(spark, self.history, CYCLES, cycles),
             has_outcomes=bool(logs_read_to_ms(self.tables)),
             made_at=datetime.fromtimestamp(made_at_ms / 1000, timezone.utc),
             left_out=left,
@@ -144,3 +152,9 @@ class Jobs:
             raise
         except (OSError, ValueError, KeyError, TypeError):
             return 0
+
+
+def _fingerprint(suspects: Sequence[DataFile]) -> int:
+    """Of these files and this version of the program; never zero. No two files of a table ever have the same path."""
+    text = json.dumps([__version__, *sorted(file.path for file in suspects)])
+    return 1 + int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

@@ -6,7 +6,7 @@ closing of its transactions. A run reads the log from the start of the oldest tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -71,13 +71,14 @@ def _joined_to_ms(path: Place) -> dict[str, int | None]:
     }
 
 
-def join_outcomes(spark: SparkSession, tables: Tables, *, rows_max: int = BATCH_ROWS) -> int | None:
+def join_outcomes(open_spark: Callable[[], SparkSession], tables: Tables, *, rows_max: int = BATCH_ROWS) -> int | None:
     """Returns the number of joined files; None without a log. Raises TableError if another run was first."""
     logs_to_ms = logs_read_to_ms(tables)
     if not logs_to_ms:
         return None
     joined = 0
     while due := _due(tables, current := tables.current(), logs_to_ms, rows_max):
+        spark = open_spark()
         transactions = read_transactions(spark, tables, due).drop("log_read_to")
         outcomes = outcomes_of(_records(spark, tables, transactions))
         read_to = spark.createDataFrame(list(logs_to_ms.items()), "cluster_id string, read_to_ms long")

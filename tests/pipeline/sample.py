@@ -76,7 +76,7 @@ def make_tables(spark: SparkSession, folder: Path) -> Tables:
 
     tables = Tables(folder / "tables")
     write_history(folder / "history")
-    jobs = Jobs(spark, folder / "history", tables, (), 10**12, lambda: cases.NOW_MS, lambda _: None)
+    jobs = Jobs(lambda: spark, folder / "history", tables, (), 10**12, lambda: cases.NOW_MS, lambda _: None)
     jobs.transactions()
     write_log(spark, tables, _log(), read_at_s=20 * DAY_S, cluster_id=CLUSTER)
     jobs.outcomes()

@@ -81,7 +81,7 @@ def test_a_damaged_file_costs_itself_only(
     """Said by each run with its reason; the others are taken; the file as it should be is taken when it is there."""
     write_hours(tmp_path)
     tables, lines = Tables(tmp_path / "tables"), list[str]()
-    jobs = Jobs(spark, tmp_path, tables, (), 90 * DAY_MS, lambda: cases.NOW_MS, lines.append)
+    jobs = Jobs(lambda: spark, tmp_path, tables, (), 90 * DAY_MS, lambda: cases.NOW_MS, lines.append)
     (path,) = (tmp_path / VERSION / table).rglob("*-w1.parquet")
     whole = path.read_bytes()
     damage(path)

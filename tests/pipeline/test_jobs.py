@@ -18,6 +18,7 @@ from exporter.cli import main
 from exporter.commands.pipeline import repeat
 from exporter.history.schema import VERSION
 from exporter.pipeline import compact as compact_module
+from exporter.pipeline import jobs as jobs_module
 from exporter.pipeline.compact import compact_history, compact_tables, files_since
 from exporter.pipeline.delta import DataFile, TableError
 from exporter.pipeline.ingest import closed_to_ms, ingest_batch
@@ -194,14 +195,14 @@ def test_of_two_pipelines_that_begin_with_the_same_state_one_takes_the_files(
 
     def late(itself: Tables, *arguments: Any, **options: Any) -> None:
         monkeypatch.setattr(Tables, "commit", commit)
-        assert ingest_batch(spark, history, Tables(tmp_path / "tables"), now_ms=cases.NOW_MS) is not None
+        assert ingest_batch(lambda: spark, history, Tables(tmp_path / "tables"), now_ms=cases.NOW_MS) is not None
         commit(itself, *arguments, **options)
 
     monkeypatch.setattr(Tables, "commit", late)
     with pytest.raises(TableError, match="another pipeline has changed the table"):
-        ingest_batch(spark, history, tables, now_ms=cases.NOW_MS)
+        ingest_batch(lambda: spark, history, tables, now_ms=cases.NOW_MS)
 
-    assert ingest_batch(spark, history, tables, now_ms=cases.NOW_MS) is None
+    assert ingest_batch(lambda: spark, history, tables, now_ms=cases.NOW_MS) is None
     alone = Tables(tmp_path / "alone")
     taken(spark, history, alone)
     assert rows(spark, tables) == rows(spark, alone)
@@ -222,9 +223,17 @@ def test_a_run_makes_everything_and_learns_once_a_day(compiling_spark: SparkSess
     write_days(tmp_path / "history", 1)
     now_ms, lines = [cases.NOW_MS], list[str]()
     tables = Tables(tmp_path / "tables")
-    jobs = Jobs(compiling_spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: now_ms[0], lines.append)
+    started = list[str]()
+
+    def open_spark() -> SparkSession:
+        started.append(lines[-1] if lines else "")
+        return compiling_spark
+
+    jobs = Jobs(open_spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: now_ms[0], lines.append)
     jobs.run()
+    started.clear()
     jobs.run()
+    assert started == [], "nothing is new: a run needs no Spark"
     now_ms[0] += DAY_MS
     jobs.run()
 
@@ -241,11 +250,33 @@ def test_a_run_makes_everything_and_learns_once_a_day(compiling_spark: SparkSess
     assert (document["made_at_ms"], document["thresholds"]["topics"][0]["samples"]) == (cases.NOW_MS + DAY_MS, 1)
 
 
+def test_incidents_are_made_again_when_their_suspects_change(
+    spark: SparkSession, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And by another version of the program; with the last suspect the last incident goes."""
+    tables, lines = Tables(copy / "tables"), list[str]()
+    jobs = Jobs(lambda: spark, copy / "history", tables, (), 10**12, lambda: cases.NOW_MS, lines.append)
+
+    def version_after_incidents() -> int:
+        jobs.incidents()
+        return tables.incidents.snapshot().table.version()
+
+    first = version_after_incidents()
+    assert version_after_incidents() == first
+    monkeypatch.setattr(jobs_module, "__version__", "a newer one")
+    newer = version_after_incidents()
+    assert newer > first
+    assert lines == ["incidents: 1"] * 3
+    compact_tables(tables, retention_ms=0)
+    assert version_after_incidents() > newer
+    assert lines[3] == "incidents: 0"
+
+
 def test_a_clock_that_is_wrong_costs_its_own_files_only(spark: SparkSession, tmp_path: Path) -> None:
     """One cycle of 2099 in another cluster: named and counted; tables and baselines stay; once corrected it is taken."""
     write_days(tmp_path / "history", 1)
     lines, tables = list[str](), Tables(tmp_path / "tables")
-    jobs = Jobs(spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: cases.NOW_MS, lines.append)
+    jobs = Jobs(lambda: spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: cases.NOW_MS, lines.append)
     cycles: list[dict[str, Any]] = [{"at": 30, "open": [{}]}, {"at": 60}]
     jobs.transactions()
     before = rows(spark, tables)

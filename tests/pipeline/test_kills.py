@@ -76,7 +76,7 @@ def test_a_run_killed_at_any_instant_loses_and_doubles_nothing(
 
 def _end_the_work(spark: SparkSession, history: Path, folder: Path) -> None:
     tables = Tables(folder)
-    Jobs(spark, history, tables, (), 90 * DAY_MS, lambda: int(time.time() * 1000), lambda _: None).run()
+    Jobs(lambda: spark, history, tables, (), 90 * DAY_MS, lambda: int(time.time() * 1000), lambda _: None).run()
 
 
 def test_the_log_s_stream_killed_at_any_instant_has_each_transaction_once(

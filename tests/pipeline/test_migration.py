@@ -39,9 +39,9 @@ def test_all_rows_are_those_that_the_history_gives_anew(spark: SparkSession, old
     taken(spark, old / "history", anew)
 
     assert rows(spark, tables) == rows(spark, anew)
-    assert ingest_batch(spark, old / "history", tables, now_ms=cases.NOW_MS) is None
+    assert ingest_batch(lambda: spark, old / "history", tables, now_ms=cases.NOW_MS) is None
     assert sum(file.rows for file in tables.current().files if file.parts["was_suspect"]) == 4
-    assert join_outcomes(spark, tables)
+    assert join_outcomes(lambda: spark, tables)
     assert [row for row in joined_rows(spark, tables) if row[2]] == [(0, "closed", "commit", 40_000)]
     assert take_over(tables) is None
 
@@ -72,7 +72,7 @@ def test_a_migration_that_breaks_begins_again(
             take_over(tables)
     assert (tables.root / "manifest.json").exists()
     assert take_over(tables) == 8
-    join_outcomes(spark, tables)
+    join_outcomes(lambda: spark, tables)
     assert [row for row in joined_rows(spark, tables) if row[2]] == [(0, "closed", "commit", 40_000)]
 
 

@@ -81,27 +81,27 @@ def test_a_part_is_joined_when_the_log_covers_it_and_never_again(spark: SparkSes
     write_hour(tmp_path, 0)
     write_hour(tmp_path, 1)
     taken(spark, tmp_path, tables)
-    assert join_outcomes(spark, tables) is None
+    assert join_outcomes(lambda: spark, tables) is None
     write_log(spark, tables, commit(0), read_at_s=3600)
-    assert join_outcomes(spark, tables) == 2
+    assert join_outcomes(lambda: spark, tables) == 2
     assert joined_rows(spark, tables) == [(0, "closed", "commit", 40_000), (3600, "closed", None, None)]
 
     before = {file.path for file in tables.current().files}
-    assert join_outcomes(spark, tables) == 0
+    assert join_outcomes(lambda: spark, tables) == 0
     write_hour(tmp_path, 2)
     taken(spark, tmp_path, tables)
     write_log(spark, tables, [*commit(1), *commit(2)], read_at_s=3 * 3600)
-    assert join_outcomes(spark, tables) == 2
+    assert join_outcomes(lambda: spark, tables) == 2
     assert joined_rows(spark, tables) == [(3600 * hour, "closed", "commit", 40_000) for hour in range(3)]
     assert len(before & {file.path for file in tables.current().files}) == 1
-    assert join_outcomes(spark, tables) == 0
+    assert join_outcomes(lambda: spark, tables) == 0
     assert len(joined_rows(spark, tables)) == 3
 
 
 def test_the_report_has_the_outcomes_of_its_transactions(spark: SparkSession, tmp_path: Path) -> None:
     """Committed as the log says; without a log they are unknown."""
     tables, lines = Tables(tmp_path / "tables"), list[str]()
-    jobs = Jobs(spark, tmp_path, tables, (), 10**12, lambda: cases.NOW_MS, lines.append)
+    jobs = Jobs(lambda: spark, tmp_path, tables, (), 10**12, lambda: cases.NOW_MS, lines.append)
     write_hour(tmp_path, 0)
     taken(spark, tmp_path, tables)
     jobs.report()
@@ -122,10 +122,10 @@ def test_each_cluster_is_joined_as_far_as_its_own_log_is_read(spark: SparkSessio
         write_hour(tmp_path, 0, cluster_id=cluster_id)
     taken(spark, tmp_path, tables)
     write_log(spark, tables, commit(0), read_at_s=3600)
-    assert join_outcomes(spark, tables) == 1
+    assert join_outcomes(lambda: spark, tables) == 1
     assert {row[2] for row in joined_rows(spark, tables)} == {"commit", None}
     write_log(spark, tables, commit(0), read_at_s=3700, cluster_id=other)
-    assert join_outcomes(spark, tables) == 1
+    assert join_outcomes(lambda: spark, tables) == 1
     assert joined_rows(spark, tables) == [(0, "closed", "commit", 40_000)] * 2
 
 
@@ -136,11 +136,11 @@ def test_what_is_open_is_joined_whenever_the_log_has_more(spark: SparkSession, t
     taken(spark, tmp_path, tables)
     start_ms = cases.milliseconds(0)
     write_log(spark, tables, [("app", value(ONGOING, start_ms), 0)], read_at_s=20)
-    join_outcomes(spark, tables)
+    join_outcomes(lambda: spark, tables)
     assert joined_rows(spark, tables) == [(0, "still_open", None, None)]
     decided = value(PREPARE_ABORT, start_ms, updated_ms=start_ms + 50_000)
     write_log(spark, tables, [("app", decided, 50)], read_at_s=60)
-    join_outcomes(spark, tables)
+    join_outcomes(lambda: spark, tables)
     assert joined_rows(spark, tables) == [(0, "still_open", "abort", 50_000)]
 
 

@@ -81,7 +81,7 @@ def whole_history(seeds: Iterable[int], folder: Path) -> Path:
 def work(spark: SparkSession, history: Path, folder: Path, draw: random.Random) -> None:
     """Take all waiting files, in batches of any size, and sometimes compact."""
     made = Tables(folder)
-    while ingest_batch(spark, history, made, now_ms=cases.NOW_MS, batch_rows=draw.choice((2_000, 10**6))):
+    while ingest_batch(lambda: spark, history, made, now_ms=cases.NOW_MS, batch_rows=draw.choice((2_000, 10**6))):
         pass
     if draw.random() < 0.7:
         compact_history(history, made, now_ms=cases.NOW_MS)
@@ -159,7 +159,7 @@ def assert_true(
     expected = oracle.transactions(history)
     assert sum(map(len, expected.values())) > 20 * len(expected)
     at_once = Tables(folder / "at-once")
-    jobs = Jobs(spark, whole, at_once, (), 10**12, lambda: cases.NOW_MS, lambda _: None)
+    jobs = Jobs(lambda: spark, whole, at_once, (), 10**12, lambda: cases.NOW_MS, lambda _: None)
     jobs.transactions()
     jobs.incidents()
 

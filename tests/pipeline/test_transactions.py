@@ -20,7 +20,7 @@ Rows = dict[str, list[Row]]
 
 def taken(spark: SparkSession, history: Path, tables: Tables, now_ms: int = cases.NOW_MS) -> None:
     """All that waits."""
-    while ingest_batch(spark, history, tables, now_ms=now_ms) is not None:
+    while ingest_batch(lambda: spark, history, tables, now_ms=now_ms) is not None:
         pass
 
 
@@ -91,7 +91,7 @@ def test_nothing_is_taken_twice(spark: SparkSession, tmp_path: Path) -> None:
     taken(spark, tmp_path / "history", tables)
     before = tables.current()
 
-    assert ingest_batch(spark, tmp_path / "history", tables, now_ms=cases.NOW_MS) is None
+    assert ingest_batch(lambda: spark, tmp_path / "history", tables, now_ms=cases.NOW_MS) is None
     assert tables.current().state == before.state
     assert len(before.state.taken) == 4
 

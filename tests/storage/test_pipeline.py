@@ -59,7 +59,7 @@ def upload(folder: Path, place: Place) -> None:
 
 
 def jobs(spark: SparkSession, history: Place, tables: Tables, now_ms: int = cases.NOW_MS) -> Jobs:
-    return Jobs(spark, history, tables, (), 10_000 * DAY_MS, lambda: now_ms, lambda _: None)
+    return Jobs(lambda: spark, history, tables, (), 10_000 * DAY_MS, lambda: now_ms, lambda _: None)
 
 
 def test_the_tables_in_a_store_are_those_on_a_disk(spark_on_s3: SparkSession, bucket: Bucket, tmp_path: Path) -> None:
