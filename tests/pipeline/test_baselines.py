@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,7 +78,10 @@ def test_hangs_that_were_taken_for_usual_do_not_hide_longer_ones() -> None:
 
 @pytest.fixture(scope="module")
 def document(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Forty transactions of one id in sixteen days, one of them a suspect; one a day of another id for ten weeks."""
+    """Forty transactions of one id in sixteen days, one of them a suspect; one a day of another id for ten weeks.
+
+    In another cluster five a day for 46 days.
+    """
     folder = tmp_path_factory.mktemp("baselines")
     cycles: list[dict[str, Any]] = []
     for number in range(40):
@@ -92,6 +94,7 @@ def document(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     cases.write_file(folder / "history", "c", "w", cycles)
     daily = [_daily(day) for day in range(70)]
     cases.write_file(folder / "history", "c", "v", [cycle for both in daily for cycle in both])
+    cases.write_file(folder / "history", "d", "w", [cycle for number in range(230) for cycle in _often(number)])
     tables = Tables(folder / "tables")
     taken(spark, folder / "history", tables, now_ms=NOW_MS)
     document: dict[str, Any] = json.loads(_document(spark, tables, GROUPS))
@@ -110,6 +113,15 @@ def _daily(day: int) -> tuple[dict[str, Any], ...]:
     return {"at": last, "open": [row]}, {"at": last + 30}
 
 
+def _often(number: int) -> tuple[dict[str, Any], ...]:
+    """Twenty seconds; in the first seventeen days a hundred."""
+    day, hour = divmod(number, 5)
+    at = day * 86_400 + hour * 3_600
+    row = {"transactional_id": "payments-1", "topic": "payments", "started": at, "start_offset": number}
+    last = at + (100 if day < 17 else 20)
+    return {"at": last, "open": [row]}, {"at": last + 30}
+
+
 def _document(spark: SparkSession, tables: Tables, groups: Any) -> str:
     current = tables.current()
     transactions = read_transactions(spark, tables, current.files)
@@ -121,7 +133,7 @@ def test_the_file_says_what_it_is(document: dict[str, Any]) -> None:
     assert {key: value for key, value in document.items() if key != "thresholds"} == {
         "format": "kafka-transaction-exporter baselines",
         "version": 1,
-        "cluster_ids": ["c"],
+        "cluster_ids": ["c", "d"],
         "made_at_ms": 17,
         "window_ms": 28 * DAY_MS,
     }
@@ -151,28 +163,21 @@ def test_one_a_day_has_a_threshold_of_eight_weeks(document: dict[str, Any]) -> N
     assert bills["threshold_ms"] == pytest.approx(1.5 * 1_200_000, rel=0.011)
 
 
-def test_with_many_samples_four_weeks_count(spark: SparkSession, tmp_path: Path) -> None:
+def test_with_many_samples_four_weeks_count(document: dict[str, Any]) -> None:
     """A hundred in the last four weeks: what took longer before that changes nothing."""
-    rows = [(day * 86_400 + hour * 3_600, 100 if day < 17 else 20) for day in range(46) for hour in range(5)]
-    cycles = [
-        part
-        for number, (at, length) in enumerate(rows)
-        for part in ({"at": at + length, "open": [{"start_offset": number, "started": at}]}, {"at": at + length + 30})
-    ]
-    cases.write_file(tmp_path / "history", "c", "w", cycles)
-    tables = Tables(tmp_path / "tables")
-    taken(spark, tmp_path / "history", tables, now_ms=NOW_MS)
-    (entry,) = json.loads(_document(spark, tables, ()))["thresholds"]["transactional_ids"]
+    payments = by_id(document)["payments-1"]
 
-    assert (entry["samples"], entry["max_ms"]) == (28 * 5 + 1, 20_000)
+    assert (payments["samples"], payments["max_ms"]) == (28 * 5 + 1, 20_000)
 
 
 def test_groups_and_topics_have_theirs(document: dict[str, Any]) -> None:
     """A group by the daemon's rule, `other` for the rest; each topic that was written to."""
     thresholds = document["thresholds"]
 
-    assert {group["group"]: group["samples"] for group in thresholds["groups"]} == {"orders": 39, "other": 55}
-    assert {topic["topic"]: topic["samples"] for topic in thresholds["topics"]} == {"orders": 39, "bills": 55}
+    groups = {(group["cluster_id"], group["group"]): group["samples"] for group in thresholds["groups"]}
+    topics = {(topic["cluster_id"], topic["topic"]): topic["samples"] for topic in thresholds["topics"]}
+    assert groups == {("c", "orders"): 39, ("c", "other"): 55, ("d", "other"): 141}
+    assert topics == {("c", "orders"): 39, ("c", "bills"): 55, ("d", "payments"): 141}
     assert set(thresholds["topics"][0]) == {
         "cluster_id",
         "topic",

@@ -180,7 +180,7 @@ def test_what_a_killed_run_has_left_is_removed(spark: SparkSession, made: Path, 
     assert rows(spark, tables) == rows(spark, Tables(made / "tables"))
 
 
-@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("is_first", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_of_two_pipelines_that_begin_with_the_same_state_one_takes_the_files(
     spark: SparkSession, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_first: bool
 ) -> None:

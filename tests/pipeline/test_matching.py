@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-import pytest
 from pyspark.sql import SparkSession
 
 from exporter.pipeline import schemas
@@ -14,7 +13,7 @@ from exporter.pipeline.transaction_log import OUTCOMES
 
 
 class Decision(NamedTuple):
-    """Of producer 7, in seconds."""
+    """In seconds."""
 
     start: float | None
     decided: float
@@ -24,7 +23,7 @@ class Decision(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Of producer 7 on orders-0, in seconds; its exact start is `start`."""
+    """On orders-0, in seconds; its exact start is `start`."""
 
     first: float
     last: float
@@ -37,12 +36,12 @@ def at(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
 
 
-def decided(decision: Decision) -> dict[str, Any]:
+def decided(producer_id: int, decision: Decision) -> dict[str, Any]:
     start_ms = None if decision.start is None else round(decision.start * 1000)
     decided_ms = round(decision.decided * 1000)
     return {
         "cluster_id": "c",
-        "producer_id": 7,
+        "producer_id": producer_id,
         "producer_epoch": decision.epoch,
         "outcome": decision.outcome,
         "start_ms": start_ms,
@@ -52,11 +51,11 @@ def decided(decision: Decision) -> dict[str, Any]:
     }
 
 
-def seen(number: int, row: Seen) -> dict[str, Any]:
+def seen(producer_id: int, number: int, row: Seen) -> dict[str, Any]:
     place = {"topic": "orders", "partition": 0, "start_offset": number, "verdicts": [], "groups": []}
     return {
         "cluster_id": "c",
-        "producer_id": 7,
+        "producer_id": producer_id,
         "producer_epoch": row.epoch,
         "first_seen": at(row.first),
         "last_seen": at(row.last),
@@ -78,70 +77,65 @@ QUICK = [Decision(100 + 2 * number, 101.9 + 2 * number, "commit") for number in 
 """One every two seconds, all at the same epoch."""
 
 
-@pytest.mark.parametrize(
-    ("decisions", "rows", "outcomes"),
-    [
-        pytest.param(
-            [Decision(100, 140, "commit"), Decision(141, 180, "abort")],
-            [Seen(130, 130, 160, start=100), Seen(160, 160, 190, start=141), Seen(160, 160, 190, start=142)],
-            ["commit", "abort", None],
-            id="exact starts, and one that the log does not have",
-        ),
-        pytest.param([Decision(100, 170, "timeout")], [Seen(130, 160, 190)], ["timeout"], id="the only one"),
-        pytest.param(
-            [Decision(100, 101, "commit", 1), Decision(130, 131, "abort", 2), Decision(131, 132, "commit", 3)],
-            [Seen(130, 130, 160, epoch=2), Seen(131, 131, 160, epoch=3), Seen(131, 131, 160, epoch=4)],
-            ["abort", "commit", None],
-            id="an epoch for each transaction, as with transaction.version 2",
-        ),
-        pytest.param(QUICK, [Seen(130, 130, 160)], [None], id="many in a cycle at one epoch"),
-        pytest.param(
-            [*QUICK[:3], Decision(110, 401, "abort"), Decision(401, 402, "commit")],
-            [Seen(160, 340, 370)],
-            [None],
-            id="decided long after it was gone",
-        ),
-        pytest.param(
-            [*QUICK[:3], Decision(110, 350, "abort"), Decision(401, 402, "commit")],
-            [Seen(160, 340, 370)],
-            ["abort"],
-            id="one that lasted, after quick ones and before others",
-        ),
-        pytest.param(
-            [
-                Decision(100, 170, "commit", partitions=("orders-1",)),
-                Decision(100, 175, "abort", partitions=("orders-0",)),
-            ],
-            [Seen(130, 160, 190)],
-            [None],
-            id="the first has other partitions",
-        ),
-        pytest.param(
-            [
-                Decision(100, 170, "commit", partitions=("orders-0",)),
-                Decision(171, 175, "abort", partitions=("orders-1",)),
-            ],
-            [Seen(130, 160, 190)],
-            ["commit"],
-            id="the next has other partitions",
-        ),
-        pytest.param(
-            [Decision(None, 170, "commit")], [Seen(130, 160, 190)], ["commit"], id="its start is before the log"
-        ),
-        pytest.param([Decision(100, 170, "abort")], [Seen(130, 160, None)], ["abort"], id="open to the end"),
-        pytest.param([Decision(100, 159.5, "abort")], [Seen(130, 160, 190)], ["abort"], id="clocks differ a little"),
-        pytest.param([Decision(100, 158.5, "abort")], [Seen(130, 160, 190)], [None], id="decided before it was seen"),
-        pytest.param([], [Seen(130, 160, 190)], [None], id="nothing in the log"),
-    ],
-)
-def test_an_outcome_is_that_of_a_transaction_if_no_other_can_be(
-    spark: SparkSession, decisions: list[Decision], rows: list[Seen], outcomes: list[str | None]
-) -> None:
-    """Null otherwise: a wrong outcome is worse than none."""
-    transactions = frame(spark, schemas.TRANSACTIONS, [seen(number, row) for number, row in enumerate(rows)])
-    joined = with_outcomes(transactions, frame(spark, OUTCOMES, [decided(decision) for decision in decisions]))
+CASES: Final[dict[str, tuple[list[Decision], list[Seen], list[str | None]]]] = {
+    "exact starts, and one that the log does not have": (
+        [Decision(100, 140, "commit"), Decision(141, 180, "abort")],
+        [Seen(130, 130, 160, start=100), Seen(160, 160, 190, start=141), Seen(160, 160, 190, start=142)],
+        ["commit", "abort", None],
+    ),
+    "the only one": ([Decision(100, 170, "timeout")], [Seen(130, 160, 190)], ["timeout"]),
+    "an epoch for each transaction, as with transaction.version 2": (
+        [Decision(100, 101, "commit", 1), Decision(130, 131, "abort", 2), Decision(131, 132, "commit", 3)],
+        [Seen(130, 130, 160, epoch=2), Seen(131, 131, 160, epoch=3), Seen(131, 131, 160, epoch=4)],
+        ["abort", "commit", None],
+    ),
+    "many in a cycle at one epoch": (QUICK, [Seen(130, 130, 160)], [None]),
+    "decided long after it was gone": (
+        [*QUICK[:3], Decision(110, 401, "abort"), Decision(401, 402, "commit")],
+        [Seen(160, 340, 370)],
+        [None],
+    ),
+    "one that lasted, after quick ones and before others": (
+        [*QUICK[:3], Decision(110, 350, "abort"), Decision(401, 402, "commit")],
+        [Seen(160, 340, 370)],
+        ["abort"],
+    ),
+    "the first has other partitions": (
+        [
+            Decision(100, 170, "commit", partitions=("orders-1",)),
+            Decision(100, 175, "abort", partitions=("orders-0",)),
+        ],
+        [Seen(130, 160, 190)],
+        [None],
+    ),
+    "the next has other partitions": (
+        [
+            Decision(100, 170, "commit", partitions=("orders-0",)),
+            Decision(171, 175, "abort", partitions=("orders-1",)),
+        ],
+        [Seen(130, 160, 190)],
+        ["commit"],
+    ),
+    "its start is before the log": ([Decision(None, 170, "commit")], [Seen(130, 160, 190)], ["commit"]),
+    "open to the end": ([Decision(100, 170, "abort")], [Seen(130, 160, None)], ["abort"]),
+    "clocks differ a little": ([Decision(100, 159.5, "abort")], [Seen(130, 160, 190)], ["abort"]),
+    "decided before it was seen": ([Decision(100, 158.5, "abort")], [Seen(130, 160, 190)], [None]),
+    "nothing in the log": ([], [Seen(130, 160, 190)], [None]),
+}
+"""Decisions of a producer, its transactions, and their outcomes."""
 
-    ordered = joined.orderBy(joined["partitions"][0]["start_offset"]).collect()
-    assert [row["outcome"] for row in ordered] == outcomes
+
+def test_an_outcome_is_that_of_a_transaction_if_no_other_can_be(spark: SparkSession) -> None:
+    """Null otherwise: a wrong outcome is worse than none. Each case is a producer of its own, for one job of Spark."""
+    numbered = list(enumerate(CASES.values()))
+    rows = [seen(producer_id, at, row) for producer_id, case in numbered for at, row in enumerate(case[1])]
+    decisions = [decided(producer_id, decision) for producer_id, case in numbered for decision in case[0]]
+    joined = with_outcomes(frame(spark, schemas.TRANSACTIONS, rows), frame(spark, OUTCOMES, decisions)).persist()
+
+    ordered = joined.orderBy("producer_id", joined["partitions"][0]["start_offset"]).collect()
+    found: dict[str, list[str | None]] = {name: [] for name in CASES}
+    for row in ordered:
+        found[list(CASES)[row["producer_id"]]].append(row["outcome"])
+    assert found == {name: outcomes for name, (_, _, outcomes) in CASES.items()}
     assert schemas.shaped(joined, schemas.TRANSACTIONS).count() == len(rows)
     assert all((row["outcome"] is None) >= (row["exact_duration_ms"] is None) or row["started_at"] for row in ordered)

@@ -62,6 +62,7 @@ def jobs(spark: SparkSession, history: Place, tables: Tables, now_ms: int = case
     return Jobs(lambda: spark, history, tables, (), 10_000 * DAY_MS, lambda: now_ms, lambda _: None)
 
 
+@pytest.mark.slow
 def test_the_tables_in_a_store_are_those_on_a_disk(spark_on_s3: SparkSession, bucket: Bucket, tmp_path: Path) -> None:
     """Every case, then late files, compaction and clean-up: the same rows, baselines and report, nothing left behind."""
     on_disk, in_store = Tables(tmp_path / "tables"), Tables(bucket.place("tables"))
