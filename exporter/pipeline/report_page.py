@@ -5,22 +5,52 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Final, TypeVar
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from pyspark.sql import Row
 
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.incidents.incident import HANGING
-from exporter.pipeline.report import CoverageGap, Durations, Incident, Outcomes, ReportData
-from exporter.pipeline.report_style import style_sheet
+from exporter.pipeline.report import ReportData, Shown
 
 TIMELINE_MAX: Final = 20
 """Incidents that have a bar."""
-_Line = TypeVar("_Line")
-_Row = TypeVar("_Row", Durations, Incident, CoverageGap, Outcomes)
-Columns = Mapping[str, Callable[[_Row], str]]
-"""Head -> cell as HTML; a head that begins with # is of a column of numbers."""
+Columns = Mapping[str, Callable[[Any], str]]
+"""Head -> cell of a row as HTML; a head that begins with # is of a column of numbers."""
 _DASH: Final = "\N{EN DASH}"
-_CLUSTER: Final = "cluster"
+# Light or dark by the preference of the browser; on a phone each row is a card.
+_STYLE: Final = """
+:root{color-scheme:light dark;--text:#1c2430;--quiet:#4b5563;--page:#ffffff;--panel:#eef0f3;--line:#d5dae1;
+ --bad:#b42318;--warning:#b54708;--usual:#1570ef}
+@media (prefers-color-scheme:dark){:root{--text:#e6e8eb;--quiet:#a9b0b9;--page:#14171a;--panel:#23282d;--line:#3a4149;
+ --bad:#ff7a70;--warning:#f5a742;--usual:#5aa2ff}}
+*{box-sizing:border-box}
+body{font:15px/1.5 system-ui,"DejaVu Sans",sans-serif;color:var(--text);background:var(--page);
+ max-width:75rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem;margin:0}h2{font-size:1.15rem;margin:2.5rem 0 .5rem}
+.summary{font-size:1.15rem;font-weight:600;margin:.75rem 0}.nothing,.quiet{color:var(--quiet)}
+table{border-collapse:collapse;width:100%}
+th,td{text-align:left;vertical-align:top;padding:.25rem .75rem .25rem 0;overflow-wrap:anywhere}
+th{border-bottom:2px solid var(--text);overflow-wrap:normal}td{border-bottom:1px solid var(--line)}
+.word{white-space:nowrap}td.number,th.number{text-align:right}td.number{white-space:nowrap;font-variant-numeric:tabular-nums}
+ol.plot{list-style:none;margin:1rem 0;padding:0}
+ol.plot li{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,2fr);gap:0 1rem;align-items:center}
+ol.plot li>span:first-child{overflow-wrap:anywhere}
+.track{position:relative;height:1.1rem;background:var(--panel);border-radius:.2rem;margin:.15rem 0}
+.track i{position:absolute;top:0;height:100%;min-width:3px;border-radius:.2rem}
+.bad{background:var(--bad)}.warning{background:var(--warning)}.usual{background:var(--usual)}
+.ends{display:flex;justify-content:space-between;color:var(--quiet);font-size:.85rem;gap:1rem}
+@media (max-width:45rem){
+ body{margin:1rem auto}
+ ol.plot li{grid-template-columns:minmax(0,1fr)}
+ table,tbody{display:block}tr{display:block;border-bottom:1px solid var(--line);padding:.4rem 0}
+ tr:has(th){display:none}
+ td,td.number{display:flex;gap:1rem;justify-content:space-between;border:0;padding:.05rem 0;white-space:normal;
+  text-align:right}
+ td::before{content:attr(data-head);color:var(--quiet);flex:none;text-align:left}
+}
+"""
 
 
 def render(data: ReportData) -> str:
@@ -31,24 +61,24 @@ def render(data: ReportData) -> str:
         f'<p class="summary">{_summary(data)}</p>',
         f"<p>{_span(data)}</p>",
         "<h2>Incidents</h2>",
-        _timeline(data.incidents),
+        _timeline(data.incidents.rows),
         _section(data.incidents, "No transaction was a suspect.", _INCIDENTS, several),
-        _cut(data.incidents_cut, "older incidents"),
+        _cut(data.incidents.cut, "older incidents"),
         "<h2>Durations by application</h2>",
         _sampling(data),
-        _duration_bars(data.durations),
+        _duration_bars(data.durations.rows),
         _section(data.durations, "No transaction was recorded.", _DURATIONS, several),
-        _cut(data.durations_cut, "applications with fewer hangs and fewer transactions"),
+        _cut(data.durations.cut, "applications with fewer hangs and fewer transactions"),
         "<h2>Outcomes by application</h2>",
-        _outcomes(data, several),
+        _outcomes(data.outcomes, several),
         "<h2>Coverage gaps</h2>",
         _section(data.coverage_gaps, "Every cycle is recorded and read every partition.", _COVERAGE_GAPS, several),
-        _cut(data.coverage_gaps_cut, "older hours"),
-        _left_out(data.left_out),
+        _cut(data.coverage_gaps.cut, "older hours"),
+        _table(_LEFT_OUT, data.left_out) or '<p class="nothing">No file of the history is left out.</p>',
     ]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Kafka transactions: the report</title><style>{style_sheet()}</style>"
+        f"<title>Kafka transactions: the report</title><style>{_STYLE}</style>"
     )
     text = "\n".join(part for part in body if part)
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{text}\n</body></html>\n'
@@ -56,22 +86,23 @@ def render(data: ReportData) -> str:
 
 def _summary(data: ReportData) -> str:
     """The report in a sentence: the number of incidents and their reach; missing data is never reported as healthy."""
-    if data.first is None:
+    if data.first_ms is None:
         return "Nothing was recorded."
-    gaps = len(data.coverage_gaps) + data.coverage_gaps_cut
+    gaps = len(data.coverage_gaps.rows) + data.coverage_gaps.cut
     limits = f" Coverage is incomplete in {humanize_count(gaps, 'hour')}." if gaps else ""
     limits += f" {humanize_count(len(data.left_out), 'file')} could not be read." if data.left_out else ""
-    if not data.incidents:
+    incidents, older = data.incidents.rows, data.incidents.cut
+    if not incidents:
         return f"No incident.{limits}"
-    older = f", the newest {len(data.incidents):,} of them" if data.incidents_cut else ""
-    partitions = {(incident.cluster_id, name) for incident in data.incidents for name in incident.partitions}
+    newest = f", the newest {len(incidents):,} of them" if older else ""
+    partitions = {(incident.cluster_id, name) for incident in incidents for name in incident.partitions}
     return (
-        f"{humanize_count(len(data.incidents) + data.incidents_cut, 'incident')}{older} on "
-        f"{humanize_count(len(partitions), 'partition')}; {_blocked(data.incidents)}.{limits}"
+        f"{humanize_count(len(incidents) + older, 'incident')}{newest} on "
+        f"{humanize_count(len(partitions), 'partition')}; {_blocked(incidents)}.{limits}"
     )
 
 
-def _blocked(incidents: Sequence[Incident]) -> str:
+def _blocked(incidents: Sequence[Row]) -> str:
     """The number of groups, and how long they waited at most: as long as the longest incident that has groups."""
     groups = {(incident.cluster_id, name) for incident in incidents for name in incident.groups}
     if not groups:
@@ -82,61 +113,61 @@ def _blocked(incidents: Sequence[Incident]) -> str:
     return f"{many} waited, for at most {humanize_duration(_length_ms(longest))}{so_far}"
 
 
-def _length_ms(incident: Incident) -> int:
-    return (incident.ended_at - incident.started_at) // timedelta(milliseconds=1)
+def _length_ms(incident: Row) -> int:
+    return int(incident.ended_ms - incident.started_ms)
 
 
 def _span(data: ReportData) -> str:
-    made = f"Made {_minute(data.made_at)} UTC."
-    if data.first is None or data.last is None:
+    made = f"Made {_minute(data.made_at_ms)} UTC."
+    if data.first_ms is None or data.last_ms is None:
         return made
     clusters = f"{'clusters' if len(data.clusters) > 1 else 'cluster'} {', '.join(map(_text, data.clusters))}"
-    return f"From {_minute(data.first)} to {_minute(data.last)} UTC, {clusters}. {made}"
+    return f"From {_minute(data.first_ms)} to {_minute(data.last_ms)} UTC, {clusters}. {made}"
 
 
-def _section(rows: Sequence[_Row], nothing: str, columns: Columns[_Row], several: bool) -> str:  # noqa: FBT001
+def _section(shown: Shown, nothing: str, columns: Columns, several: bool) -> str:  # noqa: FBT001
     """A table; the cluster is named in each row only where there are `several`."""
-    if not rows:
-        return f'<p class="nothing">{nothing}</p>'
-    named: dict[str, Callable[[_Row], str]] = {_CLUSTER: lambda row: _text(row.cluster_id)} if several else {}
-    return _table({**named, **columns}, rows)
+    named: Columns = {"cluster": lambda row: _text(row.cluster_id), **columns} if several else columns
+    return _table(named, shown.rows) or f'<p class="nothing">{nothing}</p>'
 
 
-def _table(columns: Mapping[str, Callable[[_Line], str]], rows: Iterable[_Line]) -> str:
+def _table(columns: Columns, rows: Iterable[Any]) -> str:
+    """Empty without rows."""
     heads = [(head.removeprefix("#"), ' class="number"' if head.startswith("#") else "") for head in columns]
     head = "".join(f"<th{kind}>{name}</th>" for name, kind in heads)
     cells = list(zip(heads, columns.values(), strict=True))
-    lines = (
+    lines = [
         "".join(f'<td{kind} data-head="{name}"><span>{cell(row)}</span></td>' for (name, kind), cell in cells)
         for row in rows
-    )
-    return f"<table><tr>{head}</tr>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+    ]
+    table = f"<table><tr>{head}</tr>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+    return table if lines else ""
 
 
 def _cut(count: int, what: str) -> str:
     return f'<p class="nothing">Not shown: {count:,} more {what}.</p>' if count else ""
 
 
-def _timeline(incidents: Sequence[Incident]) -> str:
+def _timeline(incidents: Sequence[Row]) -> str:
     """A bar for each of the newest incidents, with its partitions and length."""
     shown = incidents[:TIMELINE_MAX]
     if not shown:
         return ""
-    first, last = min(incident.started_at for incident in shown), max(incident.ended_at for incident in shown)
-    whole = max((last - first).total_seconds(), 60.0)
+    first_ms, last_ms = min(incident.started_ms for incident in shown), max(incident.ended_ms for incident in shown)
+    whole_ms = max(last_ms - first_ms, 60_000)
     bars = []
     for incident in shown:
-        left = 100 * (incident.started_at - first).total_seconds() / whole
-        width = 100 * (incident.ended_at - incident.started_at).total_seconds() / whole
+        left = 100 * (incident.started_ms - first_ms) / whole_ms
+        width = 100 * _length_ms(incident) / whole_ms
         level = "bad" if incident.worst_verdict in HANGING else "warning"
         still = "" if incident.is_over else ", still open"
         label = f"{_some(incident.partitions, 1)}: {humanize_duration(_length_ms(incident))}{still}"
         bars.append(_bar(label, f'<i class="{level}" style="left:{left:.2f}%;width:{width:.2f}%"></i>'))
     note = "Red: a transaction was proved hanging."
-    return _plot(bars, _minute(first), _minute(last), note) + _cut(len(incidents) - len(shown), "bars")
+    return _plot(bars, _minute(first_ms), _minute(last_ms), note) + _cut(len(incidents) - len(shown), "bars")
 
 
-def _duration_bars(durations: Sequence[Durations]) -> str:
+def _duration_bars(durations: Sequence[Row]) -> str:
     """A bar from the median to the 99th percentile, and a mark at the longest hang; the scale is logarithmic."""
     values = [
         max(value, 1.0) for row in durations for value in (row.p50_ms, row.p99_ms, row.hang_max_ms) if value is not None
@@ -174,7 +205,7 @@ def _plot(bars: Sequence[str], begin: str, end: str, note: str) -> str:
 
 
 def _sampling(data: ReportData) -> str:
-    if data.interval_ms is None or not data.durations:
+    if data.interval_ms is None or not data.durations.rows:
         return ""
     return (
         f'<p class="quiet">A sample: a cycle every {humanize_duration(data.interval_ms)} sees only transactions that are '
@@ -183,17 +214,11 @@ def _sampling(data: ReportData) -> str:
     )
 
 
-def _outcomes(data: ReportData, several: bool) -> str:  # noqa: FBT001
-    if data.outcomes is None:
+def _outcomes(shown: Shown | None, several: bool) -> str:  # noqa: FBT001
+    if shown is None:
         return '<p class="nothing">Unknown: the transaction log was not read (pipeline transaction-log).</p>'
-    table = _section(data.outcomes, "No transaction was recorded.", _OUTCOMES, several)
-    return table + _cut(data.outcomes_cut, "applications with fewer time-outs and fences, and fewer transactions")
-
-
-def _left_out(files: Sequence[tuple[str, str]]) -> str:
-    if not files:
-        return '<p class="nothing">No file of the history is left out.</p>'
-    return _table({"file that is left out": lambda file: _text(file[0]), "why": lambda file: _text(file[1])}, files)
+    table = _section(shown, "No transaction was recorded.", _OUTCOMES, several)
+    return table + _cut(shown.cut, "applications with fewer time-outs and fences, and fewer transactions")
 
 
 def _short(duration_ms: float) -> str:
@@ -217,20 +242,20 @@ def _text(name: str) -> str:
     return html.escape(name)
 
 
-def _minute(instant: datetime) -> str:
-    return instant.strftime("%Y-%m-%d %H:%M")
+def _minute(instant_ms: int) -> str:
+    return datetime.fromtimestamp(instant_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M")
 
 
-_INCIDENTS: Final[Columns[Incident]] = {
-    "from": lambda row: _word(_minute(row.started_at)),
-    "to": lambda row: _word(_minute(row.ended_at) if row.is_over else "still open"),
+_INCIDENTS: Final[Columns] = {
+    "from": lambda row: _word(_minute(row.started_ms)),
+    "to": lambda row: _word(_minute(row.ended_ms) if row.is_over else "still open"),
     "worst verdict": lambda row: _word(row.worst_verdict),
     "transactional ids": lambda row: _some(row.transactional_ids) or "unknown",
     "partitions": lambda row: _some(row.partitions),
     "blocked groups": lambda row: _some(row.groups) or "none known",
     "#records held back": lambda row: "unknown" if row.records_held_back is None else f"{row.records_held_back:,}",
 }
-_DURATIONS: Final[Columns[Durations]] = {
+_DURATIONS: Final[Columns] = {
     "application": lambda row: _text(row.application),
     "#seen": lambda row: f"{row.transactions:,}",
     "#median": lambda row: _seconds(row.p50_ms),
@@ -240,7 +265,7 @@ _DURATIONS: Final[Columns[Durations]] = {
     "#hung": lambda row: f"{row.hanging:,}",
     "#longest hang": lambda row: _seconds(row.hang_max_ms),
 }
-_OUTCOMES: Final[Columns[Outcomes]] = {
+_OUTCOMES: Final[Columns] = {
     "transactional id": lambda row: _text(row.application),
     "#committed": lambda row: f"{row.committed:,}",
     "#aborted": lambda row: f"{row.aborted:,}",
@@ -249,9 +274,13 @@ _OUTCOMES: Final[Columns[Outcomes]] = {
     "#unknown": lambda row: f"{row.unknown:,}",
     "#markers p99, seconds": lambda row: _seconds(row.marker_p99_ms),
 }
-_COVERAGE_GAPS: Final[Columns[CoverageGap]] = {
-    "hour": lambda gap: _word(_minute(gap.hour)),
+_COVERAGE_GAPS: Final[Columns] = {
+    "hour": lambda gap: _word(_minute(gap.hour_ms)),
     "#cycles": lambda gap: f"{gap.cycles} of {gap.cycles_expected}",
     "#incomplete": lambda gap: f"{gap.incomplete:,}",
     "#most partitions unread": lambda gap: f"{gap.unread_partitions_max:,}",
+}
+_LEFT_OUT: Final[Columns] = {
+    "file that is left out": lambda file: _text(file[0]),
+    "why": lambda file: _text(file[1]),
 }
