@@ -292,4 +292,8 @@ def _part(place: PurePath, name: str) -> str | None:
 
 
 def _now_ms() -> int:
-    return int(datetime.now(timezone.utc).timestamp() * 1000)
+    return to_ms(datetime.now(timezone.utc))
+
+
+def to_ms(instant: datetime) -> int:
+    return int(instant.timestamp() * 1000)

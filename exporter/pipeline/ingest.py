@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ from exporter.incidents.incident import SUSPECTS
 from exporter.pipeline import schemas
 from exporter.pipeline.closings import with_closings
 from exporter.pipeline.connectors import parquet_files, spark_path
-from exporter.pipeline.delta import DataFile
+from exporter.pipeline.delta import DataFile, to_ms
 from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
 from exporter.pipeline.history import read_history
 from exporter.pipeline.identities import (
@@ -122,11 +121,7 @@ def is_open(file: DataFile) -> bool:
 
 def closed_to_ms(file: DataFile) -> int:
     """The latest closing in a file of closed transactions."""
-    return _ms(file.greatest["closed_at"])
-
-
-def _ms(instant: datetime) -> int:
-    return int(instant.timestamp() * 1000)
+    return to_ms(file.greatest["closed_at"])
 
 
 def may_hold(file: DataFile, clusters: Collection[str]) -> bool:
@@ -141,7 +136,7 @@ def _touches(batch: Collection[HistoryFile], file: DataFile) -> bool:
     files = [each for each in batch if may_hold(file, (each.cluster_id,))]
     return bool(files) and (
         closed_to_ms(file) >= min(each.first_ms for each in files) - REOPENED_MS
-        and _ms(file.least["first_seen"]) <= max(each.last_ms for each in files)
+        and to_ms(file.least["first_seen"]) <= max(each.last_ms for each in files)
     )
 
 

@@ -137,6 +137,21 @@ RECORDS: Final = _columns(
 )
 """Records of the transaction log: one row each, of every kind."""
 
+OUTCOMES: Final = _columns(
+    cluster_id=_TEXT,
+    transactional_id=_TEXT,
+    producer_id=_LONG,
+    producer_epoch=_INTEGER,  # while it was open
+    outcome=_TEXT,  # commit, abort, timeout or fenced
+    start_ms=_LONG,  # null where the log has none, as the next four
+    decided_ms=_LONG,
+    completed_ms=_LONG,
+    duration_ms=_LONG,  # from start to decision
+    marker_ms=_LONG,  # from decision to the last marker
+    partitions=_TEXTS,
+)
+"""One row for each transaction whose outcome is decided."""
+
 
 def shaped(frame: DataFrame, schema: Any) -> DataFrame:
     """The columns of `schema` in its order; a frame that lacks one, or has it in another type, is a defect."""

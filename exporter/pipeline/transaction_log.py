@@ -37,23 +37,15 @@ OLD_OFFSET_FETCHING: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetch
 """Without it the source silently returns no row of an internal topic."""
 
 _OF_ONE_CLUSTER: Final = t.StructType([column for column in schemas.RECORDS if column.name != "cluster_id"])
-
-OUTCOMES: Final = t.StructType(
-    [
-        t.StructField("cluster_id", t.StringType()),
-        t.StructField("transactional_id", t.StringType()),
-        t.StructField("producer_id", t.LongType()),
-        t.StructField("producer_epoch", t.IntegerType()),  # while it was open
-        t.StructField("outcome", t.StringType()),  # commit, abort, timeout or fenced
-        t.StructField("start_ms", t.LongType()),  # null where the log has none, as the next four
-        t.StructField("decided_ms", t.LongType()),
-        t.StructField("completed_ms", t.LongType()),
-        t.StructField("duration_ms", t.LongType()),  # from start to decision
-        t.StructField("marker_ms", t.LongType()),  # from decision to the last marker
-        t.StructField("partitions", t.ArrayType(t.StringType())),
-    ]
+_FIELDS_OF_STATE: Final = (
+    "producer_id",
+    "producer_epoch",
+    "timeout_ms",
+    "last_update_ms",
+    "start_ms",
+    "client_transaction_version",
 )
-"""One row for each transaction whose outcome is decided."""
+"""Columns that have the name and the value of the decoder's field."""
 
 
 def kafka_stream(spark: SparkSession, options: Mapping[str, str], offsets: Mapping[int, int]) -> DataFrame:
@@ -117,8 +109,10 @@ def outcomes_of(records: DataFrame) -> DataFrame:
     """`RECORDS` -> `OUTCOMES`: each id's records in their order, once each, through the daemon's state machine."""
     decoded = schemas.shaped(records, schemas.RECORDS).where(f.col("kind").isin("state", "tombstone"))
     return schemas.shaped(
-        decoded.groupBy("cluster_id", "log_partition", "transactional_id").applyInArrow(_outcomes_of_id, OUTCOMES),
-        OUTCOMES,
+        decoded.groupBy("cluster_id", "log_partition", "transactional_id").applyInArrow(
+            _outcomes_of_id, schemas.OUTCOMES
+        ),
+        schemas.OUTCOMES,
     )
 
 
@@ -138,23 +132,12 @@ def _arrow(schema: Any) -> pa.Schema:
 
 def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        columns = batch.to_pydict()
-        rows = [
-            _row(*row)
-            for row in zip(
-                columns["partition"],
-                columns["offset"],
-                columns["timestamp"],
-                columns["key"],
-                columns["value"],
-                strict=True,
-            )
-        ]
+        rows = [_row(**row) for row in batch.to_pylist()]
         yield pa.RecordBatch.from_pylist(rows, schema=_arrow(_OF_ONE_CLUSTER))
 
 
-def _row(partition: int, offset: int, written_at: Any, key: bytes | None, value: bytes | None) -> dict[str, Any]:
-    row: dict[str, Any] = {"log_partition": partition, "offset": offset, "written_at": written_at}
+def _row(*, partition: int, offset: int, timestamp: Any, key: bytes | None, value: bytes | None) -> dict[str, Any]:
+    row: dict[str, Any] = {"log_partition": partition, "offset": offset, "written_at": timestamp}
     try:
         decoded = decode(key, value)
     except MalformedRecordError:
@@ -167,14 +150,9 @@ def _row(partition: int, offset: int, written_at: Any, key: bytes | None, value:
     return {
         **row,
         "kind": "state",
-        "producer_id": decoded.producer_id,
-        "producer_epoch": decoded.producer_epoch,
-        "timeout_ms": decoded.timeout_ms,
         "status": decoded.status.name,
         "partitions": sorted(f"{topic}-{number}" for topic, number in decoded.partitions),
-        "last_update_ms": decoded.last_update_ms,
-        "start_ms": decoded.start_ms,
-        "client_transaction_version": decoded.client_transaction_version,
+        **{name: getattr(decoded, name) for name in _FIELDS_OF_STATE},
     }
 
 
@@ -187,7 +165,7 @@ def _outcomes_of_id(records: pa.Table) -> pa.Table:
         row = by_offset[offset]
         for event in machine.take(_decoded(row), int(row["written_at"].timestamp() * 1000)):
             _add_outcome(found, row["cluster_id"], event)
-    return pa.Table.from_pylist(found, schema=_arrow(OUTCOMES))
+    return pa.Table.from_pylist(found, schema=_arrow(schemas.OUTCOMES))
 
 
 def _add_outcome(found: list[dict[str, Any]], cluster_id: str, event: Event) -> None:
@@ -210,7 +188,7 @@ def _add_outcome(found: list[dict[str, Any]], cluster_id: str, event: Event) -> 
         )
     elif found and start_ms is not None and found[-1]["start_ms"] == start_ms:
         found[-1] |= {
-            "outcome": event.outcome.value,
+            "outcome": row["outcome"],
             "completed_ms": event.at_ms,
             "marker_ms": _known(event.duration_ms),
         }
@@ -228,12 +206,7 @@ def _decoded(row: Mapping[str, Any]) -> Decoded:
     names = (partition.rpartition("-") for partition in row["partitions"])
     return TransactionRecord(
         transactional_id=row["transactional_id"],
-        producer_id=row["producer_id"],
-        producer_epoch=row["producer_epoch"],
-        timeout_ms=row["timeout_ms"],
         status=TransactionState[row["status"]],
         partitions=frozenset((topic, int(number)) for topic, _, number in names),
-        last_update_ms=row["last_update_ms"],
-        start_ms=row["start_ms"],
-        client_transaction_version=row["client_transaction_version"],
+        **{name: row[name] for name in _FIELDS_OF_STATE},
     )

@@ -16,7 +16,7 @@ from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
 from exporter.config.loading import load
 from exporter.kafka.state_log import StateLog
-from exporter.pipeline.java_client import JavaClientError, java_client_options
+from exporter.pipeline.log_job import LogJobError, java_client_options
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import (
     kafka_stream,
@@ -187,7 +187,7 @@ def test_what_it_does_not_support_is_reported(text: str, sentence: str) -> None:
     """Rather than left out."""
     kafka = load(file=("c.yaml", f"kafka:\n  bootstrap.servers: a:1\n  {text}\n"), environment={}, flags={}).kafka
 
-    with pytest.raises(JavaClientError) as caught:
+    with pytest.raises(LogJobError) as caught:
         java_client_options(kafka)
     assert sentence in str(caught.value)
 
