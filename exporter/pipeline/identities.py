@@ -7,11 +7,13 @@ closed transactions are read: a file that comes late, a partition that was unrea
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import Final, TypeAlias
 from urllib.parse import unquote
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
@@ -33,17 +35,16 @@ class Identities:
     partitions: DataFrame
 
 
-def identities_of(rows: DataFrame, start: Column) -> Identities:
-    """Of observations or of partition transactions, whose exact start is `start`."""
+def identities_of(observations: DataFrame) -> Identities:
     names = (
-        rows.where(f.col("transactional_id").isNotNull())
+        observations.where(f.col("transactional_id").isNotNull())
         .select(*_PRODUCER, "transactional_id")
         .distinct()
         .groupBy(*_PRODUCER)
         .agg(f.max("transactional_id").alias("transactional_id"))
     )
-    producers = rows.groupBy(*_PRODUCER).agg(f.max(start).alias("newest_start"))
-    partitions = rows.groupBy(*_PARTITION).agg(f.max("start_offset").alias("newest_offset"))
+    producers = observations.groupBy(*_PRODUCER).agg(f.max(exact_start()).alias("newest_start"))
+    partitions = observations.groupBy(*_PARTITION).agg(f.max("start_offset").alias("newest_offset"))
     named = producers.join(names, on=list(_PRODUCER), how="left")
     known = schemas.shaped(named, schemas.PRODUCERS).persist()
     return Identities(known, schemas.shaped(partitions, schemas.PARTITIONS))
@@ -72,24 +73,14 @@ def write_identities(identities: Identities, folder: Place) -> None:
     identities.partitions.coalesce(1).write.parquet(spark_path(folder / "partitions"))
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Keys that closed transactions may have: each of them belongs to the batch."""
-
-    partition_transactions: DataFrame
-    transactions: DataFrame
-    names: DataFrame
-    """(cluster_id, producer_id, name): the batch has the name of a producer that was known without it."""
-
-
-def wanted_offsets(keys: DataFrame) -> Wanted:
-    """All transactions at these offsets."""
-    session = keys.sparkSession
-    return Wanted(
-        keys.select(*KEY),
-        session.createDataFrame([], "cluster_id string, producer_id long, exact_started_at timestamp"),
-        session.createDataFrame([], "cluster_id string, producer_id long, name string"),
-    )
+Wanted: TypeAlias = Mapping[str, DataFrame]
+"""Keys that closed transactions may have, each of which belongs to the batch, by the kind of the key."""
+BY_OFFSET: Final = "offset"
+"""`KEY`: a partition transaction."""
+BY_START: Final = "start"
+"""(cluster_id, producer_id, exact_started_at): a transaction."""
+BY_NAME: Final = "name"
+"""(cluster_id, producer_id, name): the batch has the name of a producer that was known without it."""
 
 
 def wanted_of(observations: DataFrame, known: DataFrame, before: Identities, observed: Identities) -> Wanted:
@@ -121,7 +112,8 @@ def wanted_of(observations: DataFrame, known: DataFrame, before: Identities, obs
         before.producers, on=list(_PRODUCER)
     )
     is_new = f.col("transactional_id").isNull() | (f.col("transactional_id") < f.col("name"))
-    return Wanted(partition_transactions, transactions, names.where(is_new & f.col("name").isNotNull()))
+    names = names.where(is_new & f.col("name").isNotNull())
+    return {BY_OFFSET: partition_transactions, BY_START: transactions, BY_NAME: names}
 
 
 def files_with(transactions: DataFrame, wanted: Wanted) -> frozenset[str]:
@@ -132,17 +124,16 @@ def files_with(transactions: DataFrame, wanted: Wanted) -> frozenset[str]:
             "path", *_PRODUCER, *(f"one.{name}" for name in (*KEY, "exact_started_at") if name not in _PRODUCER)
         )
     )
-    renamed = rows.join(wanted.names.select(*_PRODUCER, "name"), on=list(_PRODUCER)).where(
-        ~f.col("transactional_id").eqNullSafe(f.col("name"))
-    )
-    found = {
-        "partition_transactions": split.join(wanted.partition_transactions, on=list(KEY), how="left_semi"),
-        "transactions": split.join(wanted.transactions, on=list(_TRANSACTION), how="left_semi"),
-        "names": renamed,
-    }
-    kinds = [getattr(wanted, kind).select(f.lit(kind).alias("kind")) for kind in found]
-    present = [row["kind"] for row in reduce(DataFrame.unionByName, kinds).distinct().collect()]
+
+    def found(kind: str) -> DataFrame:
+        if kind == BY_NAME:
+            renamed = rows.join(wanted[kind].select(*_PRODUCER, "name"), on=list(_PRODUCER))
+            return renamed.where(~f.col("transactional_id").eqNullSafe(f.col("name")))
+        return split.join(wanted[kind], on=list(KEY if kind == BY_OFFSET else _TRANSACTION), how="left_semi")
+
+    kinds = reduce(DataFrame.unionByName, (keys.select(f.lit(kind).alias("kind")) for kind, keys in wanted.items()))
+    present = [row["kind"] for row in kinds.distinct().collect()]
     if not present:
         return frozenset()
-    paths = reduce(DataFrame.unionByName, (found[kind].select("path") for kind in present)).distinct().collect()
+    paths = reduce(DataFrame.unionByName, (found(kind).select("path") for kind in present)).distinct().collect()
     return frozenset(unquote(row["path"]) for row in paths)

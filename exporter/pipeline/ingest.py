@@ -25,6 +25,7 @@ from exporter.pipeline.delta import DataFile, to_ms
 from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
 from exporter.pipeline.history import read_history
 from exporter.pipeline.identities import (
+    BY_OFFSET,
     Identities,
     Wanted,
     files_with,
@@ -32,12 +33,10 @@ from exporter.pipeline.identities import (
     merged,
     read_identities,
     wanted_of,
-    wanted_offsets,
     write_identities,
 )
 from exporter.pipeline.partition_transactions import (
     KEY,
-    exact_start,
     shared_offsets,
     updated_partition_transactions,
 )
@@ -56,9 +55,8 @@ class IngestedBatch:
     """Numbers of one batch."""
 
     files: int
-    files_waiting: int
-    newest_ms: int
     """Zero if nothing was taken because a file cannot be read."""
+    files_waiting: int
 
 
 def ingest_batch(
@@ -95,7 +93,7 @@ def ingest_batch(
         if not found:
             raise
         tables.remember_damaged((*damaged, *found))
-        return IngestedBatch(0, len(pending) - len(found), 0)
+        return IngestedBatch(0, len(pending) - len(found))
     finally:
         spark.catalog.clearCache()
     state = State(
@@ -104,7 +102,7 @@ def ingest_batch(
         identities=tables.identities_of(run).name,
     )
     tables.commit(current, state, run=run, added=parquet_files(written), removed=touched)
-    return IngestedBatch(len(batch), len(pending) - len(batch), max(file.last_ms for file in batch))
+    return IngestedBatch(len(batch), len(pending) - len(batch))
 
 
 def _newest(before: Mapping[str, int], batch: Iterable[HistoryFile]) -> Mapping[str, int]:
@@ -140,22 +138,6 @@ def _touches(batch: Collection[HistoryFile], file: DataFile) -> bool:
     )
 
 
-def _reach(
-    spark: SparkSession, tables: Tables, current: Current, batch: Collection[HistoryFile], observations: DataFrame
-) -> tuple[tuple[DataFile, ...], Identities]:
-    """The files of the table that a batch can change, and all known producers and partitions."""
-    touched = tuple(file for file in current.files if _touches(batch, file))
-    observed = identities_of(observations, exact_start())
-    if current.state.identities is None:
-        return touched, observed
-    before = read_identities(spark, tables.states / current.state.identities)
-    clusters = {file.cluster_id for file in batch if file.table == OBSERVATIONS}
-    others = tuple(file for file in current.files if file not in touched and may_hold(file, clusters))
-    at_hand = partition_transactions_of(read_transactions(spark, tables, touched))
-    touched += _holding(spark, tables, others, wanted_of(observations, at_hand, before, observed))
-    return touched, merged(before, observed)
-
-
 def _first_ms(files: Collection[HistoryFile]) -> dict[str, int]:
     """By cluster."""
     first_ms: dict[str, int] = {}
@@ -178,7 +160,7 @@ class _Work:
     def write(self, transactions: Place, identities: Place) -> tuple[DataFile, ...]:
         """Write the transactions and identities; returns the files of the table that they replace."""
         observations = self._observations(self.batch)
-        touched, known = _reach(self.spark, self.tables, self.current, self.batch, observations)
+        touched, known = self._reach(observations)
         # First: afterwards Spark has this small table in memory, and broadcasts it.
         write_identities(known, identities)
         carried = self._carried(touched)
@@ -191,14 +173,31 @@ class _Work:
         remove_folder(transactions)
         return self._write_apart(transactions, touched, known.producers)
 
+    def _reach(self, observations: DataFrame) -> tuple[tuple[DataFile, ...], Identities]:
+        """The files of the table that the batch can change, and all known producers and partitions."""
+        touched = tuple(file for file in self.current.files if _touches(self.batch, file))
+        observed = identities_of(observations)
+        if self.current.state.identities is None:
+            return touched, observed
+        before = read_identities(self.spark, self.tables.states / self.current.state.identities)
+        clusters = {file.cluster_id for file in self.batch if file.table == OBSERVATIONS}
+        others = [file for file in self.current.files if file not in touched and may_hold(file, clusters)]
+        wanted = wanted_of(observations, self._carried(touched), before, observed)
+        return touched + self._holding(others, wanted), merged(before, observed)
+
+    def _holding(self, files: Collection[DataFile], wanted: Wanted) -> tuple[DataFile, ...]:
+        """Files that hold a wanted transaction."""
+        found = files_with(read_transactions(self.spark, self.tables, files), wanted) if files else frozenset()
+        return tuple(file for file in files if any(path.endswith(f"/{file.path}") for path in found))
+
     def _write_apart(
         self, transactions: Place, touched: tuple[DataFile, ...], producers: DataFrame
     ) -> tuple[DataFile, ...]:
         """Write them where several began at one offset, with all their observations: most have no start of their own."""
         observations = self._observations(self.batch)
         shared = shared_offsets(observations, self._carried(touched))
-        others = tuple(file for file in self.current.files if file not in touched)
-        touched += _holding(self.spark, self.tables, others, wanted_offsets(shared))
+        others = [file for file in self.current.files if file not in touched]
+        touched += self._holding(others, {BY_OFFSET: shared.select(*KEY)})
         carried = self._carried(touched)
         shared = shared_offsets(observations, carried).persist()
         since = shared.groupBy("cluster_id").agg(f.unix_millis(f.min("first_seen")).alias("ms")).collect()
@@ -252,12 +251,6 @@ def _transactions(
         observations, carried, producers=producers, shared=shared, counts=counts
     )
     return transactions_of(with_closings(partition_transactions, cycles, sightings))
-
-
-def _holding(spark: SparkSession, tables: Tables, files: Collection[DataFile], wanted: Wanted) -> tuple[DataFile, ...]:
-    """Files that hold a wanted transaction."""
-    found = files_with(read_transactions(spark, tables, files), wanted) if files else frozenset()
-    return tuple(file for file in files if any(path.endswith(f"/{file.path}") for path in found))
 
 
 def _keys(damaged: Iterable[DamagedFile]) -> frozenset[str]:
