@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from exporter.pipeline.thresholds import DAY_MS, RARE_SAMPLES, RARE_WINDOW_MS, WINDOW_MS, UsualDurations, threshold_of
+from exporter.pipeline.thresholds import DAY_MS, RARE_SAMPLES, RARE_WINDOW_MS, WINDOW_MS, threshold_of
 
 CYCLE_S: Final = 30.0
 DAYS: Final = WINDOW_MS // DAY_MS
@@ -113,8 +113,7 @@ def _observed(durations_s: Numbers, random: np.random.Generator) -> Numbers:
 def rule(seconds: Numbers, days: int) -> float | None:
     """The pipeline's own."""
     longest = np.sort(seconds)[: -len(seconds) - 1 : -1][:100]
-    usual = UsualDurations(len(seconds), days * DAY_MS, [(round(each * 1000), 1) for each in longest])
-    threshold_ms, _ = threshold_of(usual)
+    threshold_ms, _ = threshold_of(len(seconds), days * DAY_MS, [(round(each * 1000), 1) for each in longest])
     return None if threshold_ms is None else threshold_ms / 1000
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import groupby, islice
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
@@ -18,14 +19,7 @@ from exporter.baseline import FORMAT, VERSION
 from exporter.incidents.incident import SUSPECTS
 from exporter.patterns import GroupRules, group_of
 from exporter.pipeline import schemas
-from exporter.pipeline.thresholds import (
-    RARE_SAMPLES,
-    RARE_WINDOW_MS,
-    TAIL,
-    WINDOW_MS,
-    UsualDurations,
-    threshold_of,
-)
+from exporter.pipeline.thresholds import RARE_SAMPLES, RARE_WINDOW_MS, TAIL, WINDOW_MS, threshold_of
 from exporter.pipeline.transactions import CLOSED
 
 GRID: Final = 0.02
@@ -85,18 +79,13 @@ def samples_of_usual(usual: DataFrame, groups: DataFrame) -> DataFrame:
 
 def by_subject(samples: DataFrame) -> DataFrame:
     """One row for each id, group and topic that samples count for."""
-    subjects = f.array_union(
-        f.array(*(f.struct(f.lit(kind).alias("kind"), f.col(column).alias("name")) for kind, column in _SINGLE)),
-        f.transform("topics", lambda topic: f.struct(f.lit("topic").alias("kind"), topic.alias("name"))),
-    )
+    single = (f.struct(f.lit(kind).alias("kind"), f.col(kind).alias("name")) for kind in ("transactional_id", "group"))
+    topics = f.transform("topics", lambda topic: f.struct(f.lit("topic").alias("kind"), topic.alias("name")))
     return (
-        samples.withColumn("subject", f.explode(subjects))
+        samples.withColumn("subject", f.explode(f.array_union(f.array(*single), topics)))
         .select("*", "subject.kind", "subject.name")
         .where(f.col("name").isNotNull())
     )
-
-
-_SINGLE: Final = (("transactional_id", "transactional_id"), ("group", "group"))
 
 
 def group_of_each_id(spark: SparkSession, usual: DataFrame, groups: GroupRules) -> DataFrame:
@@ -148,20 +137,11 @@ def baselines_document(
 ) -> str:
     """The JSON file, from `TRANSACTIONS` and the newest cycle of each cluster."""
     usual = usual_of_transactions(transactions, newest_ms)
-    samples = samples_of_usual(usual, group_of_each_id(spark, usual, groups))
-    return document_of(statistics_of(by_subject(samples)), made_at_ms=made_at_ms)
-
-
-def document_of(rows: Iterable[Any], *, made_at_ms: int) -> str:
-    """The file, from statistics by subject."""
+    rows = statistics_of(by_subject(samples_of_usual(usual, group_of_each_id(spark, usual, groups))))
     thresholds: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS.values()}
     ranked = sorted(rows, key=lambda row: (row["cluster_id"], row["kind"], -row["samples"], row["name"]))
-    counted: dict[tuple[str, str], int] = {}
-    for row in ranked:
-        place = (row["cluster_id"], row["kind"])
-        counted[place] = counted.get(place, 0) + 1
-        if counted[place] <= IDS_MAX:
-            thresholds[KINDS[row["kind"]]].append(_entry(row))
+    for (_, kind), most_first in groupby(ranked, key=lambda row: (row["cluster_id"], row["kind"])):
+        thresholds[KINDS[kind]] += map(_entry, islice(most_first, IDS_MAX))
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -178,7 +158,7 @@ def _entry(row: Any) -> dict[str, Any]:
     longest = sorted(
         ((_off_grid(cell["grid"]), cell["samples"]) for cell in row["longest"] if cell["samples"]), reverse=True
     )
-    threshold_ms, reason = threshold_of(UsualDurations(row["samples"], row["span_ms"], longest))
+    threshold_ms, reason = threshold_of(row["samples"], row["span_ms"], longest)
     return {
         "cluster_id": row["cluster_id"],
         row["kind"]: row["name"],

@@ -6,7 +6,7 @@ open there, so that a missing row means closed. While no later cycle could read 
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
@@ -27,15 +27,11 @@ def with_closings(partition_transactions: DataFrame, cycles: DataFrame, sighting
     )
     shown = f.when(f.col("is_skipped"), f.col("read_at")).otherwise(f.col("next_at"))
     return schemas.shaped(
-        with_cycles.withColumn("closed_at", _earlier(f.col("closed_at"), shown)).withColumn(
+        with_cycles.withColumn("closed_at", f.least("closed_at", shown)).withColumn(  # passes over nulls
             "is_lost", f.col("closed_at").isNull() & (f.col("is_lost") | f.col("next_at").isNotNull())
         ),
         schemas.PARTITION_TRANSACTIONS,
     )
-
-
-def _earlier(one: Column, other: Column) -> Column:
-    return f.least(one, other)  # passes over nulls
 
 
 def _following(sightings: DataFrame, cycles: DataFrame) -> DataFrame:

@@ -132,22 +132,12 @@ def join(parts: Sequence[Place], whole: Place, clusters: Iterable[str] | None = 
         atomic_write(whole, beside=f"{TEMPORARY}{whole.name}") as file,
         pq.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
-        for table in _batches(parts, schema):
-            rows = table if clusters is None else table.filter(pc.field("cluster_id").isin(list(clusters)))
-            writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
-
-
-def _batches(parts: Iterable[Place], schema: pa.Schema) -> Iterable[pa.Table]:
-    """Tables of at least one row group."""
-    waiting: list[pa.Table] = []
-    for part in parts:
-        waiting.append(pq.ParquetFile(parquet_source(part)).read().replace_schema_metadata(None))
-        if sum(len(table) for table in waiting) >= ROW_GROUP_ROWS:
-            yield _whole(waiting, schema)
-            waiting = []
-    if waiting:
-        yield _whole(waiting, schema)
-
-
-def _whole(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    return pa.concat_tables([schema.empty_table(), *tables], promote_options="permissive").cast(schema)
+        waiting = [schema.empty_table()]
+        for part in parts:
+            waiting.append(pq.ParquetFile(parquet_source(part)).read().replace_schema_metadata(None))
+            if part is parts[-1] or sum(map(len, waiting)) >= ROW_GROUP_ROWS:
+                rows = pa.concat_tables(waiting, promote_options="permissive").cast(schema)
+                if clusters is not None:
+                    rows = rows.filter(pc.field("cluster_id").isin(list(clusters)))
+                writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+                waiting = [schema.empty_table()]

@@ -56,24 +56,14 @@ class HistoryFile:
 
 def history_files(history: Place) -> tuple[HistoryFile, ...]:
     """Files with the daemon's names. Cycles are listed first, so that the observations of every listed cycle exist."""
-    return tuple(
-        file
-        for table in (CYCLES, OBSERVATIONS)
-        for path in _sorted((history / VERSION / table).glob("cluster_id=*/date=*/*.parquet"))
-        for file in _of_name(table, path)
-    )
-
-
-def _sorted(paths: Iterable[Place]) -> list[Place]:
-    return sorted(paths, key=str)
-
-
-def _of_name(table: str, path: Place) -> Iterable[HistoryFile]:
-    instants = instants_of(path.name)
-    if instants is not None:
-        cluster_id = cluster_of_folder(path.parent.parent.name)
-        day = path.parent.name.removeprefix("date=")
-        yield HistoryFile(path, table, cluster_id, day, *instants)
+    files: list[HistoryFile] = []
+    for table in (CYCLES, OBSERVATIONS):
+        paths: Iterable[Place] = (history / VERSION / table).glob("cluster_id=*/date=*/*.parquet")
+        for path in sorted(paths, key=str):
+            if (instants := instants_of(path.name)) is not None:
+                cluster_id = cluster_of_folder(path.parent.parent.name)
+                files.append(HistoryFile(path, table, cluster_id, path.parent.name.removeprefix("date="), *instants))
+    return tuple(files)
 
 
 def implausible_time(file: HistoryFile, now_ms: int) -> str | None:

@@ -53,12 +53,10 @@ def shared_offsets(observations: DataFrame, carried: DataFrame) -> DataFrame:
     starts = observations.select(*KEY, exact_start().alias("exact"), f.col("taken_at").alias("first_seen")).unionByName(
         carried.select(*KEY, f.col("exact_started_at").alias("exact"), "first_seen")
     )
-    spans = starts.groupBy(*KEY).agg(*(how("exact").alias(how.__name__) for how in (f.min, f.max)), _first_seen())
+    spans = starts.groupBy(*KEY).agg(
+        f.min("exact").alias("min"), f.max("exact").alias("max"), f.min("first_seen").alias("first_seen")
+    )
     return spans.where(f.col("min") < f.col("max")).select(*KEY, "first_seen")
-
-
-def _first_seen() -> Column:
-    return f.min("first_seen").alias("first_seen")
 
 
 def _with_owners(rows: DataFrame, shared: DataFrame | None) -> DataFrame:

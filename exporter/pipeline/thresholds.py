@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice, pairwise, repeat
 from statistics import median
 from typing import Final
@@ -36,28 +35,22 @@ LONGEST_TIMES: Final = (1.5, 50)
 """Bounds, by the longest sample. If the tail begins with the longest ones, nothing is known of its shape."""
 
 
-@dataclass(frozen=True, slots=True)
-class UsualDurations:
-    """Durations of closed transactions that never were suspects, and the time over which they were observed."""
+def threshold_of(samples: int, span_ms: int, longest: Sequence[tuple[int, int]]) -> tuple[int | None, str]:
+    """(threshold in ms, reason). None with too few samples: a wrong threshold is worse than none.
 
-    samples: int
-    span_ms: int
-    longest: Sequence[tuple[int, int]]
-    """(duration in ms, samples), in descending order: `TAIL` + 1 samples or more, or all."""
-
-
-def threshold_of(usual: UsualDurations) -> tuple[int | None, str]:
-    """(threshold in ms, reason). None with too few samples: a wrong threshold is worse than none."""
-    if usual.samples < SAMPLES_MIN:
-        return None, f"{usual.samples} samples are too few, {SAMPLES_MIN} are needed"
-    if usual.span_ms < DAY_MS:
-        return None, f"{usual.samples} samples within less than a day may all be of one load"
-    size = max(TAIL_MIN, min(TAIL, usual.samples // SAMPLES_A_TAIL))
-    tail = list(islice(_durations(usual.longest), size + 1))
-    of = f"of {usual.samples} samples"
+    From durations of closed transactions that never were suspects, observed over `span_ms`. `longest` is (duration in ms,
+    samples) in descending order: `TAIL` + 1 samples or more, or all.
+    """
+    if samples < SAMPLES_MIN:
+        return None, f"{samples} samples are too few, {SAMPLES_MIN} are needed"
+    if span_ms < DAY_MS:
+        return None, f"{samples} samples within less than a day may all be of one load"
+    size = max(TAIL_MIN, min(TAIL, samples // SAMPLES_A_TAIL))
+    tail = list(islice(_durations(longest), size + 1))
+    of = f"of {samples} samples"
     if tail[0] == FLOOR_MS:
         return FLOOR_MS, f"never below {FLOOR_MS // 1000} s, {of}"
-    expected = size * DAYS_BETWEEN * DAY_MS / usual.span_ms
+    expected = size * DAYS_BETWEEN * DAY_MS / span_ms
     least, greatest = (round(times * tail[0]) for times in LONGEST_TIMES)
     # One deviation more: too high a threshold costs minutes, too low a one costs trust.
     power = _slope(tail) * (1 + 1 / math.sqrt(size)) * math.log(expected)

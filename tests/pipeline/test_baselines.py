@@ -14,7 +14,7 @@ from exporter.config import values
 from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.ingest import read_transactions
 from exporter.pipeline.tables import Tables
-from exporter.pipeline.thresholds import UsualDurations, threshold_of
+from exporter.pipeline.thresholds import threshold_of
 from tests.pipeline import cases
 from tests.pipeline.test_transactions import taken
 
@@ -25,11 +25,11 @@ GROUPS = values.groups('[{"name": "orders", "match": "orders-\\\\d+"}]')
 MINUTE_MS = 60_000
 
 
-def usual(**changes: Any) -> UsualDurations:
+def usual(**changes: Any) -> dict[str, Any]:
     """Each of the twenty longest is 5 % longer than the next one, the shortest takes a minute."""
     longest = [(round(MINUTE_MS * 1.05**power), 1) for power in range(20, 0, -1)]
     known: dict[str, Any] = {"samples": 500, "span_ms": 28 * DAY_MS, "longest": [*longest, (MINUTE_MS, 480)]}
-    return UsualDurations(**{**known, **changes})
+    return {**known, **changes}
 
 
 def steep(times: float) -> list[tuple[int, int]]:
@@ -52,7 +52,7 @@ def steep(times: float) -> list[tuple[int, int]]:
 )
 def test_a_threshold_has_its_reason(changes: dict[str, Any], threshold_ms: float | None, reason: str) -> None:
     """Each branch of the rule, and both sides of both limits."""
-    found, why = threshold_of(usual(**changes))
+    found, why = threshold_of(**usual(**changes))
 
     assert found == (None if threshold_ms is None else pytest.approx(threshold_ms, rel=0.02))
     assert why == reason
