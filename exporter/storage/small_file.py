@@ -9,7 +9,7 @@ import errno
 import threading
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from exporter import files
 from exporter.storage.faults import StoreError
@@ -22,31 +22,24 @@ FIRST_SECONDS: Final = 5.0
 """The start waits this long at most for the first content."""
 
 
-class SmallFile(Protocol):
-    """`signature` and `read_text` never wait for a network."""
-
-    def signature(self) -> Hashable | None:
-        """Changes with the content; None while there is none."""
-
-    def read_text(self) -> str:
-        """Raises OSError, and UnicodeDecodeError."""
-
-
-def small_file(place: Place, *, bytes_max: int) -> SmallFile:
+def small_file(place: Place, *, bytes_max: int) -> LocalFile | FetchedObject:
+    """Its methods never wait for a network."""
     return LocalFile(place, bytes_max) if isinstance(place, Path) else FetchedObject(place, bytes_max)
 
 
 class LocalFile:
-    """On a disk."""
+    """On a disk. The methods are the same for both kinds."""
 
     def __init__(self, path: Path, bytes_max: int) -> None:
         self._path = path
         self._bytes_max = bytes_max
 
     def signature(self) -> Hashable | None:
+        """Changes with the content; None while there is none."""
         return files.signature(self._path)
 
     def read_text(self) -> str:
+        """Raises OSError, and UnicodeDecodeError."""
         return files.read_text(self._path, bytes_max=self._bytes_max)
 
 
