@@ -22,7 +22,7 @@ from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, file_name
 from exporter.pipeline.delta import DataFile
 from exporter.pipeline.files import HistoryFile, damaged_among, history_files, plausible
 from exporter.pipeline.ingest import closed_to_ms, is_open, may_hold
-from exporter.pipeline.tables import Tables
+from exporter.pipeline.tables import Tables, by_cluster
 from exporter.storage.places import Place, atomic_write, in_parallel, parquet_source
 
 SETTLED_MS: Final = 2 * 86_400_000
@@ -61,17 +61,14 @@ def _settled_days(files: Iterable[HistoryFile], taken: Collection[str]) -> Itera
     """Of each cluster, the files of each day that is settled; without observations whose cycles may still come."""
     files = tuple(files)
     cycles = {file.observations_key for file in files if file.table == CYCLES and file.key in taken}
-    of_cluster: dict[str, list[HistoryFile]] = defaultdict(list)
+    newest_ms = by_cluster(max, ((file.cluster_id, file.last_ms) for file in files))
+    days: dict[tuple[str, str], list[HistoryFile]] = defaultdict(list)
     for file in files:
-        of_cluster[file.cluster_id].append(file)
-    for files_of_cluster in of_cluster.values():
-        settled = _day(max(file.last_ms for file in files_of_cluster) - SETTLED_MS)
-        days: dict[str, list[HistoryFile]] = defaultdict(list)
-        for file in files_of_cluster:
-            is_whole = f"-{WRITER}" in file.path.name or file.observations_key in cycles
-            if file.day < settled and file.key in taken and is_whole:
-                days[file.day].append(file)
-        yield from days.values()
+        is_settled = file.day < _day(newest_ms[file.cluster_id] - SETTLED_MS)
+        is_whole = f"-{WRITER}" in file.path.name or file.observations_key in cycles
+        if is_settled and file.key in taken and is_whole:
+            days[file.cluster_id, file.day].append(file)
+    return days.values()
 
 
 def compact_tables(tables: Tables, *, retention_ms: int) -> int:

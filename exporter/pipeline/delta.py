@@ -149,23 +149,18 @@ class Table:
                 self._addition(path, each) for path, each in zip(found, statistics, strict=True) if each["numRecords"]
             ]
             actions += [RemoveAction(path, True, _now_ms()) for path in removed]
-            self._commit(snapshot, run, actions)
-
-    def _commit(self, snapshot: Snapshot, run: int, actions: list[AddAction | RemoveAction]) -> None:
-        try:
-            snapshot.table.create_write_transaction(
-                actions,
-                mode="append",
-                schema=snapshot.table.schema(),
-                partition_by=list(self.parts),
-                commit_properties=CommitProperties(
-                    app_transactions=[Transaction(snapshot.application, run, _now_ms())]
-                ),
-            )
-        except CommitFailedError as error:
-            raise ConflictError(
-                f"{self.folder}: another pipeline has changed the table meanwhile; this run changes nothing ({error})"
-            ) from error
+            transaction = Transaction(snapshot.application, run, _now_ms())
+            try:
+                snapshot.table.create_write_transaction(
+                    actions,
+                    mode="append",
+                    schema=snapshot.table.schema(),
+                    partition_by=list(self.parts),
+                    commit_properties=CommitProperties(app_transactions=[transaction]),
+                )
+            except CommitFailedError as error:
+                why = "another pipeline has changed the table meanwhile; this run changes nothing"
+                raise ConflictError(f"{self.folder}: {why} ({error})") from error
 
     def _addition(self, path: Place, statistics: Mapping[str, Any]) -> AddAction:
         place = path.relative_to(self.folder)  # type: ignore[arg-type]  # both are of one kind
@@ -248,11 +243,11 @@ def statistics_of(path: Place) -> dict[str, Any]:
         if column.path != name or not all(each is not None and each.has_null_count for each in found):
             continue
         nulls[name] = sum(each.null_count for each in found)
-        bounds = [each for each in found if each.has_min_max]
-        whole = sum(1 for each in found if each.has_min_max or each.num_values == 0) == len(found)
-        if bounds and whole and isinstance(bounds[0].min, (int, datetime, str)) and not isinstance(bounds[0].min, bool):
-            least[name] = _literal(min(each.min for each in bounds))
-            greatest[name] = _literal(max(each.max for each in bounds), up=True)
+        filled = [each for each in found if each.num_values or each.has_min_max]
+        kind = filled[0].min if filled and all(each.has_min_max for each in filled) else None
+        if isinstance(kind, (int, datetime, str)) and not isinstance(kind, bool):
+            least[name] = _literal(min(each.min for each in filled))
+            greatest[name] = _literal(max(each.max for each in filled), up=True)
     return {"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
 
 

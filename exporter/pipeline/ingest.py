@@ -40,7 +40,7 @@ from exporter.pipeline.partition_transactions import (
     shared_offsets,
     updated_partition_transactions,
 )
-from exporter.pipeline.tables import Current, DamagedFile, State, Tables
+from exporter.pipeline.tables import Current, DamagedFile, State, Tables, by_cluster
 from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of
 from exporter.storage.places import Place, remove_folder
 
@@ -98,18 +98,13 @@ def ingest_batch(
         spark.catalog.clearCache()
     state = State(
         taken=held,
-        newest_ms=_newest(current.state.newest_ms, batch),
+        newest_ms=by_cluster(
+            max, [*current.state.newest_ms.items(), *((file.cluster_id, file.last_ms) for file in batch)]
+        ),
         identities=tables.identities_of(run).name,
     )
     tables.commit(current, state, run=run, added=parquet_files(written), removed=touched)
     return IngestedBatch(len(batch), len(pending) - len(batch))
-
-
-def _newest(before: Mapping[str, int], batch: Iterable[HistoryFile]) -> Mapping[str, int]:
-    newest = dict(before)
-    for file in batch:
-        newest[file.cluster_id] = max(file.last_ms, newest.get(file.cluster_id, 0))
-    return newest
 
 
 def is_open(file: DataFile) -> bool:
@@ -138,12 +133,8 @@ def _touches(batch: Collection[HistoryFile], file: DataFile) -> bool:
     )
 
 
-def _first_ms(files: Collection[HistoryFile]) -> dict[str, int]:
-    """By cluster."""
-    first_ms: dict[str, int] = {}
-    for file in files:
-        first_ms[file.cluster_id] = min(file.first_ms, first_ms.get(file.cluster_id, file.first_ms))
-    return first_ms
+def _first_ms(files: Iterable[HistoryFile]) -> dict[str, int]:
+    return by_cluster(min, ((file.cluster_id, file.first_ms) for file in files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +192,7 @@ class _Work:
         carried = self._carried(touched)
         shared = shared_offsets(observations, carried).persist()
         since = shared.groupBy("cluster_id").agg(f.unix_millis(f.min("first_seen")).alias("ms")).collect()
-        since_ms = _first_ms(self.batch)
-        since_ms.update({name: min(ms, since_ms.get(name, ms)) for name, ms in since})
+        since_ms = by_cluster(min, [*_first_ms(self.batch).items(), *since])
         clusters = {name for name, _ in since}
         again = self._observations(file for file in self.files if file.cluster_id in clusters)
         again = again.join(f.broadcast(shared.select(*KEY)), on=list(KEY), how="left_semi").persist()

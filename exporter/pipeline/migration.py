@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from exporter.history.schema import cluster_of_folder
 from exporter.incidents.incident import SUSPECTS
 from exporter.pipeline.delta import TableError
-from exporter.pipeline.tables import State, Tables
+from exporter.pipeline.tables import State, Tables, by_cluster
 from exporter.storage.places import Place
 
 FORMAT: Final = ("kafka-transaction-exporter tables", 1)
@@ -89,17 +89,13 @@ def _split(rows: pa.Table, folder: Path, number: int) -> Iterator[Path]:
 
 
 def _state(tables: Tables, manifest: Mapping[str, Any], run: int) -> State:
-    newest_ms: dict[str, int] = {}
-    for bucket in manifest["buckets"]:
-        cluster_id = bucket["cluster_id"]
-        newest_ms[cluster_id] = max(bucket["closed_to_ms"], newest_ms.get(cluster_id, 0))
     identities = manifest["identities"]
     if identities is not None:
         for file in sorted((_local(tables.root) / identities).glob("*/*.parquet")):
             _linked(file, _local(tables.identities_of(run)) / file.parent.name / file.name)
     return State(
         taken=frozenset(manifest["consumed"]),
-        newest_ms=newest_ms,
+        newest_ms=by_cluster(max, ((bucket["cluster_id"], bucket["closed_to_ms"]) for bucket in manifest["buckets"])),
         identities=None if identities is None else tables.identities_of(run).name,
     )
 

@@ -24,7 +24,7 @@ from exporter.pipeline.connectors import parquet_files
 from exporter.pipeline.delta import DataFile, to_ms
 from exporter.pipeline.ingest import BATCH_ROWS, closed_to_ms, is_open, may_hold, read_transactions, write_transactions
 from exporter.pipeline.partition_transactions import EXACT_RANK, START_SOURCES
-from exporter.pipeline.tables import Current, Tables
+from exporter.pipeline.tables import Current, Tables, by_cluster
 from exporter.pipeline.transaction_log import outcomes_of, read_records
 from exporter.storage.places import Place, parquet_source
 
@@ -42,11 +42,8 @@ _JOINED: Final = ("outcome", "exact_duration_ms", "marker_ms")
 
 def logs_read_to_ms(tables: Tables) -> dict[str, int]:
     """By cluster, when new records of its log were last written to the table."""
-    read_to_ms: dict[str, int] = {}
-    for file in tables.transaction_log.snapshot().files if tables.transaction_log.exists else ():
-        cluster_id = file.parts["cluster_id"]
-        read_to_ms[cluster_id] = max(file.written_ms, read_to_ms.get(cluster_id, 0))
-    return read_to_ms
+    files = tables.transaction_log.snapshot().files if tables.transaction_log.exists else ()
+    return by_cluster(max, ((file.parts["cluster_id"], file.written_ms) for file in files))
 
 
 def is_due(tables: Tables, file: DataFile, logs_to_ms: Mapping[str, int]) -> bool:

@@ -28,8 +28,7 @@ START_SOURCES: Final = (
 )
 """From the least to the most trusted."""
 EXACT_RANK: Final = START_SOURCES.index(StartSource.TRANSACTION_LOG.label)
-VERDICTS: Final = tuple(verdict.label for verdict in Verdict)
-_VERDICT_COLUMNS: Final = tuple(f"verdict_{number}" for number in range(len(VERDICTS)))
+_COLUMN_OF_VERDICT: Final = {verdict.label: f"verdict_{number}" for number, verdict in enumerate(Verdict)}
 
 
 def updated_partition_transactions(
@@ -114,7 +113,7 @@ def _seen(observations: DataFrame) -> DataFrame:
         f.lit(None).cast("timestamp").alias("lost_after"),
         *(
             f.when(f.col("verdict") == verdict, f.col("taken_at")).alias(column)
-            for verdict, column in zip(VERDICTS, _VERDICT_COLUMNS, strict=True)
+            for verdict, column in _COLUMN_OF_VERDICT.items()
         ),
     )
 
@@ -125,7 +124,7 @@ def _known(carried: DataFrame) -> DataFrame:
         f.when(f.col("is_lost"), f.col("last_seen")).alias("lost_after"),
         *(
             f.expr(f"get(filter(verdicts, seen -> seen.verdict = '{verdict}'), 0).first_seen").alias(column)
-            for verdict, column in zip(VERDICTS, _VERDICT_COLUMNS, strict=True)
+            for verdict, column in _COLUMN_OF_VERDICT.items()
         ),
     )
 
@@ -138,11 +137,15 @@ def _aggregated(rows: DataFrame, producers: DataFrame, counts: Observation) -> D
             f.max(name).alias(name)
             for name in ("last_seen", "producer_epoch", "start_rank", "lost_after", *schemas.GREATEST_OF_PARTITION)
         ),
-        *(f.min(name).alias(name) for name in _VERDICT_COLUMNS),
+        *(f.min(name).alias(name) for name in _COLUMN_OF_VERDICT.values()),
     )
     is_shared = f.col("exact_started_at") < f.col("other_start")
     known = merged.observe(counts, f.count_if(is_shared).alias("shared")).select(
-        *(column for column in merged.columns if column not in {*_VERDICT_COLUMNS, "closed_at", "lost_after"}),
+        *(
+            column
+            for column in merged.columns
+            if column not in {*_COLUMN_OF_VERDICT.values(), "closed_at", "lost_after"}
+        ),
         _verdicts().alias("verdicts"),
         f.when(f.col("closed_at") > f.col("last_seen"), f.col("closed_at")).alias("closed_at"),
         f.coalesce(f.col("lost_after") == f.col("last_seen"), f.lit(False)).alias("is_lost"),
@@ -154,24 +157,20 @@ def _aggregated(rows: DataFrame, producers: DataFrame, counts: Observation) -> D
 
 def _verdicts() -> Column:
     """In order of first appearance. A single verdict, the usual case, goes without the functions that Spark interprets."""
-    first_seen = [f.col(column) for column in _VERDICT_COLUMNS]
-    only = f.struct(
-        f.coalesce(*first_seen).alias("first_seen"),
-        f.coalesce(
-            *(f.when(column.isNotNull(), f.lit(verdict)) for column, verdict in zip(first_seen, VERDICTS, strict=True))
-        ).alias("verdict"),
-    )
+    first_seen = {verdict: f.col(column) for verdict, column in _COLUMN_OF_VERDICT.items()}
+    label = f.coalesce(*(f.when(column.isNotNull(), f.lit(verdict)) for verdict, column in first_seen.items()))
+    only = f.struct(f.coalesce(*first_seen.values()).alias("first_seen"), label.alias("verdict"))
     ranked = f.array(
         *(
             f.struct(column.alias("first_seen"), f.lit(rank).alias("rank"), f.lit(verdict).alias("verdict"))
-            for rank, (verdict, column) in enumerate(zip(VERDICTS, first_seen, strict=True))
+            for rank, (verdict, column) in enumerate(first_seen.items())
         )
     )
     in_order = f.array_sort(f.filter(ranked, lambda seen: seen["first_seen"].isNotNull()))
     several = f.transform(
         in_order, lambda seen: f.struct(seen["first_seen"].alias("first_seen"), seen["verdict"].alias("verdict"))
     )
-    count = reduce(Column.__add__, (column.isNotNull().cast("int") for column in first_seen))
+    count = reduce(Column.__add__, (column.isNotNull().cast("int") for column in first_seen.values()))
     return f.when(count == 1, f.array(only)).otherwise(several)
 
 

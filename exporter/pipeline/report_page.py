@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from html import escape
 from typing import Any, Final
 
 from pyspark.sql import Row
@@ -121,13 +121,13 @@ def _span(data: ReportData) -> str:
     made = f"Made {_minute(data.made_at_ms)} UTC."
     if data.first_ms is None or data.last_ms is None:
         return made
-    clusters = f"{'clusters' if len(data.clusters) > 1 else 'cluster'} {', '.join(map(_text, data.clusters))}"
+    clusters = f"{'clusters' if len(data.clusters) > 1 else 'cluster'} {', '.join(map(escape, data.clusters))}"
     return f"From {_minute(data.first_ms)} to {_minute(data.last_ms)} UTC, {clusters}. {made}"
 
 
 def _section(shown: Shown, nothing: str, columns: Columns, several: bool) -> str:  # noqa: FBT001
     """A table; the cluster is named in each row only where there are `several`."""
-    named: Columns = {"cluster": lambda row: _text(row.cluster_id), **columns} if several else columns
+    named: Columns = {"cluster": lambda row: escape(row.cluster_id), **columns} if several else columns
     return _table(named, shown.rows) or f'<p class="nothing">{nothing}</p>'
 
 
@@ -190,7 +190,7 @@ def _duration_bars(durations: Sequence[Row]) -> str:
         if row.hang_max_ms is not None:
             marks.append(f'<i class="bad" style="left:calc({place(row.hang_max_ms):.2f}% - 4px);width:4px"></i>')
             words.append(f"hung {_short(row.hang_max_ms)}")
-        bars.append(_bar(f"{_text(row.application)}: {', '.join(words) or _DASH}", "".join(marks)))
+        bars.append(_bar(f"{escape(row.application)}: {', '.join(words) or _DASH}", "".join(marks)))
     note = "Blue: median to 99th percentile. Red: the longest hang. The scale is logarithmic."
     return _plot(bars, _short(10.0**low), _short(10.0**high), note)
 
@@ -230,16 +230,12 @@ def _seconds(duration_ms: float | None) -> str:
 
 
 def _some(names: Sequence[str], shown_max: int = 3) -> str:
-    return _text(humanize_names(names, shown_max=shown_max))
+    return escape(humanize_names(names, shown_max=shown_max))
 
 
 def _word(text: str) -> str:
     """Text of the exporter itself, which stays on one line."""
-    return f'<span class="word">{_text(text)}</span>'
-
-
-def _text(name: str) -> str:
-    return html.escape(name)
+    return f'<span class="word">{escape(text)}</span>'
 
 
 def _minute(instant_ms: int) -> str:
@@ -256,7 +252,7 @@ _INCIDENTS: Final[Columns] = {
     "#records held back": lambda row: "unknown" if row.records_held_back is None else f"{row.records_held_back:,}",
 }
 _DURATIONS: Final[Columns] = {
-    "application": lambda row: _text(row.application),
+    "application": lambda row: escape(row.application),
     "#seen": lambda row: f"{row.transactions:,}",
     "#median": lambda row: _seconds(row.p50_ms),
     "#p95": lambda row: _seconds(row.p95_ms),
@@ -266,7 +262,7 @@ _DURATIONS: Final[Columns] = {
     "#longest hang": lambda row: _seconds(row.hang_max_ms),
 }
 _OUTCOMES: Final[Columns] = {
-    "transactional id": lambda row: _text(row.application),
+    "transactional id": lambda row: escape(row.application),
     "#committed": lambda row: f"{row.committed:,}",
     "#aborted": lambda row: f"{row.aborted:,}",
     "#timed out": lambda row: f"{row.timed_out:,}",
@@ -281,6 +277,6 @@ _COVERAGE_GAPS: Final[Columns] = {
     "#most partitions unread": lambda gap: f"{gap.unread_partitions_max:,}",
 }
 _LEFT_OUT: Final[Columns] = {
-    "file that is left out": lambda file: _text(file[0]),
-    "why": lambda file: _text(file[1]),
+    "file that is left out": lambda file: escape(file[0]),
+    "why": lambda file: escape(file[1]),
 }

@@ -9,13 +9,21 @@ from pyspark.sql import types as t
 
 from exporter.history.schema import CYCLE_COLUMNS, OBSERVATION_COLUMNS, Column, Greatest, Kind
 
+_TEXT, _INTEGER, _LONG, _FLAG, _INSTANT = (
+    t.StringType(),
+    t.IntegerType(),
+    t.LongType(),
+    t.BooleanType(),
+    t.TimestampType(),
+)
+_TEXTS: Final = t.ArrayType(_TEXT)
 _TYPES: Final = {
-    Kind.TEXT: t.StringType(),
-    Kind.INTEGER: t.IntegerType(),
-    Kind.LONG: t.LongType(),
-    Kind.FLAG: t.BooleanType(),
-    Kind.INSTANT: t.TimestampType(),
-    Kind.TEXTS: t.ArrayType(t.StringType()),
+    Kind.TEXT: _TEXT,
+    Kind.INTEGER: _INTEGER,
+    Kind.LONG: _LONG,
+    Kind.FLAG: _FLAG,
+    Kind.INSTANT: _INSTANT,
+    Kind.TEXTS: _TEXTS,
 }
 
 
@@ -24,20 +32,13 @@ def _columns(**types: Any) -> Any:
 
 
 def _of_history(columns: tuple[Column, ...]) -> Any:
-    return t.StructType(
-        [t.StructField(column.name, _TYPES[column.kind]) for column in columns]
-        + [t.StructField(name, t.StringType()) for name in ("cluster_id", "date")]
-    )
+    return _columns(**{column.name: _TYPES[column.kind] for column in columns}, cluster_id=_TEXT, date=_TEXT)
 
 
 OBSERVATIONS: Final = _of_history(OBSERVATION_COLUMNS)
 """As the daemon writes them, with the two columns of their path."""
 CYCLES: Final = _of_history(CYCLE_COLUMNS)
 
-_TEXT, _INTEGER, _LONG, _FLAG, _INSTANT = (
-    _TYPES[kind] for kind in (Kind.TEXT, Kind.INTEGER, Kind.LONG, Kind.FLAG, Kind.INSTANT)
-)
-_TEXTS: Final = _TYPES[Kind.TEXTS]
 _VERDICTS: Final = t.ArrayType(_columns(first_seen=_INSTANT, verdict=_TEXT))
 
 

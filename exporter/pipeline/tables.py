@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -142,6 +142,14 @@ class Tables:
             folder = path if path.name.endswith(".json") else path.parent.parent
             if folder.name not in kept and path.stat().st_mtime < before_s:
                 path.unlink() if folder == path else remove_folder(folder)
+
+
+def by_cluster(choose: Callable[[int, int], int], instants: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Of each cluster the instant that `choose` (`min` or `max`) prefers."""
+    chosen: dict[str, int] = {}
+    for cluster_id, instant_ms in instants:
+        chosen[cluster_id] = choose(instant_ms, chosen.get(cluster_id, instant_ms))
+    return chosen
 
 
 def write_whole(path: Place, text: str) -> None:
