@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import accumulate
 from typing import Final
 
 import pyarrow as pa
@@ -108,19 +109,12 @@ def waiting(files: Collection[HistoryFile], consumed: Collection[str]) -> tuple[
 
 def batch_of(files: Iterable[HistoryFile], rows_max: int) -> tuple[HistoryFile, ...]:
     """The oldest of `files` with at most `rows_max` observations, but at least one file, and their cycles."""
-    rows = 0
-    taken: list[HistoryFile] = []
-    refused: set[str] = set()
-    for file in sorted(files, key=lambda file: (file.first_ms, file.observations_key, file.table == CYCLES)):
-        if file.table == OBSERVATIONS:
-            rows += _rows(file.path)
-            if refused or (rows > rows_max and any(earlier.table == OBSERVATIONS for earlier in taken)):
-                refused.add(file.key)
-                continue
-        elif file.observations_key in refused:
-            continue
-        taken.append(file)
-    return tuple(taken)
+    in_order = sorted(files, key=lambda file: (file.first_ms, file.observations_key, file.table == CYCLES))
+    observations = [file for file in in_order if file.table == OBSERVATIONS]
+    rows_so_far = accumulate(_rows(file.path) for file in observations)
+    after_first = list(zip(observations, rows_so_far, strict=True))[1:]
+    refused = {file.key for file, rows in after_first if rows > rows_max}
+    return tuple(file for file in in_order if file.observations_key not in refused)
 
 
 def _rows(path: Place) -> int:

@@ -74,7 +74,7 @@ def write_identities(identities: Identities, folder: Place) -> None:
 
 
 Wanted: TypeAlias = Mapping[str, DataFrame]
-"""Keys that closed transactions may have, each of which belongs to the batch, by the kind of the key."""
+"""Keys by their kind: a closed transaction that has one of them belongs to the batch."""
 BY_OFFSET: Final = "offset"
 """`KEY`: a partition transaction."""
 BY_START: Final = "start"

@@ -35,11 +35,7 @@ from exporter.pipeline.identities import (
     wanted_of,
     write_identities,
 )
-from exporter.pipeline.partition_transactions import (
-    KEY,
-    shared_offsets,
-    updated_partition_transactions,
-)
+from exporter.pipeline.partition_transactions import KEY, shared_offsets, updated_partition_transactions
 from exporter.pipeline.tables import Current, DamagedFile, State, Tables, by_cluster
 from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of
 from exporter.storage.places import Place, remove_folder

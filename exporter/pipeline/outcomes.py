@@ -51,6 +51,7 @@ def is_due(tables: Tables, file: DataFile, logs_to_ms: Mapping[str, int]) -> boo
     logs = {cluster_id: to_ms for cluster_id, to_ms in logs_to_ms.items() if may_hold(file, (cluster_id,))}
     if not logs:
         return False
+    # Of open transactions more may always come.
     covered_ms = math.inf if is_open(file) else closed_to_ms(file) + SETTLED_MS
     joined_to = file.least.get("log_read_to")
     if joined_to is not None and file.nulls["log_read_to"] == 0 and to_ms(joined_to) >= covered_ms:
@@ -83,7 +84,10 @@ def join_outcomes(open_spark: Callable[[], SparkSession], tables: Tables, *, row
     while due := _due(tables, current := tables.current(), logs_to_ms, rows_max):
         spark = open_spark()
         transactions = read_transactions(spark, tables, due).drop("log_read_to")
-        outcomes = outcomes_of(_records(spark, tables, transactions))
+        # The log of each cluster, from its oldest transaction on.
+        oldest = transactions.groupBy("cluster_id").agg(f.unix_millis(f.min("started_at"))).collect()
+        since_ms = {cluster_id: started_ms - BEFORE_MS for cluster_id, started_ms in oldest}
+        outcomes = outcomes_of(read_records(spark, tables.transaction_log, since_ms))
         read_to = spark.createDataFrame(list(logs_to_ms.items()), "cluster_id string, read_to_ms long")
         logs = f.broadcast(read_to.select("cluster_id", f.timestamp_millis("read_to_ms").alias("log_read_to")))
         rows = with_outcomes(transactions, outcomes).join(logs, on="cluster_id", how="left")
@@ -104,13 +108,6 @@ def _due(tables: Tables, current: Current, logs_to_ms: Mapping[str, int], rows_m
         if is_due(tables, file, logs_to_ms):
             due.append(file)
     return tuple(due)
-
-
-def _records(spark: SparkSession, tables: Tables, transactions: DataFrame) -> DataFrame:
-    """The log of each cluster, from its oldest transaction on."""
-    oldest = transactions.groupBy("cluster_id").agg(f.unix_millis(f.min("started_at")).alias("since_ms")).collect()
-    since_ms = {row["cluster_id"]: row["since_ms"] - BEFORE_MS for row in oldest}
-    return read_records(spark, tables.transaction_log, since_ms)
 
 
 def with_outcomes(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
@@ -49,25 +49,21 @@ def transactions_of(partition_transactions: DataFrame) -> DataFrame:
         .when(f.col("is_not_closed"), f.lit(LOST_FROM_VIEW))
         .otherwise(f.lit(CLOSED))
     )
+    # Each verdict begins with its `first_seen`, so that they are in order of first appearance.
+    verdicts_in_order = f.sort_array(f.flatten(f.col("partitions")["verdicts"]))
     source = f.element_at(f.array(*(f.lit(label) for label in START_SOURCES)), f.col("start_rank") + 1)
     return schemas.shaped(
         grouped.select(
             *(column for column in grouped.columns if column in schemas.TRANSACTIONS.names),
             f.coalesce("exact_started_at", "earliest").alias("started_at"),
             source.alias("start_source"),
-            _verdicts().alias("verdicts"),
+            f.array_distinct(verdicts_in_order["verdict"]).alias("verdicts"),
             end.alias("end"),
             f.when(~f.col("is_not_closed"), f.col("last_closed_at")).alias("closed_at"),
             *(f.lit(None).cast(kind).alias(name) for name, kind in schemas.OUTCOME.items()),  # `outcomes` joins them
         ),
         schemas.TRANSACTIONS,
     )
-
-
-def _verdicts() -> Column:
-    """Of all its partition transactions, each once, in order of first appearance."""
-    in_order = f.sort_array(f.flatten(f.col("partitions")["verdicts"]))
-    return f.array_distinct(in_order["verdict"])
 
 
 def partition_transactions_of(transactions: DataFrame) -> DataFrame:

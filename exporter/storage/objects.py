@@ -228,10 +228,6 @@ class OpenObject(io.RawIOBase):
             content: bytes = self._file.read(None if size is None or size < 0 else size)
         return content
 
-    def size(self) -> int:
-        length: int = self._file.size()
-        return length
-
     def close(self) -> None:
         self._file.close()
         super().close()

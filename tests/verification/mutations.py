@@ -160,7 +160,7 @@ FAULTS: Final = (
     ),
     Fault("files.py", "beside: str, mode: int = 0o600", "beside: str, mode: int = 0o666"),
     Fault("files.py", "if len(read) > bytes_max:", "if len(read) < 0:"),
-    Fault("pipeline/thresholds.py", "if usual.samples < SAMPLES_MIN:", "if usual.samples <= SAMPLES_MIN:"),
+    Fault("pipeline/thresholds.py", "if samples < SAMPLES_MIN:", "if samples <= SAMPLES_MIN:"),
 )
 
 
