@@ -7,8 +7,8 @@ is expected. docs/decisions/0031-baselines.md has the measurements.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise, repeat
+from collections.abc import Sequence
+from itertools import islice, pairwise
 from statistics import median
 from typing import Final
 
@@ -46,7 +46,9 @@ def threshold_of(samples: int, span_ms: int, longest: Sequence[tuple[int, int]])
     if span_ms < DAY_MS:
         return None, f"{samples} samples within less than a day may all be of one load"
     size = max(TAIL_MIN, min(TAIL, samples // SAMPLES_A_TAIL))
-    tail = list(islice(_durations(longest), size + 1))
+    # Below the lower bound of thresholds they do not differ.
+    one_by_one = (max(duration_ms, FLOOR_MS) for duration_ms, count in longest for _ in range(count))
+    tail = list(islice(one_by_one, size + 1))
     of = f"of {samples} samples"
     if tail[0] == FLOOR_MS:
         return FLOOR_MS, f"never below {FLOOR_MS // 1000} s, {of}"
@@ -69,9 +71,3 @@ def _slope(tail: Sequence[int]) -> float:
     spacings = [rank * math.log(longer / shorter) for rank, (longer, shorter) in enumerate(pairwise(tail), 1)]
     largest = SPACING_MAX * max(median(spacings) / math.log(2), SLOPE_MIN)
     return sum(min(spacing, largest) for spacing in spacings) / len(spacings)
-
-
-def _durations(longest: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """One after the other; below the lower bound of thresholds they do not differ."""
-    for duration_ms, samples in longest:
-        yield from repeat(max(duration_ms, FLOOR_MS), min(samples, TAIL + 1))
