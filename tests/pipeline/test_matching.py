@@ -129,7 +129,9 @@ def test_an_outcome_is_that_of_a_transaction_if_no_other_can_be(spark: SparkSess
     numbered = list(enumerate(CASES.values()))
     rows = [seen(producer_id, at, row) for producer_id, case in numbered for at, row in enumerate(case[1])]
     decisions = [decided(producer_id, decision) for producer_id, case in numbered for decision in case[0]]
-    joined = with_outcomes(frame(spark, schemas.TRANSACTIONS, rows), frame(spark, schemas.OUTCOMES, decisions)).persist()
+    joined = with_outcomes(
+        frame(spark, schemas.TRANSACTIONS, rows), frame(spark, schemas.OUTCOMES, decisions)
+    ).persist()
 
     ordered = joined.orderBy("producer_id", joined["partitions"][0]["start_offset"]).collect()
     found: dict[str, list[str | None]] = {name: [] for name in CASES}
