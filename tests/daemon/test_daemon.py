@@ -426,9 +426,9 @@ def test_a_loop_whose_scheduler_has_died_is_not_alive(monkeypatch: pytest.Monkey
     thread = threading.Thread(target=daemon.run)
     thread.start()
     try:
-        until(lambda: get(daemon, "/-/healthy")[0] != 200)
-        assert "the loop does not run" in get(daemon, "/-/healthy")[1]
-        assert values(daemon)["kafka_transaction_exporter_cycles_total"] == 1
+        until(lambda: "the loop does not run" in get(daemon, "/-/healthy")[1])
+        assert get(daemon, "/-/healthy")[0] != 200
+        until(lambda: values(daemon)["kafka_transaction_exporter_cycles_total"] == 1)
     finally:
         orders.put(Order.STOP)
         thread.join(10)
