@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -259,34 +260,41 @@ def test_two_releases_do_not_meet() -> None:
     assert only(east, "PodMonitor")["spec"]["podMetricsEndpoints"][0]["relabelings"] == [cluster]
 
 
-@pytest.mark.parametrize(
-    "misspelt",
-    [
-        *(
-            "kafka.bootstrapServer=a:9092",
-            "kafka.tls.ca.secret=x",
-            "kafka.strimzi.clusterCA=x",
-            "podSecurity.fsGroup=1",
-        ),
-        *("config.scan.intervall=1s", "config.kafka.bootstrap=x", "serviceMonitor.labels.release=x"),
-        *("prometheusRule.disabled.KafkaTransactionHangs=true", "prometheusRule.thresholds.inconclusive=1"),
-        "prometheusRule.durations.KafkaTransactionHanging\\.warning.for=1m",
-        *("replicaCount=two", "kafka.sasl.mechanism=SCRAM-SHA-1", "image.digest=latest", "probes.live.periodSeconds=1"),
-        *(
-            "config.kafka.sasl\\.password=planted",
-            "config.kafka\\.sasl\\.password=planted",
-            "serviceMonitor.interval=soon",
-        ),
-        "serviceMonitor.spec.endpoints=x",
-    ],
-)
+PASSWORD: Final = "kafka[./]sasl.password"
+WITHOUT_EFFECT: Final = {
+    "kafka.bootstrapServer=a:9092": "bootstrapServer",
+    "kafka.tls.ca.secret=x": "secret",
+    "kafka.strimzi.clusterCA=x": "clusterCA",
+    "podSecurity.fsGroup=1": "podSecurity",
+    "config.scan.intervall=1s": "intervall",
+    "config.kafka.bootstrap=x": "bootstrap",
+    "serviceMonitor.labels.release=x": "labels",
+    "prometheusRule.disabled.KafkaTransactionHangs=true": "KafkaTransactionHangs",
+    "prometheusRule.thresholds.inconclusive=1": "inconclusive",
+    "prometheusRule.durations.KafkaTransactionHanging\\.warning.for=1m": "KafkaTransactionHanging.warning",
+    "replicaCount=two": "replicaCount",
+    "kafka.sasl.mechanism=SCRAM-SHA-1": "mechanism",
+    "image.digest=latest": "digest",
+    "probes.live.periodSeconds=1": "live",
+    "config.kafka.sasl\\.password=planted": PASSWORD,
+    "config.kafka\\.sasl\\.password=planted": PASSWORD,
+    "serviceMonitor.interval=soon": "interval",
+    "serviceMonitor.spec.endpoints=x": "endpoints",
+}
+"""Value -> the name in Helm's message."""
+
+
 @pytest.mark.parametrize("major", MAJORS)
-def test_values_without_effect_are_refused(misspelt: str, major: int) -> None:
+def test_values_without_effect_are_refused(major: int) -> None:
     """A misspelt value would otherwise leave things as they were, without a word; a password would be in a ConfigMap."""
     with pytest.raises(Refused) as refused:
-        render("minimal", f"--set={misspelt}", major=major)
-    assert "planted" not in str(refused.value)
-    assert "don't meet the specifications of the schema" in str(refused.value)
+        render("minimal", *(f"--set={value}" for value in WITHOUT_EFFECT), major=major)
+    message = str(refused.value)
+    assert "planted" not in message
+    assert "don't meet the specifications of the schema" in message
+    missing = [value for value, name in WITHOUT_EFFECT.items() if not re.search(rf"\b{name}\b", message)]
+    assert missing == []
+    assert len(re.findall(PASSWORD, message)) == 4, "each of the two is said twice"
 
 
 @pytest.mark.parametrize(
