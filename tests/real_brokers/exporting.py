@@ -74,11 +74,11 @@ def ended(folder: Path, *arguments: str, **environment: str) -> subprocess.Compl
     )
 
 
-def called(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def called(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The same within this process, which costs a fifth: for results, not for what only a process has."""
     output, errors = io.StringIO(), io.StringIO()
     with (
-        patch.dict(os.environ, {"PATH": "/usr/bin:/bin", "HOME": str(folder)}, clear=True),
+        patch.dict(os.environ, {"PATH": "/usr/bin:/bin", **environment, "HOME": str(folder)}, clear=True),
         Path(os.devnull).open() as nothing,
         patch.object(sys, "stdin", nothing),
         _logging_restored(),

@@ -17,7 +17,7 @@ from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
 from tests.brokers.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
 from tests.certificates import key_store
 from tests.real_brokers.conftest import TOPIC
-from tests.real_brokers.exporting import Series, ended, serving
+from tests.real_brokers.exporting import Series, called, serving
 
 Settings = dict[str, str]
 SUCCESS = "kafka_transaction_exporter_last_cycle_success"
@@ -117,7 +117,7 @@ def written(folder: Path, bootstrap: str, settings: Settings) -> Path:
 
 
 def found(config: Path) -> subprocess.CompletedProcess[str]:
-    return ended(config.parent, "find-hanging", f"--config.file={config}", "--format=json", "--exit-code")
+    return called(config.parent, "find-hanging", f"--config.file={config}", "--format=json", "--exit-code")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -237,7 +237,7 @@ def test_what_does_not_work_is_one_clear_sentence(cluster: SecureCluster, tmp_pa
 
 def doctor(config: Path) -> tuple[int, str]:
     """(exit status, output)"""
-    run = ended(config.parent, "doctor", f"--config.file={config}", "--state.file=none")
+    run = called(config.parent, "doctor", f"--config.file={config}", "--state.file=none")
     assert run.stderr == "", run.stderr
     return run.returncode, run.stdout
 
@@ -316,7 +316,7 @@ def test_files_that_cannot_be_used_are_reported_before_any_request(
         settings["ssl.key.location"] = str(file)
     config = written(tmp_path, "127.0.0.1:1", settings)
 
-    run = ended(tmp_path, "config", "check", f"--config.file={config}")
+    run = called(tmp_path, "config", "check", f"--config.file={config}")
 
     assert run.returncode == 1
     why = UNUSABLE[name] if content is not None else "cannot be read: No such file or directory"
