@@ -23,6 +23,7 @@ from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
 from tests.brokers.cluster import KafkaCluster, free_ports
 from tests.commands.json_schema import problems
+from tests.conftest import SessionCluster, versions
 from tests.real_brokers.exporting import called, command
 from tests.real_brokers.proxy import LosingProxy
 
@@ -42,6 +43,12 @@ def tool(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(params=versions("4.3.1"))
+def newest_broker(request: pytest.FixtureRequest, session_cluster: SessionCluster) -> KafkaCluster:
+    """The other versions are slow. Tests of what is written to brokers use `broker`."""
+    return session_cluster(request.param)
 
 
 def audit(tmp_path: Path) -> list[dict[str, object]]:
@@ -80,13 +87,13 @@ def committed_records(cluster: KafkaCluster, topic: str, until_offset: int) -> l
 
 
 def test_options_of_the_java_tool_are_accepted_in_its_order(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+    newest_broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
 ) -> None:
     """A runbook changes one word: the options come before the command, the first eight columns are the same."""
-    topic = make_topic(broker, partitions=2)
-    hang = plant_hang(broker.bootstrap, topic, 1, fresh_name("hang"))
+    topic = make_topic(newest_broker, partitions=2)
+    hang = plant_hang(newest_broker.bootstrap, topic, 1, fresh_name("hang"))
 
-    run = tool(broker, "find-hanging", "--topic", topic, "--partition", "1", "--max-transaction-timeout", "15")
+    run = tool(newest_broker, "find-hanging", "--topic", topic, "--partition", "1", "--max-transaction-timeout", "15")
 
     heading, row = (line.split("\t") for line in run.stdout.splitlines())
     assert run.returncode == 0
@@ -162,21 +169,21 @@ def test_csv_has_the_keys_of_json(
 
 
 def test_list_and_describe_show_what_the_coordinator_has(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+    newest_broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
 ) -> None:
     """Ids by pattern, state and true duration; one id whole; an id that is not there is status 1."""
-    topic = make_topic(broker)
+    topic = make_topic(newest_broker)
     live, done = fresh_name("live"), fresh_name("done")
-    run_transaction(broker.bootstrap, done, [(topic, 0)])
+    run_transaction(newest_broker.bootstrap, done, [(topic, 0)])
 
-    with OpenTransaction(broker.bootstrap, live, [(topic, 0)]):
+    with OpenTransaction(newest_broker.bootstrap, live, [(topic, 0)]):
         listed = json.loads(
-            tool(broker, "list", "--transactional-id-pattern", f"{live}|{done}", "--format", "json").stdout
+            tool(newest_broker, "list", "--transactional-id-pattern", f"{live}|{done}", "--format", "json").stdout
         )
-        ongoing = tool(broker, "list", "--states", "Ongoing", "--format", "json").stdout
-        longer = json.loads(tool(broker, "list", "--duration-filter", "0", "--format", "json").stdout)
-        described = json.loads(tool(broker, "describe", "--transactional-id", live, "--format", "json").stdout)
-        missing = tool(broker, "describe", "--transactional-id", fresh_name("never"))
+        ongoing = tool(newest_broker, "list", "--states", "Ongoing", "--format", "json").stdout
+        longer = json.loads(tool(newest_broker, "list", "--duration-filter", "0", "--format", "json").stdout)
+        described = json.loads(tool(newest_broker, "describe", "--transactional-id", live, "--format", "json").stdout)
+        missing = tool(newest_broker, "describe", "--transactional-id", fresh_name("never"))
 
     assert {row["transactional_id"]: row["state"] for row in listed} == {live: "Ongoing", done: "CompleteCommit"}
     assert live in ongoing
@@ -234,30 +241,30 @@ def test_an_abort_clears_a_hang_and_the_records_behind_it_are_seen(
 
 
 def test_a_hang_can_be_named_by_its_producer(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+    newest_broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
 ) -> None:
     """The old form, with producer id and both epochs, finds the same transaction."""
-    topic = make_topic(broker)
-    hang = plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
+    topic = make_topic(newest_broker)
+    hang = plant_hang(newest_broker.bootstrap, topic, 0, fresh_name("hang"))
     producer = ["--producer-id", str(hang.producer_id), "--producer-epoch", "0", "--coordinator-epoch", "-1"]
 
-    assert tool(broker, "abort", "--topic", topic, "--partition", "0", *producer, "--yes").returncode == 0
-    assert tool(broker, "abort", "--topic", topic, "--partition", "0").returncode == 2
+    assert tool(newest_broker, "abort", "--topic", topic, "--partition", "0", *producer, "--yes").returncode == 0
+    assert tool(newest_broker, "abort", "--topic", topic, "--partition", "0").returncode == 2
 
 
 def test_a_live_transaction_is_not_aborted_without_its_verdict_typed_out(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
+    newest_broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
 ) -> None:
     """Refused with status 5 and nothing written; a wrong verdict is refused as well; the right one goes through."""
-    topic = make_topic(broker)
+    topic = make_topic(newest_broker)
     arguments = ["abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes"]
 
-    with OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 0)]) as live:
-        refused = tool(broker, *arguments)
-        mistyped = tool(broker, *arguments, "--force", "overdue_at_coordinator", "--accept-data-loss")
-        dry = tool(broker, *arguments, "--dry-run")
-        still_open = tool(broker, "describe-producers", "--topic", topic, "--partition", "0", "--format", "json")
-        forced = tool(broker, *arguments, "--force", "open_within_timeout", "--accept-data-loss")
+    with OpenTransaction(newest_broker.bootstrap, fresh_name("live"), [(topic, 0)]) as live:
+        refused = tool(newest_broker, *arguments)
+        mistyped = tool(newest_broker, *arguments, "--force", "overdue_at_coordinator", "--accept-data-loss")
+        dry = tool(newest_broker, *arguments, "--dry-run")
+        still_open = tool(newest_broker, "describe-producers", "--topic", topic, "--partition", "0", "--format", "json")
+        forced = tool(newest_broker, *arguments, "--force", "open_within_timeout", "--accept-data-loss")
         live.close("abort")
 
     assert (refused.returncode, mistyped.returncode, dry.returncode) == (5, 5, 5)
@@ -287,21 +294,21 @@ def test_nothing_is_written_without_consent_or_without_a_log(
 
 
 def test_the_outcome_of_a_commit_prevents_an_abort(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+    newest_broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
 ) -> None:
     """An id whose coordinator committed at this epoch is not aborted unless the verdict is typed out."""
-    topic, name = make_topic(broker, partitions=2), fresh_name("torn")
-    planted = plant_hang(broker.bootstrap, topic, 0, name)
-    write_marker(broker.bootstrap, topic, 0, planted.producer_id, planted.producer_epoch)
+    topic, name = make_topic(newest_broker, partitions=2), fresh_name("torn")
+    planted = plant_hang(newest_broker.bootstrap, topic, 0, name)
+    write_marker(newest_broker.bootstrap, topic, 0, planted.producer_id, planted.producer_epoch)
     # The same id, now with a producer of its own that commits; then a late write of that very epoch.
-    run_transaction(broker.bootstrap, name, [(topic, 1)])
-    described = json.loads(tool(broker, "describe", "--transactional-id", name, "--format", "json").stdout)
+    run_transaction(newest_broker.bootstrap, name, [(topic, 1)])
+    described = json.loads(tool(newest_broker, "describe", "--transactional-id", name, "--format", "json").stdout)
     assert described["state"] == "CompleteCommit"
-    late = plant_late_write(broker, topic, described["producer_id"], described["producer_epoch"])
+    late = plant_late_write(newest_broker, topic, described["producer_id"], described["producer_epoch"])
 
-    refused = tool(broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", str(late), "--yes")
+    refused = tool(newest_broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", str(late), "--yes")
     forced = tool(
-        broker,
+        newest_broker,
         *("abort", "--topic", topic, "--partition", "0", "--start-offset", str(late), "--yes"),
         *("--force", "hanging_not_in_transaction", "--accept-data-loss"),
     )
@@ -400,21 +407,21 @@ def test_a_lost_response_is_followed_by_a_read_and_never_by_a_second_marker(
 
 
 def test_many_hangs_are_planned_in_a_file_and_aborted_from_it(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
+    newest_broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
 ) -> None:
     """Written by find-hanging, used by abort, and once more: three markers in all, and a live transaction unharmed."""
-    topic, plan = make_topic(broker, partitions=4), tmp_path / "plan.json"
+    topic, plan = make_topic(newest_broker, partitions=4), tmp_path / "plan.json"
     for partition in range(3):
-        plant_hang(broker.bootstrap, topic, partition, fresh_name("hang"))
+        plant_hang(newest_broker.bootstrap, topic, partition, fresh_name("hang"))
 
-    with OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 3)]) as live:
-        found = tool(broker, "find-hanging", "--topic", topic, "--plan-file", str(plan))
-        again = tool(broker, "find-hanging", "--topic", topic, "--plan-file", str(plan))
-        too_many = tool(broker, "abort", "--plan-file", str(plan), "--max-aborts", "2", "--yes")
-        dry = tool(broker, "abort", "--plan-file", str(plan), "--dry-run")
-        done = tool(broker, "abort", "--plan-file", str(plan), "--yes")
-        repeated = tool(broker, "abort", "--plan-file", str(plan), "--yes")
-        left = tool(broker, "find-hanging", "--topic", topic, "--all", "--format", "json")
+    with OpenTransaction(newest_broker.bootstrap, fresh_name("live"), [(topic, 3)]) as live:
+        found = tool(newest_broker, "find-hanging", "--topic", topic, "--plan-file", str(plan))
+        again = tool(newest_broker, "find-hanging", "--topic", topic, "--plan-file", str(plan))
+        too_many = tool(newest_broker, "abort", "--plan-file", str(plan), "--max-aborts", "2", "--yes")
+        dry = tool(newest_broker, "abort", "--plan-file", str(plan), "--dry-run")
+        done = tool(newest_broker, "abort", "--plan-file", str(plan), "--yes")
+        repeated = tool(newest_broker, "abort", "--plan-file", str(plan), "--yes")
+        left = tool(newest_broker, "find-hanging", "--topic", topic, "--all", "--format", "json")
         live.close("commit")
 
     assert (found.returncode, again.returncode) == (0, 1)
@@ -443,16 +450,16 @@ def test_a_plan_for_another_cluster_is_refused(
 
 
 def test_two_aborts_at_once_write_one_marker(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+    newest_broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
     """Five operators follow the same runbook: one aborts it, the others see that it has ended."""
-    topic = make_topic(broker)
-    plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
+    topic = make_topic(newest_broker)
+    plant_hang(newest_broker.bootstrap, topic, 0, fresh_name("hang"))
     arguments = ["abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes"]
 
     operators = [
         subprocess.Popen(
-            command("--bootstrap-server", broker.bootstrap, *arguments),
+            command("--bootstrap-server", newest_broker.bootstrap, *arguments),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -549,38 +556,38 @@ def test_a_watch_down_a_pipe_is_a_line_each(
 
 
 def test_real_output_keeps_the_schema(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+    newest_broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
 ) -> None:
     """find-hanging with and without rows, and once, of a real cluster: no key more, no key less."""
-    topic = make_topic(broker, partitions=2)
-    plant_hang(broker.bootstrap, topic, 1, fresh_name("hang"))
+    topic = make_topic(newest_broker, partitions=2)
+    plant_hang(newest_broker.bootstrap, topic, 1, fresh_name("hang"))
 
-    with OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 0)]):
+    with OpenTransaction(newest_broker.bootstrap, fresh_name("live"), [(topic, 0)]):
         for arguments in (["find-hanging", "--all"], ["find-hanging", "--states", "Dead"], ["once"]):
-            document = json.loads(tool(broker, *arguments, "--format", "json").stdout)
+            document = json.loads(tool(newest_broker, *arguments, "--format", "json").stdout)
             assert problems(document) == []
 
 
 def test_an_odd_transactional_id_breaks_nothing(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+    newest_broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
 ) -> None:
     """Commas, quotes, line ends, escapes of a terminal: exact in JSON, harmless in CSV, a table and a plan."""
-    topic = make_topic(broker)
+    topic = make_topic(newest_broker)
     name = fresh_name('a,"b"\r\n\x1b[31m\t') + "\u202e,"
 
-    with OpenTransaction(broker.bootstrap, name, [(topic, 0)]):
+    with OpenTransaction(newest_broker.bootstrap, name, [(topic, 0)]):
         pattern = ["--transactional-id-pattern", re.escape(name)]
         for arguments in (["list", *pattern], ["describe", "--transactional-id", name]):
-            as_json = json.loads(tool(broker, *arguments, "--format", "json").stdout)
+            as_json = json.loads(tool(newest_broker, *arguments, "--format", "json").stdout)
             row = as_json[0] if isinstance(as_json, list) else as_json
-            as_csv = tool(broker, *arguments, "--format", "csv").stdout
-            table = tool(broker, *arguments).stdout
+            as_csv = tool(newest_broker, *arguments, "--format", "csv").stdout
+            table = tool(newest_broker, *arguments).stdout
             assert row["transactional_id"] == name
             harmless = "".join(character if character.isprintable() else "\ufffd" for character in name)
             assert next(csv.DictReader(io.StringIO(as_csv)))["transactional_id"] == harmless
             assert len(table.splitlines()) == 2
             assert "\x1b" not in table
-        shown = tool(broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--dry-run")
+        shown = tool(newest_broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--dry-run")
 
     assert shown.returncode == 5
     assert all(character.isprintable() or character == "\n" for character in shown.stdout + shown.stderr)
