@@ -8,14 +8,19 @@ import shutil
 import struct
 import subprocess
 import zlib
+from collections.abc import Sequence
 from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
+Screen = tuple[int, int]
 PHONE, DESKTOP = (390, 844), (1400, 1100)
 """Width and height of a screen."""
-SCHEMES = {"": (), "-dark": ("--blink-settings=preferredColorScheme=0",)}
-"""Ends of the names of pictures -> options."""
+DARK = ("--blink-settings=preferredColorScheme=0",)
+LOOKS = ("-phone", "-phone-dark", "", "-dark")
+"""A phone and a desk, light and dark: ends of the names of pictures."""
+BOTH_WAYS = ("-phone-dark", "")
+"""The fewest with each screen and each colour scheme."""
 NOT_CUT = """
 const page = document.documentElement;
 const wide = [...document.querySelectorAll("body *")].filter(it => it.clientWidth && it.scrollWidth > it.clientWidth + 1);
@@ -37,14 +42,26 @@ class Browser:
         return self._run("--dump-dom", url).decode()
 
     def measured(self, page: str, script: str, width: int, height: int) -> Any:
-        """The result of a function's body in a page of this size. A frame has the size: a window is never so narrow."""
-        frame = f'<iframe width="{width}" height="{height}" style="border:0" srcdoc="{escape(page)}"></iframe>'
-        result = f"JSON.stringify(document.querySelector('iframe').contentWindow.eval(`(() => {{{script}}})()`))"
+        """The result of a function's body in a page of this size."""
+        (result,) = self.measured_all([(page, (width, height))], script)
+        return result
+
+    def measured_all(self, places: Sequence[tuple[str, Screen]], script: str) -> list[Any]:
+        """The result for each (page, size). A frame has the size: a window is never so narrow."""
+        frames = [
+            f'<iframe width="{width}" height="{height}" style="border:0" srcdoc="{escape(page)}"></iframe>'
+            for page, (width, height) in places
+        ]
+        each = f"frame => frame.contentWindow.eval(`(() => {{{script}}})()`)"
+        results = f"JSON.stringify([...document.querySelectorAll('iframe')].map({each}))"
         path = self._profile.parent / "measured.html"
-        path.write_text(f"{frame}<script>onload = () => document.body.dataset.measured = {result}</script>", "utf-8")
+        path.write_text(
+            f"{''.join(frames)}<script>onload = () => document.body.dataset.measured = {results}</script>", "utf-8"
+        )
         found = re.search('data-measured="([^"]*)"', self.elements(path.as_uri()))
         assert found is not None
-        return json.loads(unescape(found[1]))
+        measured: list[Any] = json.loads(unescape(found[1]))
+        return measured
 
     def picture(self, url: str, name: str, *options: str) -> bytes:
         """A screenshot as PNG, kept as an artefact."""
@@ -54,15 +71,14 @@ class Browser:
         self._run(f"--screenshot={path}", "--hide-scrollbars", *(options or ("--window-size=1280,1400",)), url)
         return path.read_bytes()
 
-    def pictures(self, url: str, name: str) -> dict[str, bytes]:
-        """A phone and a desk, light and dark."""
-        return {
-            f"{screen}{scheme}": self.picture(
-                url, f"{name}{screen}{scheme}", f"--window-size={size[0]},{size[1]}", *options
-            )
-            for screen, size in (("-phone", PHONE), ("", DESKTOP))
-            for scheme, options in SCHEMES.items()
-        }
+    def pictures(self, url: str, name: str, looks: Sequence[str] = LOOKS) -> dict[str, bytes]:
+        """By look; each is kept as an artefact."""
+        found = {}
+        for look in looks:
+            width, height = PHONE if "-phone" in look else DESKTOP
+            options = DARK if "-dark" in look else ()
+            found[look] = self.picture(url, f"{name}{look}", f"--window-size={width},{height}", *options)
+        return found
 
     def _run(self, *arguments: str) -> bytes:
         quiet = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")

@@ -6,9 +6,10 @@ Pictures are written to `build/artefacts/`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from html import unescape
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from exporter.publication.publication import Publication
 from exporter.snapshot import StatePartitionProof
 from exporter.web.routes import Routes
 from exporter.web.server import WebServer
-from tests.browser import DESKTOP, NOT_CUT, PHONE, Browser, assert_painted, open_browser
+from tests.browser import BOTH_WAYS, DESKTOP, NOT_CUT, PHONE, Browser, assert_painted, open_browser
 from tests.evaluation.builders import proof
 from tests.incidents.cycles import Cycles, blocked, hang
 from tests.marks import starts
@@ -49,10 +50,6 @@ def two_hundred_suspects() -> Publication:
     ]
     partitions = [Partition(topic=topic) for topic in topics]
     return published(evaluation(partitions, rows))
-
-
-def _name(of: Callable[..., object]) -> str:
-    return of.__name__
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +91,7 @@ def test_two_hundred_suspects_can_be_read(browser: Browser) -> None:
     """All are there, and the longest topic name that Kafka allows does not widen the page."""
     with WebServer("127.0.0.1:0", _site(two_hundred_suspects())) as web:
         document = browser.elements(web.url)
-        for picture in browser.pictures(web.url, "page-200-suspects").values():
+        for picture in browser.pictures(web.url, "page-200-suspects", BOTH_WAYS).values():
             assert_painted(picture)
     assert document.count('<article class="suspect">') == 200
     assert f"{LONG_TOPIC}-0" in document
@@ -109,13 +106,25 @@ def test_the_script_runs_under_the_policy_of_the_server(browser: Browser) -> Non
 LONG = "kafka-1.payments.example:9092,kafka-2.payments.example:9092,kafka-3.payments.example:9092"
 
 
-@pytest.mark.parametrize("publication", [three_hangs, two_hundred_suspects, partial_coverage, healthy], ids=_name)
-@pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_nothing_is_wider_than_its_place(
-    publication: Callable[[], Publication], screen: tuple[int, int], browser: Browser
-) -> None:
-    """On a phone and on a desk nothing needs scrolling sideways, and no word is cut."""
-    assert browser.measured(_html(replace(publication(), bootstrap=LONG)), NOT_CUT, *screen) == [0]
+def cut_on(browser: Browser, pages: Mapping[str, str]) -> dict[tuple[str, tuple[int, int]], Any]:
+    """(page, screen) -> what is wider than its place, on a phone and on a desk."""
+    places = [(name, screen) for name in pages for screen in (PHONE, DESKTOP)]
+    found = browser.measured_all([(pages[name], screen) for name, screen in places], NOT_CUT)
+    assert len(found) == len(places)
+    return {place: result for place, result in zip(places, found, strict=True) if result != [0]}
+
+
+def test_nothing_is_wider_than_its_place(browser: Browser) -> None:
+    """Nothing needs scrolling sideways, and no word is cut; long names and failures of a fleet's clusters included.
+
+    Nor in the list of incidents, and in an incident with the longest topic name and an operator's steps.
+    """
+    publications = (three_hangs, two_hundred_suspects, partial_coverage, healthy)
+    pages = {of.__name__: _html(replace(of(), bootstrap=LONG)) for of in publications}
+    pages |= {path: page.with_alarm(None).decode() for path, page in _incidents().items()}
+    pages["a fleet"] = _fleet()["/"].with_alarm(None).decode()
+
+    assert cut_on(browser, pages) == {}
 
 
 def test_the_first_suspect_is_on_the_first_screen_of_a_phone(browser: Browser) -> None:
@@ -148,27 +157,13 @@ def _html(publication: Publication) -> str:
     return render_page(publication).with_alarm(None).decode()
 
 
-@pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_a_fleet_fits_too(screen: tuple[int, int], browser: Browser) -> None:
-    """Long names and failures of clusters included."""
-    overview = _fleet()["/"].with_alarm(None).decode()
-    assert browser.measured(overview, NOT_CUT, *screen) == [0]
-
-
 def test_a_fleet_can_be_read_in_both_colour_schemes(browser: Browser) -> None:
     """Its pages have the style of a single cluster's page."""
     routes = Routes(lambda: None)
     routes.publish(Renderer().render(healthy()), _fleet(), is_ready=True)
     with WebServer("127.0.0.1:0", routes) as web:
-        for picture in browser.pictures(web.url, "page-fleet").values():
+        for picture in browser.pictures(web.url, "page-fleet", BOTH_WAYS).values():
             assert_painted(picture)
-
-
-@pytest.mark.parametrize("screen", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_incidents_fit_too(screen: tuple[int, int], browser: Browser) -> None:
-    """The list, and an incident with the longest topic name and an operator's steps."""
-    for page in _incidents().values():
-        assert browser.measured(page.with_alarm(None).decode(), NOT_CUT, *screen) == [0]
 
 
 def test_incidents_can_be_read_in_both_colour_schemes(browser: Browser) -> None:
@@ -176,7 +171,7 @@ def test_incidents_can_be_read_in_both_colour_schemes(browser: Browser) -> None:
     routes.publish(Renderer().render(healthy()), pages, is_ready=True)
     with WebServer("127.0.0.1:0", routes) as web:
         for path, name in zip(pages, ("list", "open", "over"), strict=True):
-            for picture in browser.pictures(web.url + path, f"incidents-{name}").values():
+            for picture in browser.pictures(web.url + path, f"incidents-{name}", BOTH_WAYS).values():
                 assert_painted(picture)
 
 
