@@ -72,10 +72,30 @@ def always(number: int, way: Fault | int) -> Callable[[Received], Fault | int | 
 
 OFTEN = frozenset({Fault.CUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR})
 """Of each kind one or two that every `make check` tries, once."""
-ALWAYS = frozenset({Fault.CUT, Fault.RESET, ErrorCode.NOT_COORDINATOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-"""Of each kind one or two that `make test` tries always; all are tried once there, and always in `make test-all`."""
-TRIALS = [pytest.param(way, once, marks=() if way in OFTEN else pytest.mark.long) for way in WAYS] + [
-    pytest.param(way, always, marks=pytest.mark.long if way in ALWAYS else pytest.mark.slow) for way in WAYS
+ALWAYS = frozenset({Fault.CUT, ErrorCode.NOT_COORDINATOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+"""One of each kind, that `make test` tries always."""
+ALIKE = frozenset(
+    {
+        *{Fault.CLOSED, Fault.RESET},  # as CUT: no response
+        Fault.TRICKLED,  # as SILENT
+        *{Fault.TRUNCATED, Fault.EXTENDED},  # as GARBAGE and EMPTIED: a body that no decoder takes
+        *{Fault.LENGTH_ZERO, Fault.LENGTH_NEGATIVE},  # as LENGTH_HUGE
+    }
+)
+"""Left to `make test-all`."""
+
+
+def trial_marks(way: Fault | ErrorCode, *, lasting: bool) -> list[pytest.MarkDecorator]:
+    """No mark: `make check` tries it."""
+    if way in ALIKE or (lasting and way not in ALWAYS):
+        return [pytest.mark.slow]
+    return [] if way in OFTEN and not lasting else [pytest.mark.long]
+
+
+TRIALS = [
+    pytest.param(way, lasting, marks=trial_marks(way, lasting=lasting is always))
+    for lasting in (once, always)
+    for way in WAYS
 ]
 
 
