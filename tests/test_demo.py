@@ -52,7 +52,13 @@ def blocked_groups(find_hanging: list[str]) -> str:
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGHUP], ids=["Ctrl-C", "a closed terminal"])
+@pytest.mark.parametrize(
+    "ended_by",
+    [
+        pytest.param(signal.SIGINT, id="Ctrl-C", marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, id="a closed terminal"),
+    ],
+)
 def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Signals, tmp_path: Path) -> None:
     """Ended once it has said what to try next, the demo exits cleanly with no file and no process left."""
     printed: list[str] = []
