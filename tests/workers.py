@@ -1,8 +1,9 @@
-"""Keeps tests with a common session together when `make` runs tests in two workers."""
+"""Keeps tests with a common session together when `make` runs tests in workers, and begins with what takes longest."""
 
 from __future__ import annotations
 
 import re
+from typing import Any, Final
 
 from xdist.scheduler import LoadScopeScheduling
 
@@ -11,6 +12,24 @@ _TOGETHER = re.compile(
     r"|(?P<stage>tests/verification/situations/test_situations\.py::test_situation\[[^-]+-[^-]+-)"
     r"|(?P<file>[^:]+)"
 )
+
+
+SPARK: Final = "spark"
+LONGEST: Final = (
+    SPARK,
+    *(f"tests/real_brokers/test_{name}.py" for name in ("command_line", "attacks", "serve", "outcome", "verdicts")),
+    *(f"tests/runbooks/test_{name}.py" for name in ("exporter", "transactions", "brokers", "transaction_log")),
+    *(f"tests/kafka/collect/test_{name}.py" for name in ("faults",)),
+    *(f"tests/verification/{name}.py" for name in ("hostile/test_hostile", "hostile/test_web", "causes/test_causes")),
+    *("tests/grafana/test_recorded.py", "tests/publication/test_page_in_browser.py", "tests/alerts/test_timelines.py"),
+    *("tests/alerts/test_paging.py", "tests/test_demo.py"),
+)
+"""Pieces that begin first: one that begins last would run alone while the other workers have nothing to do."""
+
+
+def place(scope: str) -> int:
+    """Where a piece is in the order; those that are not among the longest come last."""
+    return LONGEST.index(scope) if scope in LONGEST else len(LONGEST)
 
 
 class ByRoom(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist is not typed
@@ -22,4 +41,9 @@ class ByRoom(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist is not 
     def _split_scope(self, nodeid: str) -> str:
         match = _TOGETHER.match(nodeid)
         assert match is not None, nodeid
-        return "spark" if match["spark"] else match[0]
+        return SPARK if match["spark"] else match[0]
+
+    def _assign_work_unit(self, node: Any) -> None:
+        """Of pieces with the same place the one with the most tests is first."""
+        self.workqueue.move_to_end(min(self.workqueue, key=place), last=False)
+        super()._assign_work_unit(node)

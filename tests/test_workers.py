@@ -1,0 +1,54 @@
+"""The order in which workers are given their pieces of the tests."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+from tests.workers import LONGEST, SPARK, ByRoom, place
+
+ROOT = Path(__file__).parents[1]
+
+
+class Worker:
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.given: list[list[int]] = []
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.given.append(indices)
+
+
+def scheduler_of(worker: Worker, tests: list[str]) -> ByRoom:
+    made: Any = ByRoom.__new__(ByRoom)
+    made.workqueue = OrderedDict()
+    for test in tests:
+        made.workqueue.setdefault(made._split_scope(test), {})[test] = False
+    made.assigned_work, made.registered_collections = {worker: {}}, {worker: tests}
+    scheduler: ByRoom = made
+    return scheduler
+
+
+def test_the_longest_pieces_begin_first() -> None:
+    """Spark's room before all, as one piece; short files in the order in which they come."""
+    tests = [
+        "tests/config/test_loading.py::test_a",
+        "tests/config/test_shown.py::test_b",
+        f"{LONGEST[1]}::test_c",
+        "tests/pipeline/test_jobs.py::test_d",
+        "tests/fleet/test_engine.py::test_e",
+    ]
+    worker = Worker()
+    scheduler = scheduler_of(worker, tests)
+    for _ in range(4):
+        scheduler._assign_work_unit(worker)
+
+    assert worker.given == [[3, 4], [2], [0], [1]]
+
+
+def test_the_longest_pieces_exist() -> None:
+    """A file that has another name would begin when it comes."""
+    assert [piece for piece in LONGEST if piece != SPARK and not (ROOT / piece).is_file()] == []
+    assert [place(piece) for piece in LONGEST] == list(range(len(LONGEST)))
