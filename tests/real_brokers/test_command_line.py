@@ -26,6 +26,7 @@ from tests.commands.json_schema import problems
 from tests.conftest import SessionCluster, versions
 from tests.real_brokers.exporting import called, command
 from tests.real_brokers.proxy import LosingProxy
+from tests.waiting import until
 
 MakeTopic = Callable[..., str]
 FreshName = Callable[[str], str]
@@ -302,8 +303,10 @@ def test_the_outcome_of_a_commit_prevents_an_abort(
     write_marker(newest_broker.bootstrap, topic, 0, planted.producer_id, planted.producer_epoch)
     # The same id, now with a producer of its own that commits; then a late write of that very epoch.
     run_transaction(newest_broker.bootstrap, name, [(topic, 1)])
-    described = json.loads(tool(newest_broker, "describe", "--transactional-id", name, "--format", "json").stdout)
-    assert described["state"] == "CompleteCommit"
+    described = until(
+        lambda: json.loads(tool(newest_broker, "describe", "--transactional-id", name, "--format", "json").stdout),
+        lambda described: described["state"] == "CompleteCommit",
+    )
     late = plant_late_write(newest_broker, topic, described["producer_id"], described["producer_epoch"])
 
     refused = tool(newest_broker, "abort", "--topic", topic, "--partition", "0", "--start-offset", str(late), "--yes")

@@ -14,6 +14,7 @@ from exporter.evaluation.verdicts import InconclusiveReason, StartSource, Verdic
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import versions
 from tests.real_brokers.watching import Watch, rows_on
+from tests.waiting import until
 
 MakeTopic = Callable[..., str]
 FreshName = Callable[[str], str]
@@ -55,13 +56,12 @@ def test_idle_and_finished_producers_open_nothing(
     run_transaction(broker.bootstrap, fresh_name("done"), [(topic, 0)])
     run_transaction(broker.bootstrap, fresh_name("undone"), [(topic, 0)], outcome="abort")
 
-    with Watch(broker.bootstrap) as watch:
-        evaluation = watch.cycle()
+    with Watch(broker.bootstrap) as watch:  # the markers are written after the clients were answered
+        evaluation = until(watch.cycle, lambda evaluation: rows_on(evaluation, topic) == {})
 
     partitions = evaluation.snapshot.partitions
     (row,) = [row for row in range(len(partitions)) if partitions.name(row) == (topic, 0)]
     assert partitions.producers[row] == 3
-    assert rows_on(evaluation, topic) == {}
     assert evaluation.partitions.duration_ms_max[row] == 0
 
 
@@ -167,11 +167,11 @@ def test_a_transaction_just_past_its_timeout_is_left_to_its_coordinator(
 
 
 @pytest.mark.parametrize("broker", versions("4.3.1"), indirect=True)
-@pytest.mark.parametrize("commits", [1000])
+@pytest.mark.parametrize("commits", [300, pytest.param(1000, marks=pytest.mark.slow)])
 def test_rapid_commits_are_never_called_hanging(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, commits: int
 ) -> None:
-    """1,000 transactions that come and go while the cluster is scanned without pause bring no suspect at all."""
+    """Transactions that come and go while the cluster is scanned without pause bring no suspect at all."""
     topic = make_topic(broker, partitions=3)
     done = threading.Event()
 
@@ -199,8 +199,8 @@ def test_rapid_commits_are_never_called_hanging(
 
     print(f"{commits} transactions, {cycles} cycles, {seen} open transactions seen")
     assert suspects == []
-    assert cycles > 50
-    assert seen > 50
+    assert cycles > commits / 20
+    assert seen > commits / 20
 
 
 @pytest.mark.slow
