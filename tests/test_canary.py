@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +13,11 @@ import pytest
 
 from exporter.config.settings import SETTINGS
 from tests.certificates import Authority, key_store
-from tests.real_brokers.exporting import command, serving
+from tests.real_brokers.exporting import called, ended, serving
 
 CANARY = "c4nary"
+FIRST = "password and locked key"
+"""Its commands are processes, of which nothing escapes."""
 SECRETS = [setting.name for setting in SETTINGS if setting.is_secret]
 
 
@@ -47,7 +48,7 @@ def ways(folder: Path) -> dict[str, dict[str, str]]:
     plain = authority.issue("plain")
     sasl = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "me"}
     return {
-        "password and locked key": {
+        FIRST: {
             **sasl,
             "kafka.sasl.password": f"{CANARY}-kafka.sasl.password",
             "kafka.ssl.certificate.location": str(locked.certificate),
@@ -78,9 +79,9 @@ def config(folder: Path, bootstrap: str, settings: dict[str, str], **more: str) 
     return path
 
 
-def run(*arguments: str) -> str:
+def run(folder: Path, *arguments: str, as_process: bool = False) -> str:
     """Everything that a command says."""
-    made = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, check=False)
+    made = (ended if as_process else called)(folder, *arguments)
     return made.stdout + made.stderr
 
 
@@ -92,7 +93,7 @@ def test_every_secret_is_planted(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("way", ["password and locked key", "stores", "tokens"])
+@pytest.mark.parametrize("way", [FIRST, "stores", "tokens"])
 def test_no_secret_comes_out(tmp_path: Path, mute_broker: str, way: str) -> None:
     """Not in logs at their loudest, of both clients, pages, metrics, errors, dumps, the process list, or any file."""
     settings = {
@@ -111,11 +112,11 @@ def test_no_secret_comes_out(tmp_path: Path, mute_broker: str, way: str) -> None
         exporter.process.send_signal(signal.SIGHUP)
         exporter.until(lambda m: m.get("kafka_transaction_exporter_config_last_reload_successful", {}).get(()) == 0)
     seen["log"] = exporter.log
-    seen["problems"] = run("config", "check", f"--config.file={file}")
+    seen["problems"] = run(tmp_path, "config", "check", f"--config.file={file}")
     good = config(tmp_path, mute_broker, settings, kafka__request__timeout__ms="300", scan__deadline="1s")
-    seen["dump"] = run("config", "dump", f"--config.file={good}")
-    seen["once"] = run("once", f"--config.file={good}")
-    seen["find-hanging"] = run("find-hanging", f"--config.file={good}")
+    seen["dump"] = run(tmp_path, "config", "dump", f"--config.file={good}", as_process=way == FIRST)
+    seen["once"] = run(tmp_path, "once", f"--config.file={good}", as_process=way == FIRST)
+    seen["find-hanging"] = run(tmp_path, "find-hanging", f"--config.file={good}", as_process=way == FIRST)
     for path in [*tmp_path.glob("*.json"), *tmp_path.glob("history/**/*.parquet")]:
         seen[path.name] = path.read_text(errors="replace")
 
@@ -137,6 +138,6 @@ def test_a_wrong_value_next_to_a_secret_does_not_show_it(tmp_path: Path) -> None
     ):
         path = tmp_path / "bad.yaml"
         path.write_text(text)
-        output = run("config", "check", f"--config.file={path}")
+        output = run(tmp_path, "config", "check", f"--config.file={path}")
         assert output.strip(), text
         assert CANARY not in output, text

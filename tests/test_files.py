@@ -84,7 +84,7 @@ def test_a_device_without_an_end_is_a_sentence(tmp_path: Path, text: str | None)
     if text is not None:
         path.write_text(text)
 
-    assert "not a regular file" in run("config", "check", f"--config.file={path}")
+    assert "not a regular file" in run(tmp_path, "config", "check", f"--config.file={path}")
 
 
 def test_a_file_over_its_cap_is_refused(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,10 +14,10 @@ from helm.made import ROOT
 from tests.helm.chart import EXAMPLES, render
 from tests.helm.manifests import containers, of_kind, only, pods
 from tests.helm.pod_files import Outside, container_of, lay_out, moved
+from tests.real_brokers.exporting import called
 
 pytestmark = pytest.mark.programs
 
-PROGRAM: Final = Path(sys.executable).parent / "kafka-transaction-exporter"
 SECRETS: Final = {setting.name for setting in SETTINGS if setting.is_secret}
 
 
@@ -48,8 +46,7 @@ def test_the_program_takes_its_settings(name: str, tmp_path: Path, outside: Outs
     assert build_parser().parse_args(arguments).command == "serve"
     # a flag of `serve` alone; its file is of the exporter-toolkit's format and not a setting
     checked = [argument for argument in arguments[1:] if not argument.startswith("--web.config.file=")]
-    words = [str(PROGRAM), "config", "check", *checked]
-    run = subprocess.run(words, capture_output=True, text=True, check=False, env={})
+    run = called(tmp_path, "config", "check", *checked)
 
     assert run.returncode == 0, run.stdout + run.stderr
     for argument in set(arguments[1:]) - set(checked):

@@ -21,7 +21,7 @@ from examples.workload.producers import run_transaction
 from tests.brokers.acls import acls_until_the_end
 from tests.brokers.second_door import PASSWORD, GuardedCluster, java_login
 from tests.marks import starts
-from tests.real_brokers.exporting import ended
+from tests.real_brokers.exporting import called
 from tests.runbooks.desk import Desk
 
 USER = "watcher"
@@ -174,7 +174,7 @@ def grant(guarded: GuardedCluster) -> Iterator[Callable[[Case], None]]:
 
 def doctor(cluster: GuardedCluster, folder: Path) -> tuple[int, dict[str, Any]]:
     """(exit status, its JSON), as the user."""
-    done = ended(
+    done = called(
         folder,
         *("doctor", "--format", "json", "--bootstrap-server", cluster.door),
         *("--kafka.security.protocol", "SASL_PLAINTEXT", "--kafka.sasl.mechanism", "PLAIN"),

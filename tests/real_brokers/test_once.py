@@ -1,4 +1,4 @@
-"""`once` as a process: formats, exit statuses, and messages about missing data."""
+"""`once`: formats, exit statuses, and messages about missing data."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ import pytest
 from examples.workload.planting import plant_hang
 from examples.workload.producers import OpenTransaction
 from tests.brokers.cluster import KafkaCluster
-from tests.real_brokers.exporting import command
+from tests.real_brokers.exporting import called, command, ended
 
+NO_HOME = Path("/nonexistent")
 MakeTopic = Callable[..., str]
 FreshName = Callable[[str], str]
 
 
 def once(bootstrap: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command("once", "--bootstrap-server", bootstrap, *arguments),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return called(NO_HOME, "once", "--bootstrap-server", bootstrap, *arguments)
+
+
+def once_as_a_process(bootstrap: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return ended(NO_HOME, "once", "--bootstrap-server", bootstrap, *arguments)
 
 
 def test_json_is_the_promised_object(broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> None:
@@ -92,7 +91,7 @@ def test_the_table_puts_the_worst_first(broker: KafkaCluster, make_topic: MakeTo
 
 def test_prometheus_format_is_an_exposition(kafka_4_3_1: KafkaCluster) -> None:
     """The text of a scrape, for a text file collector."""
-    run = once(kafka_4_3_1.bootstrap, "--format", "prometheus")
+    run = once_as_a_process(kafka_4_3_1.bootstrap, "--format", "prometheus")
 
     assert run.returncode == 0
     assert "# TYPE kafka_open_transactions gauge" in run.stdout
@@ -100,7 +99,7 @@ def test_prometheus_format_is_an_exposition(kafka_4_3_1: KafkaCluster) -> None:
 
 def test_no_broker_is_status_1_and_a_sentence() -> None:
     """No listener: the address and the reason are reported, and there is no output."""
-    run = once("127.0.0.1:9", "--kafka.request.timeout.ms", "2000")
+    run = once_as_a_process("127.0.0.1:9", "--kafka.request.timeout.ms", "2000")
 
     assert (run.returncode, run.stdout) == (1, "")
     assert "no broker responded: broker at 127.0.0.1:9 cannot be connected to (unreachable)" in run.stderr
@@ -126,8 +125,8 @@ def test_wrong_usage_is_status_2_and_wrong_settings_are_status_1(tmp_path: Path)
     """An unknown flag is a usage error; a wrong value names its place."""
     (tmp_path / "c.yaml").write_text("scan:\n  interval: never\n")
 
-    assert once("127.0.0.1:9", "--nonsense").returncode == 2
-    wrong = once("127.0.0.1:9", "--config.file", str(tmp_path / "c.yaml"))
+    assert once_as_a_process("127.0.0.1:9", "--nonsense").returncode == 2
+    wrong = once_as_a_process("127.0.0.1:9", "--config.file", str(tmp_path / "c.yaml"))
     assert wrong.returncode == 1
     assert "c.yaml:2: scan.interval must be a duration" in wrong.stderr
 

@@ -15,7 +15,7 @@ from examples.workload.planting import plant_hang, plant_producers
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import Verdict
 from tests.brokers.cluster import KafkaCluster, free_ports
-from tests.real_brokers.exporting import Exporter, Series, command, ended, serving
+from tests.real_brokers.exporting import Exporter, Series, called, command, serving
 
 HOUR_MS = 3_600_000
 FreshName = Callable[[str], str]
@@ -97,13 +97,13 @@ def test_an_incident_is_reported_from_its_first_record_to_the_abort_that_ended_i
     with serving(broker.bootstrap, tmp_path, incident__show_records="true") as exporter:
         exporter.until(lambda m: [labels[-1][:7] for labels in suspects_on(m, topic)] == ["hanging"])
         place = ("--topic", topic, "--partition", "0", "--start-offset", str(hang.start_offset))
-        run = ended(tmp_path, "--bootstrap-server", broker.bootstrap, "abort", *place, "--yes")
+        run = called(tmp_path, "--bootstrap-server", broker.bootstrap, "abort", *place, "--yes")
         assert run.returncode == 0, run.stderr
         exporter.until(lambda m: not suspects_on(m, topic))
     where = ("--bootstrap-server", broker.bootstrap, f"--state.file={tmp_path / 'state.json'}")
-    listed = ended(tmp_path, "incident", *where)
+    listed = called(tmp_path, "incident", *where)
     (name,) = [line.split()[0] for line in listed.stdout.splitlines()]
-    printed = ended(tmp_path, "incident", name, *where).stdout
+    printed = called(tmp_path, "incident", name, *where).stdout
     with serving(broker.bootstrap, tmp_path) as exporter:
         page = exporter.get(f"/incidents/{name}")[1]
     steps = ("was last written to", "first cycle that saw it open", "is hanging", "sends the marker", "no longer open")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -17,16 +18,37 @@ FOLDERS: Final = sorted(path.parent.name for path in HERE.glob("*/__main__.py"))
 PROGRAMS: Final = [*FOLDERS, "soak.flat", "privileges", "mutations"]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_help_is_printed_and_nothing_else_happens(name: str) -> None:
-    """A situation takes minutes to play, and its result replaces a document: `--help` must not start that."""
-    module = f"tests.verification.{name}"
-    run = subprocess.run(
-        [sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True, timeout=60
-    )
+ASK_ALL: Final = """
+import contextlib, io, json, runpy, sys
+printed = {}
+for module in sys.argv[1:]:
+    sys.argv = [module, "--help"]
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        try:
+            runpy.run_module(module, run_name="__main__")
+        except SystemExit as ending:
+            printed[module] = [ending.code, output.getvalue()]
+print(json.dumps(printed))
+"""
+"""One process asks each of them: to load them costs more than what they do."""
 
-    assert run.stdout.startswith(f"usage: python -m {module} ")
+
+@pytest.mark.long
+def test_help_is_printed_and_nothing_else_happens() -> None:
+    """A situation takes minutes to play, and its result replaces a document: `--help` must not start that."""
+    modules = [f"tests.verification.{name}" for name in PROGRAMS]
+    run = subprocess.run(
+        [sys.executable, "-c", ASK_ALL, *modules], capture_output=True, text=True, check=True, timeout=60, cwd=ROOT
+    )
+    printed = json.loads(run.stdout)
+
+    assert list(printed) == modules
+    wrong = {
+        module: (status, help_)
+        for module, (status, help_) in printed.items()
+        if status != 0 or not help_.startswith(f"usage: python -m {module} ")
+    }
+    assert wrong == {}
 
 
 def test_the_readme_names_every_program() -> None:

@@ -17,7 +17,7 @@ from exporter.evaluation.protection import Protected
 from exporter.evaluation.verdicts import Verdict
 from exporter.explain.causes import Cause
 from exporter.explain.timeline import Clock
-from tests.real_brokers.exporting import PATIENCE_S, Exporter, ended, serving
+from tests.real_brokers.exporting import PATIENCE_S, Exporter, called, serving
 from tests.real_brokers.test_serve import suspects_on
 from tests.real_brokers.watching import Watch, rows_on
 from tests.verification.causes.__main__ import NO_CAUSE, label, named
@@ -64,7 +64,7 @@ def test_a_late_write_is_explained_in_every_format(tmp_path: Path) -> None:
         found = named(made, tmp_path)
         place = ("--topic", made.topic, "--partition", "0", "--start-offset", str(made.start_offset))
         text, markdown, other = (
-            ended(tmp_path, "explain", "--bootstrap-server", made.bootstrap, *place, *more)
+            called(tmp_path, "explain", "--bootstrap-server", made.bootstrap, *place, *more)
             for more in (("--show-records",), ("--format", "markdown"), ("--start-offset", "0"))
         )
 
@@ -94,12 +94,12 @@ def test_the_daemon_finds_the_cause_by_itself(tmp_path: Path) -> None:
             page = until_page_has(exporter, "Cause: <strong>late_write</strong>")
             # Its producer's other transaction was committed, so abort wants to be told that this one was not.
             sure = ("--yes", "--force", "hanging_not_in_transaction", "--accept-data-loss")
-            aborted = ended(tmp_path, "abort", "--bootstrap-server", made.bootstrap, *place, *sure)
+            aborted = called(tmp_path, "abort", "--bootstrap-server", made.bootstrap, *place, *sure)
             assert aborted.returncode == 0, aborted.stderr
             exporter.until(lambda metrics: not suspects_on(metrics, made.topic))
-        (incident,) = [line.split()[0] for line in ended(tmp_path, "incident", *where).stdout.splitlines()]
-        post_mortem = ended(tmp_path, "incident", incident, *where).stdout
-        (found,) = json.loads(ended(tmp_path, "explain", "--incident", incident, *where, "--format", "json").stdout)
+        (incident,) = [line.split()[0] for line in called(tmp_path, "incident", *where).stdout.splitlines()]
+        post_mortem = called(tmp_path, "incident", incident, *where).stdout
+        (found,) = json.loads(called(tmp_path, "explain", "--incident", incident, *where, "--format", "json").stdout)
 
     assert "its ABORT marker is at offset" in page
     assert f"- {made.topic}-0: late_write: " in post_mortem.partition("## Cause")[2]
