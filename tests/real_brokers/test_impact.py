@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from examples.workload.planting import plant_hang, write_marker
@@ -12,6 +13,7 @@ from exporter.evaluation.verdicts import Verdict, WaitingGroup
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import versions
 from tests.real_brokers.watching import Watch, rows_on
 from tests.verification.situations.steps import Client
 
@@ -27,6 +29,7 @@ def commit(cluster: KafkaCluster, group: str, topic: str, offset: int) -> None:
     consumer.close()
 
 
+@pytest.mark.parametrize("broker", versions("4.3.1"), indirect=True)
 def test_groups_wait_as_long_as_their_queue(broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> None:
     """A suspect names the groups that commit on its partition, the longest queue first; other groups are left out."""
     topic, other = make_topic(broker), make_topic(broker)
@@ -131,6 +134,7 @@ def test_a_hang_on_the_offsets_topic_names_the_groups_that_live_there(
     assert stranger not in groups
 
 
+@pytest.mark.parametrize("broker", versions("4.3.1"), indirect=True)
 def test_no_group_is_requested_where_nothing_is_suspect(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:

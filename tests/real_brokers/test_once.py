@@ -14,6 +14,7 @@ import pytest
 from examples.workload.planting import plant_hang
 from examples.workload.producers import OpenTransaction
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import versions
 from tests.real_brokers.exporting import called, command, ended
 
 NO_HOME = Path("/nonexistent")
@@ -53,6 +54,7 @@ def test_json_is_the_promised_object(broker: KafkaCluster, make_topic: MakeTopic
     assert (rows[1]["producer_id"], rows[1]["start_offset"]) == (hang.producer_id, hang.start_offset)
 
 
+@pytest.mark.parametrize("broker", versions("4.3.1"), indirect=True)
 def test_only_included_topics_are_read(broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> None:
     """The hang of the included topic is proved although nothing else is read; excluded partitions are counted."""
     topic, other = make_topic(broker), make_topic(broker)
@@ -74,6 +76,7 @@ def test_only_included_topics_are_read(broker: KafkaCluster, make_topic: MakeTop
     assert counts["excluded"] > 1
 
 
+@pytest.mark.parametrize("broker", versions("4.3.1"), indirect=True)
 def test_the_table_puts_the_worst_first(broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> None:
     """The hang comes before the live transaction, and the line below it has the reason of its verdict."""
     topic = make_topic(broker, partitions=2)

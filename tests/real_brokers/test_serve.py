@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pyarrow.parquet import ParquetFile
 
 from examples.workload.planting import plant_hang, plant_producers
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import Verdict
 from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.conftest import versions
 from tests.real_brokers.exporting import Exporter, Series, called, command, serving
 
 HOUR_MS = 3_600_000
@@ -88,6 +90,7 @@ def test_every_situation_gives_its_promised_series(
     assert metrics["kafka_transaction_exporter_history_writing"][()] == 1
 
 
+@pytest.mark.parametrize("broker", versions("4.3.1"), indirect=True)
 def test_an_incident_is_reported_from_its_first_record_to_the_abort_that_ended_it(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:

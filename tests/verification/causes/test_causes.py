@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from exporter.evaluation.protection import Protected
 from exporter.evaluation.verdicts import Verdict
 from exporter.explain.causes import Cause
 from exporter.explain.timeline import Clock
+from tests.marks import starts
 from tests.real_brokers.exporting import PATIENCE_S, Exporter, called, serving
 from tests.real_brokers.test_serve import suspects_on
 from tests.real_brokers.watching import Watch, rows_on
@@ -57,16 +58,22 @@ def test_the_schema_has_the_names_of_the_code() -> None:
     assert properties["prevention"]["items"]["properties"]["state"]["enum"] == [state.value for state in Protected]
 
 
-@pytest.mark.broker
-def test_a_late_write_is_explained_in_every_format(tmp_path: Path) -> None:
-    """The whole answer: cause, evidence, time line with its clocks, measures, and what was read."""
+@pytest.fixture(scope="module")
+@starts("broker")
+def late() -> Iterator[Made]:
+    """Hangs until the last test of it has aborted it."""
     with late_write("4.3.1") as made:
-        found = named(made, tmp_path)
-        place = ("--topic", made.topic, "--partition", "0", "--start-offset", str(made.start_offset))
-        text, markdown, other = (
-            called(tmp_path, "explain", "--bootstrap-server", made.bootstrap, *place, *more)
-            for more in (("--show-records",), ("--format", "markdown"), ("--start-offset", "0"))
-        )
+        yield made
+
+
+def test_a_late_write_is_explained_in_every_format(late: Made, tmp_path: Path) -> None:
+    """The whole answer: cause, evidence, time line with its clocks, measures, and what was read."""
+    found = named(late, tmp_path)
+    place = ("--topic", late.topic, "--partition", "0", "--start-offset", str(late.start_offset))
+    text, markdown, other = (
+        called(tmp_path, "explain", "--bootstrap-server", late.bootstrap, *place, *more)
+        for more in (("--show-records",), ("--format", "markdown"), ("--start-offset", "0"))
+    )
 
     assert found["cause"] == "late_write"
     closed = {**SCHEMA, "additionalProperties": False}
@@ -78,31 +85,29 @@ def test_a_late_write_is_explained_in_every_format(tmp_path: Path) -> None:
     assert any("ABORT marker" in sentence for sentence in sentences)
     assert any("it opened the transaction; headers trace-id" in sentence for sentence in sentences)
     assert "secret" not in text.stdout + markdown.stdout + json.dumps(found)
-    assert markdown.stdout.startswith(f"## Why {made.topic}-0, start offset {made.start_offset} hung")
+    assert markdown.stdout.startswith(f"## Why {late.topic}-0, start offset {late.start_offset} hung")
     assert "Cause: late_write" in markdown.stdout
     assert other.returncode == 1
-    assert f"open ones start at: {made.start_offset}" in other.stderr
+    assert f"open ones start at: {late.start_offset}" in other.stderr
 
 
-@pytest.mark.broker
-def test_the_daemon_finds_the_cause_by_itself(tmp_path: Path) -> None:
+def test_the_daemon_finds_the_cause_by_itself(late: Made, tmp_path: Path) -> None:
     """It is on the incident's page, and `explain --incident` finds it again after the abort."""
-    with late_write("4.3.1") as made:
-        place = ("--topic", made.topic, "--partition", "0", "--start-offset", str(made.start_offset))
-        where = ("--bootstrap-server", made.bootstrap, f"--state.file={tmp_path / 'state.json'}")
-        with serving(made.bootstrap, tmp_path, scan__interval="2s", scan__deadline="1s") as exporter:
-            page = until_page_has(exporter, "Cause: <strong>late_write</strong>")
-            # Its producer's other transaction was committed, so abort wants to be told that this one was not.
-            sure = ("--yes", "--force", "hanging_not_in_transaction", "--accept-data-loss")
-            aborted = called(tmp_path, "abort", "--bootstrap-server", made.bootstrap, *place, *sure)
-            assert aborted.returncode == 0, aborted.stderr
-            exporter.until(lambda metrics: not suspects_on(metrics, made.topic))
-        (incident,) = [line.split()[0] for line in called(tmp_path, "incident", *where).stdout.splitlines()]
-        post_mortem = called(tmp_path, "incident", incident, *where).stdout
-        (found,) = json.loads(called(tmp_path, "explain", "--incident", incident, *where, "--format", "json").stdout)
+    place = ("--topic", late.topic, "--partition", "0", "--start-offset", str(late.start_offset))
+    where = ("--bootstrap-server", late.bootstrap, f"--state.file={tmp_path / 'state.json'}")
+    with serving(late.bootstrap, tmp_path, scan__interval="2s", scan__deadline="1s") as exporter:
+        page = until_page_has(exporter, "Cause: <strong>late_write</strong>")
+        # Its producer's other transaction was committed, so abort wants to be told that this one was not.
+        sure = ("--yes", "--force", "hanging_not_in_transaction", "--accept-data-loss")
+        aborted = called(tmp_path, "abort", "--bootstrap-server", late.bootstrap, *place, *sure)
+        assert aborted.returncode == 0, aborted.stderr
+        exporter.until(lambda metrics: not suspects_on(metrics, late.topic))
+    (incident,) = [line.split()[0] for line in called(tmp_path, "incident", *where).stdout.splitlines()]
+    post_mortem = called(tmp_path, "incident", incident, *where).stdout
+    (found,) = json.loads(called(tmp_path, "explain", "--incident", incident, *where, "--format", "json").stdout)
 
     assert "its ABORT marker is at offset" in page
-    assert f"- {made.topic}-0: late_write: " in post_mortem.partition("## Cause")[2]
+    assert f"- {late.topic}-0: late_write: " in post_mortem.partition("## Cause")[2]
     assert (found["cause"], found["verdict"]) == ("late_write", None)
 
 
