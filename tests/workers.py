@@ -9,14 +9,18 @@ from xdist.scheduler import LoadScopeScheduling
 
 _TOGETHER = re.compile(
     r"(?P<spark>tests/(?:pipeline|fleet)/)"
+    r"|(?P<login>tests/real_brokers/test_(?:security|canary_handshake)\.py)"
+    r"|(?P<hasty>tests/workload/)"
     r"|(?P<stage>tests/verification/situations/test_situations\.py::test_situation\[[^-]+-[^-]+-)"
     r"|(?P<file>[^:]+)"
 )
 
 
-SPARK: Final = "spark"
+ROOMS: Final = ("spark", "login", "hasty")
+"""Pieces of all tests that share a Spark session, the broker with every login, or the one that soon hands out time-outs."""
 LONGEST: Final = (
-    SPARK,
+    "spark",
+    "login",
     *(f"tests/real_brokers/test_{name}.py" for name in ("command_line", "attacks", "serve", "outcome", "verdicts")),
     *(f"tests/runbooks/test_{name}.py" for name in ("exporter", "transactions", "brokers", "transaction_log")),
     *(f"tests/kafka/collect/test_{name}.py" for name in ("faults",)),
@@ -33,7 +37,7 @@ def place(scope: str) -> int:
 
 
 class ByRoom(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist is not typed
-    """A file is one piece of work; so are all files that share a Spark session, and each stage of the situations.
+    """A file is one piece of work; so are all files of a room, and each stage of the situations.
 
     pytest-xdist's own groups by mark (3.8) have no effect with pytest 9.2.
     """
@@ -41,7 +45,7 @@ class ByRoom(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist is not 
     def _split_scope(self, nodeid: str) -> str:
         match = _TOGETHER.match(nodeid)
         assert match is not None, nodeid
-        return SPARK if match["spark"] else match[0]
+        return next((room for room in ROOMS if match[room]), match[0])
 
     def _assign_work_unit(self, node: Any) -> None:
         """Of pieces with the same place the one with the most tests is first."""
