@@ -184,13 +184,6 @@ def test_each_quirk_is_met_in_the_slow_test() -> None:
             assert any({one, other} <= quirks for quirks in together), (one, other)
 
 
-def test_random_histories_give_the_tables_of_the_oracle(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A few, with most quirks."""
-    assert_true(spark, tmp_path, range(106, 110), monkeypatch, 2, 0)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 200, 25))
 def test_many_random_histories_give_the_tables_of_the_oracle(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from exporter.pipeline.transaction_log import read_records, records_of
 from exporter.storage.objects import ObjectPath
 from exporter.storage.places import Place, place_of
 from tests.brokers.maven import spark_kafka_jars
+from tests.conftest import SPARK_COMPILES
 from tests.daemon.test_log_follower import key, value
 from tests.history.test_writer import cycle, settings
 from tests.pipeline import cases
@@ -187,7 +189,10 @@ def test_from_the_daemon_to_the_report_by_the_program(bucket: Bucket, tmp_path: 
     arguments = [f"--history=s3a://{bucket.name}/history", f"--tables={bucket.place('tables')}"]
     arguments += [f"--jars={spark_kafka_jars()}", f"--temporary={tmp_path}", "--master=local[2]", "--memory=512m"]
     command = [sys.executable, "-m", "exporter", "pipeline", "run", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+    environment = {**os.environ, "JDK_JAVA_OPTIONS": SPARK_COMPILES}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as running:
         shown = set()
         while running.poll() is None:
             shown |= {path.read_bytes() for path in _command_lines(running.pid)}
