@@ -112,7 +112,7 @@ def _seen(observations: DataFrame) -> DataFrame:
         f.lit(None).cast("timestamp").alias("closed_at"),
         f.lit(None).cast("timestamp").alias("lost_after"),
         *(
-            f.when(f.col("verdict") == verdict, f.col("taken_at")).alias(column)
+            f.expr(f"CASE WHEN verdict = '{verdict}' THEN taken_at END AS {column}")
             for verdict, column in _COLUMN_OF_VERDICT.items()
         ),
     )
@@ -123,7 +123,7 @@ def _known(carried: DataFrame) -> DataFrame:
         *(column for column in carried.columns if column not in {"transactional_id", "verdicts", "is_lost"}),
         f.when(f.col("is_lost"), f.col("last_seen")).alias("lost_after"),
         *(
-            f.expr(f"get(filter(verdicts, seen -> seen.verdict = '{verdict}'), 0).first_seen").alias(column)
+            f.expr(f"get(filter(verdicts, seen -> seen.verdict = '{verdict}'), 0).first_seen AS {column}")
             for verdict, column in _COLUMN_OF_VERDICT.items()
         ),
     )
@@ -131,13 +131,13 @@ def _known(carried: DataFrame) -> DataFrame:
 
 def _aggregated(rows: DataFrame, producers: DataFrame, counts: Observation) -> DataFrame:
     merged = rows.groupBy(*_OWNED).agg(
-        *(f.min(name).alias(name) for name in ("first_seen", "started_at", "exact_started_at", "closed_at")),
+        *(f.expr(f"min({name}) AS {name}") for name in ("first_seen", "started_at", "exact_started_at", "closed_at")),
         f.max("exact_started_at").alias("other_start"),
         *(
-            f.max(name).alias(name)
+            f.expr(f"max({name}) AS {name}")
             for name in ("last_seen", "producer_epoch", "start_rank", "lost_after", *schemas.GREATEST_OF_PARTITION)
         ),
-        *(f.min(name).alias(name) for name in _COLUMN_OF_VERDICT.values()),
+        *(f.expr(f"min({name}) AS {name}") for name in _COLUMN_OF_VERDICT.values()),
     )
     is_shared = f.col("exact_started_at") < f.col("other_start")
     known = merged.observe(counts, f.count_if(is_shared).alias("shared")).select(

@@ -156,7 +156,7 @@ OUTCOMES: Final = _columns(
 
 def shaped(frame: DataFrame, schema: Any) -> DataFrame:
     """The columns of `schema` in its order; a frame that lacks one, or has it in another type, is a defect."""
-    chosen = frame.select(*schema.names)
+    chosen = frame if frame.columns == schema.names else frame.select(*schema.names)
     found = [(field.name, field.dataType.simpleString()) for field in chosen.schema]
     wanted = [(field.name, field.dataType.simpleString()) for field in schema]
     assert found == wanted, f"columns are {sorted(set(found) - set(wanted))}, not {sorted(set(wanted) - set(found))}"
