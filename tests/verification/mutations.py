@@ -166,8 +166,9 @@ FAULTS: Final = (
 
 def found_by(fault: Fault, copy: Path) -> str | None:
     """The first failing test or set of tests; None where nothing failed."""
-    room = Path("tests") / Path(fault.path).parts[0]
-    rounds = [[str(room)]] if (copy / room).is_dir() else []
+    first = Path(fault.path).parts[0]
+    room = Path("tests") / (f"test_{first}" if first.endswith(".py") else first)
+    rounds = [[str(room)]] if (copy / room).exists() else []
     rounds += [["tests"], *([fault.brokers.split()] if fault.brokers else [])]
     for paths in rounds:
         quick = ["-m", QUICK] if paths[0] in {str(room), "tests"} else ["-m", "not slow"]
