@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -197,6 +198,19 @@ def test_an_entry_that_moves_between_the_reads_is_changed(moved: dict[str, int])
 
     assert inconclusive(evaluated(snapshot)) == {UNKNOWN: InconclusiveReason.CHANGED_BETWEEN_READS}
     assert second_read(snapshot, UNKNOWN) is SecondRead.CHANGED
+
+
+def test_a_topic_made_again_after_the_scan_proves_nothing() -> None:
+    """The same producer is open there at the same offset: the transaction that was scanned is gone with its topic."""
+    model = scene()
+
+    def make_again() -> None:
+        model.topic_ids["hung"] = UUID(int=99)
+
+    snapshot = collected(model, on_request=nth(1, "ListTransactions", make_again))
+
+    assert second_read(snapshot, UNKNOWN) is SecondRead.CHANGED
+    assert inconclusive(evaluated(snapshot))[UNKNOWN] is InconclusiveReason.CHANGED_BETWEEN_READS
 
 
 def test_without_transactions_state_is_absent_and_a_hang_is_proved() -> None:
