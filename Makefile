@@ -5,8 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-# Four workers on two cores: a third of the time tests wait for a socket, a thread or a broker.
-PYTEST := $(BIN)/pytest -n 4
+# Three workers on two cores: tests also wait for sockets and brokers. A fourth has brokers of its own, which cost more than it gains.
+PYTEST := $(BIN)/pytest -n 3
 CODE := $(wildcard exporter tests examples benchmarks grafana alerts helm docs)
 UV_VERSION := 0.13.9
 
