@@ -43,7 +43,7 @@ def open_session(
         .config("spark.sql.execution.replaceHashWithSortAgg", "true")
         # Most keys are new: lookups in a small table before the large one are useless.
         .config("spark.sql.codegen.aggregate.map.twolevel.enabled", "false")
-        # A call of ours asks Java for half as much without the line that it came from.
+        # It costs as many calls of Java again: PySpark tells it the line of our code for each expression.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         # Listing a few hundred files is faster than starting a job for it.
         .config("spark.sql.sources.parallelPartitionDiscovery.threshold", "2000")
