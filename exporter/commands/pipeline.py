@@ -101,9 +101,8 @@ def _spark(context: Context, places: Collection[Place], connectors: Sequence[str
     folder = None if options.jars is None else Path(options.jars)
     more = {**jars_of(folder, (*connectors, *connectors_of(places))), **spark_settings(places)}
     master = options.master or (None if context.is_submitted else "local[*]")
-    with ExitStack() as stack:
-        directory = tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary)
-        temporary = stack.enter_context(directory)
+    directory = tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary)
+    with directory as temporary, ExitStack() as stack:
 
         @cache
         def open_spark() -> Any:

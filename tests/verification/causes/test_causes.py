@@ -97,7 +97,7 @@ def test_the_daemon_finds_the_cause_by_itself(late: Made, tmp_path: Path) -> Non
     where = ("--bootstrap-server", late.bootstrap, f"--state.file={tmp_path / 'state.json'}")
     with serving(late.bootstrap, tmp_path, scan__interval="2s", scan__deadline="1s") as exporter:
         page = until_page_has(exporter, "Cause: <strong>late_write</strong>")
-        # Its producer's other transaction was committed, so abort wants to be told that this one was not.
+        # Its producer's other transaction was committed, so abort needs options which say that this one was not.
         sure = ("--yes", "--force", "hanging_not_in_transaction", "--accept-data-loss")
         aborted = called(tmp_path, "abort", "--bootstrap-server", late.bootstrap, *place, *sure)
         assert aborted.returncode == 0, aborted.stderr
