@@ -17,6 +17,8 @@ NAMELESS = {"it", "it_", "its"}
 NAMELESS_IN = (ROOT / "tests" / "brokers", ROOT / "tests" / "conftest.py")
 """The last files that have such names."""
 
+HELD_IN_COLUMNS = {"Answer", "SecondRead", "StartSource", "Verdict"}
+
 
 def functions() -> list[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
     return [
@@ -63,6 +65,31 @@ def test_variables_have_the_names_of_what_they_hold() -> None:
     ]
 
     assert nameless == []
+
+
+def test_columns_meet_plain_integers() -> None:
+    """NumPy looks for attributes on the class of what a column is compared with, and forgets an error that this raises.
+
+    On an Enum, before Python 3.12, that runs Python code. A Ctrl-C at this instant was lost, and a watch went on.
+    """
+
+    def is_member(node: ast.expr) -> bool:
+        return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in HELD_IN_COLUMNS
+
+    def meets_a_column(node: ast.AST) -> bool:
+        if isinstance(node, ast.Compare):
+            equal = any(isinstance(operator, ast.Eq | ast.NotEq) for operator in node.ops)
+            return equal and any(is_member(side) for side in (node.left, *node.comparators))
+        return (
+            isinstance(node, ast.Call) and ast.unparse(node.func).startswith("np.") and any(map(is_member, node.args))
+        )
+
+    assert [
+        f"{path}:{node.lineno}: write int(...)"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.expr) and meets_a_column(node)
+    ] == []
 
 
 def test_no_room_escapes_the_contracts() -> None:

@@ -33,7 +33,7 @@ def coverage(snapshot: Snapshot) -> dict[str, Any]:
     partitions = snapshot.partitions
     return {
         "complete": snapshot.is_complete,
-        "partitions": {answer.label: int(np.count_nonzero(partitions.answer == answer)) for answer in Answer},
+        "partitions": {answer.label: int(np.count_nonzero(partitions.answer == int(answer))) for answer in Answer},
         "unread_partitions": [
             {
                 "topic": partitions.name(int(row))[0],

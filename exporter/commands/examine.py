@@ -97,5 +97,5 @@ def completing(evaluation: Evaluation) -> frozenset[TransactionKey]:
     return frozenset(
         evidence.key
         for evidence, verdict in zip(evaluation.evidence, evaluation.transactions.verdict, strict=True)
-        if verdict == Verdict.COMPLETING
+        if verdict == int(Verdict.COMPLETING)
     )

@@ -77,7 +77,7 @@ def summary(evaluation: Evaluation) -> str:
     """What was read, and what is open, in a sentence."""
     snapshot = evaluation.snapshot
     partitions = snapshot.partitions
-    read = int(np.count_nonzero(partitions.answer == Answer.READ))
+    read = int(np.count_nonzero(partitions.answer == int(Answer.READ)))
     took = humanize_duration(snapshot.finished_at_ms - snapshot.taken_at_ms)
     excluded = partitions.excluded_count
     aside = f" ({excluded:,} excluded)" if excluded else ""

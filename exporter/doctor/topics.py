@@ -34,7 +34,7 @@ def topics_of(snapshot: Snapshot) -> tuple[int, tuple[Unread, ...]]:
         Unread(partitions.topics[topic], partitions_unread, partitions.reasons[reason])
         for topic, partitions_unread, reason in zip(index.tolist(), count.tolist(), reasons.tolist(), strict=True)
     )
-    excluded = np.unique(partitions.topic[partitions.answer == Answer.EXCLUDED])
+    excluded = np.unique(partitions.topic[partitions.answer == int(Answer.EXCLUDED)])
     return len(partitions.topics) - len(unread) - len(excluded), unread
 
 

@@ -155,7 +155,7 @@ def partition_columns(
     for rows, columns in ((row, transactions), (aside, unexamined)):
         np.maximum.at(duration, rows, columns.duration_ms)
         np.maximum.at(idle, rows, columns.idle_ms)
-    is_prepared = transactions.verdict == Verdict.PREPARED_TWO_PHASE_COMMIT
+    is_prepared = transactions.verdict == int(Verdict.PREPARED_TWO_PHASE_COMMIT)
     late = np.concatenate((row[transactions.is_late], aside[unexamined.is_late]))
     lag = np.full(count, -1, dtype=np.int64)
     known = (open_.high_watermark != UNKNOWN_OFFSET) & (open_.last_stable_offset != UNKNOWN_OFFSET)

@@ -54,7 +54,7 @@ def _unproved(snapshot: Snapshot) -> list[str]:
     ]
     if len(kept) > _NAMED_MAX:
         sentences.append(f"{len(kept) - _NAMED_MAX} more verdicts depend on leaders that are not confirmed")
-    failed = int(np.count_nonzero(open_.second_read == SecondRead.UNREAD))
+    failed = int(np.count_nonzero(open_.second_read == int(SecondRead.UNREAD)))
     if failed:
         sentences.append(f"{failed} suspect transactions could not be read a second time")
     aside = int(np.count_nonzero(snapshot.unexamined.needs_examination))

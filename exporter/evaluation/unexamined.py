@@ -26,10 +26,10 @@ def judge_unexamined(
     start_ms = np.where(seen.coordinator_start_ms >= 0, seen.coordinator_start_ms, seen.first_seen_ms)
     duration_ms = np.maximum(now - start_ms, 0)
     last_write = open_.last_timestamp
-    just_begun = np.where(open_.is_completing, Verdict.COMPLETING, Verdict.OPEN_WITHIN_TIMEOUT)
+    just_begun = np.where(open_.is_completing, int(Verdict.COMPLETING), int(Verdict.OPEN_WITHIN_TIMEOUT))
     return (
         UnexaminedColumns(
-            verdict=np.where(open_.needs_examination, Verdict.INCONCLUSIVE, just_begun).astype(np.int8),
+            verdict=np.where(open_.needs_examination, int(Verdict.INCONCLUSIVE), just_begun).astype(np.int8),
             duration_ms=duration_ms,
             idle_ms=np.where(last_write > 0, np.maximum(now - last_write, 0), 0),
             is_late=duration_ms > late_after_ms,
@@ -100,7 +100,7 @@ def still_possible(snapshot: Snapshot, memory: Memory, oldest_ms: int) -> SeenUn
     if not len(before) or memory.cluster_id != snapshot.cluster_id:
         return before.those(np.zeros(len(before), dtype=np.bool_))
     row = _rows(snapshot.partitions, before.keys)
-    is_read = (row >= 0) & (snapshot.partitions.answer[row] == Answer.READ)
+    is_read = (row >= 0) & (snapshot.partitions.answer[row] == int(Answer.READ))
     return before.those(~is_read & (before.last_seen_ms >= oldest_ms))
 
 

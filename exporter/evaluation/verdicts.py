@@ -308,7 +308,7 @@ class Evaluation:
     @property
     def not_examined_count(self) -> int:
         """Inconclusive because they were not examined; they have no row among `suspects`."""
-        return int(np.count_nonzero(self.unexamined.verdict == Verdict.INCONCLUSIVE))
+        return int(np.count_nonzero(self.unexamined.verdict == int(Verdict.INCONCLUSIVE)))
 
     @property
     def suspect_count(self) -> int:

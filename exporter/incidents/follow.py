@@ -194,7 +194,7 @@ def _missing(before: Suspect, evaluation: Evaluation) -> tuple[Suspect, list[Eve
 def _was_read(key: TransactionKey, evaluation: Evaluation) -> bool:
     partitions = evaluation.snapshot.partitions
     at = (partitions.topic == partitions.topics.index(key.topic)) & (partitions.partition == key.partition)
-    return bool((partitions.answer[at] == Answer.READ).any())
+    return bool((partitions.answer[at] == int(Answer.READ)).any())
 
 
 def _is_unexamined(key: TransactionKey, evaluation: Evaluation) -> bool:

@@ -41,7 +41,7 @@ class Answer(IntEnum):
 
 def is_unread(answer: Int8Column) -> BoolColumn:
     """(P,) true where a response is missing: the partition was not read, and its topic is not excluded."""
-    unread: BoolColumn = (answer != Answer.READ) & (answer != Answer.EXCLUDED)
+    unread: BoolColumn = (answer != int(Answer.READ)) & (answer != int(Answer.EXCLUDED))
     return unread
 
 
@@ -120,7 +120,7 @@ class Partitions:
     @property
     def excluded_count(self) -> int:
         """Partitions of topics that the settings exclude."""
-        return int(np.count_nonzero(self.answer == Answer.EXCLUDED))
+        return int(np.count_nonzero(self.answer == int(Answer.EXCLUDED)))
 
     @property
     def included_count(self) -> int:
@@ -130,7 +130,7 @@ class Partitions:
     def is_read(self, topic: str, partition: int) -> bool:
         """True if it is there and was read."""
         row = self.row(topic, partition)
-        return row is not None and bool(self.answer[row] == Answer.READ)
+        return row is not None and bool(self.answer[row] == int(Answer.READ))
 
 
 @dataclass(frozen=True, kw_only=True)

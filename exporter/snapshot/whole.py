@@ -73,7 +73,7 @@ class Snapshot:
             and all(coordinator.failure is None for coordinator in self.coordinators)
             and not self.unclear_producer_ids
             and (self.proof is None or self.proof.is_whole)
-            and not np.any(self.open_transactions.second_read == SecondRead.UNREAD)
+            and not np.any(self.open_transactions.second_read == int(SecondRead.UNREAD))
             and not any(self.open_transactions.silent_replicas)
             and not any(self.open_transactions.unconfirmed)
             and not np.any(self.unexamined.needs_examination)

@@ -62,7 +62,7 @@ async def complete(
     """
     entries = scan.entries()
     scan.parts.clear()  # for a million of them this saves 88 MB
-    second_read = np.full(len(entries), SecondRead.NOT_ASKED, dtype=np.int8)
+    second_read = np.full(len(entries), int(SecondRead.NOT_ASKED), dtype=np.int8)
     reading = CollectionState(scan.topology, scan, limit, entries, second_read)
     if len(entries):
         await _ask_coordinators(client, reading, seen)

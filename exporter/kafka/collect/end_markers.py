@@ -107,7 +107,7 @@ async def end_markers(client: ClusterClient, topology: Topology, suspects: Colle
 
 def _unread_partitions(scan: LeaderScan) -> str:
     """Reasons why some partition may remember the producers unseen; empty if every partition responded."""
-    rows = np.flatnonzero((scan.answer != Answer.READ) & scan.is_subject())
+    rows = np.flatnonzero((scan.answer != int(Answer.READ)) & scan.is_subject())
     if not len(rows):
         return ""
     first = int(rows[0])
@@ -125,7 +125,7 @@ async def _unconfirmed_leaders(client: ClusterClient, scan: LeaderScan) -> str:
     The logs of a broker that is cut off may be read to their ends while the commit is at the new leaders.
     """
     topology = scan.topology
-    rows = np.flatnonzero(scan.answer == Answer.READ).tolist()
+    rows = np.flatnonzero(scan.answer == int(Answer.READ)).tolist()
     names = [(topology.topics[topology.topic[row]], int(topology.partition[row])) for row in rows]
     against = await unconfirmed(client, [Claim.of(topology, *name) for name in names])
     if not against:

@@ -152,7 +152,7 @@ async def read_partition_logs(
         )
         for index, row in enumerate(entries.row.tolist())
     ]
-    missing = int(np.count_nonzero((scan.answer != Answer.READ) & scan.is_subject()))
+    missing = int(np.count_nonzero((scan.answer != int(Answer.READ)) & scan.is_subject()))
     unread = [f"{missing} partitions could not be read: the producer may have written there"] if missing else []
     here = (opened.topic, opened.partition)
     elsewhere = tuple(place for place in places if (place.topic, place.partition) != here)

@@ -89,7 +89,7 @@ async def _ask(
     scan = LeaderScan.unasked(topology, producer_ids=producer_ids)
     await read_rows(client, scan, rows, follower)
     found: dict[tuple[int, int], dict[int, OneEntry]] = {
-        (row, asked[row]): {} for row in rows[scan.answer[rows] == Answer.READ].tolist()
+        (row, asked[row]): {} for row in rows[scan.answer[rows] == int(Answer.READ)].tolist()
     }
     entries = scan.entries()
     for i, row in enumerate(entries.row.tolist()):

@@ -116,7 +116,7 @@ class LeaderScan:
         reason_code = np.full(count, _NO_LEADER, dtype=np.int16)
         if wanted is not None:
             reason_code[~wanted] = _NOT_WANTED
-        answer = np.full(count, Answer.UNAVAILABLE, dtype=np.int8)
+        answer = np.full(count, int(Answer.UNAVAILABLE), dtype=np.int8)
         if excluded is not None:
             answer[excluded], reason_code[excluded] = Answer.EXCLUDED, _EXCLUDED
         scan = cls(
@@ -163,7 +163,7 @@ class LeaderScan:
         self.reason_code[rows] = _NOT_ANSWERED
         self.answer[rows] = Answer.UNAVAILABLE
         row, was_asked = self._rows_of(rows, answer)
-        good = was_asked & (answer.error == ErrorCode.NONE)
+        good = was_asked & (answer.error == int(ErrorCode.NONE))
         self.answer[row[good]] = Answer.READ
         self.reason_code[row[good]] = _NONE
         self.producers[row[good]] = answer.producers[good]
@@ -195,7 +195,7 @@ class LeaderScan:
         return row, believed & first_told
 
     def _refused(self, rows: Rows, error: int) -> None:
-        unauthorized = error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        unauthorized = error == int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         self.answer[rows] = Answer.UNAUTHORIZED if unauthorized else Answer.UNAVAILABLE
         self.reason_code[rows] = self._code(error_name(error))
 
@@ -206,7 +206,7 @@ class LeaderScan:
 
     def may_have_moved(self) -> Rows:
         """Rows to read again once fresh metadata names another leader."""
-        return np.flatnonzero(self.is_subject() & (self.answer == Answer.UNAVAILABLE))
+        return np.flatnonzero(self.is_subject() & (self.answer == int(Answer.UNAVAILABLE)))
 
 
 async def scan_leaders(
@@ -227,7 +227,7 @@ async def scan_leaders(
     an earlier scan ready.
     """
     scan = LeaderScan.unasked(topology, wanted, producer_ids, requests, excluded)
-    rows = np.flatnonzero(scan.is_subject() & (topology.leader != NO_LEADER) & (scan.answer != Answer.EXCLUDED))
+    rows = np.flatnonzero(scan.is_subject() & (topology.leader != NO_LEADER) & (scan.answer != int(Answer.EXCLUDED)))
     await read_rows(client, scan, rows, topology.leader, expected_producers, progress)
     await ask_again_where_moved(client, scan)
     return scan

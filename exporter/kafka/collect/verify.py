@@ -121,7 +121,7 @@ async def _read_again(
     return found, {
         i: at.get(keys[i])
         for i in np.flatnonzero(unverified).tolist()
-        if again.answer[entries.row[i]] == Answer.READ and int(leader[entries.row[i]]) not in led_by_strangers
+        if again.answer[entries.row[i]] == int(Answer.READ) and int(leader[entries.row[i]]) not in led_by_strangers
     }
 
 
@@ -168,7 +168,7 @@ def _compared(
             continue
         is_same = all(getattr(reading.entries, name)[i] == getattr(found, name)[place] for name in _KEPT_STILL)
         is_led_so = before is not None and after is not None and _claim(reading, i, before) == _claim(reading, i, after)
-        if reading.second_read[i] != SecondRead.CHANGED:
+        if reading.second_read[i] != int(SecondRead.CHANGED):
             reading.second_read[i] = SecondRead.UNCHANGED if is_same and is_led_so else SecondRead.CHANGED
     return _without_ended(reading, unverified, places)
 
@@ -197,7 +197,7 @@ async def _confirmed(
     after: Topology | None,
 ) -> CoordinatorProof:
     """`proof` with the state partitions whose leader is not confirmed; entries of such a partition are noted as well."""
-    unchanged = np.flatnonzero(unverified & (reading.second_read == SecondRead.UNCHANGED)).tolist()
+    unchanged = np.flatnonzero(unverified & (reading.second_read == int(SecondRead.UNCHANGED))).tolist()
     if not unchanged:
         return proof
     producer_ids = {int(producer_id) for producer_id in reading.entries.producer_id[unchanged]}

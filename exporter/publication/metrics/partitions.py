@@ -26,7 +26,7 @@ Rows = npt.NDArray[np.intp]
 
 def is_read(partitions: Partitions) -> npt.NDArray[np.bool_]:
     """(P,) true where the leader responded."""
-    read: npt.NDArray[np.bool_] = partitions.answer == Answer.READ
+    read: npt.NDArray[np.bool_] = partitions.answer == int(Answer.READ)
     return read
 
 
