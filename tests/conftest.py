@@ -23,6 +23,7 @@ from tests.marks import (
     starts,
     watch_programs,
 )
+from tests.workers import ByRoom, piece_of
 
 # Lets raw transactional batches in (examples/workload/planting.py); the default refuses them. Unknown before 3.6.
 HANGS_CAN_BE_PLANTED: Final = {"transaction.partition.verification.enable": "false"}
@@ -56,18 +57,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """With two workers a file stays with one of them, tests on Spark with the one that has its session."""
-    from tests.workers import ByRoom  # noqa: PLC0415 - of no use without workers
-
     return ByRoom(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """Around setup and teardown as well: a test that sets the PATH puts back in its teardown what it has found."""
     with restored_path():
         if not may_start_programs(item):
             os.environ["PATH"] = NO_PROGRAMS
-        return (yield)
+        result = yield
+    if "PYTEST_XDIST_WORKER" in os.environ and nextitem and piece_of(nextitem.nodeid) != piece_of(item.nodeid):
+        shared.close()
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
@@ -82,27 +84,40 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         yield
 
 
+class SharedClusters:
+    """A one-node cluster of each version, booted by the first test that asks. An idle one takes 3 % of a processor."""
+
+    def __init__(self) -> None:
+        self._booted: dict[str, KafkaCluster] = {}
+
+    def of_version(self, version: str) -> KafkaCluster:
+        if version not in self._booted:
+            self._booted[version] = KafkaCluster(version, properties=HANGS_CAN_BE_PLANTED).__enter__()
+        return self._booted[version]
+
+    def close(self) -> None:
+        """What asks later boots again."""
+        for version in tuple(self._booted):
+            self._booted.pop(version).close()
+
+
+shared: Final = SharedClusters()
+
+
 @pytest.fixture(scope="session")
 @starts("broker")
 def session_cluster() -> Iterator[SessionCluster]:
-    """The session's one-node cluster of a version, booted by the first test that asks."""
-    with ExitStack() as stack:
-        booted: dict[str, KafkaCluster] = {}
-
-        def of_version(version: str) -> KafkaCluster:
-            if version not in booted:
-                booted[version] = stack.enter_context(KafkaCluster(version, properties=HANGS_CAN_BE_PLANTED))
-            return booted[version]
-
-        yield of_version
+    """`session_cluster(version)`: ask for it in each test, since it ends with the piece of tests that share it."""
+    yield shared.of_version
+    shared.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def kafka_4_3_1(session_cluster: SessionCluster) -> KafkaCluster:
     return session_cluster("4.3.1")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def kafka_3_9_1(session_cluster: SessionCluster) -> KafkaCluster:
     return session_cluster("3.9.1")
 
@@ -125,7 +140,7 @@ def versions(*quick: str) -> list[Any]:
     return [pytest.param(it, marks=() if it in quick else pytest.mark.slow) for it in SUPPORTED]
 
 
-@pytest.fixture(scope="session", params=versions("4.3.1", "3.9.1"))
+@pytest.fixture(params=versions("4.3.1", "3.9.1"))
 def broker(request: pytest.FixtureRequest, session_cluster: SessionCluster) -> KafkaCluster:
     """Each supported version in turn; hangs can be planted. Leave it running: others share it."""
     return session_cluster(request.param)

@@ -6,7 +6,9 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
-from tests.workers import LONGEST, ROOMS, ByRoom, place
+import pytest
+
+from tests.workers import LONGEST, ByRoom, piece_of, place
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,25 +34,39 @@ def scheduler_of(worker: Worker, tests: list[str]) -> ByRoom:
 
 
 def test_the_longest_pieces_begin_first() -> None:
-    """Spark's room before all, as one piece; short files in the order in which they come."""
+    """Spark's room before all, as one piece; a version's broker has one; short files come in their own order."""
     tests = [
         "tests/config/test_loading.py::test_a",
         "tests/config/test_shown.py::test_b",
-        f"{LONGEST[2]}::test_c",
+        f"{LONGEST[3]}::test_c",
         "tests/pipeline/test_jobs.py::test_d",
         "tests/fleet/test_engine.py::test_e",
         "tests/real_brokers/test_security.py::test_f",
         "tests/real_brokers/test_canary_handshake.py::test_g",
+        "tests/real_brokers/test_once.py::test_h",
+        "tests/real_brokers/test_once.py::test_i[3.9.1]",
+        "tests/test_brokers.py::test_j[4.3.1]",
     ]
     worker = Worker()
     scheduler = scheduler_of(worker, tests)
-    for _ in range(5):
+    for _ in range(7):
         scheduler._assign_work_unit(worker)
 
-    assert worker.given == [[3, 4], [5, 6], [2], [0], [1]]
+    assert worker.given == [[3, 4], [7, 9], [5, 6], [2], [8], [0], [1]]
 
 
 def test_the_longest_pieces_exist() -> None:
     """A file that has another name would begin when it comes."""
-    assert [piece for piece in LONGEST if piece not in ROOMS and not (ROOT / piece).is_file()] == []
+    assert [piece for piece in LONGEST if piece.startswith("tests/") and not (ROOT / piece).is_file()] == []
     assert [place(piece) for piece in LONGEST] == list(range(len(LONGEST)))
+
+
+def test_tests_that_share_a_broker_share_a_worker(request: pytest.FixtureRequest) -> None:
+    """Of all tests of this run: one that is elsewhere would boot a broker in another worker. Spark's room has its own."""
+    pieces = {
+        piece_of(item.nodeid)
+        for item in request.session.items
+        if "session_cluster" in getattr(item, "fixturenames", ())
+    }
+
+    assert {piece.split()[0] for piece in pieces} <= {"broker", "spark"}

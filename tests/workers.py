@@ -9,6 +9,10 @@ from xdist.scheduler import LoadScopeScheduling
 
 _TOGETHER = re.compile(
     r"(?P<spark>tests/(?:pipeline|fleet)/)"
+    r"|(?P<broker>tests/(?:alerts/test_paging|helm/test_as_a_node_would|kafka/test_(?:coordinators|fake_broker)"
+    r"|real_brokers/test_(?:attacks|busy|command_line|impact|marker_refused|once|oracle|outcome|raw_answers|reload|serve"
+    r"|verdicts)|test_(?:brokers|planting)|verification/situations/test_scoring)\.py)"
+    r"(?:::.*(?P<version>3\.9\.1|4\.1\.1|3\.3\.2|3\.0\.2))?"
     r"|(?P<login>tests/real_brokers/test_(?:security|canary_handshake)\.py)"
     r"|(?P<hasty>tests/workload/)"
     r"|(?P<stage>tests/verification/situations/test_situations\.py::test_situation\[[^-]+-[^-]+-)"
@@ -16,19 +20,29 @@ _TOGETHER = re.compile(
 )
 
 
-ROOMS: Final = ("spark", "login", "hasty")
-"""Pieces of all tests that share a Spark session, the broker with every login, or the one that soon hands out time-outs."""
+ROOMS: Final = ("spark", "broker", "login", "hasty")
+"""Tests that share a Spark session, the session's broker of a version, the broker with every login, or the one that soon
+hands out time-outs."""
 LONGEST: Final = (
     "spark",
+    "broker",
     "login",
-    *(f"tests/real_brokers/test_{name}.py" for name in ("command_line", "attacks", "serve", "outcome", "verdicts")),
     *(f"tests/runbooks/test_{name}.py" for name in ("exporter", "transactions", "brokers", "transaction_log")),
     *(f"tests/kafka/collect/test_{name}.py" for name in ("faults",)),
     *(f"tests/verification/{name}.py" for name in ("hostile/test_hostile", "hostile/test_web", "causes/test_causes")),
     *("tests/grafana/test_recorded.py", "tests/publication/test_page_in_browser.py", "tests/alerts/test_timelines.py"),
-    *("tests/alerts/test_paging.py", "tests/test_demo.py"),
+    *("broker 3.9.1", "tests/test_demo.py"),
 )
 """Pieces that begin first: one that begins last would run alone while the other workers have nothing to do."""
+
+
+def piece_of(nodeid: str) -> str:
+    """What of the tests is given to one worker in one go."""
+    match = _TOGETHER.match(nodeid)
+    assert match is not None, nodeid
+    if match["version"]:
+        return f"broker {match['version']}"
+    return next((room for room in ROOMS if match[room]), match[0])
 
 
 def place(scope: str) -> int:
@@ -43,9 +57,7 @@ class ByRoom(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist is not 
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        match = _TOGETHER.match(nodeid)
-        assert match is not None, nodeid
-        return next((room for room in ROOMS if match[room]), match[0])
+        return piece_of(nodeid)
 
     def _assign_work_unit(self, node: Any) -> None:
         """Of pieces with the same place the one with the most tests is first."""

@@ -30,6 +30,7 @@ from tests.waiting import until
 
 MakeTopic = Callable[..., str]
 FreshName = Callable[[str], str]
+PATIENCE_S = 60
 WRITE_TXN_MARKERS = 27
 
 
@@ -610,22 +611,29 @@ class Operator:
 
     def until(self, text: str) -> str:
         """The output since the last call, up to `text`."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while text not in self._shown:
-            ready, _, _ = select.select([self._terminal], [], [], deadline - time.monotonic())
-            assert ready, f"{text!r} was never shown: {self._shown!r}"
-            self._shown += os.read(self._terminal, 65536).decode()
+            more = self._read(deadline)
+            assert more, f"{text!r} was never shown: {self._shown!r}"
+            self._shown += more.decode()
         before, self._shown = self._shown.split(text, 1)
         return before + text
+
+    def _read(self, deadline: float) -> bytes:
+        """What is shown next; nothing where that is too late, also of a command that never stops showing."""
+        ready, _, _ = select.select([self._terminal], [], [], max(deadline - time.monotonic(), 0))
+        return os.read(self._terminal, 65536) if ready and time.monotonic() < deadline else b""
 
     def types(self, text: str) -> None:
         os.write(self._terminal, text.encode())
 
     def leaves(self) -> int:
-        """The status of the command, which ends by itself."""
+        """The status of the command, which ends by itself; -9 where it goes on."""
+        deadline = time.monotonic() + PATIENCE_S
         with suppress(OSError):  # a terminal without its program cannot be read
-            while os.read(self._terminal, 65536):
+            while self._read(deadline):
                 pass
+            os.kill(self._pid, signal.SIGKILL)
         _, status = os.waitpid(self._pid, 0)
         os.close(self._terminal)
         return os.waitstatus_to_exitcode(status)
