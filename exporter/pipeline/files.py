@@ -155,7 +155,7 @@ def _spans_ms(parquet: pq.ParquetFile) -> Iterable[tuple[int, int]]:
     for number in range(parquet.num_row_groups):
         group = parquet.metadata.row_group(number)
         columns = (group.column(index) for index in range(group.num_columns))
-        statistics = next(column.statistics for column in columns if column.path_in_schema == TAKEN_AT)
+        statistics = next((column.statistics for column in columns if column.path_in_schema == TAKEN_AT), None)
         if statistics is not None and statistics.has_min_max:
             first, last = statistics.min_raw, statistics.max_raw
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,6 +59,16 @@ def test_a_column_whose_name_is_not_text_is_damage(cycles: HistoryFile) -> None:
     pq.write_table(table, cycles.path, store_schema=False)
     cycles.path.write_bytes(cycles.path.read_bytes().replace(b"stranger", b"str\xe2nger"))
     assert "codec can't decode" in (damage_of(cycles, to_its_end=False) or "")
+
+
+def test_a_footer_whose_row_group_has_lost_a_column_s_name_is_read_from_its_rows(cycles: HistoryFile) -> None:
+    """The instants stand in no statistics that could be found, so the rows tell them."""
+    before, after = cycles.path.read_bytes().rsplit(b"taken_at", 1)
+    cycles.path.write_bytes(before + b"taken_up" + after)
+    assert damage_of(cycles, to_its_end=False) is None
+    assert "which its name does not say" in (
+        damage_of(replace(cycles, last_ms=cycles.first_ms - 1), to_its_end=False) or ""
+    )
 
 
 def test_a_day_with_a_file_that_breaks_off_inside_is_left_for_an_operator(tmp_path: Path) -> None:
