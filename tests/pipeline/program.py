@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.conftest import SPARK_COMPILES
+
 PATIENCE_S: Final = 300
 
 
@@ -22,7 +24,8 @@ class Program:
         command = [sys.executable, "-m", "exporter", "pipeline", *arguments, "--master=local[2]", "--memory=512m"]
         self._output_file = output_file
         with output_file.open("ab") as output:
-            self._process = subprocess.Popen(command, start_new_session=True, stdout=output)
+            environment = {**os.environ, "JDK_JAVA_OPTIONS": SPARK_COMPILES}
+            self._process = subprocess.Popen(command, start_new_session=True, stdout=output, env=environment)
 
     def is_over_within(self, seconds: float) -> bool:
         """True if the program ended by itself with status 0."""
