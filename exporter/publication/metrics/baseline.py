@@ -10,16 +10,12 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_exporter_baseline_used",
         help="1 while the baseline file is used, 0 when it is missing, damaged, too old or of other clusters.",
-        kind="gauge",
-        labels=(),
         of=BASELINE,
         values=lambda baseline: baseline.failure is None,
     ),
     Metric(
         name="kafka_transaction_exporter_baseline_timestamp_seconds",
         help="When the baseline file was made; no series while it cannot be read.",
-        kind="gauge",
-        labels=(),
         of=BASELINE,
         values=lambda baseline: seconds(baseline.made_at_ms),
     ),

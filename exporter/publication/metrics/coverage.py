@@ -9,13 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason
-from exporter.publication.metrics.model import CLUSTER, SHOWN, Metric, Sample, Samples, Shown
+from exporter.publication.metrics.model import CLUSTER, SHOWN, Metric, Sample
 from exporter.publication.metrics.partitions import is_series_limited
-from exporter.snapshot import Answer, ClockSource
-
-
-def _cluster_info(evaluation: Evaluation) -> Samples:
-    return (Sample((evaluation.snapshot.cluster_id,), 1),)
+from exporter.snapshot import Answer, BrokerCoverage, ClockSource, CoordinatorCoverage
 
 
 def inconclusive_by_reason(evaluation: Evaluation) -> Iterable[Sample]:
@@ -39,17 +35,9 @@ def unread_by_reason(evaluation: Evaluation) -> Sequence[Sample]:
     return tuple(Sample((reason,), count) for reason, count in sorted(by_reason) if count)
 
 
-def brokers_by_answer(evaluation: Evaluation) -> Iterable[Sample]:
-    return _by_answer([broker.failure for broker in evaluation.snapshot.brokers])
-
-
-def coordinators_by_answer(evaluation: Evaluation) -> Iterable[Sample]:
-    return _by_answer([coordinator.failure for coordinator in evaluation.snapshot.coordinators])
-
-
-def _by_answer(failures: Sequence[str | None]) -> Iterable[Sample]:
-    failed = sum(failure is not None for failure in failures)
-    return Sample(("answered",), len(failures) - failed), Sample(("failed",), failed)
+def _by_answer(asked: Sequence[BrokerCoverage] | Sequence[CoordinatorCoverage]) -> Iterable[Sample]:
+    failed = sum(one.failure is not None for one in asked)
+    return Sample(("answered",), len(asked) - failed), Sample(("failed",), failed)
 
 
 def max_timeout_difference_seconds(evaluation: Evaluation) -> float | None:
@@ -60,10 +48,6 @@ def max_timeout_difference_seconds(evaluation: Evaluation) -> float | None:
     return (limits.timeout_ms - limits.timeout_ms_min) / 1000
 
 
-def series_limited(shown: Shown) -> bool:
-    return is_series_limited(shown.evaluation, shown.publication.options)
-
-
 CLUSTER_INFO: Final = "kafka_transaction_exporter_cluster_info"
 """`doctor` queries it."""
 
@@ -71,15 +55,13 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name=CLUSTER_INFO,
         help="Value 1, labelled with the id of the cluster that was read.",
-        kind="gauge",
         labels=("cluster_id",),
         of=CLUSTER,
-        values=_cluster_info,
+        values=lambda evaluation: (Sample((evaluation.snapshot.cluster_id,), 1),),
     ),
     Metric(
         name="kafka_transaction_exporter_partitions",
         help="Partitions by the result of the request to their leader; all but read are unknown, not healthy.",
-        kind="gauge",
         labels=("answer",),
         of=CLUSTER,
         values=partitions_by_answer,
@@ -87,7 +69,6 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_exporter_unread_partitions",
         help="Partitions that could not be read, by reason; only reasons that occur.",
-        kind="gauge",
         labels=("reason",),
         of=CLUSTER,
         values=unread_by_reason,
@@ -95,55 +76,44 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_exporter_brokers",
         help="Brokers that lead partitions, by whether they responded to every request.",
-        kind="gauge",
         labels=("answer",),
         of=CLUSTER,
-        values=brokers_by_answer,
+        values=lambda evaluation: _by_answer(evaluation.snapshot.brokers),
     ),
     Metric(
         name="kafka_transaction_exporter_coordinators",
         help="Transaction coordinators that were needed, by whether they responded; both 0 when nothing was open.",
-        kind="gauge",
         labels=("answer",),
         of=CLUSTER,
-        values=coordinators_by_answer,
+        values=lambda evaluation: _by_answer(evaluation.snapshot.coordinators),
     ),
     Metric(
         name="kafka_transaction_exporter_coverage_complete",
         help="1 when everything was visible and responded; at 0 the absence of suspects proves nothing.",
-        kind="gauge",
-        labels=(),
         of=CLUSTER,
         values=lambda evaluation: evaluation.snapshot.is_complete,
     ),
     Metric(
         name="kafka_transaction_exporter_visible_topics",
         help="Topics that the brokers show to this principal; 0 without DESCRIBE on any.",
-        kind="gauge",
-        labels=(),
         of=CLUSTER,
         values=lambda evaluation: len(evaluation.snapshot.partitions.topics),
     ),
     Metric(
         name="kafka_transaction_exporter_hidden_topics",
         help="Topics that were visible to this principal and are not any more; deleted topics do not count.",
-        kind="gauge",
-        labels=(),
         of=CLUSTER,
         values=lambda evaluation: len(evaluation.snapshot.visibility.hidden_topics),
     ),
     Metric(
         name="kafka_transaction_exporter_cluster_clock_known",
         help="1 when ages are measured by the active controller's clock, 0 when by the exporter's own.",
-        kind="gauge",
-        labels=(),
         of=CLUSTER,
         values=lambda evaluation: evaluation.snapshot.clock_source is ClockSource.CONTROLLER,
     ),
     Metric(
         name="kafka_transaction_exporter_inconclusive_transactions",
         help="Inconclusive transactions, by the missing part of the proof; every reason always present.",
-        kind="gauge",
         labels=("reason",),
         of=CLUSTER,
         values=inconclusive_by_reason,
@@ -151,25 +121,19 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_exporter_max_timeout_fallback",
         help="1 when transaction.max.timeout.ms could not be read from any broker and the configured fallback is used.",
-        kind="gauge",
-        labels=(),
         of=CLUSTER,
         values=lambda evaluation: evaluation.max_timeout_is_fallback,
     ),
     Metric(
         name="kafka_transaction_exporter_max_timeout_difference_seconds",
         help="Largest minus smallest transaction.max.timeout.ms of the brokers that responded; above 0 they differ.",
-        kind="gauge",
-        labels=(),
         of=CLUSTER,
         values=max_timeout_difference_seconds,
     ),
     Metric(
         name="kafka_transaction_exporter_partition_series_limited",
         help="1 when there are more partitions than publish.partition_series_limit: idle ones have no duration series.",
-        kind="gauge",
-        labels=(),
         of=SHOWN,
-        values=series_limited,
+        values=lambda shown: is_series_limited(shown.evaluation, shown.publication.options),
     ),
 )

@@ -12,31 +12,11 @@ _PROCESS_BY_CLUSTER: Final[Source[ProcessStatus]] = Source(lambda publication: p
 """In a fleet, build information also has the label `cluster`, because panels of a cluster use it."""
 
 
-def build_info(process: ProcessStatus) -> Iterable[Sample]:
-    return (Sample((process.version, process.python_version), 1),)
-
-
-def phase_durations(status: ClusterStatus) -> Iterable[Sample]:
-    return tuple(Sample((phase,), duration) for phase, duration in status.phase_durations)
-
-
-def requests(status: ClusterStatus) -> Iterable[Sample]:
-    return tuple(Sample((statistics.api,), statistics.requests) for statistics in status.api_statistics)
-
-
-def request_failures(status: ClusterStatus) -> Iterable[Sample]:
-    return tuple(Sample((statistics.api,), statistics.failures) for statistics in status.api_statistics)
-
-
 def request_durations(status: ClusterStatus) -> Iterable[Distribution]:
     return tuple(
         Distribution((statistics.api,), LATENCY_BUCKETS_SECONDS, statistics.latency_counts, statistics.seconds_total)
         for statistics in status.api_statistics
     )
-
-
-def page_info(url: str) -> Iterable[Sample]:
-    return (Sample((url,), 1),)
 
 
 SNAPSHOT_TIMESTAMP: Final = "kafka_transaction_exporter_snapshot_timestamp_seconds"
@@ -46,80 +26,64 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_exporter_page_info",
         help="Value 1, labelled with publish.external_url, for links in alerts; only where that is set.",
-        kind="gauge",
         labels=("url",),
         of=Source(lambda publication: publication.options.external_url, is_of_process=True),
-        values=page_info,
+        values=lambda url: (Sample((url,), 1),),
     ),
     Metric(
         name="kafka_transaction_exporter_build_info",
         help="Value 1, labelled with the versions of the exporter and of Python.",
-        kind="gauge",
         labels=("version", "python_version"),
         of=_PROCESS_BY_CLUSTER,
-        values=build_info,
+        values=lambda process: (Sample((process.version, process.python_version), 1),),
     ),
     Metric(
         name=SNAPSHOT_TIMESTAMP,
         help="When reading of the newest snapshot began; it stays when the snapshot has become stale.",
-        kind="gauge",
-        labels=(),
         of=STATUS,
         values=lambda status: seconds(status.snapshot_taken_at_ms),
     ),
     Metric(
         name="kafka_transaction_exporter_snapshot_stale",
         help="1 when the newest snapshot is too old to be shown and all series of the cluster are dropped.",
-        kind="gauge",
-        labels=(),
         of=STATUS,
         values=lambda status: status.is_stale,
     ),
     Metric(
         name="kafka_transaction_exporter_config_last_reload_successful",
         help="1 when the settings in use are those of the latest reading, 0 when that failed and older ones are kept.",
-        kind="gauge",
-        labels=(),
         of=PROCESS,
         values=lambda process: process.settings_reloaded,
     ),
     Metric(
         name="kafka_transaction_exporter_config_last_reload_success_timestamp_seconds",
         help="When the settings in use were read.",
-        kind="gauge",
-        labels=(),
         of=PROCESS,
         values=lambda process: seconds(process.settings_loaded_at_ms),
     ),
     Metric(
         name="kafka_transaction_exporter_cycle_interval_seconds",
         help="Time from the start of one cycle to the start of the next, as configured.",
-        kind="gauge",
-        labels=(),
         of=STATUS,
         values=lambda status: status.interval_ms / 1000,
     ),
     Metric(
         name="kafka_transaction_exporter_cycle_duration_seconds",
         help="Duration of the last cycle.",
-        kind="gauge",
-        labels=(),
         of=STATUS,
         values=lambda status: status.last_cycle_duration_seconds,
     ),
     Metric(
         name="kafka_transaction_exporter_cycle_phase_duration_seconds",
         help="Duration of each phase of the last cycle.",
-        kind="gauge",
         labels=("phase",),
         of=STATUS,
-        values=phase_durations,
+        values=lambda status: tuple(Sample((phase,), duration) for phase, duration in status.phase_durations),
     ),
     Metric(
         name="kafka_transaction_exporter_cycles_total",
         help="Cycles that ended, failed ones included.",
         kind="counter",
-        labels=(),
         of=STATUS,
         values=lambda status: status.cycles,
     ),
@@ -127,7 +91,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_transaction_exporter_cycles_failed_total",
         help="Cycles that ended without a snapshot.",
         kind="counter",
-        labels=(),
         of=STATUS,
         values=lambda status: status.failed_cycles,
     ),
@@ -135,23 +98,18 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_transaction_exporter_cycles_missed_total",
         help="Cycles that could not start because the previous one was still running.",
         kind="counter",
-        labels=(),
         of=STATUS,
         values=lambda status: status.missed_cycles,
     ),
     Metric(
         name="kafka_transaction_exporter_last_cycle_success",
         help="1 when the last cycle gave a snapshot, 0 when it failed.",
-        kind="gauge",
-        labels=(),
         of=STATUS,
         values=lambda status: status.last_cycle_succeeded,
     ),
     Metric(
         name="kafka_transaction_exporter_last_success_timestamp_seconds",
         help="When the last successful cycle ended.",
-        kind="gauge",
-        labels=(),
         of=STATUS,
         values=lambda status: seconds(status.last_success_at_ms),
     ),
@@ -161,7 +119,7 @@ METRICS: tuple[Metric[Any], ...] = (
         kind="counter",
         labels=("api",),
         of=STATUS,
-        values=requests,
+        values=lambda status: tuple(Sample((one.api,), one.requests) for one in status.api_statistics),
     ),
     Metric(
         name="kafka_transaction_exporter_request_failures_total",
@@ -169,7 +127,7 @@ METRICS: tuple[Metric[Any], ...] = (
         kind="counter",
         labels=("api",),
         of=STATUS,
-        values=request_failures,
+        values=lambda status: tuple(Sample((one.api,), one.failures) for one in status.api_statistics),
     ),
     Metric(
         name="kafka_transaction_exporter_request_duration_seconds",

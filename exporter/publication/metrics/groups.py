@@ -35,7 +35,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_consumer_group_blocked_records",
         help="Records that a group cannot read because a suspect transaction holds back the last stable offset, "
         f"where the group has committed; no series for other groups. {CACHED}",
-        kind="gauge",
         labels=_GROUP,
         of=SHOWN,
         values=records,
@@ -43,7 +42,6 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_consumer_group_blocked_since_timestamp_seconds",
         help=f"First cycle in which the group was blocked on this partition; kept in state.file. {CACHED}",
-        kind="gauge",
         labels=_GROUP,
         of=SHOWN,
         values=since,
@@ -51,8 +49,6 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_consumer_groups_blocked_hidden",
         help=f"Blocked groups, by partition, without a series because of the limit. {CACHED}",
-        kind="gauge",
-        labels=(),
         of=SHOWN,
         values=hidden,
     ),

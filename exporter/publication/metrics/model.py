@@ -99,8 +99,8 @@ class Metric(Generic[Of]):
     name: str
     """As queried: counters end in `_total`."""
     help: str
-    kind: Kind
-    labels: tuple[str, ...]
+    kind: Kind = "gauge"
+    labels: tuple[str, ...] = ()
     of: Source[Of]
     values: Callable[[Of], Samples | float | None]
     """A number is the only series of a metric without labels; None: no series."""

@@ -91,7 +91,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_partition_max_active_transaction_duration_seconds",
         help="Longest duration of any transaction open on the partition, 0 when none is open; "
         f"no series where the partition could not be read. {CACHED}",
-        kind="gauge",
         labels=PARTITION,
         of=SHOWN,
         values=partition_durations,
@@ -100,7 +99,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_partition_max_transaction_idle_seconds",
         help="Longest time since the last write of any open transaction, by the client's clock; "
         f"only partitions with one. {CACHED}",
-        kind="gauge",
         labels=PARTITION,
         of=CLUSTER,
         values=partition_idle,
@@ -108,7 +106,6 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_partition_open_transactions",
         help=f"Open transactions on the partition; only partitions with one. {CACHED}",
-        kind="gauge",
         labels=PARTITION,
         of=CLUSTER,
         values=partition_open,
@@ -117,7 +114,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_partition_late_transactions",
         help="Open transactions older than transaction.max.timeout.ms plus padding; "
         f"only partitions with an open transaction. {CACHED}",
-        kind="gauge",
         labels=PARTITION,
         of=CLUSTER,
         values=partition_late,
@@ -126,7 +122,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_partition_late_prepared_transactions",
         help="Late transactions that are prepared for two-phase commit, which no time-out ends; "
         f"only partitions with one. {CACHED}",
-        kind="gauge",
         labels=PARTITION,
         of=CLUSTER,
         values=partition_late_prepared,
@@ -135,7 +130,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_partition_unusually_long_transactions",
         help="Open transactions that are longer than their usual duration; "
         f"only partitions with an open transaction, and only with a baseline. {CACHED}",
-        kind="gauge",
         labels=PARTITION,
         of=CLUSTER,
         values=partition_unusually_long,
@@ -144,7 +138,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_partition_last_stable_offset_lag",
         help="High watermark minus last stable offset: records that read_committed consumers cannot see; "
         f"only partitions with an open transaction. {CACHED}",
-        kind="gauge",
         labels=PARTITION,
         of=CLUSTER,
         values=partition_lag,

@@ -18,15 +18,10 @@ def by_check(protection: Protection) -> Iterable[Sample]:
             yield Sample((name,), state is Protected.GOOD)
 
 
-def feature_levels(protection: Protection) -> Iterable[Sample]:
-    return tuple(Sample((name,), level) for name, level in sorted(protection.features.items()))
-
-
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_protection",
         help="1 if a setting of the cluster prevents hanging transactions, 0 if it leaves the cluster exposed.",
-        kind="gauge",
         labels=("check",),
         of=PROTECTION,
         values=by_check,
@@ -34,9 +29,8 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_feature_level",
         help="Finalized level of each feature of the cluster, such as transaction.version.",
-        kind="gauge",
         labels=("feature",),
         of=PROTECTION,
-        values=feature_levels,
+        values=lambda protection: tuple(Sample((name,), level) for name, level in sorted(protection.features.items())),
     ),
 )

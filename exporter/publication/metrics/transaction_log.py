@@ -62,7 +62,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_transactional_clients",
         help="Transactional ids by group and by the transaction version of their last transaction, 2 with KIP-890; "
         "only with transaction_log.enabled.",
-        kind="gauge",
         labels=("group", "transaction_version"),
         of=_COUNTED,
         values=lambda counted: tuple(Sample((name, str(version)), count) for name, version, count in counted.clients),
@@ -71,8 +70,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_transactional_ids_without_group",
         help="Transactional ids that count as other: transaction_log.groups is empty, and their prefixes are too many; "
         "only with transaction_log.enabled.",
-        kind="gauge",
-        labels=(),
         of=_COUNTED,
         values=lambda counted: (Sample((), counted.ids_without_group),),
     ),
@@ -104,7 +101,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_transaction_exporter_transaction_log_records_total",
         help="Records of the transaction log that were read.",
         kind="counter",
-        labels=(),
         of=LOG,
         values=lambda report: report.records,
     ),
@@ -119,8 +115,6 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_exporter_transaction_log_lag_records",
         help="Unread records of the transaction log; no series while no end offset is known.",
-        kind="gauge",
-        labels=(),
         of=LOG,
         values=lambda report: report.lag_records,
     ),
@@ -128,7 +122,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_transaction_exporter_transaction_log_partitions",
         help="Partitions of the transaction log: current ones are read to their end, behind ones not yet, "
         "unread ones have no responding leader.",
-        kind="gauge",
         labels=("answer",),
         of=LOG,
         values=_partitions,
@@ -136,16 +129,12 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_exporter_transaction_log_reading",
         help="1 while all of the transaction log can be read, 0 when any part of it cannot.",
-        kind="gauge",
-        labels=(),
         of=LOG,
         values=lambda report: report.failure is None,
     ),
     Metric(
         name="kafka_transaction_exporter_transaction_log_transactional_ids",
         help="Transactional ids in memory from the transaction log.",
-        kind="gauge",
-        labels=(),
         of=LOG,
         values=lambda report: report.transactional_ids,
     ),

@@ -13,14 +13,6 @@ from exporter.publication.metrics.model import CACHED, CLUSTER, PARTITION, SHOWN
 _SUSPECT: Final = (*PARTITION, "producer_id", "producer_epoch", "start_offset", "transactional_id", "verdict")
 
 
-def late_transactions(evaluation: Evaluation) -> int:
-    return evaluation.late_count
-
-
-def partitions_with_late(evaluation: Evaluation) -> int:
-    return int(np.count_nonzero(evaluation.partitions.late_transactions))
-
-
 def open_by_verdict(evaluation: Evaluation) -> Sequence[Sample]:
     """Every verdict always has a series, with 0 if no transaction has it."""
     counts = evaluation.verdict_counts()
@@ -54,23 +46,18 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_late_transactions",
         help=f"Open transactions older than transaction.max.timeout.ms plus padding, on all read partitions. {CACHED}",
-        kind="gauge",
-        labels=(),
         of=CLUSTER,
-        values=late_transactions,
+        values=lambda evaluation: evaluation.late_count,
     ),
     Metric(
         name="kafka_partitions_with_late_transactions",
         help=f"Partitions with at least one late transaction, on all read partitions. {CACHED}",
-        kind="gauge",
-        labels=(),
         of=CLUSTER,
-        values=partitions_with_late,
+        values=lambda evaluation: int(np.count_nonzero(evaluation.partitions.late_transactions)),
     ),
     Metric(
         name="kafka_open_transactions",
         help=f"Open transactions by verdict, every verdict always present; hanging_* are proofs. {CACHED}",
-        kind="gauge",
         labels=("verdict",),
         of=CLUSTER,
         values=open_by_verdict,
@@ -79,7 +66,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_suspect_transaction_start_timestamp_seconds",
         help="Start of each transaction that needs attention, worst first up to a limit; "
         f"transactional_id is empty when unknown. {CACHED}",
-        kind="gauge",
         labels=_SUSPECT,
         of=SHOWN,
         values=suspects,
@@ -87,8 +73,6 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_suspect_transactions_hidden",
         help=f"Suspects without a series because of the limit. {CACHED}",
-        kind="gauge",
-        labels=(),
         of=SHOWN,
         values=suspects_hidden,
     ),
@@ -96,8 +80,6 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_transaction_max_timeout_seconds",
         help="Limit used for late, without padding: the largest transaction.max.timeout.ms of all brokers, "
         f"or the fallback when none could be read. {CACHED}",
-        kind="gauge",
-        labels=(),
         of=CLUSTER,
         values=lambda evaluation: evaluation.max_timeout_ms / 1000,
     ),

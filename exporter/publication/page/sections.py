@@ -15,7 +15,7 @@ from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.publication.metrics.coverage import unread_by_reason
 from exporter.publication.metrics.partitions import is_read
-from exporter.publication.metrics.transactions import late_transactions, open_by_verdict
+from exporter.publication.metrics.transactions import open_by_verdict
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.publication import Publication
 from exporter.status import ApiStatistics, ClusterStatus
@@ -103,7 +103,7 @@ def _timeout_figure(evaluation: Evaluation) -> Figure:
 def _late_figure(evaluation: Evaluation) -> Figure:
     return (
         "late transactions",
-        f"{late_transactions(evaluation):,}",
+        f"{evaluation.late_count:,}",
         "older than transaction.max.timeout.ms plus padding",
     )
 
