@@ -21,7 +21,7 @@ from kafka.future import Future
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 
-from exporter.kafka.client.fault_text import MAY_NEED_LOGIN, Border
+from exporter.kafka.client.fault_text import MAY_NEED_LOGIN, border
 from exporter.kafka.client.negotiation import negotiate
 from exporter.kafka.client.receiving import FRAME_BYTES_MAX, PROCESS
 from exporter.kafka.client.resolver import Resolver
@@ -270,7 +270,7 @@ class Connections:
         await self._wait_while_throttled(address, connection, timeout_at)
         remaining_ms = max((timeout_at - self._clock()) * 1000, 1)
         try:
-            with Border(address, "asked"):
+            with border(address, "asked"):
                 answer = await connection.send_request(request, request_timeout_ms=remaining_ms)
         except BrokerFault as fault:
             logs_in = "SASL" in str(self._options.get("security_protocol"))
@@ -303,7 +303,7 @@ class Connections:
         return await self._opening[address]
 
     async def _open_alone(self, address: Address, timeout_at: float) -> Any:
-        with Border(address, "connected to"):
+        with border(address, "connected to"):
             sockets = self._opening_sockets[address] = []
             try:
                 transport = await self._build_transport(address, timeout_at, sockets)
@@ -385,5 +385,5 @@ def _close_all(sockets: list[Any]) -> None:
 
 
 async def _answer_to(sent: Sent, address: Address) -> Any:
-    with Border(address, "asked"):
+    with border(address, "asked"):
         return await sent.answer

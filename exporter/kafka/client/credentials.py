@@ -10,7 +10,8 @@ import importlib.util
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +68,12 @@ def _load_authorities(context: ssl.SSLContext, tls: TlsSettings) -> None:
         _, _, authorities = _pkcs12("kafka.ssl.truststore", tls.truststore_location, tls.truststore_password)
         context.load_verify_locations(cadata=authorities)
     elif tls.ca_location is not None:
-        with _Named("kafka.ssl.ca.location", tls.ca_location, "contains no PEM certificate"):
+        with _named("kafka.ssl.ca.location", tls.ca_location, "contains no PEM certificate"):
             context.load_verify_locations(tls.ca_location)
     else:
         context.load_default_certs()
     if tls.crl_location is not None:
-        with _Named("kafka.ssl.crl.location", tls.crl_location, "contains no PEM list of revoked certificates"):
+        with _named("kafka.ssl.crl.location", tls.crl_location, "contains no PEM list of revoked certificates"):
             context.load_verify_locations(tls.crl_location)
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
@@ -91,7 +92,7 @@ def _load_certificate(context: ssl.SSLContext, tls: TlsSettings) -> None:
             context.load_cert_chain(file.name)
     elif tls.certificate_location is not None:
         what = f"is not the PEM certificate of the key in {tls.key_location}, or the key's password is wrong"
-        with _Named("kafka.ssl.certificate.location", tls.certificate_location, what):
+        with _named("kafka.ssl.certificate.location", tls.certificate_location, what):
             if tls.key_location is not None:
                 check_regular(tls.key_location)
             # An empty password and not None: with None OpenSSL would ask for one on the terminal.
@@ -104,7 +105,7 @@ def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, s
     from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415
 
     pem = serialization.Encoding.PEM
-    with _Named(f"{name}.location", location, f"is not a PKCS12 file, or {name}.password is wrong"):
+    with _named(f"{name}.location", location, f"is not a PKCS12 file, or {name}.password is wrong"):
         store = pkcs12.load_pkcs12(contents(Path(location)), None if password is None else password.encode())
     others = [other.certificate.public_bytes(pem).decode() for other in store.additional_certs]
     own = [] if store.cert is None else [store.cert.certificate.public_bytes(pem).decode()]
@@ -115,27 +116,17 @@ def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, s
     return key, "".join([*own, *others]) if own else "", "".join([*own, *others])
 
 
-class _Named:
+@contextmanager
+def _named(setting: str, location: str, what: str) -> Iterator[None]:
     """Turns an error of one file into a sentence with its setting."""
-
-    def __init__(self, setting: str, location: str, what: str) -> None:
-        self._setting, self._location, self._what = setting, location, what
-
-    def __enter__(self) -> None:
-        try:
-            check_regular(self._location)
-        except OSError as error:
-            raise self._unread(error) from error
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ssl.SSLError | ValueError):
-            raise CredentialsError(f"{self._setting}: {self._location} {self._what}") from error
-        if isinstance(error, OSError):
-            raise self._unread(error) from error
-
-    def _unread(self, error: OSError) -> CredentialsError:
+    try:
+        check_regular(location)
+        yield
+    except (ssl.SSLError, ValueError) as error:
+        raise CredentialsError(f"{setting}: {location} {what}") from error
+    except OSError as error:
         why = error.strerror or os.strerror(error.errno or 0)
-        return CredentialsError(f"{self._setting}: {self._location} cannot be read: {why}")
+        raise CredentialsError(f"{setting}: {location} cannot be read: {why}") from error
 
 
 def librdkafka_properties(kafka: KafkaSettings) -> Mapping[str, Any]:

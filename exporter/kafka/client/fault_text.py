@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import kafka.errors as foreign
 
@@ -89,22 +91,17 @@ def _tls_in_words(error: ssl.SSLError) -> str:
     return f"TLS failed: {reason or error}"
 
 
-class Border:
+@contextmanager
+def border(address: object, doing: str) -> Iterator[None]:
     """Turns every client exception into a BrokerFault that names the broker and the action."""
-
-    def __init__(self, address: object, doing: str) -> None:
-        self._address = address
-        self._doing = doing
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, BrokerFault) or not isinstance(error, Exception):
-            return
-        reason = reason_of(error, connecting=self._doing != "asked")
+    try:
+        yield
+    except BrokerFault:
+        raise
+    except Exception as error:
+        reason = reason_of(error, connecting=doing != "asked")
         raise BrokerFault(
-            reason, f"broker at {self._address} cannot be {self._doing} ({reason.value}): {describe_error(error)}"
+            reason, f"broker at {address} cannot be {doing} ({reason.value}): {describe_error(error)}"
         ) from error
 
 

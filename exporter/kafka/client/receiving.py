@@ -36,40 +36,16 @@ class ReceiveBudget:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
-        self._shares: weakref.WeakSet[Share] = weakref.WeakSet()
+        self.shares: weakref.WeakSet[Share] = weakref.WeakSet()
         # The garbage collector may release a buffer at any moment.
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     def share(self) -> Share:
         """The part of a cluster."""
-        with self._lock:
+        with self.lock:
             share = Share(self)
-            self._shares.add(share)
+            self.shares.add(share)
             return share
-
-    def end(self, share: Share) -> None:
-        """The cluster is not read any more."""
-        with self._lock:
-            self._shares.discard(share)
-
-    def take(self, share: Share, count: int, announced: int) -> None:
-        """Reserve `count` bytes for a response that announces `announced` bytes. Raises ReceiveLimitError."""
-        with self._lock:
-            free = self.limit_bytes - self.held_bytes
-            allowed = free if len(self._shares) < 2 else free - share.held_bytes - count  # noqa: PLR2004 - alone or not
-            if count > min(free, allowed):
-                raise ReceiveLimitError(
-                    f"it announces a response of {announced:,} bytes, and all responses together may take "
-                    f"{self.limit_bytes:,} (scan.receive_limit)"
-                )
-            self.held_bytes += count
-            share.held_bytes += count
-
-    def give_back(self, share: Share, count: int) -> None:
-        """Release `count` bytes."""
-        with self._lock:
-            self.held_bytes -= count
-            share.held_bytes -= count
 
 
 class Share:
@@ -77,19 +53,32 @@ class Share:
 
     def __init__(self, budget: ReceiveBudget) -> None:
         self._budget = budget
-        self.held_bytes = 0
+        self._held_bytes = 0
 
     def take(self, count: int, announced: int) -> None:
-        """See `ReceiveBudget.take`."""
-        self._budget.take(self, count, announced)
+        """Reserve `count` bytes for a response that announces `announced` bytes. Raises ReceiveLimitError."""
+        budget = self._budget
+        with budget.lock:
+            free = budget.limit_bytes - budget.held_bytes
+            allowed = free if len(budget.shares) < 2 else free - self._held_bytes - count  # noqa: PLR2004 - alone or not
+            if count > min(free, allowed):
+                raise ReceiveLimitError(
+                    f"it announces a response of {announced:,} bytes, and all responses together may take "
+                    f"{budget.limit_bytes:,} (scan.receive_limit)"
+                )
+            budget.held_bytes += count
+            self._held_bytes += count
 
     def give_back(self, count: int) -> None:
-        """See `ReceiveBudget.give_back`."""
-        self._budget.give_back(self, count)
+        """Release `count` bytes."""
+        with self._budget.lock:
+            self._budget.held_bytes -= count
+            self._held_bytes -= count
 
     def end(self) -> None:
-        """See `ReceiveBudget.end`."""
-        self._budget.end(self)
+        """The cluster is not read any more."""
+        with self._budget.lock:
+            self._budget.shares.discard(self)
 
 
 PROCESS = ReceiveBudget(RECEIVE_LIMIT_BYTES)
