@@ -36,7 +36,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsRespo
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
-from exporter.kafka.collect.broker_configs import NAME
+from exporter.kafka.collect.broker_configs import MAX_TIMEOUT
 from exporter.kafka.errors import ErrorCode
 from exporter.kafka.state_partitions import state_partition
 from exporter.snapshot import STATE_TOPIC
@@ -288,7 +288,7 @@ class Answers:
         config_type = result_type.DescribeConfigsResourceResult
         (resource,) = request.resources
         known = self.model.max_timeout_ms is not None
-        values = {NAME: str(self.model.max_timeout_ms)}
+        values = {MAX_TIMEOUT: str(self.model.max_timeout_ms)}
         configs = [
             config_type(version=version, name=name, value=values[name])
             for name in resource.configuration_keys

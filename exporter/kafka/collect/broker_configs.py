@@ -1,9 +1,9 @@
-"""Reads `transaction.max.timeout.ms` as each broker has it configured: DescribeConfigs (API key 32)."""
+"""Reads settings as each broker has them: DescribeConfigs (API key 32)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from kafka.protocol.admin.configs import DescribeConfigsRequest
@@ -12,15 +12,16 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
 from exporter.snapshot import MaxTimeout
 
-NAME = "transaction.max.timeout.ms"
-_BROKER_RESOURCE = 4
+MAX_TIMEOUT = "transaction.max.timeout.ms"
+EXPIRATION = "producer.id.expiration.ms"
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 _INT32_MAX = 2**31 - 1
 
 
 async def max_timeout(client: ClusterClient, brokers: Iterable[int]) -> MaxTimeout:
-    """Query every broker for its own setting: a broker reads it at its start, so brokers may differ."""
+    """`transaction.max.timeout.ms` of every broker: a broker reads it at its start, so brokers may differ."""
     asked = tuple(brokers)
-    answers = await client.gather(_ask(client, broker) for broker in asked)
+    answers = await client.gather(_number(client, broker, MAX_TIMEOUT) for broker in asked)
     timeouts_ms = [answer for answer in answers if isinstance(answer, int)]
     return MaxTimeout(
         timeout_ms=max(timeouts_ms, default=None),
@@ -40,35 +41,55 @@ def strangers(limit: MaxTimeout) -> frozenset[int]:
     return frozenset(broker for broker, why in limit.unread if why == ErrorCode.INVALID_REQUEST.name)
 
 
-async def _ask(client: ClusterClient, broker: int) -> int | str:
-    """The setting in milliseconds, or why it is unknown."""
+async def producers_kept_ms(client: ClusterClient, brokers: Iterable[int]) -> int | None:
+    """How long partitions remember a producer that does not write, the shortest of all brokers.
+
+    None if one does not return it (needs DESCRIBE_CONFIGS on the cluster, Kafka 3.5+).
+    """
+    responses = await client.gather(_number(client, broker, EXPIRATION) for broker in brokers)
+    known = [response for response in responses if isinstance(response, int)]
+    return min(known) if known and len(known) == len(responses) else None
+
+
+async def _number(client: ClusterClient, broker: int, name: str) -> int | str:
+    """One of the broker's own settings, or why it is unknown."""
     try:
-        return await client.request(broker, "DescribeConfigs", request_for(broker, NAME), _value)
+        code, values = await read_configs(client, broker, BROKER_RESOURCE, str(broker), [name])
     except BrokerFault as fault:
         return str(fault)
+    if code != ErrorCode.NONE:
+        return error_name(code)
+    number = _int32(values.get(name))
+    return f"the response does not contain {name}" if number is None else number
 
 
-def request_for(broker: int, name: str) -> DescribeConfigsRequest:
-    """Query a broker for one of its own settings."""
-    resource = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=_BROKER_RESOURCE, resource_name=str(broker), configuration_keys=[name]
+async def read_configs(
+    client: ClusterClient, broker: int, kind: int, resource: str, names: Collection[str]
+) -> tuple[int, dict[str, str]]:
+    """(Kafka error code, values) of the resource of this `kind` as `broker` has it. Raises BrokerFault."""
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=kind, resource_name=resource, configuration_keys=list(names)
+            )
+        ],
+        include_synonyms=False,
+        include_documentation=False,
+        min_version=1,
     )
-    return DescribeConfigsRequest(
-        resources=[resource], include_synonyms=False, include_documentation=False, min_version=1
-    )
+    return await client.request(broker, "DescribeConfigs", request, _configs)
 
 
-def _value(answer: Any) -> int | str:
+def _configs(answer: Any) -> tuple[int, dict[str, str]]:
+    code = int(ErrorCode.NONE)
+    values: dict[str, str] = {}
     for result in answer.results:
-        if result.error_code != ErrorCode.NONE:
-            return error_name(result.error_code)
-        for config in result.configs:
-            if config.name == NAME and (timeout_ms := int32(config.value)) is not None:
-                return timeout_ms
-    return f"the response does not contain {NAME}"
+        code = code or int(result.error_code)
+        values |= {config.name: config.value for config in result.configs if config.value is not None}
+    return code, values
 
 
-def int32(value: str | None) -> int | None:
+def _int32(value: str | None) -> int | None:
     """A non-negative configuration of Kafka's type INT; None for anything else."""
     if value is None or re.fullmatch("[0-9]{1,10}", value) is None or int(value) > _INT32_MAX:
         return None

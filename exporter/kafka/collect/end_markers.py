@@ -12,17 +12,17 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.producer_expiration import producers_kept_ms
+from exporter.kafka.collect.broker_configs import producers_kept_ms
+from exporter.kafka.collect.pieces import read_piece
 from exporter.kafka.collect.replicas import OpenAtLeader
 from exporter.kafka.collect.scan import Entries, LeaderScan, scan_leaders
-from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
+from exporter.kafka.errors import BrokerFault
 from exporter.kafka.leadership.confirm import Claim, unconfirmed
-from exporter.kafka.messages.fetch import MEGABYTE, fetched, piece_request
+from exporter.kafka.messages.fetch import MEGABYTE
 from exporter.kafka.messages.log_batches import Stretch
 from exporter.kafka.offsets import LOG_START, offset_at_time
 from exporter.kafka.topology import Topology
@@ -257,17 +257,7 @@ def _stretch(place: Place, offset: int) -> Stretch:
 
 async def _read_on(search: _Search, place: Place, stretch: Stretch) -> int:
     """Read the next piece of the log into `stretch`; the log's high watermark. Raises BrokerFault."""
-
-    def read(answer: Any) -> tuple[str, int]:
-        error, records, high_watermark = fetched(answer)
-        if error == ErrorCode.NONE:
-            search.bytes_left -= len(records)
-            stretch.take(records)
-        return error_name(error) if error else "", high_watermark
-
-    error, high_watermark = await search.client.request(
-        place.leader, "Fetch", piece_request(place.topic, place.partition, stretch.next_offset), read
-    )
-    if error:
-        raise BrokerFault(FaultReason.REFUSED, f"broker {place.leader} responded with {error}")
+    partition = (place.topic, place.partition)
+    size, high_watermark = await read_piece(search.client, place.leader, partition, stretch.next_offset, stretch.take)
+    search.bytes_left -= size
     return high_watermark

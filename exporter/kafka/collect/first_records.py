@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kafka.record.memory_records import MemoryRecords
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, MalformedAnswerError, error_name
+from exporter.kafka.collect.pieces import read_piece
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, MalformedAnswerError
 from exporter.kafka.lookups import KafkaRequestError, leader_of
-from exporter.kafka.messages.fetch import fetched, piece_request
 from exporter.kafka.messages.log_batches import Batch, batches_from
 from exporter.snapshot.origin import OpenedAt
 
@@ -39,16 +38,16 @@ async def first_records(client: ClusterClient, opened: Sequence[OpenedAt]) -> li
 
 
 async def _first_record(client: ClusterClient, opened: OpenedAt) -> FirstRecord:
-    def read(answer: Any) -> FirstRecord:
-        error, records, _ = fetched(answer)
-        if error != ErrorCode.NONE:
-            return FirstRecord(unread=f"the leader responded with {error_name(error)}")
-        return of_records(records, opened)
+    found: list[FirstRecord] = []
+
+    def take(records: bytes) -> None:
+        found.append(of_records(records, opened))
 
     try:
         leader = await leader_of(client, opened.topic, opened.partition)
-        request = piece_request(opened.topic, opened.partition, opened.start_offset)
-        return await client.request(leader, "Fetch", request, read, patience_s=PATIENCE_S)
+        partition = (opened.topic, opened.partition)
+        await read_piece(client, leader, partition, opened.start_offset, take, patience_s=PATIENCE_S)
+        return found[0]
     except (BrokerFault, KafkaRequestError, ClusterUnavailableError) as fault:
         return FirstRecord(unread=str(fault))
 

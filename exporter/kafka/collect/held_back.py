@@ -6,12 +6,12 @@ An operator decides by these two numbers: an ABORT marker drops the first, and l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, error_name
+from exporter.kafka.collect.pieces import read_piece
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError, leader_of
-from exporter.kafka.messages.fetch import MEGABYTE, fetched, piece_request
+from exporter.kafka.messages.fetch import MEGABYTE
 from exporter.kafka.messages.log_batches import batches_from
 
 BYTES_MAX = 16 * MEGABYTE
@@ -68,18 +68,9 @@ async def held_back(
 async def _read(client: ClusterClient, topic: str, partition: int, count: _Count) -> str:
     """Why the count ended before the high watermark; empty if it did not."""
     leader = await leader_of(client, topic, partition)
-
-    def read(answer: Any) -> tuple[int, int]:
-        error, records, high_watermark = fetched(answer)
-        if error == ErrorCode.NONE:
-            count.take(records)
-        return error, high_watermark
-
     while count.size < BYTES_MAX:
         before = count.next_offset
-        error, high_watermark = await client.request(leader, "Fetch", piece_request(topic, partition, before), read)
-        if error:
-            return f"broker {leader} responded with {error_name(error)}"
+        _, high_watermark = await read_piece(client, leader, (topic, partition), before, count.take)
         if count.next_offset >= high_watermark:
             return ""
         if count.next_offset == before:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.pieces import read_piece
 from exporter.kafka.collect.scan import scan_leaders
-from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
-from exporter.kafka.messages.fetch import MEGABYTE, PIECE_BYTES, fetched, piece_request
+from exporter.kafka.errors import BrokerFault, FaultReason, MalformedAnswerError
+from exporter.kafka.messages.fetch import MEGABYTE, PIECE_BYTES
 from exporter.kafka.messages.log_batches import Batch, batches_from, markers_in
 from exporter.kafka.offsets import LOG_START, offset_at_time
 from exporter.kafka.topology import Topology
@@ -240,16 +240,5 @@ async def _read(
 
 async def _read_on(client: ClusterClient, reader: PieceReader) -> tuple[int, int]:
     """(bytes, high watermark) of the next piece. Raises BrokerFault."""
-
-    def read(answer: Any) -> tuple[int, int, int]:
-        error, records, high_watermark = fetched(answer)
-        if error == ErrorCode.NONE:
-            reader.take(records)
-        return error, len(records), high_watermark
-
     log = reader.log
-    request = piece_request(log.topic, log.partition, reader.next_offset)
-    error, count, high_watermark = await client.request(log.leader, "Fetch", request, read)
-    if error:
-        raise BrokerFault(FaultReason.REFUSED, f"broker {log.leader} responded with {error_name(error)}")
-    return count, high_watermark
+    return await read_piece(client, log.leader, (log.topic, log.partition), reader.next_offset, reader.take)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka.protocol.admin.configs import DescribeConfigsRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.broker_configs import BROKER_RESOURCE, TOPIC_RESOURCE, read_configs
 from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
 from exporter.kafka.topology import Topology
 from exporter.snapshot import STATE_TOPIC
@@ -22,7 +22,6 @@ BROKER_CONFIGS = (
     "transaction.state.log.min.isr",
 )
 STATE_TOPIC_CONFIGS = ("unclean.leader.election.enable", "min.insync.replicas", "cleanup.policy")
-_TOPIC, _BROKER = 2, 4
 
 
 async def read_protection(client: ClusterClient, topology: Topology) -> Protection:
@@ -31,24 +30,18 @@ async def read_protection(client: ClusterClient, topology: Topology) -> Protecti
     unread: list[str] = []
 
     async def configs(broker: int, kind: int, name: str, keys: tuple[str, ...]) -> dict[str, str]:
-        resource = DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=kind, resource_name=name, configuration_keys=list(keys)
-        )
-        request = DescribeConfigsRequest(
-            resources=[resource], include_synonyms=False, include_documentation=False, min_version=1
-        )
         try:
-            code, values = await client.request(broker, "DescribeConfigs", request, _configs)
+            code, values = await read_configs(client, broker, kind, name, keys)
         except BrokerFault as fault:
             unread.append(str(fault))
             return {}
         if code != ErrorCode.NONE:
-            what = "broker settings" if kind == _BROKER else f"settings of {name}"
+            what = "broker settings" if kind == BROKER_RESOURCE else f"settings of {name}"
             unread.append(f"{what}: broker {broker} responded with {error_name(code)}")
         return values
 
-    by_broker = await client.gather(configs(broker, _BROKER, str(broker), BROKER_CONFIGS) for broker in asked)
-    topic = await configs(asked[0], _TOPIC, STATE_TOPIC, STATE_TOPIC_CONFIGS) if asked else {}
+    by_broker = await client.gather(configs(broker, BROKER_RESOURCE, str(broker), BROKER_CONFIGS) for broker in asked)
+    topic = await configs(asked[0], TOPIC_RESOURCE, STATE_TOPIC, STATE_TOPIC_CONFIGS) if asked else {}
     features: dict[str, int] = {}
     if asked:
         request = ApiVersionsRequest(client_software_name="kafka-transaction-exporter", client_software_version="1")
@@ -72,15 +65,6 @@ async def read_protection(client: ClusterClient, topology: Topology) -> Protecti
 
 def _release(client: ClusterClient, topology: Topology, broker: int) -> str:
     return ".".join(map(str, client.connections.release_at(topology.brokers[broker]) or ()))
-
-
-def _configs(answer: Any) -> tuple[int, dict[str, str]]:
-    code = int(ErrorCode.NONE)
-    values: dict[str, str] = {}
-    for result in answer.results:
-        code = code or int(result.error_code)
-        values |= {config.name: config.value for config in result.configs if config.value is not None}
-    return code, values
 
 
 def _features(answer: Any) -> dict[str, int]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 from kafka.record.memory_records import MemoryRecords
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.origin import LOOK_BACK_MS, Limits
-from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
-from exporter.kafka.messages.fetch import MEGABYTE, fetched, piece_request
+from exporter.kafka.collect.pieces import read_piece
+from exporter.kafka.errors import BrokerFault, MalformedAnswerError
+from exporter.kafka.messages.fetch import MEGABYTE
 from exporter.kafka.messages.log_batches import Batch, batches_from
 from exporter.kafka.offsets import LOG_START, offset_at_time
 from exporter.kafka.state_partitions import state_partition
@@ -171,16 +171,7 @@ async def _read(client: ClusterClient, partition: StatePartition, around_ms: int
 
 async def _read_on(client: ClusterClient, partition: StatePartition, limits: Limits) -> int:
     """The high watermark. Raises BrokerFault."""
-
-    def read(answer: Any) -> tuple[int, int, int]:
-        error, records, high_watermark = fetched(answer)
-        if error == ErrorCode.NONE:
-            partition.take(records)
-        return error, len(records), high_watermark
-
-    request = piece_request(STATE_TOPIC, partition.number, partition.next_offset)
-    error, size, high_watermark = await client.request(partition.leader, "Fetch", request, read)
+    name = (STATE_TOPIC, partition.number)
+    size, high_watermark = await read_piece(client, partition.leader, name, partition.next_offset, partition.take)
     limits.bytes_left -= size
-    if error:
-        raise BrokerFault(FaultReason.REFUSED, f"broker {partition.leader} responded with {error_name(error)}")
     return high_watermark

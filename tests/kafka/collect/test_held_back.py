@@ -24,7 +24,7 @@ class Leader:
         self.log, self.high_watermark, self.fails_at, self.error = log, high_watermark, fails_at, error
         self.offsets: list[int] = []
 
-    async def request(self, broker: int, api: str, request: Any, read: Callable[[Any], Any]) -> Any:
+    async def request(self, broker: int, api: str, request: Any, read: Callable[[Any], Any], **_: Any) -> Any:
         offset = request.topics[0].partitions[0].fetch_offset
         self.offsets.append(offset)
         assert (broker, api) == (1, "Fetch")
