@@ -14,6 +14,7 @@ from kafka.protocol.admin.acl import (
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, MalformedAnswerError, error_name
+from exporter.kafka.visibility.acl_probes import Patterns
 from exporter.snapshot import Acls, DenyRule, Resource
 
 _NEEDED = {
@@ -41,6 +42,9 @@ A DENY of any other, such as READ on a group, hides nothing from it and must sta
 """
 
 
+_HIDING = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
+
+
 def acls_on(resource_type: int) -> Any:
     """The request for every ACL on resources of this type (`ACLResourceType`)."""
     return DescribeAclsRequest(
@@ -61,6 +65,27 @@ async def read_acls(client: ClusterClient, broker: int) -> Acls:
         return await client.request(broker, "DescribeAcls", acls_on(ACLResourceType.ANY), _acls)
     except BrokerFault as fault:
         return Acls(unread=str(fault))
+
+
+def denied_in(answer: Any) -> str | None:
+    """The name in an ACL that denies describing it, to any principal, as its own is unknown; None if there is none."""
+    denied = (
+        str(resource.resource_name)
+        for resource in answer.resources
+        for acl in resource.acls
+        if acl.permission_type == ACLPermissionType.DENY and acl.operation in _HIDING
+    )
+    return next(denied, None)
+
+
+def patterns_in(answer: Any) -> Patterns:
+    """Of all resources that some ACL names. Raises MalformedAnswerError."""
+    if any(resource.resource_name is None for resource in answer.resources):
+        raise MalformedAnswerError("an ACL on a resource without a name")
+    return frozenset(
+        (resource.pattern_type == ACLResourcePatternType.PREFIXED, resource.resource_name)
+        for resource in answer.resources
+    )
 
 
 def _acls(answer: Any) -> Acls:

@@ -12,47 +12,18 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from kafka.protocol.admin.acl import (
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
-    ACLResourceType,
-)
+from kafka.protocol.admin.acl import ACLResourceType
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.visibility.acl_probes import Patterns, probes
-from exporter.kafka.visibility.acls import acls_on
+from exporter.kafka.visibility.acls import acls_on, denied_in, patterns_in
 from exporter.snapshot import IdVisibility
 
 PATTERNS_MAX = 1000
 """More patterns than these are not probed, and then nothing is proved."""
-_HIDING_OPERATIONS = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
-_BEGINNINGS = (
-    "",
-    "~",
-    "|",
-    "}",
-    "{",
-    "^",
-    "`",
-    "@",
-    "?",
-    ">",
-    "=",
-    "<",
-    ";",
-    ":",
-    "/",
-    ",",
-    "+",
-    "(",
-    "$",
-    "#",
-    "!",
-    " ",
-)
+_BEGINNINGS = ("", *"~|}{^`@?>=<;:/,+($#! ")
 """Transactional ids may contain any character: if patterns match all usual ones, one of these is left."""
 
 
@@ -89,15 +60,7 @@ def _patterns(answer: Any) -> Patterns | None:
         return None
     if answer.error_code != ErrorCode.NONE:
         raise BrokerFault(FaultReason.REFUSED, f"the response to DescribeAcls is {error_name(answer.error_code)}")
-    found = set()
-    for resource in answer.resources:
-        for acl in resource.acls:
-            if acl.permission_type == ACLPermissionType.DENY and acl.operation in _HIDING_OPERATIONS:
-                return None
-        if resource.resource_name is None:
-            raise MalformedAnswerError("an ACL on a resource without a name")
-        found.add((resource.pattern_type == ACLResourcePatternType.PREFIXED, resource.resource_name))
-    return frozenset(found)
+    return patterns_in(answer) if denied_in(answer) is None else None
 
 
 def _made_up(prefix: str) -> Iterator[str]:

@@ -10,17 +10,16 @@ import secrets
 import string
 from typing import Any
 
-from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
+from kafka.protocol.admin.acl import ACLResourceType
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, MalformedAnswerError
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
 from exporter.kafka.visibility.acl_probes import probes
-from exporter.kafka.visibility.acls import acls_on
+from exporter.kafka.visibility.acls import acls_on, denied_in, patterns_in
 
 NAMES_MAX = 1000
 _LEGAL = string.ascii_letters + string.digits + "._-"
 """What topic names consist of."""
-_HIDING = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
 
 
 async def what_hides_topics(client: ClusterClient, broker: int) -> str:
@@ -43,17 +42,13 @@ def _names(answer: Any) -> list[str] | str:
         return []
     if answer.error_code != ErrorCode.NONE:
         return "some topics may not be visible: needs DESCRIBE on the cluster to read the ACLs"
-    patterns = set()
-    for resource in answer.resources:
-        denied = {acl.operation for acl in resource.acls if acl.permission_type == ACLPermissionType.DENY}
-        if denied & _HIDING:
-            return f"some topics may not be visible: an ACL denies describing {resource.resource_name}"
-        if resource.resource_name is None:
-            raise MalformedAnswerError("an ACL on a resource without a name")
-        patterns.add((resource.pattern_type == ACLResourcePatternType.PREFIXED, resource.resource_name))
+    denied = denied_in(answer)
+    if denied is not None:
+        return f"some topics may not be visible: an ACL denies describing {denied}"
+    patterns = patterns_in(answer)
     if len(patterns) > NAMES_MAX:
         return "some topics may not be visible: there are too many ACLs to test all of them"
-    return [probe for probe in probes(frozenset(patterns), _made_up) if probe]
+    return [probe for probe in probes(patterns, _made_up) if probe]
 
 
 def _made_up(prefix: str) -> tuple[str, ...]:
