@@ -88,37 +88,33 @@ def cause_of(facts: Facts) -> Conclusion:
     )
 
 
-def _unknown(possible: Iterable[Cause], *missing: str, evidence: Sequence[str] = ()) -> Conclusion:
-    return Conclusion(cause=Cause.UNKNOWN, evidence=tuple(evidence), possible=tuple(possible), missing=missing)
+def _named(cause: Cause, *evidence: str) -> Conclusion:
+    return Conclusion(cause=cause, evidence=evidence)
+
+
+def _unknown(possible: Iterable[Cause], missing: str) -> Conclusion:
+    return Conclusion(cause=Cause.UNKNOWN, possible=tuple(possible), missing=(missing,))
 
 
 def _foreign(facts: Facts, first: LoggedBatch) -> Conclusion | None:
     current = facts.logs.own.leader_epoch
     if not 0 <= current < first.leader_epoch:
         return None
-    return Conclusion(
-        cause=Cause.FOREIGN_RECORDS,
-        evidence=(
-            (
-                f"the first record has leader epoch {first.leader_epoch}, and the partition never had a leader after epoch "
-                f"{current} in this cluster"
-            ),
-        ),
+    return _named(
+        Cause.FOREIGN_RECORDS,
+        f"the first record has leader epoch {first.leader_epoch}, and the partition never had a leader after epoch "
+        f"{current} in this cluster",
     )
 
 
 def _of_stuck(facts: Facts) -> Conclusion:
     entry, owner_epoch = facts.logs.entry, facts.state.owner_leader_epoch
     if entry is not None and facts.is_producer_known and 0 <= owner_epoch < entry.coordinator_epoch:
-        return Conclusion(
-            cause=Cause.MARKER_BY_HAND,
-            evidence=(
-                (
-                    f"the partition has a marker of coordinator epoch {entry.coordinator_epoch}, and the coordinator's "
-                    f"own epoch is {owner_epoch}: it never reached {entry.coordinator_epoch}, so a tool wrote that marker, "
-                    "and the partition refuses those of the coordinator"
-                ),
-            ),
+        return _named(
+            Cause.MARKER_BY_HAND,
+            f"the partition has a marker of coordinator epoch {entry.coordinator_epoch}, and the coordinator's own epoch "
+            f"is {owner_epoch}: it never reached {entry.coordinator_epoch}, so a tool wrote that marker, and the partition "
+            "refuses those of the coordinator",
         )
     return _unknown((), "why the partition does not accept the coordinator's marker: the leader's log has the error")
 
@@ -135,15 +131,11 @@ def _adopted(facts: Facts) -> Conclusion | None:
         where, epoch = "the latest one", entry.producer_epoch
     else:
         return None
-    return Conclusion(
-        cause=Cause.EPOCH_ADOPTED,
-        evidence=(
-            (
-                f"the record at offset {old.offset} has producer epoch {old.producer_epoch}, {where} has epoch {epoch}, "
-                "and no marker is between them"
-            ),
-            "the marker of the newer transaction will end the old records as well: a COMMIT makes them visible",
-        ),
+    return _named(
+        Cause.EPOCH_ADOPTED,
+        f"the record at offset {old.offset} has producer epoch {old.producer_epoch}, {where} has epoch {epoch}, and no "
+        "marker is between them",
+        "the marker of the newer transaction will end the old records as well: a COMMIT makes them visible",
     )
 
 
@@ -159,14 +151,10 @@ def _after_expiry(facts: Facts, first: LoggedBatch) -> Conclusion | None:
         late = (Cause.LATE_WRITE,) if facts.with_partition else ()
         return _unknown((Cause.WRITTEN_AFTER_EXPIRY, Cause.NOT_ADDED, *late), doubt)
     after = humanize_duration(first.first_timestamp_ms - max(expired))
-    return Conclusion(
-        cause=Cause.WRITTEN_AFTER_EXPIRY,
-        evidence=(
-            (
-                f"the coordinator removed transactional id {facts.state.transactional_id!r} {after} before the record was "
-                "written" + (", as a marker before it in the log shows" if arrived_later else ", by the client's clock")
-            ),
-        ),
+    return _named(
+        Cause.WRITTEN_AFTER_EXPIRY,
+        f"the coordinator removed transactional id {facts.state.transactional_id!r} {after} before the record was "
+        "written" + (", as a marker before it in the log shows" if arrived_later else ", by the client's clock"),
     )
 
 
@@ -225,15 +213,11 @@ def _late(facts: Facts, first: LoggedBatch, transaction: PastTransaction, marker
         return _unknown((Cause.LATE_WRITE, Cause.NOT_ADDED), near)
     outcome = "COMMIT" if marker.commit else "ABORT"
     delay = humanize_duration(max(transaction.prepared_ms - first.first_timestamp_ms, 0))
-    return Conclusion(
-        cause=Cause.LATE_WRITE,
-        evidence=(
-            (
-                f"the coordinator ended a transaction with this partition ({_end_in_words(transaction)}), and its "
-                f"{outcome} marker is at offset {marker.offset}, before the record at offset {first.offset}"
-            ),
-            f"the client made the record {delay} before that end, while the transaction was open",
-        ),
+    return _named(
+        Cause.LATE_WRITE,
+        f"the coordinator ended a transaction with this partition ({_end_in_words(transaction)}), and its {outcome} marker "
+        f"is at offset {marker.offset}, before the record at offset {first.offset}",
+        f"the client made the record {delay} before that end, while the transaction was open",
     )
 
 
@@ -259,15 +243,11 @@ def _lost_marker(facts: Facts, first: LoggedBatch, transaction: PastTransaction)
         if own.leader_epoch > first.leader_epoch >= 0
         else ""
     )
-    return Conclusion(
-        cause=Cause.MARKER_LOST,
-        evidence=(
-            (
-                f"the coordinator completed the transaction ({_end_in_words(transaction)}), which it does only after every "
-                "partition has acknowledged its marker"
-            ),
-            f"the log of the partition, read from offset {own.read_from} on, has no such marker{epochs}",
-        ),
+    return _named(
+        Cause.MARKER_LOST,
+        f"the coordinator completed the transaction ({_end_in_words(transaction)}), which it does only after every "
+        "partition has acknowledged its marker",
+        f"the log of the partition, read from offset {own.read_from} on, has no such marker{epochs}",
     )
 
 
@@ -299,14 +279,10 @@ def _outside_of_transactions(facts: Facts, first: LoggedBatch) -> Conclusion:
             return _unknown((Cause.NOT_ADDED, Cause.LATE_WRITE), doubt)
     if (why := _why_log_may_be_shorter(facts)) is not None:
         return _unknown((Cause.NOT_ADDED, Cause.COORDINATOR_LOG_LOST), why)
-    return Conclusion(
-        cause=Cause.NOT_ADDED,
-        evidence=(
-            (
-                f"the coordinator's log has every state of transactional id {state.transactional_id!r}, and none of its "
-                f"transactions includes {facts.opened.topic}-{facts.opened.partition} when the record was written"
-            ),
-        ),
+    return _named(
+        Cause.NOT_ADDED,
+        f"the coordinator's log has every state of transactional id {state.transactional_id!r}, and none of its "
+        f"transactions includes {facts.opened.topic}-{facts.opened.partition} when the record was written",
     )
 
 
@@ -317,22 +293,20 @@ def _lost_log(facts: Facts) -> Conclusion | None:
         return None
     if not facts.is_producer_known:
         if facts.known_id is not None:
-            return _log_lost(
+            return _named(
+                Cause.COORDINATOR_LOG_LOST,
                 f"producer {producer_id} belonged to transactional id {facts.known_id!r}, as an incident shows, and its "
-                f"partition of the coordinators' log, complete from its beginning, has no record of it"
+                f"partition of the coordinators' log, complete from its beginning, has no record of it",
             )
         return _lost_after_others(facts)
     for marker in facts.markers:
         if marker.commit and marker.coordinator_epoch >= 0 and not _is_accounted_for(facts, marker):
-            return _log_lost(
+            return _named(
+                Cause.COORDINATOR_LOG_LOST,
                 f"{marker.topic}-{marker.partition} has the COMMIT marker of a transaction at offset {marker.offset}, and "
-                "the coordinator's log, complete from its beginning, has no such transaction"
+                "the coordinator's log, complete from its beginning, has no such transaction",
             )
     return None
-
-
-def _log_lost(evidence: str) -> Conclusion:
-    return Conclusion(cause=Cause.COORDINATOR_LOG_LOST, evidence=(evidence,))
 
 
 def _lost_after_others(facts: Facts) -> Conclusion | None:
@@ -342,10 +316,11 @@ def _lost_after_others(facts: Facts) -> Conclusion | None:
     later = next((marker for marker in own if known and marker.offset > min(known)), None)
     if later is None:
         return None
-    return _log_lost(
+    return _named(
+        Cause.COORDINATOR_LOG_LOST,
         f"a coordinator wrote a marker of producer {facts.opened.producer_id} at offset {later.offset}, after one of a "
         f"producer of this cluster at offset {min(known)}; the coordinators' log, complete from its beginning, does not "
-        "know the producer"
+        "know the producer",
     )
 
 
