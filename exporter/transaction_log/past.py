@@ -64,10 +64,6 @@ class PastTransaction:
     partitions: dict[tuple[str, int], int] = field(default_factory=dict)
     """Partition -> when it was added."""
 
-    def is_of(self, producer_id: int, producer_epoch: int) -> bool:
-        """True if the records of this producer belong to it."""
-        return (self.producer_id, self.producer_epoch) == (producer_id, producer_epoch)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
