@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
 from exporter.kafka.collect.held_back import HeldBack
 from exporter.kafka.markers import Marker
 from exporter.recovery.partition import Coordinated, Look
+from exporter.recovery.plan_file import PlannedAbort
 from exporter.snapshot import OneEntry, TransactionState
 
 NO_COORDINATOR_EPOCH = 0
@@ -148,26 +149,7 @@ SAME = (
 """Fields that identify the proved transaction: a producer that continues changes at least its last write."""
 
 
-class Judged(Protocol):
-    """The proved transaction: a row, or an entry of a plan file."""
-
-    @property
-    def topic_id(self) -> str: ...
-    @property
-    def producer_id(self) -> int: ...
-    @property
-    def producer_epoch(self) -> int: ...
-    @property
-    def start_offset(self) -> int: ...
-    @property
-    def coordinator_epoch(self) -> int: ...
-    @property
-    def last_sequence(self) -> int: ...
-    @property
-    def last_timestamp_ms(self) -> int: ...
-
-
-def what_changed(before: Judged, now: Judged) -> str | None:
+def what_changed(before: TransactionRow | PlannedAbort, now: TransactionRow) -> str | None:
     """The first difference of the two, as a phrase; None if they are the same transaction in the same state."""
     for name in SAME:
         was, is_now = getattr(before, name), getattr(now, name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -85,16 +85,7 @@ def written(cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionR
                 "taken_at_ms": taken_at_ms,
                 "transactions": [
                     {
-                        "topic": row.topic,
-                        "partition": row.partition,
-                        "producer_id": row.producer_id,
-                        "producer_epoch": row.producer_epoch,
-                        "coordinator_epoch": row.coordinator_epoch,
-                        "start_offset": row.start_offset,
-                        "last_sequence": row.last_sequence,
-                        "last_timestamp_ms": row.last_timestamp_ms,
-                        "topic_id": row.topic_id,
-                        "transactional_id": row.transactional_id,
+                        **{field.name: getattr(row, field.name) for field in fields(PlannedAbort)},
                         "verdict": row.verdict.label,
                         "evidence": dict(evidence),
                     }

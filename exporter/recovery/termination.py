@@ -8,19 +8,18 @@ read and the fence: docs/verdicts.md.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
 from exporter.kafka.lookups import KafkaRequestError, describe_at
 from exporter.kafka.markers import fence
-from exporter.recovery.partition import confirm_all, coordinator_of
+from exporter.recovery.partition import Asks, confirm_all, coordinator_of
 from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction, TransactionState
 
-T = TypeVar("T")
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.2
 _NEWER_PRODUCER = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
@@ -58,12 +57,6 @@ class Coordinator(Protocol):
         None if the id has no transaction any more and its producer was fenced, otherwise the name of Kafka's error. If it
         raises BrokerFault, the fence may have been carried out; with other exceptions nothing was sent.
         """
-
-
-class Asks(Protocol):
-    """What is needed of a Collector."""
-
-    def query(self, question: Callable[[ClusterClient], Coroutine[Any, Any, T]]) -> T: ...
 
 
 class CoordinatorOnBrokers:
