@@ -11,7 +11,7 @@ from typing import Any
 
 from exporter.commands.clusters import CLUSTERS_MAX
 from exporter.commands.context import Context
-from exporter.commands.rows import as_json, printable
+from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.doctor.diagnose import diagnose, unreachable
@@ -20,6 +20,7 @@ from exporter.doctor.local import local_findings
 from exporter.doctor.prometheus import prometheus_findings
 from exporter.doctor.protection import of_protection
 from exporter.doctor.remedies import PLACEHOLDER, acl_lines, strimzi_rules
+from exporter.evaluation.humanize import printable
 from exporter.kafka.client.principal import principal_of
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector, open_collector

@@ -8,12 +8,13 @@ from exporter.commands.context import Context
 from exporter.commands.examine import Judge, policy
 from exporter.commands.names import meant
 from exporter.commands.report import complain, complain_of_gaps, with_collector
-from exporter.commands.rows import as_json, printable
+from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.daemon.incidents_file import load, path_beside
 from exporter.daemon.kept_file import KeptFileError
 from exporter.evaluation.evaluate import worst_first
+from exporter.evaluation.humanize import printable
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.explain.document import Explanation, document, explain, markdown, text
 from exporter.explain.read import Wanted, read_facts

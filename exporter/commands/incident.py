@@ -7,12 +7,11 @@ import json
 from exporter.commands.context import Context
 from exporter.commands.names import meant
 from exporter.commands.report import complain
-from exporter.commands.rows import printable
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.daemon.incidents_file import AuditReader, load, path_beside
 from exporter.daemon.kept_file import KeptFileError
-from exporter.evaluation.humanize import humanize_duration
+from exporter.evaluation.humanize import humanize_duration, in_markdown
 from exporter.incidents.document import document, of_incident
 from exporter.incidents.incident import Incident, Incidents, Suspect
 from exporter.publication.page.humanize import humanize_instant
@@ -73,14 +72,21 @@ def markdown(incident: Incident, url: str | None) -> str:
     lines += [
         "## Who waited",
         "",
-        *([f"- {_cell(group)}" for group in incident.groups] or ["No blocked group was seen."]),
+        *([f"- {in_markdown(group)}" for group in incident.groups] or ["No blocked group was seen."]),
         "",
     ]
-    lines += ["## Evidence", "", *(f"- {_cell(one.name)}: {_cell(one.reason)}" for one in incident.suspects), ""]
+    lines += [
+        "## Evidence",
+        "",
+        *(f"- {in_markdown(one.name)}: {in_markdown(one.reason)}" for one in incident.suspects),
+        "",
+    ]
     lines += ["## Time line", ""]
-    lines += [f"- {humanize_instant(one.at_ms)}: {_cell(one.sentence)}" for one in incident.events]
+    lines += [f"- {humanize_instant(one.at_ms)}: {in_markdown(one.sentence)}" for one in incident.events]
     more = f"`ktx explain --incident {incident.id} --format markdown` has the logs' time line, and what prevents it."
-    causes = [f"- {_cell(one.name)}: {one.cause}: {_cell(one.because)}" for one in incident.suspects if one.cause]
+    causes = [
+        f"- {in_markdown(one.name)}: {one.cause}: {in_markdown(one.because)}" for one in incident.suspects if one.cause
+    ]
     lines += ["", "## Cause", "", *(causes or ["The logs were not searched for it."]), "", more, ""]
     lines += ["## What prevents the next one", ""]
     return "\n".join(lines)
@@ -96,10 +102,4 @@ def _row(suspect: Suspect) -> str:
         suspect.worst.label,
         lasted,
     )
-    return f"| {' | '.join(_cell(cell) for cell in cells)} |"
-
-
-def _cell(text: str) -> str:
-    """Names come from brokers: one line, and no Markdown."""
-    plain = printable(text)
-    return "".join(f"\\{character}" if character in "\\`*_[]<>|#" else character for character in plain)
+    return f"| {' | '.join(in_markdown(cell) for cell in cells)} |"

@@ -13,13 +13,12 @@ from exporter.commands.context import Context
 from exporter.commands.examine import Judge, policy
 from exporter.commands.names import meant
 from exporter.commands.report import complain, visible_topics, with_collector
-from exporter.commands.rows import printable
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import GROUPS_MAX
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.gaps import gaps
-from exporter.evaluation.humanize import humanize_names
+from exporter.evaluation.humanize import humanize_names, printable
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.held_back import HeldBack, held_back

@@ -8,9 +8,9 @@ from contextlib import closing
 from typing import Final
 
 from exporter.commands.arguments import PROGRAM
-from exporter.commands.rows import printable
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
+from exporter.evaluation.humanize import printable
 from exporter.kafka.collect.collector import Collector, open_collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError

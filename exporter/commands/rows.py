@@ -8,17 +8,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from exporter.evaluation.humanize import printable
+
 CELL_MAX = 249
 """Maximum characters of a cell in a table, as in the longest topic name: one id of 32,000 would widen every line."""
 _FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 Row = Mapping[str, Any]
 Paint = Callable[[Row, str], str]
 """Colours a line of a table for the terminal, given its row."""
-
-
-def printable(text: str) -> str:
-    """`text` without control characters: a transactional id may contain any, and a terminal executes some."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def plain(_: Row, line: str) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from exporter.commands.document import transaction
-from exporter.commands.rows import Paint, Row, as_table, plain, printable
-from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
+from exporter.commands.rows import Paint, Row, as_table, plain
+from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names, printable
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.publication.page.humanize import humanize_group
 from exporter.snapshot import Answer

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+_MARKDOWN = re.compile(r"[\\`*_\[\]<>|#]")
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
 
@@ -28,3 +30,13 @@ def humanize_names(names: Sequence[str], *, shown_max: int) -> str:
     """`a, b and 3 more`; empty without a name."""
     more = len(names) - shown_max
     return ", ".join(names[:shown_max]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def printable(text: str) -> str:
+    """`text` without control characters: a transactional id may contain any, and a terminal executes some."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def in_markdown(text: str) -> str:
+    """Names come from brokers: one line, and no Markdown."""
+    return _MARKDOWN.sub(r"\\\g<0>", printable(text))

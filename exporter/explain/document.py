@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from exporter.evaluation.humanize import humanize_count
+from exporter.evaluation.humanize import humanize_count, in_markdown
 from exporter.evaluation.protection import Measure
-from exporter.explain.causes import Cause, Conclusion, cause_of
+from exporter.explain.causes import Conclusion, cause_of
 from exporter.explain.facts import Facts
 from exporter.explain.prevention import prevention
 from exporter.explain.timeline import Moment, timeline
@@ -86,20 +86,25 @@ def _conclusion(conclusion: Conclusion) -> Iterator[str]:
 def markdown(explanation: Explanation) -> str:
     """Headings, lists and a table, for a post-mortem. Text from brokers is escaped."""
     facts, conclusion = explanation.facts, explanation.conclusion
-    lines = [f"## Why {_md(_title(facts))} hung", "", f"Verdict: {_verdict(facts)}. {_md(_producer(facts))}.", ""]
+    lines = [
+        f"## Why {in_markdown(_title(facts))} hung",
+        "",
+        f"Verdict: {_verdict(facts)}. {in_markdown(_producer(facts))}.",
+        "",
+    ]
     lines += [
-        f"{line.strip()}" if index == 0 else f"- {_md(line.strip(' -'))}"
+        f"{line.strip()}" if index == 0 else f"- {in_markdown(line.strip(' -'))}"
         for index, line in enumerate(_conclusion(conclusion))
     ]
     lines += ["", "### Time line (UTC)", "", "| time | clock | what | where |", "|---|---|---|---|"]
     lines += [
-        f"| {_instant(one.at_ms)} | {one.clock.value} | {_md(one.sentence)} | {_md(one.source)} |"
+        f"| {_instant(one.at_ms)} | {one.clock.value} | {in_markdown(one.sentence)} | {in_markdown(one.source)} |"
         for one in explanation.moments
     ]
     if explanation.measures:
         lines += ["", "### What prevents the next one", ""]
         lines += [
-            f"- **{one.state.value}**: {_md(one.name)} ({_md(one.found)}): {_md(one.advice)}"
+            f"- **{one.state.value}**: {in_markdown(one.name)} ({in_markdown(one.found)}): {in_markdown(one.advice)}"
             for one in explanation.measures
         ]
     return "\n".join([*lines, ""])
@@ -165,11 +170,3 @@ def _instant(at_ms: int) -> str:
         return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     except OverflowError:
         return f"{at_ms} ms"
-
-
-def _md(line: str) -> str:
-    plain = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in line)
-    return "".join(f"\\{character}" if character in "\\`*_[]<>|#" else character for character in plain)
-
-
-__all__ = ["Cause", "Explanation", "document", "explain", "markdown", "text"]

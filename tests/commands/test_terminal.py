@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 
 from exporter.commands.progress import Progress
-from exporter.commands.rows import printable
 from exporter.commands.transactions_table import render
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.gaps import gaps
+from exporter.evaluation.humanize import printable
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.snapshot import BrokerCoverage, CoordinatorCoverage, SecondRead, StatePartitionProof
