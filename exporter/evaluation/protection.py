@@ -30,15 +30,16 @@ class Measure:
     """One thing that prevents a hang."""
 
     name: str
-    state: Protected
+    state: Protected = Protected.UNKNOWN
     found: str
     """What is set now, as a phrase."""
     advice: str
     """What to do, and why it helps."""
 
 
-def _state(*, is_good: bool) -> Protected:
-    return Protected.GOOD if is_good else Protected.EXPOSED
+def _state(*, is_good: bool | None) -> Protected:
+    """None if it is not known."""
+    return Protected.UNKNOWN if is_good is None else Protected.GOOD if is_good else Protected.EXPOSED
 
 
 def _transaction_version(protection: Protection) -> Measure:
@@ -46,7 +47,7 @@ def _transaction_version(protection: Protection) -> Measure:
     is_read = bool(protection.features)
     return Measure(
         name="transaction.version",
-        state=_state(is_good=level >= TRANSACTION_VERSION) if is_read else Protected.UNKNOWN,
+        state=_state(is_good=level >= TRANSACTION_VERSION if is_read else None),
         found=f"finalized at {level}" if is_read else NOT_READ,
         advice="with version 2 (Kafka 4.0, KIP-890) every transaction has an epoch of its own, so a partition refuses a "
         "late record; clients need the protocol too (Java 4.0, others as their notes say): "
@@ -80,7 +81,7 @@ def _unclean_of_state_topic(protection: Protection) -> Measure:
     value = protection.state_topic_configs.get(name)
     return Measure(
         name=f"{name} of __transaction_state",
-        state=Protected.UNKNOWN if value is None else _state(is_good=value == "false"),
+        state=_state(is_good=None if value is None else value == "false"),
         found=value or NOT_READ,
         advice="with false only a replica that has every decision can become coordinator",
     )
@@ -90,7 +91,7 @@ def _replicas(protection: Protection) -> Measure:
     count = protection.state_topic_replicas
     return Measure(
         name="replicas of __transaction_state",
-        state=Protected.UNKNOWN if count is None else _state(is_good=count >= REPLICAS_MIN),
+        state=_state(is_good=None if count is None else count >= REPLICAS_MIN),
         found=NOT_READ if count is None else str(count),
         advice=f"{REPLICAS_MIN} or more: the log of a coordinator is lost with the disk of its last replica",
     )
@@ -98,14 +99,11 @@ def _replicas(protection: Protection) -> Measure:
 
 def _in_sync(protection: Protection) -> Measure:
     lagging = protection.state_topic_lagging
+    found = f"{lagging} partitions with fewer than replicas" if lagging else "all replicas"
     return Measure(
         name="in-sync replicas of __transaction_state",
-        state=Protected.UNKNOWN if lagging is None else _state(is_good=not lagging),
-        found=NOT_READ
-        if lagging is None
-        else f"{lagging} partitions with fewer than replicas"
-        if lagging
-        else "all replicas",
+        state=_state(is_good=None if lagging is None else not lagging),
+        found=NOT_READ if lagging is None else found,
         advice="a replica that lags cannot become coordinator without losing decisions: find out why it lags",
     )
 
@@ -114,7 +112,7 @@ def _min_in_sync(protection: Protection) -> Measure:
     value = protection.state_topic_configs.get("min.insync.replicas", "")
     return Measure(
         name="min.insync.replicas of __transaction_state",
-        state=_state(is_good=int(value) >= IN_SYNC_MIN) if value.isdigit() else Protected.UNKNOWN,
+        state=_state(is_good=int(value) >= IN_SYNC_MIN if value.isdigit() else None),
         found=value if value.isdigit() else NOT_READ,
         advice=f"{IN_SYNC_MIN} or more: a decision is then on two disks before it counts",
     )
@@ -124,7 +122,7 @@ def _cleanup(protection: Protection) -> Measure:
     value = protection.state_topic_configs.get("cleanup.policy")
     return Measure(
         name="cleanup.policy of __transaction_state",
-        state=Protected.UNKNOWN if value is None else _state(is_good=value == "compact"),
+        state=_state(is_good=None if value is None else value == "compact"),
         found=value or NOT_READ,
         advice="compact alone: with delete, retention removes the states of ids that are in use",
     )
@@ -134,7 +132,7 @@ def _releases(protection: Protection) -> Measure:
     releases = sorted({release for release in protection.releases.values() if release})
     return Measure(
         name="versions of the brokers",
-        state=Protected.UNKNOWN if not releases else _state(is_good=len(releases) == 1),
+        state=_state(is_good=len(releases) == 1 if releases else None),
         found=humanize_names(releases, shown_max=_NAMED_MAX) or NOT_READ,
         advice="one version: a leader with an older one does not verify as the others do; end the upgrade",
     )
@@ -156,10 +154,8 @@ CHECKS: Mapping[str, Callable[[Protection], Measure]] = {
 
 def _of_brokers(protection: Protection, name: str, is_good: Callable[[str], bool]) -> Protected:
     """A broker that returns its settings without this one is too old for it."""
-    values = protection.broker_configs
-    if not values:
-        return Protected.UNKNOWN
-    return _state(is_good=all(is_good(settings.get(name, "")) for settings in values.values()))
+    values = [settings.get(name, "") for settings in protection.broker_configs.values()]
+    return _state(is_good=all(map(is_good, values)) if values else None)
 
 
 def _values(protection: Protection, name: str) -> str:

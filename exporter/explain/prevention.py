@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exporter.evaluation.humanize import humanize_duration
-from exporter.evaluation.protection import CHECKS, NOT_READ, Measure, Protected
+from exporter.evaluation.protection import CHECKS, NOT_READ, Measure
 from exporter.explain.causes import Cause
 from exporter.snapshot.origin import Protection
 
@@ -14,11 +14,8 @@ def prevention(protection: Protection, cause: Cause | None) -> tuple[Measure, ..
     """Of the cause; the general ones if it is unknown, and none if nothing hangs."""
     if cause is None:
         return ()
-    return tuple(one if isinstance(one, Measure) else _measure(protection, one) for one in _MEASURES[cause])
-
-
-def _measure(protection: Protection, name: str) -> Measure:
-    return _expiration(protection) if name == _EXPIRATION else CHECKS[name](protection)
+    checks = {**CHECKS, _EXPIRATION: _expiration}
+    return tuple(one if isinstance(one, Measure) else checks[one](protection) for one in _MEASURES[cause])
 
 
 def _expiration(protection: Protection) -> Measure:
@@ -26,7 +23,6 @@ def _expiration(protection: Protection) -> Measure:
     lengths = sorted(int(value) for value in values if value.isdigit())
     return Measure(
         name=_EXPIRATION,
-        state=Protected.UNKNOWN,
         found=" and ".join(map(humanize_duration, lengths)) or NOT_READ,
         advice="make it longer than the longest pause of any application with a transactional id",
     )
@@ -35,32 +31,27 @@ def _expiration(protection: Protection) -> Measure:
 _EXPIRATION = "transactional.id.expiration.ms"
 _CLIENT_TIMEOUTS = Measure(
     name="delivery.timeout.ms",
-    state=Protected.UNKNOWN,
     found="a setting of the client",
     advice="keep it below transaction.timeout.ms, so that the client gives up a record before its transaction is ended",
 )
 _CLIENT_ADDS = Measure(
     name="client library",
-    state=Protected.UNKNOWN,
     found="a version of the client",
     advice="use one that adds each partition before it writes (AddPartitionsToTxn, or Produce version 12)",
 )
 _TOOLS = Measure(
     name="markers by hand",
-    state=Protected.UNKNOWN,
     found="a matter of who may write them (CLUSTER_ACTION or ALTER on the cluster)",
     advice="write markers with `abort` or `complete` of this program, which take the epochs from the partition",
 )
 _COPIES = Measure(
     name="copied logs",
-    state=Protected.UNKNOWN,
     found="a matter of how data comes into the cluster",
     advice="copy records with a client that reads committed ones (MirrorMaker 2 with read_committed), not files; after a "
     "restore or a failover by Cluster Linking run find-hanging and abort what it proves",
 )
 _ONE_PRODUCER = Measure(
     name="abort before the next commit",
-    state=Protected.UNKNOWN,
     found="a matter of minutes",
     advice="abort the hanging transaction before the newer producer commits: its COMMIT makes the old records visible",
 )
