@@ -70,45 +70,23 @@ class SeenUnexamined:
 
     def those(self, rows: BoolColumn) -> SeenUnexamined:
         """Some of them."""
-        return SeenUnexamined(
-            keys=self.keys.those(rows),
-            first_seen_ms=self.first_seen_ms[rows],
-            last_seen_ms=self.last_seen_ms[rows],
-            producer_epoch=self.producer_epoch[rows],
-            coordinator_start_ms=self.coordinator_start_ms[rows],
-        )
+        columns = {name: getattr(self, name)[rows] for name in _FACTS}
+        return SeenUnexamined(keys=self.keys.those(rows), **columns)
 
     def with_others(self, others: SeenUnexamined) -> SeenUnexamined:
         """These, and `others` after them."""
         if not len(others):
             return self
-        first, second = self.keys, others.keys
-        keys = TransactionKeys(
-            topics=(*first.topics, *second.topics),
-            topic_ids=(*first.topic_ids, *second.topic_ids),
-            topic=np.concatenate((first.topic, second.topic + np.int32(len(first.topics)))),
-            partition=np.concatenate((first.partition, second.partition)),
-            producer_id=np.concatenate((first.producer_id, second.producer_id)),
-            start_offset=np.concatenate((first.start_offset, second.start_offset)),
-        )
-        return SeenUnexamined(
-            keys=keys,
-            first_seen_ms=np.concatenate((self.first_seen_ms, others.first_seen_ms)),
-            last_seen_ms=np.concatenate((self.last_seen_ms, others.last_seen_ms)),
-            producer_epoch=np.concatenate((self.producer_epoch, others.producer_epoch)),
-            coordinator_start_ms=np.concatenate((self.coordinator_start_ms, others.coordinator_start_ms)),
-        )
+        columns = {name: np.concatenate((getattr(self, name), getattr(others, name))) for name in _FACTS}
+        return SeenUnexamined(keys=self.keys.with_others(others.keys), **columns)
 
     def remembered(self, place: int) -> Remembered:
         """The facts about one that is examined now."""
-        return Remembered(
-            first_seen_ms=int(self.first_seen_ms[place]),
-            last_seen_ms=int(self.last_seen_ms[place]),
-            producer_epoch=int(self.producer_epoch[place]),
-            coordinator_start_ms=int(self.coordinator_start_ms[place]),
-        )
+        return Remembered(**{name: int(getattr(self, name)[place]) for name in _FACTS})
 
 
+_FACTS = ("first_seen_ms", "last_seen_ms", "producer_epoch", "coordinator_start_ms")
+"""Those that both records have."""
 _NONE: Int64Column = np.empty(0, dtype=np.int64)
 NONE_UNEXAMINED = SeenUnexamined(
     keys=NO_KEYS,

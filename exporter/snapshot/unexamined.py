@@ -5,7 +5,7 @@ Their leaders show them open; the exporter sent no request about those that woul
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,13 +33,18 @@ class TransactionKeys:
 
     def those(self, rows: BoolColumn | Int64Column) -> TransactionKeys:
         """Some of the keys."""
+        columns = {name: getattr(self, name)[rows] for name in ("topic", "partition", "producer_id", "start_offset")}
+        return replace(self, **columns)
+
+    def with_others(self, others: TransactionKeys) -> TransactionKeys:
+        """These, and `others` after them."""
         return TransactionKeys(
-            topics=self.topics,
-            topic_ids=self.topic_ids,
-            topic=self.topic[rows],
-            partition=self.partition[rows],
-            producer_id=self.producer_id[rows],
-            start_offset=self.start_offset[rows],
+            topics=(*self.topics, *others.topics),
+            topic_ids=(*self.topic_ids, *others.topic_ids),
+            topic=np.concatenate((self.topic, others.topic + np.int32(len(self.topics)))),
+            partition=np.concatenate((self.partition, others.partition)),
+            producer_id=np.concatenate((self.producer_id, others.producer_id)),
+            start_offset=np.concatenate((self.start_offset, others.start_offset)),
         )
 
     def places_in(self, other: TransactionKeys) -> Int64Column:
