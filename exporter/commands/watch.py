@@ -43,8 +43,7 @@ class Ended:
             )
         for row in evaluation.suspects:
             if row.verdict.is_hanging:
-                key = TransactionKey(row.topic, row.partition, row.producer_id, row.start_offset, row.topic_id)
-                self._open[key] = row
+                self._open[row.key] = row
 
 
 def watch(

@@ -60,31 +60,28 @@ def evaluate(
     partitions = partition_columns(snapshot, transactions, unexamined)
     suspect_rows = np.flatnonzero(IS_SUSPECT[transactions.verdict]).tolist()
     blocked = blocked_groups(snapshot, suspect_rows, memory)
-    remembered = replace(
-        _remember(snapshot, memory, evidence, verdicts, seen),
-        blocked=remembered_groups(snapshot, suspect_rows, memory, blocked),
-    )
-
-    def row(number: int) -> TransactionRow:
-        return transaction_row(
-            snapshot, evidence[number], transactions, partitions, number, usual[number], policy, remembered
-        )
-
-    return Evaluation(
+    evaluation = Evaluation(
         snapshot=snapshot,
         transactions=transactions,
         unexamined=unexamined,
         partitions=partitions,
         evidence=evidence,
-        suspects=tuple(map(row, _worst_first(transactions))),
-        longest_others=tuple(map(row, _longest_others(transactions))),
+        suspects=(),
         blocked_groups=blocked,
         max_timeout_ms=max_timeout_ms,
         max_timeout_is_fallback=told_ms is None,
         has_baseline=snapshot.cluster_id in baseline.cluster_ids,
         usual=usual,
         policy=policy,
-        memory=remembered,
+        memory=replace(
+            _remember(snapshot, memory, evidence, verdicts, seen),
+            blocked=remembered_groups(snapshot, suspect_rows, memory, blocked),
+        ),
+    )
+    return replace(
+        evaluation,
+        suspects=tuple(transaction_row(evaluation, row) for row in _worst_first(transactions)),
+        longest_others=tuple(transaction_row(evaluation, row) for row in _longest_others(transactions)),
     )
 
 
@@ -189,19 +186,7 @@ def _longest_others(transactions: TransactionColumns) -> list[int]:
 
 def all_rows(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
     """Every open transaction as a row, in the order of the snapshot."""
-    return tuple(
-        transaction_row(
-            evaluation.snapshot,
-            e,
-            evaluation.transactions,
-            evaluation.partitions,
-            row,
-            usual,
-            evaluation.policy,
-            evaluation.memory,
-        )
-        for row, (e, usual) in enumerate(zip(evaluation.evidence, evaluation.usual, strict=True))
-    )
+    return tuple(transaction_row(evaluation, row) for row in range(len(evaluation.evidence)))
 
 
 def worst_first(evaluation: Evaluation) -> tuple[TransactionRow, ...]:

@@ -41,19 +41,17 @@ def _unproved(snapshot: Snapshot) -> list[str]:
     if proof is not None and proof.failure is not None:
         sentences.append(f"producers that no coordinator lists cannot be proved to hang: {proof.failure}")
     sentences += [] if proof is None else _unanswered(proof)
-    unconfirmed = () if proof is None else proof.unconfirmed
-    sentences += [
+    unconfirmed = [
         f"the leader of {partition.topic}-{partition.partition} is not confirmed: {partition.why}"
-        for partition in unconfirmed[:_NAMED_MAX]
+        for partition in (() if proof is None else proof.unconfirmed)
     ]
-    if len(unconfirmed) > _NAMED_MAX:
-        sentences.append(f"{len(unconfirmed) - _NAMED_MAX} more leaders are not confirmed")
-    kept = [why for why in open_.unconfirmed if why is not None]
-    sentences += [
-        f"a verdict of overdue or stuck depends on a leader that is not confirmed: {why}" for why in kept[:_NAMED_MAX]
+    sentences += _first_of(unconfirmed, "more leaders are not confirmed")
+    kept = [
+        f"a verdict of overdue or stuck depends on a leader that is not confirmed: {why}"
+        for why in open_.unconfirmed
+        if why is not None
     ]
-    if len(kept) > _NAMED_MAX:
-        sentences.append(f"{len(kept) - _NAMED_MAX} more verdicts depend on leaders that are not confirmed")
+    sentences += _first_of(kept, "more verdicts depend on leaders that are not confirmed")
     failed = int(np.count_nonzero(open_.second_read == int(SecondRead.UNREAD)))
     if failed:
         sentences.append(f"{failed} suspect transactions could not be read a second time")
@@ -66,6 +64,11 @@ def _unproved(snapshot: Snapshot) -> list[str]:
         brokers = ", ".join(map(str, silent))
         sentences.append(f"in-sync replicas did not respond, or do not agree with their leader: broker {brokers}")
     return sentences
+
+
+def _first_of(sentences: list[str], more: str) -> list[str]:
+    rest = len(sentences) - _NAMED_MAX
+    return [*sentences[:_NAMED_MAX], *([f"{rest} {more}"] if rest > 0 else [])]
 
 
 def _unanswered(proof: CoordinatorProof) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from exporter.baseline import Usual
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.outcome import (
@@ -15,12 +14,10 @@ from exporter.evaluation.outcome import (
 )
 from exporter.evaluation.rules import is_marker_refused, missing_proof
 from exporter.evaluation.verdicts import (
+    Evaluation,
     InconclusiveReason,
     OutcomeEvidence,
-    PartitionColumns,
-    Policy,
     StartSource,
-    TransactionColumns,
     TransactionRow,
     Verdict,
     WaitingGroup,
@@ -84,20 +81,12 @@ _MISSING = {
 }
 
 
-def transaction_row(
-    snapshot: Snapshot,
-    evidence: Evidence,
-    transactions: TransactionColumns,
-    partitions: PartitionColumns,
-    row: int,
-    usual: Usual | None,
-    policy: Policy,
-    memory: Memory,
-) -> TransactionRow:
+def transaction_row(evaluation: Evaluation, row: int) -> TransactionRow:
     """One open transaction with all its columns."""
-    open_ = snapshot.open_transactions
+    open_, evidence = evaluation.snapshot.open_transactions, evaluation.evidence[row]
+    transactions, partitions = evaluation.transactions, evaluation.partitions
     verdict = Verdict.ranked(int(transactions.verdict[row]))
-    missing = missing_proof(evidence, policy) if verdict is Verdict.INCONCLUSIVE else None
+    missing = missing_proof(evidence, evaluation.policy) if verdict is Verdict.INCONCLUSIVE else None
     transaction = evidence.transaction
     described = transaction if transaction is not None and transaction.is_described else None
     lag = int(partitions.last_stable_offset_lag[open_.partition_row[row]])
@@ -116,14 +105,14 @@ def transaction_row(
         duration_ms=int(transactions.duration_ms[row]),
         idle_ms=int(transactions.idle_ms[row]),
         is_late=bool(transactions.is_late[row]),
-        unusual=usual if transactions.is_unusually_long[row] else None,
+        unusual=evaluation.usual[row] if transactions.is_unusually_long[row] else None,
         transactional_id=evidence.transactional_id,
         coordinator_state=None if transaction is None else transaction.state.value,
         coordinator=None if transaction is None else transaction.coordinator,
         coordinator_producer_epoch=None if described is None else described.producer_epoch,
         timeout_ms=None if described is None else described.timeout_ms,
         last_stable_offset_lag=None if lag < 0 else lag,
-        groups=waiting_groups(snapshot, evidence, int(open_.high_watermark[row]), memory),
+        groups=waiting_groups(evaluation.snapshot, evidence, int(open_.high_watermark[row]), evaluation.memory),
         outcome_evidence=outcome_of(evidence),
         outcome_seen=outcome_seen(evidence),
         outcome_unsearched=evidence.unsearched,

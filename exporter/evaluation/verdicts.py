@@ -9,7 +9,7 @@ import numpy as np
 
 from exporter.baseline import Usual
 from exporter.evaluation.evidence import Evidence
-from exporter.evaluation.memory import Memory
+from exporter.evaluation.memory import Memory, TransactionKey
 from exporter.snapshot import BoolColumn, Int8Column, Int32Column, Int64Column, Snapshot
 
 
@@ -142,31 +142,15 @@ class Policy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransactionColumns:
-    """One row per open transaction, in the order of `Snapshot.open_transactions`."""
-
-    verdict: Int8Column
-    """(N,) `Verdict`."""
-    start_timestamp_ms: Int64Column
-    start_source: Int8Column
-    """(N,) `StartSource`."""
-    duration_ms: Int64Column
-    """(N,) snapshot instant - start, never negative."""
-    idle_ms: Int64Column
-    """(N,) snapshot instant - timestamp of the producer's last write, never negative: a client's clock."""
-    is_late: BoolColumn
-    is_unusually_long: BoolColumn
-    """(N,) longer than its usual duration: a warning, not a verdict."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class UnexaminedColumns:
     """One row per open transaction that was not examined, in the order of `Snapshot.unexamined`."""
 
     verdict: Int8Column
-    """(U,) `Verdict`: INCONCLUSIVE because it was not examined, unless it began just now."""
+    """(N,) `Verdict`: INCONCLUSIVE because it was not examined, unless it began just now."""
     duration_ms: Int64Column
+    """(N,) snapshot instant - start, never negative."""
     idle_ms: Int64Column
+    """(N,) snapshot instant - timestamp of the producer's last write, never negative: a client's clock."""
     is_late: BoolColumn
 
 
@@ -176,6 +160,17 @@ NONE_UNEXAMINED = UnexaminedColumns(
     idle_ms=np.empty(0, dtype=np.int64),
     is_late=np.empty(0, dtype=np.bool_),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionColumns(UnexaminedColumns):
+    """One row per open transaction, in the order of `Snapshot.open_transactions`."""
+
+    start_timestamp_ms: Int64Column
+    start_source: Int8Column
+    """(N,) `StartSource`."""
+    is_unusually_long: BoolColumn
+    """(N,) longer than its usual duration: a warning, not a verdict."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,6 +259,11 @@ class TransactionRow:
     inconclusive_reason: InconclusiveReason | None
     reason: str
     """A sentence with the evidence and its sources, for the operator to check."""
+
+    @property
+    def key(self) -> TransactionKey:
+        """Its identity over cycles."""
+        return TransactionKey(self.topic, self.partition, self.producer_id, self.start_offset, self.topic_id)
 
 
 @dataclass(frozen=True, kw_only=True)

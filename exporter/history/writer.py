@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 
 from exporter import __version__
 from exporter.config.settings import HistorySettings
-from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Evaluation, StartSource, Verdict
 from exporter.history.schema import (
     CYCLES,
@@ -266,12 +265,7 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
     row = open_.partition_row
     lag = evaluation.partitions.last_stable_offset_lag[row]
     described = [evidence.transaction for evidence in evaluation.evidence]
-    suspects = {
-        TransactionKey(
-            suspect.topic, suspect.partition, suspect.producer_id, suspect.start_offset, suspect.topic_id
-        ): suspect
-        for suspect in evaluation.suspects
-    }
+    suspects = {suspect.key: suspect for suspect in evaluation.suspects}
     matching = [suspects.get(evidence.key) for evidence in evaluation.evidence]
     return {
         "taken_at": np.full(len(open_), snapshot.taken_at_ms, dtype=np.int64),

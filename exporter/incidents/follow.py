@@ -41,7 +41,7 @@ def followed(before: Incidents, evaluation: Evaluation) -> Incidents:
     cluster_id = evaluation.snapshot.cluster_id
     if before.cluster_id != cluster_id:
         before = Incidents(cluster_id=cluster_id)
-    rows = {_key(row): row for row in evaluation.suspects}
+    rows = {row.key: row for row in evaluation.suspects}
     if not rows and all(incident.is_over for incident in before.all):
         return before
     other_verdicts = _verdicts_of_others(before, rows, evaluation)
@@ -97,10 +97,6 @@ def _with_causes(incident: Incident, causes: Mapping[TransactionKey, tuple[str, 
         if cause:
             events.append(Event(now_ms, EventKind.CAUSE, f"{suspect.name}: the cause is {cause}: {because}"))
     return _with_events(replace(incident, suspects=tuple(suspects)), events) if events else incident
-
-
-def _key(row: TransactionRow) -> TransactionKey:
-    return TransactionKey(row.topic, row.partition, row.producer_id, row.start_offset, row.topic_id)
 
 
 def _verdicts_of_others(
@@ -247,7 +243,7 @@ def _with_new(
 
 
 def _first_seen(row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, list[Event]]:
-    key, now_ms = _key(row), evaluation.snapshot.taken_at_ms
+    key, now_ms = row.key, evaluation.snapshot.taken_at_ms
     offset_ms = evaluation.snapshot.clock_offset_ms
     start_ms = row.start_timestamp_ms - offset_ms
     suspect = Suspect(
